@@ -1,0 +1,123 @@
+//! Names that lead to a conversation, and what a client may choose as one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::ids;
+use crate::limits::MAX_NAME_BYTES;
+
+/// Why a text cannot be a session id, a slug or a session key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// Nothing, or more than the limit.
+    #[error("must be 1 to {MAX_NAME_BYTES} bytes long")]
+    Length,
+    /// A control character, or bytes that are not UTF-8.
+    #[error("must be printable UTF-8 without control characters")]
+    Unprintable,
+    /// A path separator or a parent directory.
+    #[error("must not contain '/', '\\' or '..'")]
+    PathLike,
+}
+
+/// Where an alias is unique. Names in different namespaces never meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Namespace {
+    /// Conversation ids, session ids, slugs, response and run ids.
+    Session,
+    /// Chat ids that front ends send in headers of their own.
+    ChatId,
+}
+
+impl Namespace {
+    /// The stored form.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::ChatId => "chat_id",
+        }
+    }
+}
+
+/// A well-formed name that may lead to a conversation.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Alias(Arc<str>);
+
+impl Alias {
+    /// Checks the form of a name: length, printable characters, nothing path-like.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        check_printable(text)?;
+        if text.contains(['/', '\\']) || text.contains("..") {
+            return Err(InvalidName::PathLike);
+        }
+        Ok(Self(Arc::from(text)))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a client may give this name to something new. Names of Herma's own form, and anything that
+    /// begins with `conv_`, either exist already or lead nowhere.
+    pub fn may_be_created(&self) -> bool {
+        !self.0.starts_with("conv_") && !ids::is_own_form(&self.0)
+    }
+}
+
+impl fmt::Display for Alias {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Alias {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Alias({})", self.0)
+    }
+}
+
+pub(crate) fn check_printable(text: &str) -> Result<(), InvalidName> {
+    if text.is_empty() || text.len() > MAX_NAME_BYTES {
+        return Err(InvalidName::Length);
+    }
+    if text.chars().any(char::is_control) {
+        return Err(InvalidName::Unprintable);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_refused_by_form() {
+        let long = "x".repeat(257);
+        for (text, reason) in [
+            ("", InvalidName::Length),
+            (long.as_str(), InvalidName::Length),
+            ("a\nb", InvalidName::Unprintable),
+            ("a\u{7f}", InvalidName::Unprintable),
+            ("a\u{85}", InvalidName::Unprintable),
+            ("../etc", InvalidName::PathLike),
+            ("a\\b", InvalidName::PathLike),
+            ("a..b", InvalidName::PathLike),
+        ] {
+            assert_eq!(Alias::parse(text), Err(reason), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_our_own_form_are_never_created_by_a_client() {
+        for (text, may) in [
+            ("conv_x", false),
+            ("sess_0123456789abcdef0123456789abcdef", false),
+            ("run_daily", true),
+            ("zürich trip", true),
+            ("20260801_120000_abcdef", true),
+        ] {
+            assert_eq!(Alias::parse(text).unwrap().may_be_created(), may, "{text}");
+        }
+    }
+}

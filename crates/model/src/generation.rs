@@ -1,0 +1,213 @@
+//! One call of a model server, as data: what is asked, what comes back, how it can fail.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::kind::stored_enum;
+use crate::message::Payload;
+use crate::turn::{FailureCode, TurnFailure};
+use crate::usage::Usage;
+
+/// Fields of a request that go to the model server as the client wrote them: name and JSON text, in order.
+///
+/// `model`, `messages`, `stream` and `stream_options` are never among them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Params(pub Vec<(Box<str>, Arc<str>)>);
+
+impl Params {
+    /// The JSON text of one field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, _)| &**field == name).map(|(_, json)| &**json)
+    }
+}
+
+/// What a model server is asked.
+#[derive(Debug, Clone)]
+pub struct ModelCall {
+    /// The model's name on that server.
+    pub model: String,
+    /// The whole context, system messages first.
+    pub messages: Vec<Payload>,
+    /// Everything else the client asked for.
+    pub params: Arc<Params>,
+    /// Whether the answer is wanted piece by piece.
+    pub streaming: bool,
+}
+
+stored_enum!(
+    /// Why an answer ended.
+    FinishReason {
+        /// It was complete.
+        Stop = "stop",
+        /// It reached a length limit.
+        Length = "length",
+        /// It calls the client's tools.
+        ToolCalls = "tool_calls",
+        /// It was filtered.
+        ContentFilter = "content_filter",
+    }
+);
+
+impl FinishReason {
+    /// Reads what a model server sent; names that no client knows mean that it stopped.
+    pub fn from_wire(text: &str) -> Self {
+        match text {
+            "function_call" => Self::ToolCalls,
+            "max_tokens" => Self::Length,
+            other => Self::parse(other).unwrap_or(Self::Stop),
+        }
+    }
+}
+
+/// A call of a client's tool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolCall {
+    /// The id its result must name.
+    pub id: String,
+    /// The function's name.
+    pub name: String,
+    /// The arguments, JSON text as the model wrote it.
+    pub arguments: String,
+    /// Other fields of the call object, sent back with it in later contexts.
+    pub extra: Map<String, Value>,
+}
+
+/// A piece of one tool call of a streamed answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolCallDelta {
+    /// Which call of the answer.
+    pub index: u32,
+    /// Set on its first piece.
+    pub id: Option<String>,
+    /// Set on its first piece.
+    pub name: Option<String>,
+    /// The next part of the arguments.
+    pub arguments: Option<String>,
+    /// Other fields of the piece.
+    pub extra: Map<String, Value>,
+}
+
+/// A piece of a streamed answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Delta {
+    /// The next part of the text.
+    pub content: Option<String>,
+    /// The next part of a refusal.
+    pub refusal: Option<String>,
+    /// Pieces of tool calls.
+    pub tool_calls: Vec<ToolCallDelta>,
+    /// Other fields of the delta object, such as `reasoning_content`.
+    pub extra: Map<String, Value>,
+    /// Other fields of the choice, such as `logprobs`.
+    pub choice_extra: Map<String, Value>,
+}
+
+impl Delta {
+    /// Whether a client would be shown nothing.
+    pub fn is_empty(&self) -> bool {
+        self.content.as_ref().is_none_or(String::is_empty)
+            && self.refusal.as_ref().is_none_or(String::is_empty)
+            && self.tool_calls.is_empty()
+            && self.extra.is_empty()
+            && self.choice_extra.is_empty()
+    }
+}
+
+/// How a streamed answer ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// Why.
+    pub reason: FinishReason,
+    /// Tokens, if the server counted them.
+    pub usage: Option<Usage>,
+    /// The model that answered, by its own name.
+    pub model: Option<String>,
+    /// Other fields of the answer object, such as `system_fingerprint`.
+    pub extra: Map<String, Value>,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The text; absent when there is none.
+    pub content: Option<String>,
+    /// The refusal; absent when there is none.
+    pub refusal: Option<String>,
+    /// Calls of the client's tools, in order.
+    pub tool_calls: Vec<ToolCall>,
+    /// Other fields of the message object.
+    pub extra: Map<String, Value>,
+    /// Other fields of the choice.
+    pub choice_extra: Map<String, Value>,
+    /// How it ended.
+    pub finish: Finish,
+}
+
+/// What a model server sends. A streamed call yields any number of deltas and then `Finished`; another yields `Answered` alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelEvent {
+    /// A piece of a streamed answer.
+    Delta(Delta),
+    /// The end of a streamed answer.
+    Finished(Finish),
+    /// A whole answer at once.
+    Answered(Box<Answer>),
+}
+
+/// How a model call can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelFailureKind {
+    /// No connection, or it broke before the answer began.
+    Unreachable,
+    /// No answer, or no further piece of it, in time.
+    Timeout,
+    /// An error status.
+    Status,
+    /// The context is too long for the model.
+    ContextTooLong,
+    /// The answer broke off.
+    CutOff,
+    /// The answer is not what the protocol says, or says nothing at all.
+    Nonsense,
+}
+
+/// A failed model call, with a sentence free of secrets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelFailure {
+    /// What kind of failure.
+    pub kind: ModelFailureKind,
+    /// What happened, for people.
+    pub message: String,
+    /// The HTTP status, if the server answered.
+    pub status: Option<u16>,
+    /// How long the server asked to wait.
+    pub retry_after_seconds: Option<u32>,
+}
+
+impl ModelFailure {
+    /// A failure without a status.
+    pub fn new(kind: ModelFailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), status: None, retry_after_seconds: None }
+    }
+}
+
+impl From<ModelFailure> for TurnFailure {
+    fn from(failure: ModelFailure) -> Self {
+        let code = match failure.kind {
+            ModelFailureKind::Timeout => FailureCode::UpstreamTimeout,
+            ModelFailureKind::ContextTooLong => FailureCode::ContextLengthExceeded,
+            ModelFailureKind::Unreachable
+            | ModelFailureKind::Status
+            | ModelFailureKind::CutOff
+            | ModelFailureKind::Nonsense => FailureCode::UpstreamError,
+        };
+        Self {
+            code,
+            message: failure.message,
+            upstream_status: failure.status,
+            retry_after_seconds: failure.retry_after_seconds,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Ids that Herma makes itself: a prefix and 32 hex digits.
+//!
+//! A session is the exception: its id may be any name a client chose, so [`SessionId`] is text.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+/// The prefixes of the ids Herma makes. A client can never create an id of one of these forms.
+pub const PREFIXES: [&str; 8] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_", "cmp_", "job_"];
+
+/// A text is not an id of the expected form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an id of the form {prefix}<32 hex digits>")]
+pub struct InvalidId {
+    /// The prefix that was expected.
+    pub prefix: &'static str,
+}
+
+/// Whether `text` is a prefix of Herma's own followed by exactly 32 lower-case hex digits.
+pub fn is_own_form(text: &str) -> bool {
+    PREFIXES.iter().any(|prefix| text.strip_prefix(prefix).is_some_and(is_hex32))
+}
+
+fn is_hex32(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+macro_rules! own_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What every id of this type begins with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// Wraps a unique value that the caller made.
+            pub const fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The unique value without its prefix.
+            pub const fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", $prefix, self.0.simple())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                text.strip_prefix($prefix)
+                    .filter(|hex| is_hex32(hex))
+                    .and_then(|hex| Uuid::try_parse(hex).ok())
+                    .map(Self)
+                    .ok_or(InvalidId { prefix: $prefix })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    };
+}
+
+own_id!(
+    /// The stable handle of a conversation.
+    ConversationId, "conv_"
+);
+own_id!(
+    /// One message, whatever session it was written in.
+    MessageId, "msg_"
+);
+own_id!(
+    /// One turn, through all its attempts.
+    TurnId, "turn_"
+);
+own_id!(
+    /// An API key's public id; never the secret.
+    ApiKeyId, "key_"
+);
+
+/// One segment of a conversation's transcript, by the name Herma or a client gave it.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct SessionId(Arc<str>);
+
+impl SessionId {
+    /// Takes over a name that was checked as an [`crate::Alias`], or that was read from the store.
+    pub fn from_name(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
+    /// A session id of Herma's own making.
+    pub fn from_uuid(uuid: Uuid) -> Self {
+        Self(Arc::from(format!("sess_{}", uuid.simple()).as_str()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The tenant a row belongs to. Every query of the store needs one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TenantId(pub i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_ids_read_back_what_they_print() {
+        let id = ConversationId::from_uuid(Uuid::from_u128(7));
+        assert_eq!(id.to_string(), "conv_00000000000000000000000000000007");
+        assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn only_the_exact_form_is_an_own_id() {
+        assert!(is_own_form("run_0123456789abcdef0123456789abcdef"));
+        for other in
+            ["run_daily", "run_0123456789ABCDEF0123456789abcdef", "conv_", "key_0123456789abcdef0123456789abcdef"]
+        {
+            assert!(!is_own_form(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a session is and where it comes from. Set by its producer, stored as columns, never guessed.
+
+macro_rules! stored_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ::serde::Serialize)]
+        pub enum $name {
+            $($(#[$vdoc])* #[serde(rename = $text)] $variant),+
+        }
+
+        impl $name {
+            /// Every value, in declaration order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The form on the wire and in the store.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// Reads the form on the wire and in the store.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+pub(crate) use stored_enum;
+
+stored_enum!(
+    /// What a session is.
+    SessionKind {
+        /// A person's own session.
+        Main = "main",
+        /// Delegated work and tool-made helpers.
+        Auxiliary = "auxiliary",
+        /// Scheduled jobs and declared background runs.
+        Background = "background",
+        /// A fork, or a turn that continues from a point that is not the end.
+        Branch = "branch",
+        /// What a splitting compaction started.
+        Continuation = "continuation",
+    }
+);
+
+impl SessionKind {
+    /// Whether a conversation that began with this kind is one a person looks at.
+    pub const fn is_user_facing(self) -> bool {
+        matches!(self, Self::Main | Self::Branch)
+    }
+}
+
+stored_enum!(
+    /// How a session is related to its parent.
+    ParentRelation {
+        /// The parent was compacted into this session.
+        Continuation = "continuation",
+        /// This session left its parent at some point.
+        Branch = "branch",
+        /// The parent delegated work to this session.
+        Delegate = "delegate",
+        /// The parent started this session in the background.
+        Background = "background",
+        /// The relation was recorded by an import and nothing more is known.
+        Import = "import",
+    }
+);
+
+stored_enum!(
+    /// Who created a session.
+    CreatorKind {
+        /// A person, through a front end that says so.
+        User = "user",
+        /// An HTTP client.
+        Api = "api",
+        /// An editor.
+        Acp = "acp",
+        /// The terminal.
+        Cli = "cli",
+        /// A splitting compaction.
+        Compression = "compression",
+        /// A delegating tool.
+        DelegateTask = "delegate_task",
+        /// A branch.
+        Branch = "branch",
+        /// A scheduled job.
+        Schedule = "schedule",
+        /// An import.
+        Import = "import",
+    }
+);
+
+stored_enum!(
+    /// Why a session ended.
+    EndReason {
+        /// A splitting compaction moved the head on.
+        Compression = "compression",
+        /// Somebody ended the conversation.
+        Ended = "ended",
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_forms_read_back() {
+        for kind in SessionKind::ALL {
+            assert_eq!(SessionKind::parse(kind.as_str()), Some(*kind));
+        }
+        for creator in CreatorKind::ALL {
+            assert_eq!(CreatorKind::parse(creator.as_str()), Some(*creator));
+        }
+        assert_eq!(SessionKind::parse("Main"), None);
+    }
+
+    #[test]
+    fn helpers_are_not_user_facing() {
+        assert!(SessionKind::Main.is_user_facing() && SessionKind::Branch.is_user_facing());
+        assert!(!SessionKind::Auxiliary.is_user_facing() && !SessionKind::Background.is_user_facing());
+    }
+}

@@ -1,0 +1,31 @@
+//! The words of Herma as types, and the rules about them as pure functions.
+//!
+//! This crate does no IO, knows no runtime and reads no clock. Everything else depends on it, and it
+//! depends on nothing of ours. Values are parsed at the border into these types; a `String` that is an
+//! id never travels inward.
+
+pub mod alias;
+pub mod generation;
+pub mod ids;
+pub mod kind;
+pub mod limits;
+pub mod message;
+pub mod principal;
+pub mod provenance;
+pub mod session_key;
+pub mod time;
+pub mod tokens;
+pub mod turn;
+pub mod usage;
+
+pub use alias::{Alias, InvalidName};
+pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params};
+pub use ids::{ApiKeyId, ConversationId, MessageId, SessionId, TenantId, TurnId};
+pub use kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
+pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq};
+pub use principal::Principal;
+pub use provenance::{ConversationFacts, Provenance, SessionFacts};
+pub use session_key::{KeyScope, SessionKey};
+pub use time::Timestamp;
+pub use turn::{Fence, TurnFailure, TurnState};
+pub use usage::Usage;

@@ -1,0 +1,18 @@
+//! Limits that clients can see. Those that an operator may change are defaults here and settings elsewhere.
+
+use std::time::Duration;
+
+/// Longest session id, slug or session key, in bytes.
+pub const MAX_NAME_BYTES: usize = 256;
+/// Largest request body, by default.
+pub const DEFAULT_MAX_BODY_BYTES: usize = 10_000_000;
+/// Most messages in one request.
+pub const MAX_REQUEST_MESSAGES: usize = 10_000;
+/// Rows on a page when the client names no limit.
+pub const DEFAULT_PAGE: usize = 50;
+/// Most rows on a page.
+pub const MAX_PAGE: usize = 200;
+/// How long after its end an undelivered turn can still be joined by an SDK's own retry.
+pub const RETRY_WINDOW: Duration = Duration::from_secs(60);
+/// Highest attempt number of an SDK's own retry that can join a turn.
+pub const MAX_RETRY_ATTEMPT: u32 = 62;

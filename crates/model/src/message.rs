@@ -1,0 +1,134 @@
+//! Messages of a transcript. Written once, never changed, never copied.
+//!
+//! A message's [`Payload`] is its canonical chat-completions JSON: what the store keeps is what the model
+//! server is sent, byte for byte, so that a provider's prompt cache keeps hitting.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::ids::{MessageId, SessionId, TurnId};
+use crate::kind::stored_enum;
+use crate::time::Timestamp;
+
+stored_enum!(
+    /// Who said a message of the transcript. System and developer messages are kept beside it, not in it.
+    Role {
+        /// A person, or whoever speaks for one.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// The result of a tool call.
+        Tool = "tool",
+    }
+);
+
+stored_enum!(
+    /// Whether all of a message is there.
+    MessageStatus {
+        /// Whole.
+        Complete = "complete",
+        /// What had been shown of an answer whose turn then failed or was cut off.
+        Partial = "partial",
+    }
+);
+
+/// Position in a conversation's full view; a continuation and a branch go on counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seq(pub i64);
+
+/// The id of a tool call, as the model server chose it.
+pub type CallId = Arc<str>;
+
+/// A chat-completions message object as JSON text, in the form it is sent to a model server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload(Arc<str>);
+
+impl Payload {
+    /// Takes over JSON text that is known to be a message object.
+    pub fn from_json(json: impl Into<Arc<str>>) -> Self {
+        Self(json.into())
+    }
+
+    /// The JSON text.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Identity of what a message says, however a client spells it. Equal digests mean the same message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 16]);
+
+impl Digest {
+    /// Digests a sequence of fields; field borders count, so `["ab", "c"]` and `["a", "bc"]` differ.
+    pub fn of_fields<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hash = Sha256::new();
+        for field in fields {
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field);
+        }
+        let full = hash.finalize();
+        let mut short = [0; 16];
+        short.copy_from_slice(&full[..16]);
+        Self(short)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A message that is not stored yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Its id, for ever.
+    pub id: MessageId,
+    /// Who said it.
+    pub role: Role,
+    /// Whether all of it is there.
+    pub status: MessageStatus,
+    /// What model servers are sent.
+    pub payload: Payload,
+    /// What clients are shown beyond the payload, as a JSON object: reasoning, log probabilities and the like.
+    pub extra: Option<Arc<str>>,
+    /// What it says, normalised.
+    pub digest: Digest,
+    /// Of an assistant, the calls it makes; of a tool, the one call it answers.
+    pub calls: Arc<[CallId]>,
+    /// Estimated cost in a context.
+    pub tokens: u32,
+}
+
+/// A message of the transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Where it stands in the full view.
+    pub seq: Seq,
+    /// The session it was written in.
+    pub session: SessionId,
+    /// The turn that wrote it.
+    pub turn: TurnId,
+    /// Which attempt of that turn.
+    pub attempt: u32,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// What was written.
+    pub body: NewMessage,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn field_borders_change_the_digest() {
+        let one = Digest::of_fields([b"ab".as_slice(), b"c"]);
+        let other = Digest::of_fields([b"a".as_slice(), b"bc"]);
+        assert_ne!(one, other);
+        assert_eq!(one, Digest::of_fields([b"ab".as_slice(), b"c"]));
+    }
+}

@@ -1,0 +1,121 @@
+//! The caller's stable name for a channel or a person, and which of them an API key may use.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::alias::{InvalidName, check_printable};
+
+/// A well-formed session key. Unlike an alias it may contain `/`.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SessionKey(Arc<str>);
+
+impl SessionKey {
+    /// Checks length and characters.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        check_printable(text)?;
+        Ok(Self(Arc::from(text)))
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionKey({})", self.0)
+    }
+}
+
+/// The session keys a principal may use: all, or those that match one of its patterns.
+///
+/// A pattern is literal text in which `*` stands for any run of characters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum KeyScope {
+    /// Every session key of the tenant.
+    #[default]
+    All,
+    /// Only keys that match one of the patterns.
+    Patterns(Arc<[String]>),
+}
+
+impl KeyScope {
+    /// Reads the stored or typed form: patterns separated by commas; nothing means all.
+    pub fn parse(text: Option<&str>) -> Self {
+        let patterns: Vec<String> =
+            text.unwrap_or("").split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect();
+        if patterns.is_empty() { Self::All } else { Self::Patterns(patterns.into()) }
+    }
+
+    /// The stored form; `None` when every key is allowed.
+    pub fn to_stored(&self) -> Option<String> {
+        match self {
+            Self::All => None,
+            Self::Patterns(patterns) => Some(patterns.join(",")),
+        }
+    }
+
+    /// Whether this key may be used.
+    pub fn allows(&self, key: &SessionKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::Patterns(patterns) => patterns.iter().any(|pattern| matches(pattern, key.as_str())),
+        }
+    }
+
+    /// Whether a conversation with this stored key exists for the principal. One without a key always does.
+    pub fn sees(&self, key: Option<&SessionKey>) -> bool {
+        key.is_none_or(|key| self.allows(key))
+    }
+}
+
+/// Matches `*` greedily from the left, then lets the tail decide: linear, no backtracking blow-up.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_keys() {
+        for (pattern, key, expected) in [
+            ("agent:*", "agent:main:dm:1", true),
+            ("agent:*", "other", false),
+            ("agent:main", "agent:main:x", false),
+            ("*:dm:*", "a:dm:b", true),
+            ("a*a", "a", false),
+            ("a*a", "aba", true),
+            ("*", "anything", true),
+        ] {
+            let scope = KeyScope::parse(Some(pattern));
+            assert_eq!(scope.allows(&SessionKey::parse(key).unwrap()), expected, "{pattern} on {key}");
+        }
+    }
+
+    #[test]
+    fn conversations_without_a_key_are_seen_by_all() {
+        assert!(KeyScope::parse(Some("x")).sees(None));
+        assert_eq!(KeyScope::parse(Some(" , ")), KeyScope::All);
+    }
+}

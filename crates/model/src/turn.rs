@@ -1,0 +1,77 @@
+//! The life of a turn, as it is stored.
+
+use crate::kind::stored_enum;
+
+stored_enum!(
+    /// Where a turn stands. The last four are final for an attempt; only a new attempt leaves them, and never `completed`.
+    TurnState {
+        /// Waiting for the turns before it.
+        Queued = "queued",
+        /// Holds the conversation's lease.
+        Running = "running",
+        /// Its answer is part of the transcript.
+        Completed = "completed",
+        /// The model server or the gateway failed.
+        Failed = "failed",
+        /// Its client or a person called it off.
+        Cancelled = "cancelled",
+        /// Another turn, or the end of its process, cut it off.
+        Interrupted = "interrupted",
+    }
+);
+
+impl TurnState {
+    /// Whether the turn holds or waits for the lease.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+
+    /// Whether the turn ended without an answer, so that it can be tried again.
+    pub const fn is_unanswered(self) -> bool {
+        matches!(self, Self::Failed | Self::Cancelled | Self::Interrupted)
+    }
+}
+
+/// The number a lease was given; a write with an older one is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fence(pub i64);
+
+stored_enum!(
+    /// Why a turn has no answer, as clients see it.
+    FailureCode {
+        /// The model server answered with an error, cut off, or sent nonsense.
+        UpstreamError = "upstream_error",
+        /// The model server did not answer in time.
+        UpstreamTimeout = "upstream_timeout",
+        /// The context does not fit the model's window.
+        ContextLengthExceeded = "context_length_exceeded",
+        /// Another turn's `interrupt` stopped this one, or its process ended.
+        Interrupted = "interrupted",
+        /// The client called it off.
+        Cancelled = "cancelled",
+        /// The store could not take the answer.
+        StoreUnavailable = "store_unavailable",
+        /// A defect of the gateway.
+        Internal = "internal_error",
+    }
+);
+
+/// Why a turn has no answer: a code for programs, a redacted sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnFailure {
+    /// What kind of failure.
+    pub code: FailureCode,
+    /// What happened, free of secrets.
+    pub message: String,
+    /// The model server's HTTP status, if it answered at all.
+    pub upstream_status: Option<u16>,
+    /// How long the model server asked to wait.
+    pub retry_after_seconds: Option<u32>,
+}
+
+impl TurnFailure {
+    /// A failure with nothing more to say than its code and sentence.
+    pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), upstream_status: None, retry_after_seconds: None }
+    }
+}
