@@ -22,7 +22,7 @@ pub use alias::{Alias, InvalidName};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params};
 pub use ids::{ApiKeyId, ConversationId, MessageId, SessionId, TenantId, TurnId};
 pub use kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
-pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq};
+pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, SessionFacts};
 pub use session_key::{KeyScope, SessionKey};

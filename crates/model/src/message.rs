@@ -82,11 +82,9 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A message that is not stored yet.
+/// What was said: a message without the place it has in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewMessage {
-    /// Its id, for ever.
-    pub id: MessageId,
+pub struct Utterance {
     /// Who said it.
     pub role: Role,
     /// Whether all of it is there.
@@ -103,9 +101,20 @@ pub struct NewMessage {
     pub tokens: u32,
 }
 
+/// A message that is not stored yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Its id, for ever.
+    pub id: MessageId,
+    /// What was said.
+    pub said: Utterance,
+}
+
 /// A message of the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
+    /// Its id, for ever.
+    pub id: MessageId,
     /// Where it stands in the full view.
     pub seq: Seq,
     /// The session it was written in.
@@ -116,8 +125,8 @@ pub struct Message {
     pub attempt: u32,
     /// When it was written.
     pub created_at: Timestamp,
-    /// What was written.
-    pub body: NewMessage,
+    /// What was said.
+    pub said: Utterance,
 }
 
 #[cfg(test)]
