@@ -101,6 +101,27 @@ pub struct Utterance {
     pub tokens: u32,
 }
 
+impl Utterance {
+    /// Digest of a message that is text and nothing else, outer white space and line ends aside.
+    pub fn text_digest(role: Role, text: &str) -> Digest {
+        Digest::of_fields([role.as_str().as_bytes(), text.trim().replace("\r\n", "\n").as_bytes()])
+    }
+
+    /// What was shown of an answer before it was cut off.
+    pub fn partial_text(text: &str) -> Self {
+        let payload = serde_json::json!({ "role": Role::Assistant.as_str(), "content": text }).to_string();
+        Self {
+            role: Role::Assistant,
+            status: MessageStatus::Partial,
+            extra: None,
+            digest: Self::text_digest(Role::Assistant, text),
+            calls: Arc::from([]),
+            tokens: crate::tokens::estimate(&payload),
+            payload: Payload::from_json(payload),
+        }
+    }
+}
+
 /// A message that is not stored yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {

@@ -20,6 +20,20 @@ stored_enum!(
     }
 );
 
+stored_enum!(
+    /// How the id a request named led to its session.
+    Resolution {
+        /// It led nowhere yet, or there was none: the conversation is new.
+        Created = "created",
+        /// It led straight to the head.
+        Head = "head",
+        /// It was an earlier session's; the head has moved on.
+        Moved = "moved",
+        /// It was a point before the end: a branch was made there.
+        Branched = "branched",
+    }
+);
+
 /// What is stored about one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {

@@ -32,6 +32,15 @@ impl TurnState {
     }
 }
 
+/// How a turn ended that has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unanswered {
+    /// `Failed`, `Cancelled` or `Interrupted`.
+    pub state: TurnState,
+    /// Its last attempt.
+    pub attempt: u32,
+}
+
 /// The number a lease was given; a write with an older one is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fence(pub i64);

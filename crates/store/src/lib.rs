@@ -1,1 +1,37 @@
-//! Reserved.
+//! The Store port: what the gateway needs of a database, and nothing about any one of them.
+//!
+//! Whoever implements [`Store`] promises:
+//!
+//! - **Tenancy.** Every operation but the look-up of an API key takes a [`Scope`]; rows of other tenants, and
+//!   conversations whose session key the scope may not use, do not exist for it.
+//! - **One head, one running turn.** [`Store::admit`] gives a conversation's lease to one turn at a time, with a
+//!   [`herma_model::Fence`] above every earlier one. A write under an older fence changes nothing.
+//! - **Whole or not at all.** Each operation is one transaction. A refusal leaves nothing behind.
+//! - **History is what the lease saw.** A caller says which version it has read; if that is not the version at the
+//!   moment the lease is taken, the answer is [`AdmitOutcome::Stale`] and nothing has happened.
+//! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
+//!   as interrupted with what had been shown of it.
+
+pub mod admission;
+pub mod commit;
+#[cfg(feature = "contract-suite")]
+pub mod contract;
+mod error;
+pub mod keys;
+pub mod listing;
+mod receipt;
+pub mod snapshot;
+mod store;
+pub mod turns;
+
+pub use admission::{
+    Admission, AdmitOutcome, Creation, Durability, Refusal, RetryIdentity, Running, Seen, Target, Ticket, TurnPolicy,
+};
+pub use commit::{Commit, Committed, Lease, Outcome};
+pub use error::StoreError;
+pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
+pub use listing::{ConversationRow, Cursor, ListFilter, MessagePage, MessageRange, Page, Pin};
+pub use receipt::{Receipt, ReceiptSender, receipt};
+pub use snapshot::{Scope, Snapshot, Version};
+pub use store::Store;
+pub use turns::TurnRecord;

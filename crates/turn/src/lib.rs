@@ -1,1 +1,21 @@
-//! Reserved.
+//! One turn, without IO, clock or runtime: data in, decisions out.
+//!
+//! - [`align`]: what of a request is new, given what the conversation already knows.
+//! - [`pairing`]: whether tool results answer the calls that are open.
+//! - [`context`]: what the model is shown.
+//! - [`machine`]: what becomes of the model's answer.
+//! - [`words`]: the few sentences of the gateway's own that a model ever sees.
+
+pub mod align;
+pub mod context;
+pub mod machine;
+pub mod pairing;
+pub mod words;
+
+#[cfg(test)]
+mod testing;
+
+pub use align::{Alignment, align};
+pub use context::{Transcript, build};
+pub use machine::{Effect, Ending, Event, Machine, Stop};
+pub use pairing::{BadToolResult, check_tool_results};

@@ -1,0 +1,178 @@
+//! The end of a turn, under its fence.
+
+use std::sync::Arc;
+
+use herma_model::{Message, NewMessage, Seq, Timestamp, TurnId};
+use herma_store::{Commit, Committed, Lease, Outcome as TurnOutcome, StoreError, Version};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::rows;
+use crate::takeover::clear_journal;
+
+/// Writes the turn's outcome and frees the lease, or changes nothing.
+pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> Outcome<Committed> {
+    let lease = commit.lease;
+    let added = match &commit.outcome {
+        TurnOutcome::Completed { messages, .. } => messages.as_slice(),
+        TurnOutcome::Unanswered { partial, .. } => partial.as_slice(),
+    };
+    let usage = match &commit.outcome {
+        TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
+        TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
+    };
+    let freed: Option<(i64, i64, i64)> = connection
+        .prepare_cached(
+            "UPDATE conversations SET running_turn = NULL, version = version + 1, next_seq = next_seq + ?5, message_count = message_count + ?5,
+             updated_at = ?6, input_tokens = input_tokens + ?7, output_tokens = output_tokens + ?8,
+             cached_tokens = cached_tokens + ?9, reasoning_tokens = reasoning_tokens + ?10, system = coalesce(?11, system)
+             WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4 RETURNING head_pk, next_seq - ?5, version",
+        )
+        .and_then(|mut update| {
+            update
+                .query_row(
+                    params![
+                        lease.conversation,
+                        lease.tenant.0,
+                        lease.turn,
+                        lease.fence.0,
+                        added.len() as i64,
+                        commit.now.0,
+                        usage.input as i64,
+                        usage.output as i64,
+                        usage.cached as i64,
+                        usage.reasoning as i64,
+                        commit.system.as_deref().and_then(rows::system_to)
+                    ],
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                )
+                .optional()
+        })
+        .translated()?;
+    let Some((session, seq, version)) = freed else {
+        instance.live.remove(&lease.turn);
+        return Err(StoreError::Fenced);
+    };
+    let last_seq = seq + added.len() as i64 - 1;
+    let (id, attempt) = end_turn(connection, commit, last_seq)?;
+    let mut messages = Vec::with_capacity(added.len());
+    for (place, message) in (seq..).zip(added) {
+        insert_message(connection, session, place, lease.turn, attempt, message, commit.now)?;
+        messages.push(Arc::new(Message {
+            id: message.id,
+            seq: Seq(place),
+            session: commit.session.clone(),
+            turn: id,
+            attempt,
+            created_at: commit.now,
+            said: message.said.clone(),
+        }));
+    }
+    clear_journal(connection, lease.turn)?;
+    instance.live.remove(&lease.turn);
+    Ok(Committed { version: Version(version), messages })
+}
+
+fn end_turn(connection: &Connection, commit: &Commit, last_seq: i64) -> Outcome<(TurnId, u32)> {
+    let read = |row: &rusqlite::Row<'_>| Ok((TurnId::from_uuid(rows::uuid(row, 0)?), row.get(1)?));
+    let ended = match &commit.outcome {
+        TurnOutcome::Completed { finish, .. } => {
+            let usage = finish.usage;
+            connection
+                .prepare_cached(
+                    "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
+                     cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, last_seq = ?9
+                     WHERE pk = ?1 AND stop_requested IS NULL RETURNING id, attempt",
+                )
+                .and_then(|mut update| {
+                    update
+                        .query_row(
+                            params![
+                                commit.lease.turn,
+                                commit.now.0,
+                                finish.model,
+                                finish.reason.as_str(),
+                                usage.map(|u| u.input as i64),
+                                usage.map(|u| u.output as i64),
+                                usage.map(|u| u.cached as i64),
+                                usage.map(|u| u.reasoning as i64),
+                                last_seq
+                            ],
+                            read,
+                        )
+                        .optional()
+                })
+                .translated()?
+        }
+        TurnOutcome::Unanswered { state, failure, .. } => connection
+            .prepare_cached(
+                "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5, upstream_status = ?6, last_seq = ?7
+                 WHERE pk = ?1 RETURNING id, attempt",
+            )
+            .and_then(|mut update| {
+                update
+                    .query_row(
+                        params![
+                            commit.lease.turn,
+                            state.as_str(),
+                            commit.now.0,
+                            failure.code.as_str(),
+                            failure.message,
+                            failure.upstream_status,
+                            last_seq
+                        ],
+                        read,
+                    )
+                    .optional()
+            })
+            .translated()?,
+    };
+    ended.ok_or(StoreError::StopRequested)
+}
+
+/// Writes one message at its place.
+pub(crate) fn insert_message(
+    connection: &Connection,
+    session: i64,
+    seq: i64,
+    turn: i64,
+    attempt: u32,
+    message: &NewMessage,
+    now: Timestamp,
+) -> Outcome<()> {
+    let said = &message.said;
+    connection
+        .prepare_cached(
+            "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, extra, digest, calls, tokens, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )
+        .and_then(|mut insert| {
+            insert.execute(params![
+                session,
+                seq,
+                message.id.uuid().as_bytes(),
+                turn,
+                attempt,
+                said.role.as_str(),
+                said.status.as_str(),
+                said.payload.as_json(),
+                said.extra.as_deref(),
+                &said.digest.0,
+                rows::calls_to(&said.calls),
+                said.tokens,
+                now.0
+            ])
+        })
+        .map(drop)
+        .translated()
+}
+
+/// Notes that a turn's answer was written to its end.
+pub(crate) fn mark_delivered(connection: &Connection, lease: Lease) -> Outcome<()> {
+    connection
+        .prepare_cached("UPDATE turns SET delivered = 1 WHERE pk = ?1 AND tenant_pk = ?2")
+        .and_then(|mut update| update.execute([lease.turn, lease.tenant.0]))
+        .map(drop)
+        .translated()
+}

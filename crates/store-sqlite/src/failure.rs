@@ -1,0 +1,33 @@
+//! SQLite's errors in the port's words.
+
+use herma_store::StoreError;
+use rusqlite::ErrorCode;
+
+/// Result of an operation inside a transaction.
+pub(crate) type Outcome<T> = Result<T, StoreError>;
+
+/// Says what an SQLite error means to the gateway.
+pub(crate) fn translate(error: &rusqlite::Error) -> StoreError {
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::Unusable(format!("the database is damaged or not a Herma database ({text})"))
+        }
+        Some(ErrorCode::DiskFull) => {
+            StoreError::Unavailable("the disk is full; free some space and try again".to_owned())
+        }
+        _ => StoreError::Unavailable(text),
+    }
+}
+
+/// `?` for SQLite results.
+pub(crate) trait Translate<T> {
+    /// Turns SQLite's error into the port's.
+    fn translated(self) -> Outcome<T>;
+}
+
+impl<T> Translate<T> for rusqlite::Result<T> {
+    fn translated(self) -> Outcome<T> {
+        self.map_err(|error| translate(&error))
+    }
+}

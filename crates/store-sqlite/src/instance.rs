@@ -1,0 +1,136 @@
+//! This process among others on the same file.
+//!
+//! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it ends, so
+//! a lease whose owner's lock can be taken is dead. Where locks do not work, a time limit that living processes renew decides.
+
+use std::collections::HashSet;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use herma_model::Timestamp;
+use herma_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use crate::failure::{Outcome, Translate};
+
+/// How long a lease lives without its owner renewing it.
+const LEASE: Duration = Duration::from_secs(10);
+/// How often an owner renews.
+pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
+
+/// This process as an owner of leases.
+pub(crate) struct Instance {
+    directory: PathBuf,
+    registered: Option<Registered>,
+    /// Turns of this process that run or wait, by their key.
+    pub(crate) live: HashSet<i64>,
+}
+
+struct Registered {
+    key: i64,
+    file: PathBuf,
+    renewed_at: Timestamp,
+    /// Held as long as the process lives.
+    _lock: File,
+}
+
+impl Instance {
+    pub(crate) fn new(database: &Path) -> Self {
+        let mut directory = database.as_os_str().to_owned();
+        directory.push("-instances");
+        Self { directory: PathBuf::from(directory), registered: None, live: HashSet::new() }
+    }
+
+    /// This process' key, made at its first lease; renews its time limit when that is due.
+    pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+        if let Some(registered) = &mut self.registered {
+            if now.since(registered.renewed_at) >= RENEWAL {
+                connection
+                    .prepare_cached("UPDATE instances SET expires_at = ?2 WHERE pk = ?1")
+                    .and_then(|mut update| update.execute(params![registered.key, now.plus(LEASE).0]))
+                    .translated()?;
+                registered.renewed_at = now;
+            }
+            return Ok(registered.key);
+        }
+        let name = Uuid::now_v7().simple().to_string();
+        let (file, lock) = self.lock(&name).map_err(|error| {
+            StoreError::Unavailable(format!("cannot write a lock file in {}: {error}", self.directory.display()))
+        })?;
+        connection
+            .execute("INSERT INTO instances (name, expires_at) VALUES (?1, ?2)", params![name, now.plus(LEASE).0])
+            .translated()?;
+        let key = connection.last_insert_rowid();
+        self.registered = Some(Registered { key, file, renewed_at: now, _lock: lock });
+        Ok(key)
+    }
+
+    /// Forgets a registration whose transaction was rolled back.
+    pub(crate) fn unregister(&mut self) {
+        if let Some(registered) = self.registered.take() {
+            let _ = fs::remove_file(registered.file);
+        }
+    }
+
+    /// Reads which turns are this process' own, after a rollback has made memory wrong.
+    pub(crate) fn reload_live(&mut self, connection: &Connection) {
+        let Some(registered) = &self.registered else {
+            self.live.clear();
+            return;
+        };
+        let stored: rusqlite::Result<HashSet<i64>> = connection
+            .prepare("SELECT pk FROM turns WHERE state IN ('queued', 'running') AND owner = ?1")
+            .and_then(|mut select| select.query_map([registered.key], |row| row.get(0))?.collect());
+        if let Ok(stored) = stored {
+            self.live.retain(|turn| stored.contains(turn));
+        }
+    }
+
+    /// Whether this process is known to others.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.registered.is_some()
+    }
+
+    /// Whether the owner of a turn is gone. For this process' own turns: whether it has given them up.
+    pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64, now: Timestamp) -> Outcome<bool> {
+        if self.registered.as_ref().is_some_and(|own| own.key == owner) {
+            return Ok(!self.live.contains(&turn));
+        }
+        let row: Option<(String, i64)> = connection
+            .prepare_cached("SELECT name, expires_at FROM instances WHERE pk = ?1")
+            .and_then(|mut select| select.query_row([owner], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .translated()?;
+        let Some((name, expires_at)) = row else { return Ok(true) };
+        Ok(expires_at < now.0 || self.lock_is_free(&name))
+    }
+
+    fn lock(&self, name: &str) -> std::io::Result<(PathBuf, File)> {
+        fs::create_dir_all(&self.directory)?;
+        let path = self.directory.join(name);
+        let file = File::create(&path)?;
+        file.lock()?;
+        Ok((path, file))
+    }
+
+    fn lock_is_free(&self, name: &str) -> bool {
+        let path = self.directory.join(name);
+        match File::open(&path) {
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+            Ok(file) => match file.try_lock() {
+                Ok(()) => {
+                    let _ = fs::remove_file(&path);
+                    true
+                }
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+            },
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.unregister();
+    }
+}

@@ -1,0 +1,105 @@
+//! Tenants and API keys.
+
+use std::sync::Arc;
+
+use herma_model::{ApiKeyId, KeyScope, Principal, TenantId, Timestamp};
+use herma_store::{ApiKeyRow, KeyHash, NewApiKey};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows;
+
+/// The tenant of this name, made if it is new.
+pub(crate) fn ensure_tenant(connection: &Connection, name: &str, now: Timestamp) -> Outcome<TenantId> {
+    connection
+        .execute(
+            "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
+            params![name, now.0],
+        )
+        .translated()?;
+    find_tenant(connection, name).and_then(|found| {
+        found.ok_or_else(|| herma_store::StoreError::Unavailable("a tenant vanished while it was made".to_owned()))
+    })
+}
+
+/// The tenant of this name, if there is one.
+pub(crate) fn find_tenant(connection: &Connection, name: &str) -> Outcome<Option<TenantId>> {
+    connection
+        .query_row("SELECT pk FROM tenants WHERE name = ?1", [name], |row| row.get(0).map(TenantId))
+        .optional()
+        .translated()
+}
+
+/// Stores a key.
+pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> Outcome<()> {
+    connection
+        .execute(
+            "INSERT INTO api_keys (id, tenant_pk, hash, hint, session_keys, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                key.id.uuid().as_bytes(),
+                key.tenant.0,
+                &key.hash.0,
+                key.hint,
+                key.session_keys.to_stored(),
+                key.now.0
+            ],
+        )
+        .map(drop)
+        .translated()
+}
+
+/// All keys, oldest first.
+pub(crate) fn list(connection: &Connection) -> Outcome<Vec<ApiKeyRow>> {
+    let mut select = connection
+        .prepare(
+            "SELECT k.id, t.name, k.hint, k.session_keys, k.created_at, k.revoked_at FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
+             ORDER BY k.created_at, k.id",
+        )
+        .translated()?;
+    let rows = select
+        .query_map([], |row| {
+            Ok(ApiKeyRow {
+                id: ApiKeyId::from_uuid(rows::uuid(row, 0)?),
+                tenant_name: rows::text(row, 1)?,
+                hint: row.get(2)?,
+                session_keys: KeyScope::parse(row.get_ref(3)?.as_str_or_null()?),
+                created_at: Timestamp(row.get(4)?),
+                revoked_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+            })
+        })
+        .translated()?;
+    rows.collect::<rusqlite::Result<_>>().translated()
+}
+
+/// Revokes a key that is still valid.
+pub(crate) fn revoke(connection: &Connection, id: ApiKeyId, now: Timestamp) -> Outcome<bool> {
+    connection
+        .execute(
+            "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+            params![id.uuid().as_bytes(), now.0],
+        )
+        .map(|changed| changed == 1)
+        .translated()
+}
+
+/// Whom a valid key stands for.
+pub(crate) fn principal_of(connection: &Connection, hash: KeyHash) -> Outcome<Option<Principal>> {
+    connection
+        .prepare_cached(
+            "SELECT k.id, k.tenant_pk, t.name, k.session_keys FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
+             WHERE k.hash = ?1 AND k.revoked_at IS NULL",
+        )
+        .and_then(|mut select| {
+            select
+                .query_row([&hash.0], |row| {
+                    Ok(Principal {
+                        key: Some(ApiKeyId::from_uuid(rows::uuid(row, 0)?)),
+                        tenant: TenantId(row.get(1)?),
+                        tenant_name: Arc::from(row.get_ref(2)?.as_str()?),
+                        session_keys: KeyScope::parse(row.get_ref(3)?.as_str_or_null()?),
+                    })
+                })
+                .optional()
+        })
+        .translated()
+}

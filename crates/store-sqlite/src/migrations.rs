@@ -1,0 +1,96 @@
+//! The schema, as numbered files that only ever go forward.
+//!
+//! Each file runs once, under the write lock, and leaves its checksum behind: a file that was changed afterwards, or a
+//! database that a newer Herma has written, is refused before anything is touched.
+
+use herma_store::StoreError;
+use rusqlite::{Connection, TransactionBehavior, params};
+use sha2::{Digest, Sha256};
+
+use crate::failure::{Outcome, Translate};
+
+/// Marks a file as Herma's, in SQLite's `application_id`.
+pub(crate) const APPLICATION_ID: i32 = 0x4865_726d;
+
+struct Migration {
+    number: i32,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration { number: 1, sql: include_str!("../migrations/0001_ground.sql") }];
+
+/// The newest schema this program knows.
+pub(crate) fn newest() -> i32 {
+    MIGRATIONS.last().map_or(0, |migration| migration.number)
+}
+
+/// Brings the schema up to date.
+pub(crate) fn run(connection: &mut Connection) -> Outcome<()> {
+    if version(connection)? == newest() {
+        return verify(connection);
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).translated()?;
+    let current = version(&transaction)?;
+    transaction
+        .execute_batch(
+            "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum BLOB NOT NULL) STRICT",
+        )
+        .translated()?;
+    verify(&transaction)?;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.number > current) {
+        transaction.execute_batch(migration.sql).translated()?;
+        transaction
+            .execute(
+                "INSERT INTO migrations (number, checksum) VALUES (?1, ?2)",
+                params![migration.number, checksum(migration)],
+            )
+            .translated()?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).translated()?;
+    transaction.pragma_update(None, "user_version", newest()).translated()?;
+    transaction.commit().translated()
+}
+
+fn version(connection: &Connection) -> Outcome<i32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0)).translated()
+}
+
+fn verify(connection: &Connection) -> Outcome<()> {
+    let mut statement = connection.prepare("SELECT number, checksum FROM migrations").translated()?;
+    let applied = statement.query_map([], |row| Ok((row.get::<_, i32>(0)?, row.get::<_, Vec<u8>>(1)?))).translated()?;
+    for row in applied {
+        let (number, stored) = row.translated()?;
+        let Some(known) = MIGRATIONS.iter().find(|migration| migration.number == number) else { continue };
+        if stored != checksum(known) {
+            return Err(StoreError::Unusable(format!(
+                "the database was made by another build of Herma (schema step {number} differs); use that build, or start with an empty data directory"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn checksum(migration: &Migration) -> Vec<u8> {
+    Sha256::digest(migration.sql.as_bytes()).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn running_twice_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        run(&mut connection).unwrap();
+        run(&mut connection).unwrap();
+        assert_eq!(version(&connection).unwrap(), newest());
+    }
+
+    #[test]
+    fn a_step_that_was_changed_afterwards_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        run(&mut connection).unwrap();
+        connection.execute("UPDATE migrations SET checksum = x'00'", []).unwrap();
+        assert!(matches!(run(&mut connection), Err(StoreError::Unusable(_))));
+    }
+}

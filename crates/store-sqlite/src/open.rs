@@ -1,0 +1,79 @@
+//! Opening the file: look before touching, then set up connections.
+
+use std::path::Path;
+use std::time::Duration;
+
+use herma_store::StoreError;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::failure::{Outcome, Translate, translate};
+use crate::migrations;
+
+/// How long a writer waits for another process' transaction.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Refuses files that are not ours, damaged, or written by a newer Herma, without changing them.
+pub(crate) fn look(path: &Path) -> Outcome<()> {
+    if !path.exists() || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0) {
+        return Ok(());
+    }
+    let name = path.display();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let refuse = |error: &rusqlite::Error| match translate(error) {
+        StoreError::Unusable(_) => StoreError::Unusable(format!(
+            "{name} is damaged or not a Herma database; nothing was changed. Restore it from a backup, or point --data or --store elsewhere"
+        )),
+        other => other,
+    };
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| refuse(&error))?;
+    connection.busy_timeout(BUSY_TIMEOUT).translated()?;
+    let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let application = read("application_id").map_err(|error| refuse(&error))?;
+    let version = read("user_version").map_err(|error| refuse(&error))?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(|error| refuse(&error))?;
+    if tables > 0 && application != migrations::APPLICATION_ID {
+        return Err(StoreError::Unusable(format!(
+            "{name} is a database of another program; nothing was changed. Point --data or --store elsewhere"
+        )));
+    }
+    if version > migrations::newest() {
+        return Err(StoreError::Unusable(format!(
+            "{name} was written by a newer Herma (schema {version}, this one knows {}); nothing was changed. Use the newer program",
+            migrations::newest()
+        )));
+    }
+    Ok(())
+}
+
+/// A connection that may write. The schema is brought up to date by the first one.
+pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
+    let connection = Connection::open(path).translated()?;
+    connection.busy_timeout(BUSY_TIMEOUT).translated()?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).translated()?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(StoreError::Unusable(format!(
+            "{} cannot use a write-ahead log (is it on a network file system?); put the data directory on a local disk",
+            path.display()
+        )));
+    }
+    // Durability is the sync thread's: it syncs the log behind each commit that somebody waits for.
+    connection.pragma_update(None, "synchronous", "NORMAL").translated()?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0).translated()?;
+    connection.pragma_update(None, "foreign_keys", true).translated()?;
+    connection.pragma_update(None, "temp_store", "MEMORY").translated()?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(crate) fn reader(path: &Path) -> Outcome<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).translated()?;
+    connection.busy_timeout(BUSY_TIMEOUT).translated()?;
+    connection.pragma_update(None, "cache_size", -1024).translated()?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}

@@ -1,0 +1,150 @@
+//! What has to happen from time to time: noticing other processes, renewing leases, finding dead owners, emptying the log.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use herma_model::Timestamp;
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use crate::failure::{Outcome, Translate};
+use crate::instance::{Instance, RENEWAL};
+use crate::queue;
+use crate::rows::{self, FACTS, FACTS_JOINS};
+use crate::takeover::take_over;
+use crate::writer::{Step, Writer};
+
+const TICK: Duration = Duration::from_millis(100);
+const SWEEP: Duration = Duration::from_secs(2);
+/// Log size from which it is copied into the database.
+const LOG_LIMIT: u64 = 16 * 1024 * 1024;
+/// How long an idempotency key is remembered.
+const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The milliseconds of now.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A thread that does all of this until it is told to stop.
+pub(crate) struct Pulse {
+    pub(crate) connection: Connection,
+    pub(crate) log: PathBuf,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) changes: watch::Sender<u64>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl Pulse {
+    pub(crate) fn start(self) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("herma-pulse".into()).spawn(move || self.run())
+    }
+
+    fn run(self) {
+        let (mut renewed, mut swept) = (Instant::now(), Instant::now());
+        let mut seen = None;
+        if self.has_live_turns() {
+            self.sweep();
+        }
+        self.forget_old_keys();
+        while !self.stop.load(Ordering::Acquire) {
+            std::thread::sleep(TICK);
+            if log_size(&self.log) > LOG_LIMIT {
+                self.checkpoint();
+            }
+            if self.writer.live.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            let version = self.connection.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
+            if version != seen {
+                seen = version;
+                self.changes.send_modify(|count| *count += 1);
+            }
+            if renewed.elapsed() >= RENEWAL {
+                renewed = Instant::now();
+                self.writer.submit_lazy(|connection, instance| keep(instance.key(connection, now())));
+            }
+            if swept.elapsed() >= SWEEP {
+                swept = Instant::now();
+                self.sweep();
+            }
+        }
+    }
+
+    fn has_live_turns(&self) -> bool {
+        self.connection
+            .query_row("SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running'))", [], |row| row.get(0))
+            .unwrap_or(false)
+    }
+
+    fn sweep(&self) {
+        self.writer.submit_lazy(|connection, instance| keep(sweep(connection, instance, now())));
+    }
+
+    fn forget_old_keys(&self) {
+        let before = now().0 - i64::try_from(IDEMPOTENCY_KEPT.as_millis()).unwrap_or(i64::MAX);
+        let old = self.connection.query_row(
+            "SELECT EXISTS (SELECT 1 FROM idempotency WHERE created_at < ?1)",
+            [before],
+            |row| row.get::<_, bool>(0),
+        );
+        if old.unwrap_or(false) {
+            self.writer.submit_lazy(move |connection, _| {
+                keep(connection.execute("DELETE FROM idempotency WHERE created_at < ?1", [before]).translated())
+            });
+        }
+    }
+
+    /// Copies the log into the database without holding anybody up, then lets the writer start it over.
+    fn checkpoint(&self) {
+        let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
+        tracing::debug!(?copied, "log copied into the database");
+        self.writer.restart_log();
+    }
+}
+
+fn log_size(log: &Path) -> u64 {
+    std::fs::metadata(log).map_or(0, |meta| meta.len())
+}
+
+fn keep<T>(outcome: Outcome<T>) -> Step {
+    match outcome {
+        Ok(_) => Step::Keep(Box::new(|_| {})),
+        Err(error) => {
+            tracing::warn!(%error, "background work on the store failed");
+            Step::Undo(Box::new(|_| {}))
+        }
+    }
+}
+
+/// Ends the turns of processes that are gone.
+fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcome<()> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT pk, owner, state = 'queued', conversation_pk FROM turns WHERE state IN ('queued', 'running')",
+        )
+        .translated()?;
+    let live: Vec<(i64, i64, bool, i64)> = select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .and_then(Iterator::collect)
+        .translated()?;
+    for (turn, owner, queued, conversation) in live {
+        if !instance.is_dead(connection, owner, turn, now)? {
+            continue;
+        }
+        if queued {
+            queue::remove(connection, conversation, turn)?;
+            continue;
+        }
+        let mut state = connection
+            .prepare_cached(&format!("SELECT {FACTS} FROM conversations c {FACTS_JOINS} WHERE c.pk = ?1"))
+            .and_then(|mut select| select.query_row([conversation], rows::conversation))
+            .translated()?;
+        take_over(connection, &mut state, turn, "the process that ran this turn ended", now)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Connections for reading, lent one at a time to blocking tasks.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use herma_store::StoreError;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::failure::{Outcome, Translate};
+use crate::open;
+
+/// Connections kept for the next reader; more are opened when all are in use.
+const KEPT: usize = 4;
+
+/// A pool of reading connections.
+#[derive(Clone)]
+pub(crate) struct Readers {
+    path: Arc<PathBuf>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path: Arc::new(path), idle: Arc::default() }
+    }
+
+    /// Runs a read in one transaction, off the async threads. Cancel-safe.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let readers = self.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let mut connection = readers.take()?;
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred).translated()?;
+            let outcome = work(&transaction);
+            transaction.finish().translated()?;
+            readers.put_back(connection);
+            outcome
+        });
+        done.await.unwrap_or_else(|_| Err(StoreError::Unavailable("a read was broken off".to_owned())))
+    }
+
+    /// Closes the connections that nobody uses.
+    pub(crate) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn take(&self) -> Outcome<Connection> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| open::reader(&self.path), Ok)
+    }
+
+    fn put_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < KEPT {
+            idle.push(connection);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Recognising a request that was made before: by its idempotency key, or as an SDK's own retry.
+
+use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
+use herma_model::{ConversationId, TurnId, TurnState};
+use herma_store::{Admission, AdmitOutcome, Refusal, Target};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::rows;
+
+/// What the request turns out to be, if it is not a new one.
+pub(crate) fn recognise(
+    connection: &Connection,
+    instance: &Instance,
+    admission: &Admission,
+) -> Outcome<Option<AdmitOutcome>> {
+    if let Some(idempotency) = &admission.retry.idempotency
+        && let Some((body, earlier)) = by_key(connection, admission, &idempotency.scope)?
+    {
+        if body != idempotency.body {
+            return Ok(Some(AdmitOutcome::Refused(Refusal::IdempotencyMismatch)));
+        }
+        if let Some(outcome) = again(connection, instance, admission, &earlier)? {
+            return Ok(Some(outcome));
+        }
+    }
+    if !(1..=MAX_RETRY_ATTEMPT).contains(&admission.retry.sdk_attempt) {
+        return Ok(None);
+    }
+    let bit = 1_i64 << admission.retry.sdk_attempt;
+    let Some(earlier) = by_fingerprint(connection, admission, bit)? else { return Ok(None) };
+    let outcome = again(connection, instance, admission, &earlier)?;
+    if matches!(outcome, Some(AdmitOutcome::Joined(_))) {
+        connection
+            .execute("UPDATE turns SET retried = retried | ?2 WHERE pk = ?1", params![earlier.key, bit])
+            .translated()?;
+    }
+    Ok(outcome)
+}
+
+/// The turn an earlier request of the same identity became.
+struct Earlier {
+    key: i64,
+    turn: TurnId,
+    state: TurnState,
+    owner: i64,
+    conversation: ConversationId,
+}
+
+impl Earlier {
+    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id";
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            turn: TurnId::from_uuid(rows::uuid(row, 1)?),
+            state: rows::word(row, 2, TurnState::parse)?,
+            owner: row.get(3)?,
+            conversation: ConversationId::from_uuid(rows::uuid(row, 4)?),
+        })
+    }
+}
+
+fn by_key(connection: &Connection, admission: &Admission, scope: &[u8; 16]) -> Outcome<Option<([u8; 16], Earlier)>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE i.scope = ?1 AND i.tenant_pk = ?2",
+            Earlier::COLUMNS
+        ))
+        .and_then(|mut select| {
+            select
+                .query_row(params![scope, admission.scope.tenant.0], |row| Ok((row.get(5)?, Earlier::read(row)?)))
+                .optional()
+        })
+        .translated()
+}
+
+fn by_fingerprint(connection: &Connection, admission: &Admission, bit: i64) -> Outcome<Option<Earlier>> {
+    let earliest = admission.now.0 - RETRY_WINDOW.as_millis() as i64;
+    connection
+        .prepare_cached(&format!(
+            "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.fingerprint = ?1 AND t.delivered = 0 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
+               AND (t.ended_at IS NULL OR t.ended_at >= ?4) ORDER BY t.pk DESC LIMIT 1",
+            Earlier::COLUMNS
+        ))
+        .and_then(|mut select| {
+            select
+                .query_row(
+                    params![&admission.retry.fingerprint, admission.scope.tenant.0, bit, earliest],
+                    Earlier::read,
+                )
+                .optional()
+        })
+        .translated()
+}
+
+/// A live or answered turn is joined. An unanswered one, or one whose process is gone, is tried again: a request that names its
+/// conversation finds that out by aligning with it, one that does not is told where.
+fn again(
+    connection: &Connection,
+    instance: &Instance,
+    admission: &Admission,
+    earlier: &Earlier,
+) -> Outcome<Option<AdmitOutcome>> {
+    let over = earlier.state.is_unanswered()
+        || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key, admission.now)?);
+    Ok(match (over, &admission.target) {
+        (false, _) => Some(AdmitOutcome::Joined(earlier.turn)),
+        (true, Target::New) => Some(AdmitOutcome::RetryIn(earlier.conversation)),
+        (true, Target::Alias { .. }) => None,
+    })
+}
+
+/// Binds the request's idempotency key to the turn that now stands for it.
+pub(crate) fn bind(connection: &Connection, admission: &Admission, turn: i64) -> Outcome<()> {
+    let Some(idempotency) = &admission.retry.idempotency else { return Ok(()) };
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO idempotency (scope, tenant_pk, body, turn_pk, created_at) VALUES (?1, ?2, ?3, ?4, ?5)")
+        .and_then(|mut insert| {
+            insert.execute(params![&idempotency.scope, admission.scope.tenant.0, &idempotency.body, turn, admission.now.0])
+        })
+        .map(drop)
+        .translated()
+}

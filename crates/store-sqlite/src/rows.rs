@@ -1,0 +1,165 @@
+//! Rows as the model's types. Nothing here decides anything.
+
+use std::sync::Arc;
+
+use herma_model::provenance::CompactionMode;
+use herma_model::{
+    CallId, ConversationFacts, ConversationId, CreatorKind, Digest, Message, MessageId, MessageStatus, ParentRelation,
+    Payload, Role, Seq, SessionFacts, SessionId, SessionKey, SessionKind, Timestamp, TurnId, Utterance,
+};
+use rusqlite::Row;
+use rusqlite::types::{FromSqlError, Type};
+use uuid::Uuid;
+
+/// A stored word that this program does not know: a damaged row, or one from a newer schema.
+pub(crate) fn unknown(column: usize, word: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(
+        column,
+        Type::Text,
+        Box::new(FromSqlError::Other(format!("unknown value {word:?}").into())),
+    )
+}
+
+/// Reads a column with one of the model's stored words.
+pub(crate) fn word<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    parse(text).ok_or_else(|| unknown(column, text))
+}
+
+/// Reads a column that may be empty with one of the model's stored words.
+pub(crate) fn optional_word<T>(
+    row: &Row<'_>,
+    column: usize,
+    parse: impl Fn(&str) -> Option<T>,
+) -> rusqlite::Result<Option<T>> {
+    row.get_ref(column)?.as_str_or_null()?.map(|text| parse(text).ok_or_else(|| unknown(column, text))).transpose()
+}
+
+/// Reads a 16-byte id.
+pub(crate) fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
+}
+
+/// A shared text column.
+pub(crate) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Arc<str>> {
+    Ok(Arc::from(row.get_ref(column)?.as_str()?))
+}
+
+/// A shared text column that may be empty.
+pub(crate) fn optional_text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Arc<str>>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.map(Arc::from))
+}
+
+/// A conversation and its head, as [`FACTS`] selects them.
+pub(crate) struct ConversationState {
+    pub(crate) key: i64,
+    pub(crate) version: i64,
+    pub(crate) fence: i64,
+    pub(crate) running: Option<i64>,
+    pub(crate) waiting: i64,
+    pub(crate) next_seq: i64,
+    pub(crate) ended: bool,
+    pub(crate) head: i64,
+    pub(crate) facts: ConversationFacts,
+}
+
+/// Columns of [`ConversationState`], from `conversations c` joined by [`FACTS_JOINS`].
+pub(crate) const FACTS: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, \
+     c.id, c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, \
+     h.id, h.kind, h.parent_id, h.parent_relation, h.creator_kind, h.reason, h.depth, r.id, p.id";
+
+/// How many columns [`FACTS`] has.
+pub(crate) const FACTS_WIDTH: usize = 22;
+
+/// Head, root and previous head of `conversations c`.
+pub(crate) const FACTS_JOINS: &str = "JOIN sessions h ON h.pk = c.head_pk JOIN sessions r ON r.pk = c.root_pk LEFT JOIN sessions p ON p.pk = c.previous_pk";
+
+/// Columns of [`session`], from `sessions s`.
+pub(crate) const SESSION: &str = "s.id, s.kind, s.parent_id, s.parent_relation, s.creator_kind, s.reason, s.depth";
+
+/// Reads [`FACTS`] from the first columns of a row.
+pub(crate) fn conversation(row: &Row<'_>) -> rusqlite::Result<ConversationState> {
+    let session_key = optional_text(row, 10)?;
+    Ok(ConversationState {
+        key: row.get(0)?,
+        version: row.get(1)?,
+        fence: row.get(2)?,
+        running: row.get(3)?,
+        waiting: row.get(4)?,
+        next_seq: row.get(5)?,
+        ended: row.get::<_, Option<i64>>(6)?.is_some(),
+        head: row.get(7)?,
+        facts: ConversationFacts {
+            id: ConversationId::from_uuid(uuid(row, 8)?),
+            origin_kind: word(row, 9, SessionKind::parse)?,
+            session_key: session_key.and_then(|key| SessionKey::parse(&key).ok()),
+            compaction_mode: optional_word(row, 11, CompactionMode::parse)?,
+            compaction_count: row.get(12)?,
+            head: session(row, 13)?,
+            root: SessionId::from_name(row.get_ref(20)?.as_str()?),
+            previous: row.get_ref(21)?.as_str_or_null()?.map(SessionId::from_name),
+        },
+    })
+}
+
+/// Reads [`SESSION`] from a column on.
+pub(crate) fn session(row: &Row<'_>, from: usize) -> rusqlite::Result<SessionFacts> {
+    let parent = row.get_ref(from + 2)?.as_str_or_null()?.map(SessionId::from_name);
+    let relation = optional_word(row, from + 3, ParentRelation::parse)?;
+    Ok(SessionFacts {
+        id: SessionId::from_name(row.get_ref(from)?.as_str()?),
+        kind: word(row, from + 1, SessionKind::parse)?,
+        parent: parent.zip(relation),
+        creator: word(row, from + 4, CreatorKind::parse)?,
+        reason: optional_text(row, from + 5)?,
+        depth: row.get(from + 6)?,
+    })
+}
+
+/// Columns of [`message`], from `messages m` joined with `sessions s` and `turns t`.
+pub(crate) const MESSAGE: &str = "m.id, m.seq, s.id, t.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
+
+/// Reads [`MESSAGE`].
+pub(crate) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        id: MessageId::from_uuid(uuid(row, 0)?),
+        seq: Seq(row.get(1)?),
+        session: SessionId::from_name(row.get_ref(2)?.as_str()?),
+        turn: TurnId::from_uuid(uuid(row, 3)?),
+        attempt: row.get(4)?,
+        created_at: Timestamp(row.get(5)?),
+        said: Utterance {
+            role: word(row, 6, Role::parse)?,
+            status: word(row, 7, MessageStatus::parse)?,
+            payload: Payload::from_json(text(row, 8)?),
+            extra: optional_text(row, 9)?,
+            digest: Digest(row.get(10)?),
+            calls: calls_from(row.get_ref(11)?.as_str_or_null()?),
+            tokens: row.get(12)?,
+        },
+    })
+}
+
+/// The stored form of a message's call ids: a JSON array, or nothing.
+pub(crate) fn calls_to(calls: &[CallId]) -> Option<String> {
+    if calls.is_empty() { None } else { serde_json::to_string(calls).ok() }
+}
+
+fn calls_from(stored: Option<&str>) -> Arc<[CallId]> {
+    stored
+        .and_then(|json| serde_json::from_str::<Vec<String>>(json).ok())
+        .map_or_else(|| Arc::from([]), |ids| ids.into_iter().map(CallId::from).collect())
+}
+
+/// The stored form of system messages: a JSON array of payload texts.
+pub(crate) fn system_to(system: &[Payload]) -> Option<String> {
+    let texts: Vec<&str> = system.iter().map(Payload::as_json).collect();
+    if texts.is_empty() { None } else { serde_json::to_string(&texts).ok() }
+}
+
+/// Reads [`system_to`].
+pub(crate) fn system_from(stored: Option<&str>) -> Arc<[Payload]> {
+    stored
+        .and_then(|json| serde_json::from_str::<Vec<String>>(json).ok())
+        .map_or_else(|| Arc::from([]), |texts| texts.into_iter().map(Payload::from_json).collect())
+}

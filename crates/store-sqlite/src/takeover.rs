@@ -1,0 +1,76 @@
+//! Ending a turn on its owner's behalf: its process is gone, or it did not yield to an interrupt.
+
+use herma_model::message::Utterance;
+use herma_model::turn::FailureCode;
+use herma_model::{MessageId, NewMessage, Timestamp};
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use crate::commit::insert_message;
+use crate::failure::{Outcome, Translate};
+use crate::rows::ConversationState;
+
+/// Records the running turn as interrupted, with what its journal says was shown, and frees the lease.
+pub(crate) fn take_over(
+    connection: &Connection,
+    state: &mut ConversationState,
+    turn: i64,
+    why: &str,
+    now: Timestamp,
+) -> Outcome<()> {
+    let (attempt, session): (u32, i64) = connection
+        .prepare_cached("SELECT attempt, session_pk FROM turns WHERE pk = ?1")
+        .and_then(|mut select| select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?))))
+        .translated()?;
+    let shown = journal(connection, turn)?;
+    if !shown.is_empty() {
+        let partial = NewMessage { id: MessageId::from_uuid(Uuid::now_v7()), said: Utterance::partial_text(&shown) };
+        insert_message(connection, session, state.next_seq, turn, attempt, &partial, now)?;
+        state.next_seq += 1;
+    }
+    connection
+        .prepare_cached(
+            "UPDATE turns SET state = 'interrupted', failure_code = ?2, failure_message = ?3, ended_at = ?4 WHERE pk = ?1",
+        )
+        .and_then(|mut update| update.execute(params![turn, FailureCode::Interrupted.as_str(), why, now.0]))
+        .translated()?;
+    clear_journal(connection, turn)?;
+    state.running = None;
+    state.version += 1;
+    connection
+        .prepare_cached(
+            "UPDATE conversations SET running_turn = NULL, version = ?2, message_count = message_count + (?3 - next_seq), next_seq = ?3,
+             updated_at = ?4 WHERE pk = ?1",
+        )
+        .and_then(|mut update| update.execute(params![state.key, state.version, state.next_seq, now.0]))
+        .map(drop)
+        .translated()
+}
+
+fn journal(connection: &Connection, turn: i64) -> Outcome<String> {
+    let mut select =
+        connection.prepare_cached("SELECT text FROM turn_journal WHERE turn_pk = ?1 ORDER BY part").translated()?;
+    let parts = select.query_map([turn], |row| row.get::<_, String>(0)).translated()?;
+    parts.collect::<rusqlite::Result<String>>().translated()
+}
+
+/// Drops a turn's journal once the turn has ended.
+pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> Outcome<()> {
+    connection
+        .prepare_cached("DELETE FROM turn_journal WHERE turn_pk = ?1")
+        .and_then(|mut delete| delete.execute([turn]))
+        .map(drop)
+        .translated()
+}
+
+/// Adds shown text to a running turn's journal.
+pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, text: &str) -> Outcome<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO turn_journal (turn_pk, part, text)
+             SELECT pk, (SELECT count(*) FROM turn_journal WHERE turn_pk = ?1), ?3 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
+        )
+        .and_then(|mut insert| insert.execute(params![turn, fence, text]))
+        .map(drop)
+        .translated()
+}

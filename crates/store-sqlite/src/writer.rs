@@ -1,0 +1,254 @@
+//! The one thread of this process that writes, and the one that makes writes durable.
+//!
+//! The writer drains what is queued, runs it as one transaction with a savepoint a job, and commits without waiting for the
+//! disk. Jobs that promise durability are then handed to the sync thread, which syncs the write-ahead log once for all that
+//! have gathered. A commit is therefore visible to every process at once and durable a moment later; who waits for
+//! durability is told only then.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use herma_store::StoreError;
+use rusqlite::Connection;
+
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+
+/// Most jobs in one transaction.
+const BATCH_JOBS: usize = 256;
+/// Longest time one transaction keeps other processes waiting.
+const BATCH_TIME: Duration = Duration::from_millis(5);
+/// How long work that nobody waits for may lie before it gets a transaction of its own.
+const LAZY_WAIT: Duration = Duration::from_millis(20);
+
+/// Told how the transaction that a job was part of ended.
+pub(crate) type Finish = Box<dyn FnOnce(Outcome<()>) + Send>;
+
+/// What a job did inside its savepoint.
+pub(crate) enum Step {
+    /// Keep it; say so when the transaction is committed.
+    Keep(Finish),
+    /// Keep it; say so when it is on disk.
+    KeepDurably(Finish),
+    /// Undo it; say so at once.
+    Undo(Finish),
+}
+
+type Work = Box<dyn FnOnce(&Connection, &mut Instance) -> Step + Send>;
+
+enum Job {
+    Work(Work),
+    Lazy(Work),
+    Checkpoint,
+    Stop,
+}
+
+/// The way to the writer thread.
+pub(crate) struct Writer {
+    jobs: Sender<Job>,
+    /// How many turns of this process run or wait.
+    pub(crate) live: Arc<AtomicUsize>,
+}
+
+impl Writer {
+    /// Starts both threads.
+    pub(crate) fn start(
+        connection: Connection,
+        log: File,
+        instance: Instance,
+    ) -> std::io::Result<(Self, Vec<JoinHandle<()>>)> {
+        let (jobs, queue) = channel();
+        let (syncs, sync_queue) = channel();
+        let live = Arc::new(AtomicUsize::new(0));
+        let sync = std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync_loop(&log, &sync_queue))?;
+        let mut state = Loop { connection, instance, live: Arc::clone(&live), syncs, lazy: Vec::new() };
+        let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || state.run(&queue))?;
+        Ok((Self { jobs, live }, vec![write, sync]))
+    }
+
+    /// Queues work that somebody waits for.
+    pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
+        // A closed queue drops the work, and with it the channel its caller waits on, which says that the store is closed.
+        let _ = self.jobs.send(Job::Work(Box::new(work)));
+    }
+
+    /// Queues work that nobody waits for: it rides with the next transaction.
+    pub(crate) fn submit_lazy(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
+        let _ = self.jobs.send(Job::Lazy(Box::new(work)));
+    }
+
+    /// Lets the log start over, after somebody else has copied most of it into the database.
+    pub(crate) fn restart_log(&self) {
+        let _ = self.jobs.send(Job::Checkpoint);
+    }
+
+    /// Ends both threads once everything queued is done.
+    pub(crate) fn stop(&self) {
+        let _ = self.jobs.send(Job::Stop);
+    }
+}
+
+struct Loop {
+    connection: Connection,
+    instance: Instance,
+    live: Arc<AtomicUsize>,
+    syncs: Sender<Finish>,
+    lazy: Vec<Work>,
+}
+
+impl Loop {
+    fn run(&mut self, queue: &Receiver<Job>) {
+        let mut batch = VecDeque::new();
+        let mut open = true;
+        while open || !batch.is_empty() || !self.lazy.is_empty() {
+            if batch.is_empty() && open {
+                open = self.wait(queue, &mut batch);
+            }
+            while open && batch.len() < BATCH_JOBS {
+                match queue.try_recv() {
+                    Ok(job) => open = self.sort(job, &mut batch),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => open = false,
+                }
+            }
+            batch.extend(self.lazy.drain(..));
+            if !batch.is_empty() {
+                self.transact(&mut batch);
+                self.live.store(self.instance.live.len(), Ordering::Release);
+            }
+        }
+    }
+
+    /// Waits for something worth a transaction. False when no more will come.
+    fn wait(&mut self, queue: &Receiver<Job>, batch: &mut VecDeque<Work>) -> bool {
+        loop {
+            let job = if self.lazy.is_empty() {
+                queue.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                queue.recv_timeout(LAZY_WAIT)
+            };
+            match job {
+                Ok(job) => {
+                    let open = self.sort(job, batch);
+                    if !batch.is_empty() || !open {
+                        return open;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn sort(&mut self, job: Job, batch: &mut VecDeque<Work>) -> bool {
+        match job {
+            Job::Work(work) => batch.push_back(work),
+            Job::Lazy(work) => self.lazy.push(work),
+            Job::Checkpoint => {
+                let restarted =
+                    self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
+                tracing::debug!(?restarted, "log restarted");
+            }
+            Job::Stop => return false,
+        }
+        true
+    }
+
+    /// Runs jobs from the front as one transaction; leaves in the batch what no longer fitted into its time.
+    fn transact(&mut self, batch: &mut VecDeque<Work>) {
+        let began = Instant::now();
+        let was_registered = self.instance.is_registered();
+        if let Err(error) =
+            self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])).translated()
+        {
+            for work in batch.drain(..) {
+                refuse(work, &error);
+            }
+            return;
+        }
+        let mut kept: Vec<Finish> = Vec::new();
+        let mut durable: Vec<Finish> = Vec::new();
+        while let Some(work) = batch.pop_front() {
+            match self.in_savepoint(work) {
+                Step::Keep(finish) => kept.push(finish),
+                Step::KeepDurably(finish) => durable.push(finish),
+                Step::Undo(finish) => finish(Ok(())),
+            }
+            if began.elapsed() > BATCH_TIME {
+                break;
+            }
+        }
+        let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([])).translated();
+        if let Err(error) = committed {
+            let _ = self.connection.execute_batch("ROLLBACK");
+            if !was_registered {
+                self.instance.unregister();
+            }
+            self.instance.reload_live(&self.connection);
+            for finish in kept.into_iter().chain(durable) {
+                finish(Err(error.clone()));
+            }
+            return;
+        }
+        for finish in durable {
+            let _ = self.syncs.send(finish);
+        }
+        for finish in kept {
+            finish(Ok(()));
+        }
+    }
+
+    fn in_savepoint(&mut self, work: Work) -> Step {
+        let execute = |connection: &Connection, sql: &str| {
+            connection.prepare_cached(sql).and_then(|mut s| s.execute([])).translated()
+        };
+        if let Err(error) = execute(&self.connection, "SAVEPOINT job") {
+            return undo_with(work, &error);
+        }
+        let was_registered = self.instance.is_registered();
+        let step = work(&self.connection, &mut self.instance);
+        if matches!(step, Step::Undo(_)) {
+            let _ = execute(&self.connection, "ROLLBACK TO job");
+            if !was_registered {
+                self.instance.unregister();
+            }
+        }
+        let _ = execute(&self.connection, "RELEASE job");
+        step
+    }
+}
+
+/// Dropping the work drops the channel its caller waits on; the reason goes to the log.
+fn refuse(work: Work, error: &StoreError) {
+    tracing::error!(%error, "a write could not begin");
+    drop(work);
+}
+
+fn undo_with(work: Work, error: &StoreError) -> Step {
+    refuse(work, error);
+    Step::Undo(Box::new(|_| {}))
+}
+
+fn sync_loop(log: &File, queue: &Receiver<Finish>) {
+    let mut broken: Option<StoreError> = None;
+    while let Ok(first) = queue.recv() {
+        let mut waiting = vec![first];
+        waiting.extend(queue.try_iter());
+        if broken.is_none()
+            && let Err(error) = log.sync_data()
+        {
+            // After a failed sync nobody knows what is on disk: nothing is acknowledged again until a restart.
+            tracing::error!(%error, "the database could not be synced to disk");
+            broken = Some(StoreError::Unavailable(format!("the database could not be synced to disk: {error}")));
+        }
+        let outcome = broken.clone().map_or(Ok(()), Err);
+        for finish in waiting {
+            finish(outcome.clone());
+        }
+    }
+}

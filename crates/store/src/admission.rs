@@ -1,0 +1,207 @@
+//! Admitting a turn: who may write next, decided in one transaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use herma_model::alias::Namespace;
+use herma_model::{
+    Alias, ApiKeyId, ConversationFacts, ConversationId, CreatorKind, Message, NewMessage, Resolution, SessionId,
+    SessionKey, SessionKind, Timestamp, TurnId,
+};
+
+use crate::commit::Lease;
+use crate::receipt::Receipt;
+use crate::snapshot::{Scope, Version};
+
+/// Which conversation a turn is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A new one of its own.
+    New,
+    /// The one this name leads to.
+    Alias {
+        /// The name.
+        alias: Alias,
+        /// Where the name is looked up.
+        namespace: Namespace,
+        /// Whether an unknown name is refused. If not, it becomes the first session's id.
+        must_exist: bool,
+    },
+}
+
+/// What the caller's messages were aligned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// The name led nowhere.
+    Nothing,
+    /// This conversation at this version.
+    At(ConversationId, Version),
+}
+
+/// What happens when another turn is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TurnPolicy {
+    /// Wait in order of arrival.
+    #[default]
+    Queue,
+    /// Be refused.
+    Reject,
+    /// Stop the running turn and go next.
+    Interrupt,
+}
+
+/// How soon an admission must be on disk. It is visible to every process at once either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// With the turn's final commit: nothing is shown before that.
+    WithCommit,
+    /// By itself: the caller waits for the receipt before it shows anything.
+    Now,
+}
+
+/// How a repeated request is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryIdentity {
+    /// Principal, session key, user, route, conversation and body, digested.
+    pub fingerprint: [u8; 16],
+    /// Which of an SDK's own retries this is; 0 for a first try.
+    pub sdk_attempt: u32,
+    /// The caller's `Idempotency-Key`.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// An `Idempotency-Key` in its scope, and the body it came with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idempotency {
+    /// Principal, route, conversation and key, digested.
+    pub scope: [u8; 16],
+    /// The body, digested.
+    pub body: [u8; 16],
+}
+
+/// What a conversation is made of if the turn has to make one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Creation {
+    /// Its handle.
+    pub conversation: ConversationId,
+    /// Its first session's id, unless the target's name becomes that.
+    pub session: SessionId,
+    /// What the first session is.
+    pub kind: SessionKind,
+    /// Who makes it.
+    pub creator: CreatorKind,
+    /// Which door it came through, for people.
+    pub source: Arc<str>,
+    /// The API key it belongs to.
+    pub owner: Option<ApiKeyId>,
+}
+
+/// A turn that asks for its conversation's lease.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    /// Who asks.
+    pub scope: Scope,
+    /// The turn's id. A turn that waits asks again with the same one.
+    pub turn: TurnId,
+    /// Its place in the queue, once it has one.
+    pub ticket: Option<Ticket>,
+    /// Which conversation.
+    pub target: Target,
+    /// What the messages were aligned with.
+    pub seen: Seen,
+    /// The messages the request adds.
+    pub messages: Vec<NewMessage>,
+    /// The session key the request names.
+    pub session_key: Option<SessionKey>,
+    /// What to do when another turn is running.
+    pub policy: TurnPolicy,
+    /// Most turns that may wait in one conversation.
+    pub queue_limit: u32,
+    /// How long a running turn may take to yield to an interrupt before it is cut off.
+    pub interrupt_grace: Duration,
+    /// How to recognise a repeated request.
+    pub retry: RetryIdentity,
+    /// The unanswered last turn whose input this request repeats: it becomes that turn's next attempt.
+    pub retry_of: Option<TurnId>,
+    /// What to make if the conversation is new.
+    pub creation: Creation,
+    /// When it must be on disk.
+    pub durability: Durability,
+    /// Which API style asks, for the record.
+    pub api: &'static str,
+    /// The clock.
+    pub now: Timestamp,
+}
+
+/// A turn that holds its conversation's lease.
+#[derive(Debug)]
+pub struct Running {
+    /// The turn; another than asked for when this is a further attempt of an unanswered one.
+    pub turn: TurnId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What a commit must show.
+    pub lease: Lease,
+    /// The conversation, the turn's own effects included.
+    pub facts: Arc<ConversationFacts>,
+    /// The version after admission.
+    pub version: Version,
+    /// The messages as stored.
+    pub messages: Vec<Arc<Message>>,
+    /// How the name led here.
+    pub resolution: Resolution,
+    /// When the turn's first attempt was admitted.
+    pub started_at: Timestamp,
+    /// When the admission is on disk.
+    pub durable: Receipt,
+}
+
+/// A turn's place in its conversation's queue. Opaque but for the engine that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket(pub i64);
+
+/// What came of an admission. Only `Running` and `Queued` changed anything for the caller.
+#[derive(Debug)]
+pub enum AdmitOutcome {
+    /// The turn has the lease.
+    Running(Box<Running>),
+    /// The turn waits; ask again when something changed.
+    Queued {
+        /// Its place.
+        ticket: Ticket,
+        /// The conversation as it is now.
+        facts: Arc<ConversationFacts>,
+        /// The turn that is running.
+        running: Option<TurnId>,
+    },
+    /// The request is this turn, which runs or was answered: its outcome is the answer.
+    Joined(TurnId),
+    /// The request repeats an unanswered turn of this conversation: align with it and ask again.
+    RetryIn(ConversationId),
+    /// The conversation is not as it was seen; read it again.
+    Stale,
+    /// The request cannot be admitted.
+    Refused(Refusal),
+}
+
+/// Why a turn was not admitted. It left nothing behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The name leads nowhere, or to what does not exist for the caller.
+    NotFound,
+    /// The conversation has another session key.
+    SessionKeyConflict,
+    /// Another turn is running, and the caller did not want to wait.
+    Busy(TurnId),
+    /// Too many turns wait already.
+    QueueFull {
+        /// The limit.
+        limit: u32,
+    },
+    /// The idempotency key was used with another body.
+    IdempotencyMismatch,
+    /// The conversation was ended.
+    Ended,
+    /// The turn was withdrawn or its queue place was lost while it waited.
+    Withdrawn,
+}

@@ -1,0 +1,66 @@
+//! Ending a turn: everything it did becomes part of the transcript, or nothing does.
+
+use std::sync::Arc;
+
+use herma_model::generation::Finish;
+use herma_model::{Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnState};
+
+use crate::snapshot::Version;
+
+/// Proof of a lease. Opaque but for the engine that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Whose conversation.
+    pub tenant: TenantId,
+    /// The engine's own key of the conversation.
+    pub conversation: i64,
+    /// The engine's own key of the turn.
+    pub turn: i64,
+    /// The number this lease was given.
+    pub fence: Fence,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// With an answer.
+    Completed {
+        /// The messages of the answer, in order.
+        messages: Vec<NewMessage>,
+        /// How the model ended it.
+        finish: Finish,
+    },
+    /// Without one.
+    Unanswered {
+        /// `Failed`, `Cancelled` or `Interrupted`.
+        state: TurnState,
+        /// Why.
+        failure: TurnFailure,
+        /// What had been shown.
+        partial: Option<NewMessage>,
+    },
+}
+
+/// The end of a turn under its lease.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// The lease, which this ends.
+    pub lease: Lease,
+    /// The session the messages belong to.
+    pub session: SessionId,
+    /// How the turn ends.
+    pub outcome: Outcome,
+    /// System and developer messages that hold from this turn on, if it brought any.
+    pub system: Option<Arc<[Payload]>>,
+    /// The clock.
+    pub now: Timestamp,
+}
+
+/// A turn that has ended, durably.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// The version after it.
+    pub version: Version,
+    /// Its messages as stored.
+    pub messages: Vec<Arc<Message>>,
+}

@@ -1,0 +1,101 @@
+//! Lists, a page at a time, by keyset: a page neither skips nor repeats while rows are added.
+
+use std::sync::Arc;
+
+use herma_model::{
+    ConversationFacts, EndReason, Message, Seq, SessionFacts, SessionKey, SessionKind, Timestamp, Usage,
+};
+
+/// Where a page begins: after the row with this time and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The last row's `updated_at`.
+    pub updated_at: Timestamp,
+    /// The engine's own key of the last row.
+    pub row: i64,
+}
+
+/// Which conversations to list, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct ListFilter {
+    /// Only this kind of head.
+    pub kind: Option<SessionKind>,
+    /// Only this origin.
+    pub origin_kind: Option<SessionKind>,
+    /// Only this session key.
+    pub session_key: Option<SessionKey>,
+    /// Only from this door.
+    pub source: Option<String>,
+    /// Only after this row.
+    pub after: Option<Cursor>,
+    /// Most rows.
+    pub limit: usize,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+pub struct Page<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// Where the next page begins; absent on the last one.
+    pub next: Option<Cursor>,
+}
+
+/// Which session of a conversation a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pin {
+    /// The live one, whatever session the name once was.
+    #[default]
+    Head,
+    /// The session that has this very name; the head for names that are no session's.
+    Exact,
+}
+
+/// One conversation of a list, at its head.
+#[derive(Debug, Clone)]
+pub struct ConversationRow {
+    /// Ids, kinds and lineage.
+    pub facts: Arc<ConversationFacts>,
+    /// The session the row describes: the head, or the very one that was asked for.
+    pub session: SessionFacts,
+    /// Its title.
+    pub title: Option<String>,
+    /// Which door it came through.
+    pub source: Arc<str>,
+    /// What a client attached, as a JSON object.
+    pub metadata: Option<Arc<str>>,
+    /// Whether it was put away.
+    pub archived: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When and why it ended.
+    pub ended: Option<(Timestamp, EndReason)>,
+    /// Messages in the full view.
+    pub message_count: u64,
+    /// Turns, however they ended.
+    pub turn_count: u64,
+    /// Tokens of all its turns.
+    pub usage: Usage,
+    /// Whether a turn is running.
+    pub running: bool,
+}
+
+/// Which part of a transcript to read.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageRange {
+    /// Only messages after this one.
+    pub after: Option<Seq>,
+    /// Most messages.
+    pub limit: usize,
+}
+
+/// A page of a transcript.
+#[derive(Debug, Clone)]
+pub struct MessagePage {
+    /// The messages, in order.
+    pub messages: Vec<Arc<Message>>,
+    /// Whether there are more.
+    pub has_more: bool,
+}

@@ -1,0 +1,95 @@
+//! The port itself.
+
+use async_trait::async_trait;
+use herma_model::{Alias, ApiKeyId, Principal, TenantId, Timestamp, TurnId};
+use tokio::sync::watch;
+
+use crate::admission::{Admission, AdmitOutcome};
+use crate::commit::{Commit, Committed, Lease};
+use crate::error::StoreError;
+use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
+use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
+use crate::snapshot::{Scope, Snapshot};
+use crate::turns::TurnRecord;
+
+/// A database that keeps conversations. See the crate's documentation for what it promises.
+///
+/// Operations that write are not cancelled by dropping their future: once asked for, they happen or fail as a whole.
+/// Reads are cancel-safe.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The tenant of this name, made if it is new.
+    async fn ensure_tenant(&self, name: &str, now: Timestamp) -> Result<TenantId, StoreError>;
+
+    /// Stores a key.
+    async fn create_key(&self, key: NewApiKey) -> Result<(), StoreError>;
+
+    /// All keys of all tenants, oldest first; for the operator's terminal.
+    async fn keys(&self) -> Result<Vec<ApiKeyRow>, StoreError>;
+
+    /// Revokes a key; `false` if there is none that is still valid.
+    async fn revoke_key(&self, id: ApiKeyId, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Whom a valid key stands for. The one look-up without a tenant: it is what yields one.
+    async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError>;
+
+    /// Reads the conversation that a name leads to, whole and at one version. `None` if it leads nowhere.
+    async fn open(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        namespace: herma_model::alias::Namespace,
+    ) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Asks for the lease of a conversation. Decides as soon as the decision cannot be undone by anybody else; the
+    /// [`crate::Receipt`] says when it is also on disk.
+    async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError>;
+
+    /// Ends a turn. Durable when it returns.
+    ///
+    /// [`StoreError::Fenced`] if the lease was lost, [`StoreError::StopRequested`] if the turn was asked to stop and wants to
+    /// complete all the same.
+    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
+
+    /// Takes back a turn that was refused after its admission, with all it wrote and the conversation if it made one.
+    async fn retract(&self, lease: Lease) -> Result<(), StoreError>;
+
+    /// Gives up a place in the queue. Nothing happens if the turn does not wait.
+    async fn withdraw(&self, scope: &Scope, turn: TurnId) -> Result<(), StoreError>;
+
+    /// Adds text that was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for.
+    fn journal(&self, lease: Lease, text: String);
+
+    /// Notes that a turn's answer was written to its end. Written soon, not waited for.
+    fn mark_delivered(&self, lease: Lease);
+
+    /// One turn and its outcome. `None` if there is none for this scope.
+    async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;
+
+    /// Which of this process' running turns somebody asked to stop.
+    async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError>;
+
+    /// Counts up whenever another process has changed something, while this one has turns running or waiting.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// The conversation a name leads to, described at its head or at the very session that has this name.
+    async fn conversation(&self, scope: &Scope, alias: &Alias, pin: Pin)
+    -> Result<Option<ConversationRow>, StoreError>;
+
+    /// Conversations, most recently changed first.
+    async fn conversations(&self, scope: &Scope, filter: ListFilter) -> Result<Page<ConversationRow>, StoreError>;
+
+    /// Part of the full view of the conversation a name leads to. `None` if it leads nowhere.
+    async fn messages(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        range: MessageRange,
+    ) -> Result<Option<MessagePage>, StoreError>;
+
+    /// Whether the store can be read and written now.
+    async fn check(&self) -> Result<(), StoreError>;
+
+    /// Finishes what was asked for and lets go of the database.
+    async fn close(&self);
+}

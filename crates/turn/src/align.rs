@@ -1,0 +1,181 @@
+//! What of a chat request is new, given what the conversation already knows.
+//!
+//! A client may send just its new message, or its whole history every time; both must leave the same transcript. System messages are
+//! not part of this: they are replaced as a whole.
+
+use herma_model::{Message, MessageStatus, Role, TurnId, Utterance};
+
+use crate::context::Transcript;
+
+/// What a request adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alignment {
+    /// The request's messages from this one on are new.
+    pub new_from: usize,
+    /// Nothing is new because the request repeats the input of this unanswered last turn: it is a further attempt of it.
+    pub retry_of: Option<TurnId>,
+}
+
+/// Finds where the new part of a request begins.
+///
+/// The longest run of the request that ends in an assistant message and equals the end of the transcript is known; of two equally long
+/// runs the later counts. If none aligns, what follows the last assistant message is new. The input of trailing unanswered turns, sent
+/// again in its place, is known too.
+pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Alignment {
+    let last_answer = request.iter().rposition(|said| said.role == Role::Assistant);
+    let known = match last_answer {
+        None => 0,
+        Some(_) if transcript.messages.is_empty() => 0,
+        Some(last) => longest_run(request, transcript).map_or(last, |(end, _)| end) + 1,
+    };
+    skip_unanswered(request, known, transcript)
+}
+
+/// The end of the longest known run and its length.
+fn longest_run(request: &[Utterance], transcript: Transcript<'_>) -> Option<(usize, usize)> {
+    let ends = request.iter().enumerate().filter(|(_, said)| said.role == Role::Assistant);
+    let runs = ends.map(|(end, _)| (end, run_length(&request[..=end], transcript)));
+    runs.filter(|(_, length)| *length > 0).max_by_key(|(end, length)| (*length, *end))
+}
+
+/// How many messages at the end of `request` equal the end of the transcript. What belongs to unanswered turns or was replaced by a later
+/// attempt may be missing from the request.
+fn run_length(request: &[Utterance], transcript: Transcript<'_>) -> usize {
+    let mut wanted = request.iter().rev();
+    let mut next = wanted.next();
+    let mut matched = 0;
+    for message in transcript.messages.iter().rev() {
+        let Some(said) = next else { break };
+        if message.said.digest == said.digest {
+            matched += 1;
+            next = wanted.next();
+        } else if !may_be_missing(message, transcript) {
+            break;
+        }
+    }
+    matched
+}
+
+fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
+    message.said.status == MessageStatus::Partial || transcript.ending(message.turn).is_some()
+}
+
+/// Steps over the input of trailing unanswered turns that the client sent again in its place.
+fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Alignment {
+    let messages = transcript.messages;
+    let answered = messages.iter().rposition(|message| transcript.ending(message.turn).is_none());
+    let trailing = &messages[answered.map_or(0, |at| at + 1)..];
+    let last_turn = trailing.last().map(|message| message.turn);
+    let (mut from, mut stepped_over) = (known, None);
+    for turn in trailing.chunk_by(|one, other| one.turn == other.turn) {
+        let input = turn.iter().filter(|message| message.said.status == MessageStatus::Complete);
+        let input: Vec<_> = input.map(|message| message.said.digest).collect();
+        let repeated = request[from..].len() >= input.len()
+            && request[from..].iter().zip(&input).all(|(said, digest)| said.digest == *digest);
+        if repeated && !input.is_empty() {
+            stepped_over = turn.first().map(|message| (from, message.turn));
+            from += input.len();
+        }
+    }
+    match stepped_over {
+        Some((_, turn)) if from == request.len() && Some(turn) == last_turn => {
+            Alignment { new_from: from, retry_of: Some(turn) }
+        }
+        // An earlier unanswered turn's input at the very end is a new message of the same wording.
+        Some((before, _)) if from == request.len() => Alignment { new_from: before, retry_of: None },
+        _ => Alignment { new_from: from, retry_of: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use herma_model::TurnState;
+
+    use super::*;
+    use crate::testing::{Story, assistant, user};
+
+    fn new_from(request: &[Utterance], story: &Story) -> usize {
+        align(request, story.transcript()).new_from
+    }
+
+    fn two_turns() -> Story {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        story.turn("c", "d");
+        story
+    }
+
+    #[test]
+    fn a_list_without_an_answer_is_new_as_a_whole() {
+        assert_eq!(new_from(&[user("c"), user("e")], &two_turns()), 0);
+    }
+
+    #[test]
+    fn on_a_new_conversation_everything_is_new() {
+        assert_eq!(new_from(&[user("a"), assistant("b"), user("c")], &Story::default()), 0);
+    }
+
+    #[test]
+    fn the_whole_history_is_known_and_the_rest_is_new() {
+        let request = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")];
+        assert_eq!(new_from(&request, &two_turns()), 4);
+    }
+
+    #[test]
+    fn a_client_may_have_cut_the_beginning() {
+        assert_eq!(new_from(&[assistant("d"), user("e")], &two_turns()), 1);
+        assert_eq!(new_from(&[user("c"), assistant("d"), user("e"), user("f")], &two_turns()), 2);
+    }
+
+    #[test]
+    fn an_edited_beginning_does_not_matter() {
+        let request = [user("A"), assistant("b"), user("c"), assistant("d"), user("e")];
+        assert_eq!(new_from(&request, &two_turns()), 4);
+    }
+
+    #[test]
+    fn if_nothing_aligns_what_follows_the_last_answer_is_new() {
+        let request = [user("x"), assistant("y"), user("e")];
+        assert_eq!(new_from(&request, &two_turns()), 2);
+    }
+
+    #[test]
+    fn of_two_equally_long_runs_the_later_counts() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        let request = [user("a"), assistant("b"), user("a"), assistant("b"), user("c")];
+        assert_eq!(new_from(&request, &story), 4);
+    }
+
+    #[test]
+    fn an_unanswered_message_sent_again_in_its_place_is_a_further_attempt() {
+        let mut story = two_turns();
+        story.unanswered("e", None, TurnState::Failed);
+        let whole = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")];
+        let expected = |at| Alignment { new_from: at, retry_of: Some(story.last_turn()) };
+        assert_eq!(align(&whole, story.transcript()), expected(5));
+        assert_eq!(align(&[user("e")], story.transcript()), expected(1));
+    }
+
+    #[test]
+    fn after_an_unanswered_message_only_what_follows_it_is_new() {
+        let mut story = two_turns();
+        story.unanswered("e", Some("par"), TurnState::Interrupted);
+        let kept = [user("a"), assistant("b"), user("c"), assistant("d"), user("e"), user("f")];
+        assert_eq!(align(&kept, story.transcript()), Alignment { new_from: 5, retry_of: None });
+        let with_partial = [user("c"), assistant("d"), user("e"), assistant("par"), user("f")];
+        assert_eq!(align(&with_partial, story.transcript()), Alignment { new_from: 4, retry_of: None });
+        let dropped = [user("c"), assistant("d"), user("f")];
+        assert_eq!(align(&dropped, story.transcript()), Alignment { new_from: 2, retry_of: None });
+    }
+
+    #[test]
+    fn several_unanswered_turns_are_stepped_over_in_order() {
+        let mut story = Story::default();
+        story.unanswered("a", None, TurnState::Failed);
+        story.unanswered("b", None, TurnState::Failed);
+        assert_eq!(align(&[user("a"), user("b"), user("c")], story.transcript()).new_from, 2);
+        assert_eq!(align(&[user("a"), user("b")], story.transcript()).retry_of, Some(story.last_turn()));
+        assert_eq!(align(&[user("a")], story.transcript()), Alignment { new_from: 0, retry_of: None });
+    }
+}

@@ -1,0 +1,180 @@
+//! What the model is shown: system messages, then the transcript, made whole where a turn or a tool call was left open.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use herma_model::{CallId, Message, MessageStatus, Payload, Role, TurnId, Unanswered};
+
+use crate::words;
+
+/// A conversation's messages and which of its turns have no answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Transcript<'a> {
+    /// Every message, in order.
+    pub messages: &'a [Arc<Message>],
+    /// Turns that ended without an answer.
+    pub unanswered: &'a HashMap<TurnId, Unanswered>,
+}
+
+impl Transcript<'_> {
+    /// How a turn ended, if it ended without an answer.
+    pub fn ending(&self, turn: TurnId) -> Option<Unanswered> {
+        self.unanswered.get(&turn).copied()
+    }
+
+    /// Whether a partial answer was replaced by a later attempt of its turn, so that it is history for people only.
+    pub fn is_superseded(&self, message: &Message) -> bool {
+        message.said.status == MessageStatus::Partial
+            && self.ending(message.turn).is_none_or(|ending| ending.attempt > message.attempt)
+    }
+}
+
+/// Builds the context of a turn. `running` is the turn it is for: an earlier failure of its own leaves no note.
+///
+/// The result never has a tool call without its result, a result without its call, or two user messages around a turn that was
+/// not answered; and as long as nothing is compacted, a later context begins with an earlier one byte for byte.
+pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<TurnId>) -> Vec<Payload> {
+    let mut context =
+        Builder { payloads: Vec::with_capacity(system.len() + transcript.messages.len() + 1), open: Vec::new() };
+    context.payloads.extend(system.iter().cloned());
+    let mut shown: Option<&Message> = None;
+    for (at, message) in transcript.messages.iter().enumerate() {
+        let is_running = Some(message.turn) == running;
+        if message.said.status == MessageStatus::Partial {
+            if !is_running && !transcript.is_superseded(message) {
+                shown = Some(message);
+            }
+        } else {
+            context.push(message);
+        }
+        let ends_turn = transcript.messages.get(at + 1).is_none_or(|next| next.turn != message.turn);
+        if ends_turn
+            && !is_running
+            && let Some(ending) = transcript.ending(message.turn)
+        {
+            let text = shown.take().and_then(|partial| words::text_of(&partial.said.payload));
+            context.close_calls();
+            context.payloads.push(words::note(text.as_deref(), ending.state));
+        }
+    }
+    context.close_calls();
+    context.payloads
+}
+
+struct Builder {
+    payloads: Vec<Payload>,
+    open: Vec<CallId>,
+}
+
+impl Builder {
+    fn push(&mut self, message: &Message) {
+        match message.said.role {
+            Role::Tool => {
+                let answered =
+                    message.said.calls.first().and_then(|call| self.open.iter().position(|open| open == call));
+                let Some(at) = answered else { return };
+                self.open.remove(at);
+            }
+            Role::User => self.close_calls(),
+            Role::Assistant => {
+                self.close_calls();
+                self.open = message.said.calls.to_vec();
+            }
+        }
+        self.payloads.push(message.said.payload.clone());
+    }
+
+    /// Gives every call that has no result a short, true one.
+    fn close_calls(&mut self) {
+        self.payloads.extend(self.open.drain(..).map(|call| words::not_executed(&call)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use herma_model::TurnState;
+
+    use super::*;
+    use crate::testing::{Story, payloads};
+
+    fn contents(context: &[Payload]) -> Vec<String> {
+        payloads(context)
+    }
+
+    #[test]
+    fn an_unanswered_turn_leaves_its_message_and_one_note() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        story.unanswered("c", None, TurnState::Failed);
+        story.input("d");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(
+            contents(&context),
+            [
+                "user: a",
+                "assistant: b",
+                "user: c",
+                "assistant: [No reply was given: the model server failed.]",
+                "user: d"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_shown_stands_before_the_note_in_one_message() {
+        let mut story = Story::default();
+        story.unanswered("c", Some("half an"), TurnState::Interrupted);
+        story.input("d");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(
+            contents(&context),
+            ["user: c", "assistant: half an\n\n[The reply ends here: it was interrupted.]", "user: d"]
+        );
+    }
+
+    #[test]
+    fn a_further_attempt_sees_neither_note_nor_partial_of_the_failed_one() {
+        let mut story = Story::default();
+        story.unanswered("c", Some("half an"), TurnState::Failed);
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(contents(&context), ["user: c"]);
+    }
+
+    #[test]
+    fn a_partial_that_a_later_attempt_replaced_is_never_shown() {
+        let mut story = Story::default();
+        story.unanswered("c", Some("half an"), TurnState::Failed);
+        story.answer_again("whole");
+        story.input("d");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(contents(&context), ["user: c", "assistant: whole", "user: d"]);
+    }
+
+    #[test]
+    fn calls_without_a_result_get_one_that_says_so() {
+        let mut story = Story::default();
+        story.calls("look", &["x", "y"]);
+        story.result("x", "found");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(
+            contents(&context),
+            ["user: look", "assistant: calls x y", "tool x: found", "tool y: [This call was not executed.]"]
+        );
+        story.input("never mind");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(contents(&context).last().map(String::as_str), Some("user: never mind"));
+        assert_eq!(context.len(), 5);
+    }
+
+    #[test]
+    fn a_later_context_begins_with_the_earlier_one() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        story.input("c");
+        let earlier = build(&[], story.transcript(), Some(story.last_turn()));
+        story.answer("d");
+        story.input("e");
+        let later = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(later[..earlier.len()], earlier[..]);
+    }
+}

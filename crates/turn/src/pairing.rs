@@ -1,0 +1,87 @@
+//! Tool calls and their results.
+
+use std::sync::Arc;
+
+use herma_model::{CallId, Message, MessageStatus, Role, Utterance};
+
+/// A tool result that answers no open call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct BadToolResult {
+    /// Which of the new messages.
+    pub index: usize,
+    /// What is wrong with it, for people.
+    pub reason: String,
+}
+
+/// The calls of the transcript's last answer that have no result yet.
+pub fn open_calls(messages: &[Arc<Message>]) -> Vec<CallId> {
+    let mut answered: Vec<&CallId> = Vec::new();
+    for message in messages.iter().rev().filter(|message| message.said.status == MessageStatus::Complete) {
+        match message.said.role {
+            Role::Tool => answered.extend(message.said.calls.first()),
+            Role::User => return Vec::new(),
+            Role::Assistant => {
+                return message.said.calls.iter().filter(|call| !answered.contains(call)).cloned().collect();
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// Checks that every new tool result answers a call that is open, once.
+pub fn check_tool_results(known: &[Arc<Message>], new: &[Utterance]) -> Result<(), BadToolResult> {
+    if !new.iter().any(|said| said.role == Role::Tool) {
+        return Ok(());
+    }
+    let mut open = open_calls(known);
+    let mut answered: Vec<&CallId> = Vec::new();
+    for (index, said) in new.iter().enumerate() {
+        match said.role {
+            Role::User => open.clear(),
+            Role::Assistant => {
+                open = said.calls.to_vec();
+                answered.clear();
+            }
+            Role::Tool => {
+                let Some(call) = said.calls.first() else { continue };
+                let Some(at) = open.iter().position(|open| open == call) else {
+                    let reason = if answered.contains(&call) {
+                        format!("tool call '{call}' has more than one result")
+                    } else {
+                        format!("tool call '{call}' is not one that the conversation waits for")
+                    };
+                    return Err(BadToolResult { index, reason });
+                };
+                open.remove(at);
+                answered.push(call);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Story, tool};
+
+    #[test]
+    fn results_must_answer_open_calls_once() {
+        let mut story = Story::default();
+        story.calls("look", &["x", "y"]);
+        let known = &story.messages;
+        assert_eq!(check_tool_results(known, &[tool("y", "1"), tool("x", "2")]), Ok(()));
+        let doubled = check_tool_results(known, &[tool("x", "1"), tool("x", "2")]).unwrap_err();
+        assert_eq!((doubled.index, doubled.reason.as_str()), (1, "tool call 'x' has more than one result"));
+        assert_eq!(check_tool_results(known, &[tool("z", "1")]).unwrap_err().index, 0);
+    }
+
+    #[test]
+    fn a_message_in_between_closes_the_calls() {
+        let mut story = Story::default();
+        story.calls("look", &["x"]);
+        story.turn("never mind", "fine");
+        assert!(check_tool_results(&story.messages, &[tool("x", "1")]).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! Small stories to test with: turns, told one after the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use herma_model::{
+    CallId, Digest, Message, MessageId, MessageStatus, Payload, Role, Seq, SessionId, Timestamp, TurnId, TurnState,
+    Unanswered, Utterance,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::context::Transcript;
+
+#[derive(Default)]
+pub(crate) struct Story {
+    pub(crate) messages: Vec<Arc<Message>>,
+    unanswered: HashMap<TurnId, Unanswered>,
+    turns: u128,
+}
+
+impl Story {
+    pub(crate) fn transcript(&self) -> Transcript<'_> {
+        Transcript { messages: &self.messages, unanswered: &self.unanswered }
+    }
+
+    pub(crate) fn last_turn(&self) -> TurnId {
+        TurnId::from_uuid(Uuid::from_u128(self.turns))
+    }
+
+    pub(crate) fn turn(&mut self, input: &str, answer: &str) {
+        self.input(input);
+        self.answer(answer);
+    }
+
+    pub(crate) fn input(&mut self, text: &str) {
+        self.turns += 1;
+        self.push(user(text), 1);
+    }
+
+    pub(crate) fn answer(&mut self, text: &str) {
+        self.push(assistant(text), 1);
+    }
+
+    pub(crate) fn calls(&mut self, input: &str, calls: &[&str]) {
+        self.input(input);
+        let mut said = assistant(&format!("calls {}", calls.join(" ")));
+        said.calls = calls.iter().map(|call| CallId::from(*call)).collect();
+        self.push(said, 1);
+    }
+
+    pub(crate) fn result(&mut self, call: &str, text: &str) {
+        self.turns += 1;
+        self.push(tool(call, text), 1);
+    }
+
+    pub(crate) fn unanswered(&mut self, input: &str, shown: Option<&str>, state: TurnState) {
+        self.input(input);
+        if let Some(text) = shown {
+            self.push(Utterance::partial_text(text), 1);
+        }
+        self.unanswered.insert(self.last_turn(), Unanswered { state, attempt: 1 });
+    }
+
+    pub(crate) fn answer_again(&mut self, text: &str) {
+        self.unanswered.remove(&self.last_turn());
+        self.push(assistant(text), 2);
+    }
+
+    fn push(&mut self, said: Utterance, attempt: u32) {
+        let place = self.messages.len() as i64 + 1;
+        self.messages.push(Arc::new(Message {
+            id: MessageId::from_uuid(Uuid::from_u128(place.unsigned_abs().into())),
+            seq: Seq(place),
+            session: SessionId::from_name("s"),
+            turn: self.last_turn(),
+            attempt,
+            created_at: Timestamp(place),
+            said,
+        }));
+    }
+}
+
+fn said(role: Role, text: &str, json: &Value) -> Utterance {
+    Utterance {
+        role,
+        status: MessageStatus::Complete,
+        payload: Payload::from_json(json.to_string()),
+        extra: None,
+        digest: Utterance::text_digest(role, text),
+        calls: Arc::from([]),
+        tokens: 1,
+    }
+}
+
+pub(crate) fn user(text: &str) -> Utterance {
+    said(Role::User, text, &json!({ "role": "user", "content": text }))
+}
+
+pub(crate) fn assistant(text: &str) -> Utterance {
+    said(Role::Assistant, text, &json!({ "role": "assistant", "content": text }))
+}
+
+pub(crate) fn tool(call: &str, text: &str) -> Utterance {
+    let mut result = said(Role::Tool, text, &json!({ "role": "tool", "tool_call_id": call, "content": text }));
+    result.digest = Digest::of_fields([b"tool".as_slice(), call.as_bytes(), text.as_bytes()]);
+    result.calls = Arc::from([CallId::from(call)]);
+    result
+}
+
+/// A context as lines that are easy to compare.
+pub(crate) fn payloads(context: &[Payload]) -> Vec<String> {
+    let line = |payload: &Payload| {
+        let message: Value = serde_json::from_str(payload.as_json()).unwrap();
+        let call =
+            message.get("tool_call_id").and_then(Value::as_str).map(|call| format!(" {call}")).unwrap_or_default();
+        format!("{}{call}: {}", message["role"].as_str().unwrap(), message["content"].as_str().unwrap())
+    };
+    context.iter().map(line).collect()
+}
