@@ -1,0 +1,120 @@
+//! All sections together: how they are read, what they mean to each other, and how they are shown.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::ConfigError;
+use crate::page::Page;
+use crate::reading::section::Section;
+use crate::sections::admission::AdmissionConfig;
+use crate::sections::compaction::CompactionConfig;
+use crate::sections::jobs::JobsConfig;
+use crate::sections::memory::MemoryConfig;
+use crate::sections::models::ModelsConfig;
+use crate::sections::retention::RetentionConfig;
+use crate::sections::server::ServerConfig;
+use crate::sections::store::StoreConfig;
+use crate::sections::telemetry::TelemetryConfig;
+use crate::sections::tools::ToolsConfig;
+use crate::sections::upstream::UpstreamConfig;
+use crate::values::secret::Secret;
+
+/// The configuration in force. `Debug` shows no secret.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where the database and the first key are.
+    pub data_dir: PathBuf,
+    /// `HERMA_API_KEY`, a key of tenant `default`. It cannot stand in the file.
+    pub api_key: Option<Secret>,
+    /// `[server]`.
+    pub server: ServerConfig,
+    /// `[store]`.
+    pub store: StoreConfig,
+    /// `[upstream]`.
+    pub upstream: UpstreamConfig,
+    /// `[models.NAME]`.
+    pub models: ModelsConfig,
+    /// `[compaction]`.
+    pub compaction: CompactionConfig,
+    /// `[admission]`.
+    pub admission: AdmissionConfig,
+    /// `[memory]`.
+    pub memory: MemoryConfig,
+    /// `[tools]`.
+    pub tools: ToolsConfig,
+    /// `[jobs]`.
+    pub jobs: JobsConfig,
+    /// `[retention]`.
+    pub retention: RetentionConfig,
+    /// `[telemetry]`.
+    pub telemetry: TelemetryConfig,
+}
+
+impl Config {
+    /// What is in force when nothing is set.
+    pub fn defaults(data_dir: &Path) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            api_key: None,
+            server: ServerConfig::default(),
+            store: StoreConfig::in_directory(data_dir),
+            upstream: UpstreamConfig::default(),
+            models: ModelsConfig::default(),
+            compaction: CompactionConfig::default(),
+            admission: AdmissionConfig::default(),
+            memory: MemoryConfig::default(),
+            tools: ToolsConfig::default(),
+            jobs: JobsConfig::default(),
+            retention: RetentionConfig::default(),
+            telemetry: TelemetryConfig::default(),
+        }
+    }
+
+    pub(crate) fn read(
+        document: &mut Section,
+        data_dir: PathBuf,
+        api_key: Option<Secret>,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            api_key,
+            server: document.within("server", ServerConfig::read)?,
+            store: document.within("store", |section| StoreConfig::read(section, &data_dir))?,
+            upstream: document.within("upstream", UpstreamConfig::read)?,
+            models: document.within("models", ModelsConfig::read)?,
+            compaction: document.within("compaction", CompactionConfig::read)?,
+            admission: document.within("admission", AdmissionConfig::read)?,
+            memory: document.within("memory", MemoryConfig::read)?,
+            tools: document.within("tools", ToolsConfig::read)?,
+            jobs: document.within("jobs", JobsConfig::read)?,
+            retention: document.within("retention", RetentionConfig::read)?,
+            telemetry: document.within("telemetry", TelemetryConfig::read)?,
+            data_dir,
+        })
+    }
+
+    /// The context window of a model, by the name that clients use: its own, else the upstream's, if known.
+    pub fn context_window(&self, model: &str) -> Option<u32> {
+        self.models.get(model).and_then(|model| model.context_window).or(self.upstream.context_window)
+    }
+
+    /// The configuration in force as commented TOML that can be read again. Secrets are left out.
+    pub fn to_toml(&self) -> String {
+        let mut page = Page::default();
+        page.comment("The configuration in force. Flags go before HERMA_* variables, those before herma.toml.");
+        page.comment(&format!("Data directory: {:?}", self.data_dir));
+        if self.api_key.is_some() {
+            page.comment(&format!("HERMA_API_KEY is set: {:?}", self.api_key));
+        }
+        self.server.write(&mut page);
+        self.store.write(&mut page);
+        self.upstream.write(&mut page);
+        self.models.write(&mut page);
+        self.compaction.write(&mut page);
+        self.admission.write(&mut page);
+        self.memory.write(&mut page);
+        self.tools.write(&mut page);
+        self.jobs.write(&mut page);
+        self.retention.write(&mut page);
+        self.telemetry.write(&mut page);
+        page.into_text()
+    }
+}

@@ -1,0 +1,101 @@
+//! What variables say: short names for the usual settings, `HERMA_<SECTION>__<KEY>` for every other.
+
+use std::collections::BTreeMap;
+
+use crate::error::Origin;
+use crate::reading::nearest::nearest;
+use crate::reading::section::Texts;
+
+/// Variables with a short name, and the setting that each stands for.
+const SHORT: [(&str, &str); 7] = [
+    ("HERMA_STORE", "store.url"),
+    ("HERMA_LISTEN", "server.listen"),
+    ("HERMA_UPSTREAM", "upstream.base_url"),
+    ("HERMA_UPSTREAM_API_KEY", "upstream.api_key"),
+    ("HERMA_MODEL", "upstream.model"),
+    ("HERMA_CONTEXT_WINDOW", "upstream.context_window"),
+    ("HERMA_LOG", "telemetry.log"),
+];
+/// Variables that are no setting of a section.
+const OTHER: [&str; 3] = ["HERMA_DATA", "HERMA_CONFIG", "HERMA_API_KEY"];
+
+/// The environment as it was passed in. An empty variable counts as an absent one.
+pub(crate) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Takes the variables.
+    pub(crate) fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(variables.into_iter().filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Settings by dotted key, and a notice for every variable that looks like ours and is none.
+    pub(crate) fn settings(&self) -> (Texts, Vec<String>) {
+        let mut texts = Texts::new();
+        let mut notices = Vec::new();
+        for (name, value) in self.0.range("HERMA_".to_owned()..) {
+            let Some(rest) = name.strip_prefix("HERMA_") else { break };
+            if let Some((section, key)) = rest.split_once("__") {
+                let key = format!("{}.{}", section.to_lowercase(), key.to_lowercase());
+                texts.insert(key, (value.clone(), Origin::Variable(name.clone())));
+            } else if !OTHER.contains(&name.as_str()) && !SHORT.iter().any(|(short, _)| short == name) {
+                notices.push(unknown_variable(name));
+            }
+        }
+        for (name, key) in SHORT {
+            let Some(value) = self.get(name) else { continue };
+            let before = texts.insert(key.to_owned(), (value.to_owned(), Origin::Variable(name.to_owned())));
+            if let Some((other, Origin::Variable(other_name))) = before
+                && other != value
+            {
+                notices.push(format!("{name} and {other_name} both set `{key}` and differ; {name} is used"));
+            }
+        }
+        (texts, notices)
+    }
+}
+
+fn unknown_variable(name: &str) -> String {
+    let known = SHORT.iter().map(|(short, _)| *short).chain(OTHER);
+    match nearest(name, known) {
+        Some(nearest) => format!("{name} is no variable of Herma's and has no effect; did you mean {nearest}?"),
+        None => format!(
+            "{name} is no variable of Herma's and has no effect; settings are written HERMA_<SECTION>__<KEY>, such as \
+             HERMA_ADMISSION__QUEUE_LIMIT"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notices(variables: &[(&str, &str)]) -> Vec<String> {
+        Environment::new(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))).settings().1
+    }
+
+    #[test]
+    fn a_variable_nobody_knows_is_reported_and_not_refused() {
+        assert_eq!(
+            notices(&[("HERMA_LISTN", "x"), ("HERMA", "x"), ("HERMAN", "x"), ("PATH", "x")]),
+            ["HERMA_LISTN is no variable of Herma's and has no effect; did you mean HERMA_LISTEN?"]
+        );
+        assert!(
+            notices(&[("HERMA_DATA", "x"), ("HERMA_CONFIG", "x"), ("HERMA_API_KEY", "x"), ("HERMA_ODD", "")])
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn two_variables_of_one_setting_are_reported_if_they_differ() {
+        assert!(notices(&[("HERMA_MODEL", "a"), ("HERMA_UPSTREAM__MODEL", "a")]).is_empty());
+        assert_eq!(
+            notices(&[("HERMA_MODEL", "a"), ("HERMA_UPSTREAM__MODEL", "b")]),
+            ["HERMA_MODEL and HERMA_UPSTREAM__MODEL both set `upstream.model` and differ; HERMA_MODEL is used"]
+        );
+    }
+}

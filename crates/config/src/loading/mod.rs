@@ -1,0 +1,11 @@
+//! The sources of a configuration, in order: flags, variables, the file.
+
+mod data_dir;
+mod environment;
+mod file;
+mod load;
+mod notices;
+mod overrides;
+
+pub use load::{Loaded, load};
+pub use overrides::Overrides;

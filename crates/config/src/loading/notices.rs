@@ -1,0 +1,31 @@
+//! What an operator should know of a configuration that works.
+
+use crate::config::Config;
+
+/// Features that are not there yet, by the first part of the settings that belong to them.
+const NOT_YET: [(&str, &str); 6] = [
+    ("compaction.", "compaction is"),
+    ("memory.", "long-term memory is"),
+    ("tools.", "tools that Herma calls itself are"),
+    ("jobs.", "scheduled jobs are"),
+    ("retention.", "retention is"),
+    ("telemetry.otlp_endpoint", "sending traces is"),
+];
+
+/// One line for every setting that was given and has no effect.
+pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
+    let mut notices: Vec<_> = set.iter().filter_map(|key| not_yet(key)).collect();
+    if config.upstream.base_url.is_none() && config.upstream.api_key.is_some() {
+        notices.push(
+            "`upstream.api_key` is set without `upstream.base_url`, so the offline model answers; set the URL of the \
+             model server with --upstream, HERMA_UPSTREAM or `upstream.base_url`"
+                .to_owned(),
+        );
+    }
+    notices
+}
+
+fn not_yet(key: &str) -> Option<String> {
+    let (_, feature) = NOT_YET.into_iter().find(|(prefix, _)| key.starts_with(prefix))?;
+    Some(format!("`{key}` is set, but {feature} not there yet: the setting has no effect"))
+}

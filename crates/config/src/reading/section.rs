@@ -1,0 +1,143 @@
+//! A table of settings that is emptied by reading. What is left at the end is what nobody knows.
+//!
+//! The document is itself a section, with an empty path; its sections, and tables such as `[models.NAME]`,
+//! are read [`Section::within`] it. Every known key is remembered, so that an unknown one can be told its
+//! nearest match, and every key that was set, so that its owner can be told about it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::given::{Given, Refusal};
+use super::path::{join, quoted};
+use super::setting::Setting;
+use super::unknown::Unknown;
+use crate::error::{ConfigError, Origin};
+
+/// Texts from variables and flags by full dotted key.
+pub(crate) type Texts = BTreeMap<String, (String, Origin)>;
+
+/// A table in the course of being read.
+pub(crate) struct Section {
+    path: String,
+    file: PathBuf,
+    table: toml::Table,
+    texts: Texts,
+    known_tables: Vec<String>,
+    known: Vec<String>,
+    set: Vec<String>,
+    unknown: Vec<Unknown>,
+}
+
+impl Section {
+    /// The whole document: what the file says, and the texts that go before it.
+    pub(crate) fn document(file: PathBuf, table: toml::Table, texts: Texts) -> Self {
+        Self::new(String::new(), file, table, texts)
+    }
+
+    fn new(path: String, file: PathBuf, table: toml::Table, texts: Texts) -> Self {
+        let [known_tables, known, set] = [const { Vec::new() }; 3];
+        Self { path, file, table, texts, known_tables, known, set, unknown: Vec::new() }
+    }
+
+    /// Reads a setting, if it was given.
+    pub(crate) fn read<T: Setting>(&mut self, key: &str) -> Result<Option<T>, ConfigError> {
+        self.read_where(key, T::ALLOWED, |_| true)
+    }
+
+    /// Reads a setting or takes its default.
+    pub(crate) fn or<T: Setting>(&mut self, key: &str, default: T) -> Result<T, ConfigError> {
+        Ok(self.read(key)?.unwrap_or(default))
+    }
+
+    /// Reads a setting that must also be `accepted`; `allowed` says in words what that means.
+    pub(crate) fn read_where<T: Setting>(
+        &mut self,
+        key: &str,
+        allowed: &str,
+        accepted: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some((given, key, origin)) = self.take(key) else { return Ok(None) };
+        match T::read(&given).and_then(|value| if accepted(&value) { Ok(value) } else { Err(Refusal::Value) }) {
+            Ok(value) => Ok(Some(value)),
+            Err(Refusal::Type) => {
+                Err(ConfigError::WrongType { key, origin, expected: allowed.to_owned(), found: given.type_name() })
+            }
+            Err(Refusal::Value) => {
+                Err(ConfigError::InvalidValue { key, origin, value: T::show(&given), allowed: allowed.to_owned() })
+            }
+        }
+    }
+
+    /// Reads the table at `key`, empty if it was not given, and gives every key in it to `read`.
+    pub(crate) fn within<T>(
+        &mut self,
+        key: &str,
+        read: impl FnOnce(&mut Self) -> Result<T, ConfigError>,
+    ) -> Result<T, ConfigError> {
+        let path = join(&self.path, key);
+        let table = match self.table.remove(key) {
+            None => toml::Table::new(),
+            Some(toml::Value::Table(table)) => table,
+            Some(other) => {
+                let expected = format!("a table, written [{path}]");
+                let found = Given::Toml(other).type_name();
+                return Err(ConfigError::WrongType {
+                    key: path,
+                    origin: Origin::File(self.file.clone()),
+                    expected,
+                    found,
+                });
+            }
+        };
+        let prefix = format!("{path}.");
+        let texts = self.texts.extract_if(.., |key, _| key.starts_with(&prefix)).collect();
+        let mut inner = Self::new(path.clone(), self.file.clone(), table, texts);
+        let value = read(&mut inner)?;
+        inner.note_unknown();
+        self.known_tables.push(path);
+        self.known_tables.append(&mut inner.known_tables);
+        self.known.append(&mut inner.known);
+        self.set.append(&mut inner.set);
+        self.unknown.append(&mut inner.unknown);
+        Ok(value)
+    }
+
+    /// The keys of the file's table that were not read yet. For tables whose keys are names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.table.keys().cloned().collect()
+    }
+
+    /// Refuses the first key that nobody asked for, else gives the dotted keys that were set.
+    pub(crate) fn finish(mut self) -> Result<Vec<String>, ConfigError> {
+        self.note_unknown();
+        match self.unknown.first() {
+            Some(unknown) => Err(unknown.error(&self.known_tables, &self.known)),
+            None => Ok(self.set),
+        }
+    }
+
+    fn take(&mut self, key: &str) -> Option<(Given, String, Origin)> {
+        let path = join(&self.path, key);
+        self.known.push(path.clone());
+        // The file's value is taken in either case: it is known, even where something goes before it.
+        let from_file = self.table.remove(key).map(|value| (Given::Toml(value), Origin::File(self.file.clone())));
+        let (given, origin) =
+            self.texts.remove(&path).map(|(text, origin)| (Given::Text(text), origin)).or(from_file)?;
+        self.set.push(path.clone());
+        Some((given, path, origin))
+    }
+
+    fn note_unknown(&mut self) {
+        let from_file = self.table.iter().map(|(key, value)| Unknown {
+            table: self.path.clone(),
+            key: quoted(key),
+            is_table: value.is_table(),
+            origin: Origin::File(self.file.clone()),
+        });
+        let from_texts = self.texts.iter().map(|(path, (_, origin))| {
+            let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
+            Unknown { table: table.to_owned(), key: key.to_owned(), is_table: false, origin: origin.clone() }
+        });
+        self.unknown.extend(from_file.chain(from_texts));
+    }
+}

@@ -1,0 +1,73 @@
+//! A key that nobody asked for, and what to say about it.
+
+use super::nearest::{likeness, nearest, nearest_by};
+use super::path::{last, parent};
+use crate::error::{ConfigError, Origin};
+
+/// A key or a table that no section knows.
+pub(crate) struct Unknown {
+    /// The path of the table it was given in; empty for the document.
+    pub(crate) table: String,
+    /// Its own name, quoted where TOML needs it.
+    pub(crate) key: String,
+    /// Whether it is a table in the file.
+    pub(crate) is_table: bool,
+    /// Where it was given.
+    pub(crate) origin: Origin,
+}
+
+impl Unknown {
+    /// The refusal, with the nearest of all known tables and keys.
+    pub(crate) fn error(&self, tables: &[String], keys: &[String]) -> ConfigError {
+        let origin = self.origin.clone();
+        if let Some(name) = self.section(tables) {
+            let sections = || tables.iter().map(String::as_str).filter(|table| parent(table).is_empty());
+            let advice = match nearest(name, sections()) {
+                Some(section) => format!("did you mean [{section}]?"),
+                None => format!("the sections are {}", sections().collect::<Vec<_>>().join(", ")),
+            };
+            return ConfigError::UnknownSection { name: name.to_owned(), origin, advice };
+        }
+        let advice = match self.nearest_key(keys) {
+            Some(nearest) => format!("did you mean `{nearest}`{}?", self.as_variable(nearest)),
+            None => self.all_of_table(keys),
+        };
+        let key = if self.table.is_empty() { self.key.clone() } else { format!("{}.{}", self.table, self.key) };
+        ConfigError::UnknownKey { key, origin, advice }
+    }
+
+    /// The name of the section, if it is that which is unknown.
+    fn section(&self, tables: &[String]) -> Option<&str> {
+        if self.table.is_empty() {
+            return self.is_table.then_some(&self.key);
+        }
+        (!tables.contains(&self.table)).then_some(&self.table)
+    }
+
+    /// A key of the same table is nearer than one of the same name elsewhere.
+    fn nearest_key<'a>(&self, keys: &'a [String]) -> Option<&'a str> {
+        nearest_by(keys.iter().map(String::as_str), |candidate| {
+            let own = likeness(&self.key, last(candidate));
+            if parent(candidate) == self.table { own } else { own * 0.8 }
+        })
+    }
+
+    /// The variable for a key, if it was a variable that was misspelled and the key has one.
+    fn as_variable(&self, key: &str) -> String {
+        match (&self.origin, key.split_once('.')) {
+            (Origin::Variable(_), Some((section, key))) if !key.contains('.') => {
+                format!(", HERMA_{}__{}", section.to_uppercase(), key.to_uppercase())
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn all_of_table(&self, keys: &[String]) -> String {
+        let keys: Vec<_> = keys.iter().filter(|key| parent(key) == self.table).map(|key| last(key)).collect();
+        match (self.table.as_str(), keys.as_slice()) {
+            ("", _) => "every setting stands in a section, such as `listen` in [server]".to_owned(),
+            (table, []) => format!("its settings stand in tables of the file, written [{table}.NAME]"),
+            (table, keys) => format!("the settings of [{table}] are {}", keys.join(", ")),
+        }
+    }
+}

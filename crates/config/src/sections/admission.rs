@@ -1,0 +1,50 @@
+//! `[admission]`: how many turns run and wait.
+
+use std::time::Duration;
+
+use crate::error::ConfigError;
+use crate::page::{Page, integer};
+use crate::reading::section::Section;
+use crate::reading::setting::POSITIVE;
+use crate::values::span;
+
+/// The bounds of work in progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdmissionConfig {
+    /// Most turns that this process runs at the same time.
+    pub max_running: usize,
+    /// Most turns that wait for one conversation; 0 lets none wait.
+    pub queue_limit: usize,
+    /// How long a turn waits for its conversation.
+    pub queue_timeout: Duration,
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        Self { max_running: 256, queue_limit: 64, queue_timeout: Duration::from_secs(120) }
+    }
+}
+
+impl AdmissionConfig {
+    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        Ok(Self {
+            max_running: section
+                .read_where("max_running", POSITIVE, |turns| *turns > 0)?
+                .unwrap_or(default.max_running),
+            queue_limit: section.or("queue_limit", default.queue_limit)?,
+            queue_timeout: section.or("queue_timeout", default.queue_timeout)?,
+        })
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.heading(&["admission"], "How many turns run and wait.");
+        page.set("max_running", integer(self.max_running), "Most turns that this process runs at the same time.");
+        page.set(
+            "queue_limit",
+            integer(self.queue_limit),
+            "Most turns that wait for one conversation; 0 lets none wait.",
+        );
+        page.set("queue_timeout", span::text(self.queue_timeout), "How long a turn waits for its conversation.");
+    }
+}

@@ -1,0 +1,81 @@
+//! `[compaction]`: what happens when a conversation outgrows its model.
+
+use std::time::Duration;
+
+use crate::error::ConfigError;
+use crate::page::Page;
+use crate::reading::section::Section;
+use crate::reading::setting::words;
+use crate::values::fraction::Fraction;
+use crate::values::span::{self, FORMS_ABOVE_ZERO};
+
+words!(
+    /// What a compaction does to the session.
+    CompactionMode: r#""split", "in_place" or "off""# {
+        /// Ends the session and starts the next with the summary.
+        Split = "split",
+        /// Keeps the session and puts the summary in place of what it covers.
+        InPlace = "in_place",
+        /// Never compacts by itself.
+        Off = "off",
+    }
+);
+
+/// When and how histories are summarised. `keep_recent` is always below `threshold`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompactionConfig {
+    /// What it does to the session.
+    pub mode: CompactionMode,
+    /// The part of the model's context window at which it begins.
+    pub threshold: Fraction,
+    /// The part of the window, of the newest messages, that is kept word for word.
+    pub keep_recent: Fraction,
+    /// The model that summarises; the conversation's own if absent.
+    pub model: Option<String>,
+    /// How long a summary may take before the turn goes on without it.
+    pub timeout: Duration,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self {
+            mode: CompactionMode::Split,
+            threshold: Fraction::percent(75),
+            keep_recent: Fraction::percent(20),
+            model: None,
+            timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+impl CompactionConfig {
+    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        let config = Self {
+            mode: section.or("mode", default.mode)?,
+            threshold: section.or("threshold", default.threshold)?,
+            keep_recent: section.or("keep_recent", default.keep_recent)?,
+            model: section.read("model")?,
+            timeout: section
+                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?
+                .unwrap_or(default.timeout),
+        };
+        if config.keep_recent >= config.threshold {
+            return Err(ConfigError::Conflict(format!(
+                "`compaction.keep_recent` ({}) must be below `compaction.threshold` ({}): a compaction that keeps as \
+                 much as made it necessary frees nothing",
+                config.keep_recent, config.threshold
+            )));
+        }
+        Ok(config)
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.heading(&["compaction"], "What happens when a conversation outgrows its model.");
+        page.set("mode", self.mode.as_str(), "split starts a new session, in_place keeps it, off never compacts.");
+        page.set("threshold", self.threshold.get(), "The part of the model's context window at which it begins.");
+        page.set("keep_recent", self.keep_recent.get(), "The part of the window that is kept word for word.");
+        page.maybe("model", self.model.as_deref(), "NAME", "The model that summarises, if not the conversation's own.");
+        page.set("timeout", span::text(self.timeout), "How long a summary may take.");
+    }
+}

@@ -1,0 +1,13 @@
+//! What can be set, one section a file: its fields, defaults, checks, and the comments of `herma config`.
+
+pub(crate) mod admission;
+pub(crate) mod compaction;
+pub(crate) mod jobs;
+pub(crate) mod memory;
+pub(crate) mod models;
+pub(crate) mod retention;
+pub(crate) mod server;
+pub(crate) mod store;
+pub(crate) mod telemetry;
+pub(crate) mod tools;
+pub(crate) mod upstream;

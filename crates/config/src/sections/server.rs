@@ -1,0 +1,92 @@
+//! `[server]`: where Herma listens and whom it lets in.
+
+use std::time::Duration;
+
+use herma_model::limits::DEFAULT_MAX_BODY_BYTES;
+
+use crate::error::ConfigError;
+use crate::page::{Page, integer};
+use crate::reading::section::Section;
+use crate::reading::setting::POSITIVE;
+use crate::values::listen::ListenAddress;
+use crate::values::span;
+use crate::values::web_origin::WebOrigin;
+
+/// The HTTP side. Without keys it is always on loopback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Where to listen.
+    pub listen: ListenAddress,
+    /// Web pages that may call the server; none by default.
+    pub cors_origins: Vec<WebOrigin>,
+    /// Largest request body.
+    pub max_body_bytes: usize,
+    /// How long running turns may go on after the signal to stop.
+    pub drain_timeout: Duration,
+    /// Whether requests without a key are served. Only ever true on loopback.
+    pub no_auth: bool,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: ListenAddress::loopback(8642),
+            cors_origins: Vec::new(),
+            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            drain_timeout: Duration::from_secs(30),
+            no_auth: false,
+        }
+    }
+}
+
+impl ServerConfig {
+    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        let config = Self {
+            listen: section.or("listen", default.listen)?,
+            cors_origins: section.or("cors_origins", default.cors_origins)?,
+            max_body_bytes: section
+                .read_where("max_body_bytes", POSITIVE, |bytes| *bytes > 0)?
+                .unwrap_or(default.max_body_bytes),
+            drain_timeout: section.or("drain_timeout", default.drain_timeout)?,
+            no_auth: section.or("no_auth", default.no_auth)?,
+        };
+        config.check_no_auth()?;
+        Ok(config)
+    }
+
+    fn check_no_auth(&self) -> Result<(), ConfigError> {
+        if !self.no_auth {
+            return Ok(());
+        }
+        if !self.listen.is_loopback() {
+            return Err(ConfigError::Conflict(format!(
+                "`server.no_auth` works on loopback only, but `server.listen` is {}: anyone who reaches that address \
+                 could read and write every conversation; listen on 127.0.0.1, or leave out --no-auth and use API keys",
+                self.listen
+            )));
+        }
+        if self.cors_origins.iter().any(WebOrigin::is_any) {
+            return Err(ConfigError::Conflict(
+                "`server.cors_origins` may not be \"*\" with `server.no_auth`: any web page you visit could read every \
+                 conversation; list the origins you mean, or use API keys"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.heading(&["server"], "Where Herma listens and whom it lets in.");
+        page.set("listen", self.listen.to_string(), "HOST:PORT; port 0 picks a free one.");
+        let origins: Vec<_> = self.cors_origins.iter().map(WebOrigin::as_str).collect();
+        page.set("cors_origins", origins, "Web pages that may call Herma, such as \"http://localhost:3000\".");
+        page.set("max_body_bytes", integer(self.max_body_bytes), "Largest request body.");
+        page.set(
+            "drain_timeout",
+            span::text(self.drain_timeout),
+            "How long running turns may go on after the signal to stop.",
+        );
+        page.set("no_auth", self.no_auth, "Serve without API keys. Loopback only; session headers are refused.");
+    }
+}

@@ -1,0 +1,42 @@
+//! `[telemetry]`: what Herma tells of itself.
+
+use crate::error::ConfigError;
+use crate::page::Page;
+use crate::reading::section::Section;
+use crate::values::http_url::HttpUrl;
+
+/// Logs and traces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    /// The log filter, as directives of the tracing crate: `info`, `herma=debug,warn`.
+    pub log: String,
+    /// Where traces are sent, without a slash at the end; nowhere if absent.
+    pub otlp_endpoint: Option<HttpUrl>,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self { log: "info".to_owned(), otlp_endpoint: None }
+    }
+}
+
+impl TelemetryConfig {
+    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        Ok(Self {
+            log: section.or("log", default.log)?,
+            otlp_endpoint: section.read::<HttpUrl>("otlp_endpoint")?.map(|url| url.trimmed()),
+        })
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.heading(&["telemetry"], "What Herma tells of itself.");
+        page.set("log", self.log.as_str(), "What is logged: a level, or directives such as \"herma=debug,warn\".");
+        page.maybe(
+            "otlp_endpoint",
+            self.otlp_endpoint.as_ref().map(HttpUrl::as_str),
+            "http://localhost:4317",
+            "Where traces are sent.",
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! `[upstream]`: the model server.
+
+use std::time::Duration;
+
+use crate::error::ConfigError;
+use crate::page::Page;
+use crate::reading::section::Section;
+use crate::reading::setting::POSITIVE;
+use crate::values::http_url::HttpUrl;
+use crate::values::secret::Secret;
+use crate::values::span::{self, FORMS_ABOVE_ZERO};
+
+/// Any server that speaks the OpenAI API; without one the built-in offline model answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    /// Its URL up to and with the version, such as `https://api.openai.com/v1`, without a slash at the end.
+    pub base_url: Option<HttpUrl>,
+    /// The key sent to it.
+    pub api_key: Option<Secret>,
+    /// The model for requests that name none.
+    pub model: Option<String>,
+    /// Context window, in tokens, of models that say nothing of their own.
+    pub context_window: Option<u32>,
+    /// How long it may take to the first byte, and then between any two pieces.
+    pub timeout: Duration,
+    /// How many times a call that failed before its first piece is tried again.
+    pub retries: u32,
+}
+
+impl Default for UpstreamConfig {
+    fn default() -> Self {
+        Self {
+            base_url: None,
+            api_key: None,
+            model: None,
+            context_window: None,
+            timeout: Duration::from_secs(120),
+            retries: 2,
+        }
+    }
+}
+
+impl UpstreamConfig {
+    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        Ok(Self {
+            base_url: section.read::<HttpUrl>("base_url")?.map(|url| url.trimmed()),
+            api_key: section.read("api_key")?,
+            model: section.read("model")?,
+            context_window: section.read_where("context_window", POSITIVE, |tokens| *tokens > 0)?,
+            timeout: section
+                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?
+                .unwrap_or(default.timeout),
+            retries: section.or("retries", default.retries)?,
+        })
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.heading(&["upstream"], "The model server: anything that speaks the OpenAI API.");
+        page.maybe(
+            "base_url",
+            self.base_url.as_ref().map(HttpUrl::as_str),
+            "https://api.openai.com/v1",
+            "Without one the built-in offline model answers.",
+        );
+        page.secret("api_key", self.api_key.is_some(), "The key sent to it.");
+        page.maybe("model", self.model.as_deref(), "NAME", "The model for requests that name none.");
+        page.maybe(
+            "context_window",
+            self.context_window,
+            128_000,
+            "Context window, in tokens, of models that say nothing of their own.",
+        );
+        page.set(
+            "timeout",
+            span::text(self.timeout),
+            "How long it may take to the first byte, and then between any two pieces.",
+        );
+        page.set("retries", self.retries, "How many times a call that failed before its first piece is tried again.");
+    }
+}

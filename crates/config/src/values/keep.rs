@@ -1,0 +1,37 @@
+//! How long something is kept.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::span;
+use crate::reading::given::{Given, Refusal};
+use crate::reading::setting::Setting;
+
+/// For ever, or for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Until somebody deletes it.
+    Forever,
+    /// For this long after it was made; never zero.
+    For(Duration),
+}
+
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forever => f.write_str("forever"),
+            Self::For(span) => f.write_str(&span::text(*span)),
+        }
+    }
+}
+
+impl Setting for Keep {
+    const ALLOWED: &'static str = r#""forever" or a duration above zero, such as "30d" or "12h""#;
+
+    fn read(given: &Given) -> Result<Self, Refusal> {
+        match given.text()?.trim() {
+            "forever" => Ok(Self::Forever),
+            text => span::parse(text).filter(|span| !span.is_zero()).map(Self::For).ok_or(Refusal::Value),
+        }
+    }
+}

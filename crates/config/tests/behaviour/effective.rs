@@ -1,0 +1,117 @@
+use herma_config::Config;
+
+use crate::{load_file, load_with};
+
+const EVERYTHING: &str = r#"
+    [server]
+    listen = "localhost:0"
+    cors_origins = ["http://localhost:3000"]
+    max_body_bytes = 1
+    drain_timeout = "1h"
+    [store]
+    url = "sqlite:it's \"here\".db"
+    cache_bytes = 0
+    [upstream]
+    base_url = "http://host:1/v1"
+    model = "a \"model\""
+    context_window = 2
+    timeout = "90s"
+    retries = 0
+    [models."gpt-4.1"]
+    context_window = 3
+    [models.fast]
+    upstream_model = "other"
+    [compaction]
+    mode = "in_place"
+    threshold = 0.9
+    keep_recent = 0.1
+    model = "small"
+    timeout = "5s"
+    [admission]
+    max_running = 1
+    queue_limit = 0
+    queue_timeout = "0s"
+    [memory]
+    provider = "honcho"
+    recall_tokens = 5
+    base_url = "http://honcho"
+    [tools]
+    timeout = "250ms"
+    max_rounds = 1
+    [tools.mcp.files]
+    command = "mcp-files"
+    args = ["--root", "/"]
+    [tools.mcp."a b"]
+    url = "http://mcp/"
+    [jobs]
+    enabled = false
+    max_running = 9
+    [retention]
+    responses = "30d"
+    [telemetry]
+    log = "herma=debug,warn"
+    otlp_endpoint = "http://otlp:4317"
+"#;
+
+#[test]
+fn what_is_shown_reads_back_as_the_same_configuration() {
+    for toml in ["", EVERYTHING] {
+        let mut shown = load_file(toml).unwrap().config;
+        let again = load_file(&shown.to_toml()).unwrap().config;
+        // Only the directory, and the default store in it, differ between the two loads.
+        shown.data_dir = again.data_dir.clone();
+        assert_eq!(again, shown);
+    }
+    assert_ne!(load_file(EVERYTHING).unwrap().config.tools.mcp.len(), 0);
+}
+
+#[test]
+fn everything_that_can_be_set_is_shown_even_if_it_is_not_set() {
+    let shown = Config::defaults("/data".as_ref()).to_toml();
+    for line in [
+        "# Data directory: \"/data\"",
+        "listen = \"127.0.0.1:8642\"",
+        "cors_origins = []",
+        "url = \"sqlite:/data/herma.db\"",
+        "# base_url = \"https://api.openai.com/v1\"",
+        "timeout = \"120s\"",
+        "threshold = 0.75",
+        "responses = \"forever\"",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+}
+
+#[test]
+fn no_secret_is_shown() {
+    let toml = r#"
+        [upstream]
+        base_url = "http://host/v1"
+        api_key = "hunter2"
+        [store]
+        url = "postgres://me:hunter2@host/db?password=hunter2"
+        [memory]
+        api_key = "hunter2"
+        [tools.mcp.a]
+        command = "x"
+        env = { "TO KEN" = "hunter2" }
+        [tools.mcp.b]
+        url = "http://mcp"
+        headers = { Authorization = "hunter2" }
+    "#;
+    let loaded = load_with(toml, &[("HERMA_API_KEY", "hunter2")], Default::default()).unwrap();
+    let shown = loaded.config.to_toml();
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(!format!("{loaded:?}").contains("hunter2"));
+    assert!(shown.contains("postgres://me:[redacted]@host/db?password=[redacted]"), "{shown}");
+    assert!(shown.contains("# env.\"TO KEN\" = \"[redacted]\""), "{shown}");
+
+    let again = load_file(&shown).unwrap().config;
+    assert_eq!(again.upstream.api_key, None, "a secret that was not shown must not come back as a false one");
+}
+
+#[test]
+fn a_directory_with_a_line_break_stays_inside_its_comment() {
+    let shown = Config::defaults("/a\n[server]\nlisten = 1".as_ref()).to_toml();
+    assert!(load_file(&shown).is_ok(), "{shown}");
+}
