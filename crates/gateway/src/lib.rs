@@ -1,1 +1,31 @@
-//! Reserved.
+//! The driver of turns. Every front door hands it a [`TurnRequest`] and gets a [`TurnHandle`]; nothing protocol-specific comes further
+//! in than that.
+//!
+//! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
+//! - [`run`]: from the lease to the end of the turn: call the model, show, commit.
+//! - [`log`]: what listeners see of a turn, from its beginning, however late they come.
+//! - [`live`]: the turns of this process, who waits for whom, who must stop.
+//! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
+//! - [`access`]: whom an API key stands for.
+
+pub mod access;
+mod admission;
+mod cache;
+pub mod crash;
+mod error;
+mod follow;
+mod gateway;
+mod live;
+mod log;
+mod mint;
+mod request;
+mod run;
+mod settings;
+mod watch;
+
+pub use error::{GatewayError, KeyProblem};
+pub use gateway::Gateway;
+pub use log::{Finished, SessionView, TurnEvent};
+pub use mint::now;
+pub use request::{OnDisconnect, Policy, RequestIdentity, TurnHandle, TurnRequest};
+pub use settings::{ModelSettings, Settings};

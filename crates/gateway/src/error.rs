@@ -1,0 +1,63 @@
+//! Why a request got no answer, in the gateway's own terms. Front doors say it in their protocol's.
+
+use std::time::Duration;
+
+use herma_model::{TurnFailure, TurnId};
+use herma_store::StoreError;
+
+/// What is wrong with a session key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyProblem {
+    /// The conversation has another one.
+    Conflict,
+    /// The caller may not use it.
+    NotAllowed,
+}
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GatewayError {
+    /// The request itself is wrong; the caller must change it.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// Where.
+        param: Option<String>,
+    },
+    /// The name leads nowhere the caller can go.
+    #[error("no conversation is known by this id")]
+    NotFound,
+    /// The session key does not fit.
+    #[error("{}", match .0 {
+        KeyProblem::Conflict => "the conversation belongs to another session key; use that key, or start another conversation",
+        KeyProblem::NotAllowed => "this API key may not use this session key",
+    })]
+    SessionKey(KeyProblem),
+    /// The conversation was ended; it can be reopened.
+    #[error("the conversation was ended; reopen it to go on")]
+    Ended,
+    /// Another turn is running and the caller did not wait, or waited too long.
+    #[error("another turn ({running}) of this conversation is running; wait for it, or send X-Hermes-Turn-Policy: interrupt")]
+    Busy {
+        /// That turn.
+        running: TurnId,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// Too much at once; the message names the limit.
+    #[error("{0}")]
+    Overloaded(String),
+    /// The process is about to stop.
+    #[error("the gateway is shutting down; try again")]
+    Draining,
+    /// The idempotency key was used with another body.
+    #[error("this Idempotency-Key was used with a different request body; use a new key")]
+    IdempotencyMismatch,
+    /// The store did not do its part.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The turn ran and has no answer.
+    #[error("{}", .0.message)]
+    Turn(TurnFailure),
+}

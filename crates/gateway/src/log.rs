@@ -1,0 +1,101 @@
+//! What listeners see of a turn: an append-only list that each reads at its own pace, from the beginning.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use herma_model::{Answer, ConversationFacts, Delta, Resolution, TenantId, Timestamp, TurnId};
+use tokio::sync::Notify;
+
+use crate::error::GatewayError;
+
+/// Which session a turn belongs to, and how the request led there.
+#[derive(Debug, Clone)]
+pub struct SessionView {
+    /// The conversation at its head.
+    pub facts: Arc<ConversationFacts>,
+    /// The name the request used.
+    pub requested: Option<Arc<str>>,
+    /// How it led here.
+    pub resolution: Resolution,
+    /// Whether the head moved during the turn.
+    pub rotated: bool,
+}
+
+/// A turn that has its answer, durably.
+#[derive(Debug)]
+pub struct Finished {
+    /// Which turn.
+    pub turn: TurnId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// Since when.
+    pub started_at: Timestamp,
+    /// Where it belongs.
+    pub session: SessionView,
+    /// What was answered.
+    pub answer: Answer,
+}
+
+/// Something that happened to a turn.
+#[derive(Debug, Clone)]
+pub enum TurnEvent {
+    /// It waits for other turns of this conversation.
+    Queued(SessionView),
+    /// It runs, and that is on disk.
+    Started {
+        /// Which turn.
+        turn: TurnId,
+        /// Since when.
+        started_at: Timestamp,
+        /// Where it belongs.
+        session: SessionView,
+    },
+    /// A piece of its answer.
+    Delta(Arc<Delta>),
+    /// It has its answer. The last event.
+    Finished(Arc<Finished>),
+    /// It has none. The last event.
+    Failed(Arc<GatewayError>),
+}
+
+/// A turn's events.
+#[derive(Debug, Default)]
+pub(crate) struct TurnLog {
+    events: Mutex<Vec<TurnEvent>>,
+    added: Notify,
+}
+
+impl TurnLog {
+    pub(crate) fn push(&self, event: TurnEvent) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.added.notify_waiters();
+    }
+
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
+        Subscription { log: Arc::clone(self), next: 0 }
+    }
+
+    fn get(&self, at: usize) -> Option<TurnEvent> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at).cloned()
+    }
+}
+
+/// One listener's place in a log.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    log: Arc<TurnLog>,
+    next: usize,
+}
+
+impl Subscription {
+    /// The next event, once there is one. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> TurnEvent {
+        loop {
+            let added = self.log.added.notified();
+            if let Some(event) = self.log.get(self.next) {
+                self.next += 1;
+                return event;
+            }
+            added.await;
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! New ids and the clock: the two things that are different every time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use herma_model::{ConversationId, MessageId, SessionId, Timestamp, TurnId};
+use uuid::Uuid;
+
+/// The time by this machine's clock.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn conversation() -> ConversationId {
+    ConversationId::from_uuid(Uuid::now_v7())
+}
+
+pub(crate) fn session() -> SessionId {
+    SessionId::from_uuid(Uuid::now_v7())
+}
+
+pub(crate) fn turn() -> TurnId {
+    TurnId::from_uuid(Uuid::now_v7())
+}
+
+pub(crate) fn message() -> MessageId {
+    MessageId::from_uuid(Uuid::now_v7())
+}

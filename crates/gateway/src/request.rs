@@ -1,0 +1,111 @@
+//! What a front door asks for and what it gets.
+
+use std::sync::Arc;
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, CreatorKind, Params, Payload, Principal, SessionKey, Utterance};
+use herma_store::TurnPolicy;
+use herma_turn::Stop;
+use tokio::sync::watch;
+
+use crate::log::{Subscription, TurnEvent, TurnLog};
+
+/// What happens when another turn is running.
+pub type Policy = TurnPolicy;
+
+/// What happens to a turn when its client goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDisconnect {
+    /// It goes on.
+    #[default]
+    Finish,
+    /// It is cancelled.
+    Cancel,
+}
+
+/// How the request is recognised if it comes again.
+#[derive(Debug, Clone, Default)]
+pub struct RequestIdentity {
+    /// The route, for people and for telling equal bodies apart.
+    pub route: &'static str,
+    /// Digest of the body.
+    pub body: [u8; 16],
+    /// The body's `user`.
+    pub user: Option<String>,
+    /// Which of an SDK's own retries this is.
+    pub sdk_attempt: u32,
+    /// The caller's `Idempotency-Key`.
+    pub idempotency_key: Option<String>,
+}
+
+/// One input that wants one answer, whatever protocol it came by.
+#[derive(Debug, Clone)]
+pub struct TurnRequest {
+    /// Who asks.
+    pub principal: Principal,
+    /// The name of the conversation; without one the turn gets a new conversation.
+    pub alias: Option<Alias>,
+    /// Where the name is looked up.
+    pub namespace: Namespace,
+    /// Whether an unknown name is refused rather than made.
+    pub must_exist: bool,
+    /// The session key the request names.
+    pub session_key: Option<SessionKey>,
+    /// System and developer messages, if it has any.
+    pub system: Vec<Payload>,
+    /// The messages it carries, known ones included.
+    pub messages: Vec<Utterance>,
+    /// Where each of them stands in the request, for error messages.
+    pub indices: Vec<usize>,
+    /// The model it asks for.
+    pub model: Option<String>,
+    /// Everything else for the model server.
+    pub params: Arc<Params>,
+    /// Whether the answer is wanted piece by piece.
+    pub streaming: bool,
+    /// What to do when another turn is running.
+    pub policy: Policy,
+    /// What to do when the client goes away.
+    pub on_disconnect: OnDisconnect,
+    /// Who creates a conversation made for it.
+    pub creator: CreatorKind,
+    /// Which door it came through.
+    pub source: &'static str,
+    /// How it is recognised if it comes again.
+    pub identity: RequestIdentity,
+}
+
+/// A listener's hold on a turn. Dropping it before the end means that the client went away.
+#[derive(Debug)]
+pub struct TurnHandle {
+    events: Subscription,
+    stop: watch::Sender<Option<Stop>>,
+    on_disconnect: OnDisconnect,
+    ended: bool,
+}
+
+impl TurnHandle {
+    pub(crate) fn new(log: &Arc<TurnLog>, stop: watch::Sender<Option<Stop>>, on_disconnect: OnDisconnect) -> Self {
+        Self { events: log.subscribe(), stop, on_disconnect, ended: false }
+    }
+
+    /// The next thing that happened. After the end it is asked in vain: it never returns. Cancel-safe.
+    pub async fn next(&mut self) -> TurnEvent {
+        let event = self.events.next().await;
+        self.ended |= matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_));
+        event
+    }
+
+    /// Calls the turn off.
+    pub fn cancel(&self) {
+        self.stop.send_replace(Some(Stop::Cancel));
+    }
+}
+
+impl Drop for TurnHandle {
+    fn drop(&mut self) {
+        if !self.ended && self.on_disconnect == OnDisconnect::Cancel {
+            self.cancel();
+        }
+    }
+}
