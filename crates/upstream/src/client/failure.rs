@@ -1,0 +1,149 @@
+//! Failed calls in words for people. The one place where a server's own words enter a message, redacted.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use herma_model::ModelFailure;
+use herma_model::generation::ModelFailureKind as Kind;
+use serde_json::Value;
+
+use super::context_length::is_context_too_long;
+use crate::decode::{DecodeError, Reported};
+use crate::redact::{redact, shorten};
+
+/// Longest quotation of a server, in characters.
+const MAX_QUOTED: usize = 300;
+
+/// Who failed, and what must not be said of it.
+pub(super) struct Blame {
+    host: String,
+    secret: Option<String>,
+}
+
+impl Blame {
+    pub(super) fn new(host: String, secret: Option<String>) -> Self {
+        Self { host, secret }
+    }
+
+    /// No connection, or it broke before the answer began.
+    pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelFailure {
+        let cause = self.quote(&deepest_cause(error));
+        self.failure(Kind::Unreachable, &format!("cannot be reached: {cause}"))
+    }
+
+    /// The client itself could not be made.
+    pub(super) fn no_client(&self, error: &super::SettingsError) -> ModelFailure {
+        self.failure(Kind::Unreachable, &format!("cannot be called: {}", self.quote(&error.to_string())))
+    }
+
+    /// No answer in time.
+    pub(super) fn no_answer_within(&self, limit: Duration) -> ModelFailure {
+        self.failure(Kind::Timeout, &format!("did not answer within {limit:?}"))
+    }
+
+    /// No further piece of an answer in time.
+    pub(super) fn silent_for(&self, limit: Duration) -> ModelFailure {
+        self.failure(Kind::Timeout, &format!("sent nothing more for {limit:?}"))
+    }
+
+    /// The answer broke off.
+    pub(super) fn cut_off(&self) -> ModelFailure {
+        self.failure(Kind::CutOff, "broke its answer off")
+    }
+
+    /// The answer is larger than any answer should be.
+    pub(super) fn too_large(&self, limit: usize) -> ModelFailure {
+        self.failure(Kind::Nonsense, &format!("sent more than {limit} bytes where one answer should be"))
+    }
+
+    /// An error status, with the body that came with it.
+    pub(super) fn status(&self, status: u16, body: &[u8]) -> ModelFailure {
+        let parsed: Option<Value> = serde_json::from_slice(body).ok();
+        let mut reported = parsed.as_ref().and_then(reported_in).unwrap_or_default();
+        if parsed.is_none() && body.trim_ascii_start().first() != Some(&b'<') {
+            reported.message = String::from_utf8_lossy(body).into_owned();
+        }
+        reported.status = Some(status);
+        self.reported(&reported, &format!("answered {status}"))
+    }
+
+    /// What was sent is no answer.
+    pub(super) fn decoding(&self, error: &DecodeError) -> ModelFailure {
+        match error {
+            DecodeError::Reported(reported) => self.reported(reported, "reported an error"),
+            DecodeError::CutOff => self.cut_off(),
+            DecodeError::Nothing => self.failure(Kind::Nonsense, "answered nothing"),
+            DecodeError::Nonsense(what) => {
+                self.failure(Kind::Nonsense, &format!("sent {} in place of an answer", self.quote(what)))
+            }
+        }
+    }
+
+    fn reported(&self, reported: &Reported, said: &str) -> ModelFailure {
+        let message = self.quote(reported.message.trim());
+        let said = if message.is_empty() { said.to_owned() } else { format!("{said}: {message}") };
+        let kind = if is_context_too_long(reported) { Kind::ContextTooLong } else { Kind::Status };
+        ModelFailure { status: reported.status, ..self.failure(kind, &said) }
+    }
+
+    fn failure(&self, kind: Kind, what: &str) -> ModelFailure {
+        ModelFailure::new(kind, format!("the model server at {} {what}", self.host))
+    }
+
+    fn quote(&self, text: &str) -> String {
+        let secrets: Vec<&str> = self.secret.as_deref().into_iter().collect();
+        shorten(&redact(text, &secrets), MAX_QUOTED)
+    }
+}
+
+/// The error in a body that came with an error status, in whatever shape.
+fn reported_in(body: &Value) -> Option<Reported> {
+    let other = || {
+        let text = ["message", "detail", "error_message"].into_iter().find_map(|name| body.get(name))?;
+        let message = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
+        Some(Reported { message, ..Reported::default() })
+    };
+    let first = || body.get(0).and_then(Reported::from_body);
+    Reported::from_body(body).or_else(other).or_else(first)
+}
+
+fn deepest_cause(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    let mut text = None;
+    while let Some(error) = cause {
+        text = Some(error.to_string());
+        cause = error.source();
+    }
+    text.unwrap_or_else(|| "the connection failed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_status_is_told_with_the_servers_own_words() {
+        let blame = Blame::new("api.example.com".to_owned(), Some("hunter2".to_owned()));
+        for (status, body, told) in [
+            (503, "", "answered 503"),
+            (502, "<html><h1>Bad Gateway</h1>", "answered 502"),
+            (401, r#"{"error":{"message":"bad key hunter2"}}"#, "answered 401: bad key [redacted]"),
+            (404, r#"{"detail":"no such model"}"#, "answered 404: no such model"),
+            (422, r#"{"detail":[{"loc":1}]}"#, r#"answered 422: [{"loc":1}]"#),
+            (429, r#"[{"error":{"message":"slow down"}}]"#, "answered 429: slow down"),
+            (500, "out of memory\n", "answered 500: out of memory"),
+            (500, r#"{"error":"broken"}"#, "answered 500: broken"),
+        ] {
+            let failure = blame.status(status, body.as_bytes());
+            assert_eq!(failure.message, format!("the model server at api.example.com {told}"));
+            assert_eq!((failure.kind, failure.status), (Kind::Status, Some(status)));
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_cut() {
+        let blame = Blame::new("h".to_owned(), None);
+        let message = blame.status(500, "x".repeat(5000).as_bytes()).message;
+        assert!(message.chars().count() < 350 && message.ends_with('…'), "{message}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The client of an OpenAI-compatible model server.
+//!
+//! Owns requests, retries and time limits. An attempt is repeated only while nothing of an answer was seen.
+
+mod answer_stream;
+mod body;
+mod connection;
+mod context_length;
+mod failure;
+mod models;
+mod retry;
+mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream;
+use herma_model::{ModelCall, ModelEvent, ModelFailure};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Request, Response, Url};
+
+use self::answer_stream::AnswerStream;
+use self::connection::Connection;
+use self::failure::Blame;
+use self::retry::Refusal;
+use self::settings::Endpoints;
+pub use self::settings::{HttpSettings, SettingsError};
+use crate::decode::{decode_answer, in_one_piece};
+use crate::server::{ModelInfo, ModelServer, ModelStream};
+
+/// Largest body that is read as one answer.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// Most that is read of a body that came with an error status.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// How long such a body may take.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A model server that is reached over HTTP.
+pub struct HttpModelServer {
+    endpoints: Endpoints,
+    headers: HeaderMap,
+    connection: Connection,
+    timeout: Duration,
+    retries: u32,
+    blame: Arc<Blame>,
+}
+
+impl HttpModelServer {
+    /// Checks the settings; nothing is sent. For `https`, what TLS needs is loaded in the background.
+    pub fn new(settings: HttpSettings) -> Result<Self, SettingsError> {
+        let endpoints = Endpoints::parse(&settings.base_url)?;
+        let api_key = settings.api_key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        if let Some(key) = &api_key {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| SettingsError::Key)?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let connection = match endpoints.base.scheme() {
+            "https" => Connection::secure(),
+            _ => Connection::plain()?,
+        };
+        let blame = Arc::new(Blame::new(endpoints.host(), api_key));
+        Ok(Self { endpoints, headers, connection, timeout: settings.timeout, retries: settings.retries, blame })
+    }
+
+    /// Sends a request until its answer begins. Cancel-safe.
+    async fn send(&self, method: Method, url: &Url, body: Bytes) -> Result<Response, ModelFailure> {
+        let mut attempt = 0;
+        loop {
+            let refusal = match self.attempt(&method, url, &body).await {
+                Ok(response) => return Ok(response),
+                Err(refusal) => refusal,
+            };
+            let Some(wait) = refusal.wait_before_next(attempt, self.retries) else {
+                return Err(refusal.failure);
+            };
+            tracing::debug!(attempt, ?wait, failure = %refusal.failure, "trying the model server again");
+            tokio::time::sleep(wait).await;
+            attempt += 1;
+        }
+    }
+
+    /// Sends a request once. Cancel-safe.
+    async fn attempt(&self, method: &Method, url: &Url, body: &Bytes) -> Result<Response, Refusal> {
+        let client = self.connection.client().await;
+        let client = client.map_err(|error| Refusal::final_one(self.blame.no_client(&error)))?;
+        let mut request = Request::new(method.clone(), url.clone());
+        *request.headers_mut() = self.headers.clone();
+        *request.body_mut() = (method == Method::POST).then(|| body.clone().into());
+        let response = match tokio::time::timeout(self.timeout, client.execute(request)).await {
+            Err(_) => return Err(Refusal::plain(self.blame.no_answer_within(self.timeout))),
+            Ok(Err(error)) => return Err(Refusal::plain(self.blame.unreachable(&error))),
+            Ok(Ok(response)) => response,
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = self.error_body(response).await;
+        Err(Refusal::with_headers(self.blame.status(status, &body), &headers))
+    }
+
+    /// What came with an error status, as far as it could be read. Cancel-safe.
+    async fn error_body(&self, mut response: Response) -> Vec<u8> {
+        let mut body = Vec::new();
+        let reading = async {
+            while let Ok(Some(piece)) = response.chunk().await {
+                body.extend_from_slice(&piece);
+                if body.len() > MAX_ERROR_BYTES {
+                    break;
+                }
+            }
+        };
+        // The status alone says enough when the rest does not come.
+        drop(tokio::time::timeout(self.timeout.min(ERROR_BODY_TIMEOUT), reading).await);
+        body
+    }
+
+    /// All of a body. Cancel-safe.
+    async fn whole_body(&self, mut response: Response) -> Result<Vec<u8>, ModelFailure> {
+        let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+        let mut body = Vec::with_capacity(expected.min(MAX_ERROR_BYTES));
+        loop {
+            let piece = tokio::time::timeout(self.timeout, response.chunk()).await;
+            match piece.map_err(|_| self.blame.silent_for(self.timeout))?.map_err(|_| self.blame.cut_off())? {
+                None => return Ok(body),
+                Some(piece) => body.extend_from_slice(&piece),
+            }
+            if body.len() > MAX_ANSWER_BYTES {
+                return Err(self.blame.too_large(MAX_ANSWER_BYTES));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ModelServer for HttpModelServer {
+    async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure> {
+        let streaming = call.streaming;
+        let body = body::request_body(&call);
+        drop(call);
+        let response = self.send(Method::POST, &self.endpoints.completions, body).await?;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let is_document = content_type.contains("json") || content_type.contains("html");
+        if streaming && !is_document {
+            let is_declared = content_type.starts_with("text/event-stream");
+            return Ok(Box::pin(AnswerStream::new(response, is_declared, self.timeout, self.blame.clone())));
+        }
+        let body = self.whole_body(response).await?;
+        let answer = decode_answer(&body).map_err(|error| self.blame.decoding(&error))?;
+        if !streaming {
+            return Ok(Box::pin(stream::iter([Ok(ModelEvent::Answered(Box::new(answer)))])));
+        }
+        let (delta, finish) = in_one_piece(answer);
+        let delta = Some(delta).filter(|delta| !delta.is_empty()).map(ModelEvent::Delta);
+        Ok(Box::pin(stream::iter(delta.into_iter().chain([ModelEvent::Finished(finish)]).map(Ok))))
+    }
+
+    async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {
+        let response = self.send(Method::GET, &self.endpoints.models, Bytes::new()).await?;
+        let body = self.whole_body(response).await?;
+        models::decode_models(&body).map_err(|error| self.blame.decoding(&error))
+    }
+
+    fn describe(&self) -> String {
+        format!("the model server at {}", self.endpoints.shown())
+    }
+}

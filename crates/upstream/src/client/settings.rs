@@ -1,0 +1,123 @@
+//! How a model server is reached, and what is wrong with settings that cannot work.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::Url;
+
+/// How a model server is reached. Proxies of the environment are not used, redirects are not followed.
+#[derive(Clone)]
+pub struct HttpSettings {
+    /// Where its API begins, such as `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// What it is sent as a bearer token.
+    pub api_key: Option<String>,
+    /// How long it may take to begin its answer, and how long between two pieces of it.
+    pub timeout: Duration,
+    /// How often a call is tried again, if nothing of an answer was seen.
+    pub retries: u32,
+}
+
+impl fmt::Debug for HttpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSettings")
+            .field("has_api_key", &self.api_key.is_some())
+            .field("timeout", &self.timeout)
+            .field("retries", &self.retries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings that cannot work. The messages quote nothing that may be secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// Not a URL; correct the setting.
+    #[error("the model server's base URL is not a URL: {0}")]
+    NotAUrl(String),
+    /// Another scheme than HTTP; correct the setting.
+    #[error("the model server's base URL must begin with http:// or https://, not {0}:")]
+    Scheme(String),
+    /// A user name or password in the URL, where logs would show it; use the key setting.
+    #[error("the model server's base URL must not contain a user name or password; set the API key instead")]
+    Credentials,
+    /// A key that cannot be sent in a header; correct the setting.
+    #[error("the model server's API key contains characters that cannot be sent")]
+    Key,
+    /// The HTTP client cannot be made.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Client(String),
+}
+
+/// The URLs of a model server.
+#[derive(Debug, Clone)]
+pub(super) struct Endpoints {
+    pub(super) base: Url,
+    pub(super) completions: Url,
+    pub(super) models: Url,
+}
+
+impl Endpoints {
+    /// Reads a base URL. A query, which some servers want in every request, is kept.
+    pub(super) fn parse(base_url: &str) -> Result<Self, SettingsError> {
+        let mut base = Url::parse(base_url.trim()).map_err(|error| SettingsError::NotAUrl(error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
+            return Err(SettingsError::Scheme(base.scheme().to_owned()));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(SettingsError::Credentials);
+        }
+        base.set_fragment(None);
+        let path = base.path().trim_end_matches('/').to_owned();
+        let at = |end: &str| {
+            let mut url = base.clone();
+            url.set_path(&format!("{path}{end}"));
+            url
+        };
+        Ok(Self { completions: at("/chat/completions"), models: at("/models"), base: at("") })
+    }
+
+    /// Host and port, as people write them.
+    pub(super) fn host(&self) -> String {
+        let host = self.base.host_str().unwrap_or_default();
+        self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// The base URL without its query, which may hold a secret.
+    pub(super) fn shown(&self) -> String {
+        let mut url = self.base.clone();
+        url.set_query(None);
+        url.as_str().trim_end_matches('/').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_appended_to_the_base_url() {
+        for (base, completions, shown) in [
+            ("http://localhost:11434/v1", "http://localhost:11434/v1/chat/completions", "http://localhost:11434/v1"),
+            (
+                " https://api.example.com/v1/ ",
+                "https://api.example.com/v1/chat/completions",
+                "https://api.example.com/v1",
+            ),
+            ("http://[::1]:8080", "http://[::1]:8080/chat/completions", "http://[::1]:8080"),
+            ("https://a.example/x?v=1", "https://a.example/x/chat/completions?v=1", "https://a.example/x"),
+        ] {
+            let endpoints = Endpoints::parse(base).unwrap();
+            assert_eq!(endpoints.completions.as_str(), completions);
+            assert_eq!(endpoints.shown(), shown);
+        }
+    }
+
+    #[test]
+    fn unusable_urls_are_refused_without_quoting_them() {
+        let refused = |base: &str| Endpoints::parse(base).unwrap_err();
+        assert!(matches!(refused("api.example.com"), SettingsError::NotAUrl(_)));
+        assert_eq!(refused("localhost:80/v1"), SettingsError::Scheme("localhost".to_owned()));
+        assert_eq!(refused("ftp://a.example"), SettingsError::Scheme("ftp".to_owned()));
+        assert_eq!(refused("https://me:secret@a.example"), SettingsError::Credentials);
+    }
+}

@@ -1,0 +1,150 @@
+//! A streamed answer, frame by frame.
+//!
+//! The end is reported once, when nothing can follow: a usage chunk may come after the one that says why
+//! the answer ended.
+
+use herma_model::generation::Finish;
+use herma_model::{Delta, FinishReason, Usage};
+use serde_json::{Map, Value};
+
+use super::chunk::{Choice, Chunk};
+use super::error::{DecodeError, Reported};
+use super::sse::Frame;
+use super::tool_calls::Calls;
+use super::usage::read_usage;
+
+const DONE: &[u8] = b"[DONE]";
+
+/// What a frame brought.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Nothing that a client would be shown.
+    Nothing,
+    /// A piece of the answer.
+    Piece(Delta),
+    /// The end; nothing may follow.
+    Done(Finish),
+}
+
+/// What is known of a streamed answer so far.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    reason: Option<FinishReason>,
+    usage: Option<Usage>,
+    model: Option<String>,
+    /// Fields of the answer object, as JSON text: the same in most chunks, so compared before they are copied.
+    extra: Vec<(String, Box<str>)>,
+    calls: Calls,
+    says_something: bool,
+    frames: u64,
+}
+
+impl Assembler {
+    /// Takes the next frame.
+    pub(crate) fn take(&mut self, frame: Frame<'_>) -> Result<Progress, DecodeError> {
+        let data = frame.data.trim_ascii();
+        if data.is_empty() {
+            return Ok(Progress::Nothing);
+        }
+        self.frames += 1;
+        if data == DONE {
+            return self.end_of_answer().map(Progress::Done);
+        }
+        if frame.name == b"error" {
+            return Err(DecodeError::Reported(error_event(data)));
+        }
+        match serde_json::from_slice(data) {
+            Ok(chunk) => self.take_chunk(chunk),
+            // An event with a name need not be a chunk.
+            Err(_) if !frame.name.is_empty() && frame.name != b"message" => Ok(Progress::Nothing),
+            Err(error) => Err(DecodeError::not_json(data, &error)),
+        }
+    }
+
+    /// How the answer ended, when the body ended without saying that it is done.
+    pub(crate) fn end_of_body(&mut self) -> Result<Finish, DecodeError> {
+        if self.reason.is_none() { Err(DecodeError::CutOff) } else { self.end_of_answer() }
+    }
+
+    /// Whether nothing was ever received that could be part of an answer.
+    pub(crate) fn saw_nothing(&self) -> bool {
+        self.frames == 0
+    }
+
+    fn take_chunk(&mut self, chunk: Chunk<'_>) -> Result<Progress, DecodeError> {
+        if let Some(error) = Reported::from_member(&chunk.error) {
+            return Err(DecodeError::Reported(error));
+        }
+        self.usage = read_usage(&chunk.usage).or(self.usage);
+        let Some(choices) = chunk.choices else { return Ok(Progress::Nothing) };
+        if self.model.is_none() {
+            self.model = chunk.model.filter(|model| !model.is_empty()).map(Into::into);
+        }
+        for (name, value) in chunk.extra {
+            self.keep_extra(&name, value.get());
+        }
+        let first = choices.into_iter().find(|choice| choice.index == 0);
+        first.map_or(Ok(Progress::Nothing), |choice| self.take_choice(choice))
+    }
+
+    fn take_choice(&mut self, choice: Choice<'_>) -> Result<Progress, DecodeError> {
+        if let Some(error) = choice.extra.get("error").and_then(Reported::from_member) {
+            return Err(DecodeError::Reported(error));
+        }
+        match choice.finish_reason.as_deref() {
+            Some("error") => return Err(DecodeError::CutOff),
+            Some(reason) if !reason.is_empty() => self.reason = Some(FinishReason::from_wire(reason)),
+            _ => {}
+        }
+        let wire = choice.delta;
+        let delta = Delta {
+            content: wire.content.filter(|text| !text.is_empty()),
+            refusal: wire.refusal.filter(|text| !text.is_empty()),
+            tool_calls: wire.calls.into_iter().filter_map(|call| self.calls.piece(call)).collect(),
+            extra: wire.extra,
+            choice_extra: choice.extra,
+        };
+        if delta.is_empty() {
+            return Ok(Progress::Nothing);
+        }
+        self.says_something |= delta.content.is_some() || delta.refusal.is_some() || !delta.extra.is_empty();
+        Ok(Progress::Piece(delta))
+    }
+
+    fn keep_extra(&mut self, name: &str, json: &str) {
+        match self.extra.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) if **known == *json || json == "null" => {}
+            Some((_, known)) => *known = json.into(),
+            None if json == "null" => {}
+            None => self.extra.push((name.to_owned(), json.into())),
+        }
+    }
+
+    fn end_of_answer(&mut self) -> Result<Finish, DecodeError> {
+        let implied = if self.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+        let reason = self.reason.unwrap_or(implied);
+        if !self.says_something && self.calls.is_empty() && !may_be_empty(reason) {
+            return Err(DecodeError::Nothing);
+        }
+        let mut extra = Map::new();
+        for (name, json) in std::mem::take(&mut self.extra) {
+            extra.insert(name, serde_json::from_str(&json).unwrap_or(Value::Null));
+        }
+        Ok(Finish { reason, usage: self.usage, model: self.model.take(), extra })
+    }
+}
+
+/// Whether an answer that ended so may say nothing.
+pub(super) fn may_be_empty(reason: FinishReason) -> bool {
+    matches!(reason, FinishReason::Length | FinishReason::ContentFilter)
+}
+
+fn error_event(data: &[u8]) -> Reported {
+    let text = || Value::String(String::from_utf8_lossy(data).into_owned());
+    let body = serde_json::from_slice(data).unwrap_or_else(|_| text());
+    Reported::from_body(&body).or_else(|| Reported::from_member(&body)).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "assembler_tests.rs"]
+mod tests;

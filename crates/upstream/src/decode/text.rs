@@ -1,0 +1,63 @@
+//! Text that servers send as a string, as nothing, or as a list of parts.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+/// Text of a message or a delta, if there is any.
+#[derive(Debug, Default)]
+pub(crate) struct Text(pub(crate) Option<String>);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, null, or a list of parts")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(Some(text.to_owned())))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Text, E> {
+        Ok(Text(Some(text)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Text, E> {
+        Ok(Text(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text, A::Error> {
+        let mut text = String::new();
+        while let Some(part) = parts.next_element::<Value>()? {
+            text.push_str(part_text(&part));
+        }
+        Ok(Text(Some(text)))
+    }
+
+    /// A single part, or an empty object in place of a text.
+    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Text, A::Error> {
+        let mut text = None;
+        while let Some(name) = part.next_key::<String>()? {
+            if name == "text" {
+                text = part.next_value()?;
+            } else {
+                part.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(Text(text))
+    }
+}
+
+fn part_text(part: &Value) -> &str {
+    part.get("text").and_then(Value::as_str).or_else(|| part.as_str()).unwrap_or_default()
+}

@@ -1,0 +1,180 @@
+//! Tool calls, whole or in pieces, in the spellings of different servers.
+//!
+//! Whatever a server leaves out or repeats, a call has exactly one index, one id and one name.
+
+use herma_model::generation::{ToolCall, ToolCallDelta};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// A call object as it was sent.
+#[derive(Debug, Default)]
+struct Sent {
+    index: Option<u64>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+    extra: Map<String, Value>,
+}
+
+fn read(call: Map<String, Value>) -> Sent {
+    let mut sent = Sent::default();
+    for (field, value) in call {
+        match (field.as_str(), value) {
+            (_, Value::Null) => {}
+            ("index", value) => sent.index = value.as_u64(),
+            ("id", Value::String(id)) => sent.id = Some(id).filter(|id| !id.is_empty()),
+            ("type", Value::String(kind)) if kind == "function" || kind.is_empty() => {}
+            ("function", Value::Object(mut function)) => {
+                let name = function.get("name").and_then(Value::as_str);
+                sent.name = name.filter(|name| !name.is_empty()).map(str::to_owned);
+                sent.arguments = function.get_mut("arguments").map(Value::take).and_then(argument_text);
+            }
+            (field, value) => {
+                sent.extra.insert(field.to_owned(), value);
+            }
+        }
+    }
+    sent
+}
+
+/// Some servers send the arguments as the object that they stand for.
+fn argument_text(arguments: Value) -> Option<String> {
+    match arguments {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    }
+}
+
+fn made_id() -> String {
+    format!("call_{}", Uuid::new_v4().simple())
+}
+
+/// Reads a call of a whole answer. A call without an id gets one.
+pub(super) fn whole_call(call: Map<String, Value>) -> ToolCall {
+    let sent = read(call);
+    ToolCall {
+        id: sent.id.unwrap_or_else(made_id),
+        name: sent.name.unwrap_or_default(),
+        arguments: sent.arguments.unwrap_or_default(),
+        extra: sent.extra,
+    }
+}
+
+/// The calls of a streamed answer so far. A call's place in the list is the index it is given.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Begun>);
+
+#[derive(Debug)]
+struct Begun {
+    wire_index: Option<u64>,
+    id: String,
+    named: bool,
+}
+
+impl Calls {
+    /// Whether no call has begun.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads a piece of a call; absent when it adds nothing. The first piece of a call carries its id.
+    pub(super) fn piece(&mut self, call: Map<String, Value>) -> Option<ToolCallDelta> {
+        let sent = read(call);
+        if let Some(at) = self.begun(&sent) {
+            let known = &mut self.0[at];
+            let name = sent.name.filter(|_| !std::mem::replace(&mut known.named, true));
+            let adds = name.is_some() || sent.arguments.is_some() || !sent.extra.is_empty();
+            let index = place(at);
+            return adds.then_some(ToolCallDelta {
+                index,
+                id: None,
+                name,
+                arguments: sent.arguments,
+                extra: sent.extra,
+            });
+        }
+        let id = sent.id.unwrap_or_else(made_id);
+        self.0.push(Begun { wire_index: sent.index, id: id.clone(), named: sent.name.is_some() });
+        Some(ToolCallDelta {
+            index: place(self.0.len() - 1),
+            id: Some(id),
+            name: sent.name,
+            arguments: sent.arguments,
+            extra: sent.extra,
+        })
+    }
+
+    /// The call that a piece goes on with. Servers that give every call the same index, or none, tell calls
+    /// apart by their ids; those that repeat a call's id and name in every piece still mean one call.
+    fn begun(&self, sent: &Sent) -> Option<usize> {
+        let at = match (sent.index, &sent.id) {
+            (Some(index), _) => self.0.iter().rposition(|call| call.wire_index == Some(index))?,
+            (None, Some(id)) => return self.0.iter().rposition(|call| &call.id == id),
+            (None, None) if sent.name.is_some() => return None,
+            (None, None) => self.0.len().checked_sub(1)?,
+        };
+        let is_another = sent.name.is_some() && sent.id.as_ref().is_some_and(|id| *id != self.0[at].id);
+        (!is_another).then_some(at)
+    }
+}
+
+fn place(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Index, id, name and arguments of each piece.
+    fn pieces(wire: Vec<Value>) -> Vec<(u32, String, String, String)> {
+        let mut calls = Calls::default();
+        let pieces = wire.into_iter().filter_map(|piece| calls.piece(piece.as_object().unwrap().clone()));
+        let text = Option::unwrap_or_default;
+        pieces.map(|piece| (piece.index, text(piece.id), text(piece.name), text(piece.arguments))).collect()
+    }
+
+    fn piece(index: u32, id: &str, name: &str, arguments: &str) -> (u32, String, String, String) {
+        (index, id.to_owned(), name.to_owned(), arguments.to_owned())
+    }
+
+    #[test]
+    fn pieces_of_one_call_name_it_once() {
+        let seen = pieces(vec![
+            json!({"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}),
+            json!({"index": 0, "function": {"arguments": "{"}}),
+            json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "}"}}),
+            json!({"index": 0, "id": "", "function": {"name": ""}}),
+            json!({"index": 3, "id": "b", "function": {"name": "g", "arguments": "{}"}}),
+        ]);
+        let expected =
+            vec![piece(0, "a", "f", ""), piece(0, "", "", "{"), piece(0, "", "", "}"), piece(1, "b", "g", "{}")];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn calls_with_the_same_index_or_none_are_told_apart_by_their_ids() {
+        for index in [json!(0), json!(null)] {
+            let seen = pieces(vec![
+                json!({"index": index, "id": "a", "function": {"name": "f", "arguments": "1"}}),
+                json!({"index": index, "id": "b", "function": {"name": "f", "arguments": "2"}}),
+                json!({"function": {"arguments": "3"}}),
+            ]);
+            assert_eq!(seen, vec![piece(0, "a", "f", "1"), piece(1, "b", "f", "2"), piece(1, "", "", "3")]);
+        }
+    }
+
+    #[test]
+    fn a_call_without_an_id_gets_one_of_its_own() {
+        let call = json!({"function": {"name": "f", "arguments": {"x": 1}}, "extra_content": {"y": 2}});
+        let one = whole_call(call.as_object().unwrap().clone());
+        let other = whole_call(call.as_object().unwrap().clone());
+        assert!(one.id.starts_with("call_") && one.id != other.id);
+        assert_eq!((one.name.as_str(), one.arguments.as_str()), ("f", r#"{"x":1}"#));
+        assert_eq!(Value::Object(one.extra), json!({"extra_content": {"y": 2}}));
+        assert!(pieces(vec![call])[0].1.starts_with("call_"));
+    }
+}

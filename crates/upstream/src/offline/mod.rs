@@ -1,0 +1,88 @@
+//! The built-in model: answers without a network, so that everything can be tried without a key.
+//!
+//! Its answer is made from the call alone, the same for the same call. It repeats what was said to it and
+//! counts the messages it was shown, so that anyone can see that a conversation is kept; it calls tools when
+//! asked to, answers in JSON when it must, and keeps to token limits. Pure: no clock, no randomness.
+
+mod answer;
+mod prompt;
+mod schema;
+mod summary;
+mod tokens;
+mod tools;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use herma_model::generation::{Finish, ToolCall, ToolCallDelta};
+use herma_model::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Usage};
+use serde_json::Map;
+
+use self::answer::Reply;
+use self::prompt::Prompt;
+use crate::server::{ModelInfo, ModelServer, ModelStream};
+
+/// The name of the built-in model.
+const NAME: &str = "offline";
+
+/// The built-in model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OfflineModel;
+
+#[async_trait]
+impl ModelServer for OfflineModel {
+    async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure> {
+        let answer = answer_to(&call);
+        let events = if call.streaming { pieces(answer) } else { vec![ModelEvent::Answered(Box::new(answer))] };
+        Ok(Box::pin(stream::iter(events.into_iter().map(Ok))))
+    }
+
+    async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {
+        Ok(vec![ModelInfo { id: NAME.to_owned(), created: 0, owned_by: "herma".to_owned() }])
+    }
+
+    fn describe(&self) -> String {
+        "the built-in offline model".to_owned()
+    }
+}
+
+fn answer_to(call: &ModelCall) -> Answer {
+    let prompt = Prompt::read(call);
+    let (mut content, mut tool_calls) = match answer::reply_to(&prompt) {
+        Reply::Text(text) => (Some(text), Vec::new()),
+        Reply::Calls(calls) => (None, calls),
+    };
+    let mut reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    let mut output = cost(content.as_deref(), &tool_calls);
+    if let Some(limit) = prompt.max_tokens.filter(|limit| *limit < output) {
+        // Half a call is of no use to anyone.
+        tool_calls.clear();
+        content = content.map(|text| tokens::first(&text, limit).to_owned()).filter(|text| !text.is_empty());
+        reason = FinishReason::Length;
+        output = cost(content.as_deref(), &tool_calls);
+    }
+    let usage = Usage { input: prompt.tokens, output, ..Usage::default() };
+    let finish = Finish { reason, usage: Some(usage), model: Some(NAME.to_owned()), extra: Map::new() };
+    Answer { content, refusal: None, tool_calls, extra: Map::new(), choice_extra: Map::new(), finish }
+}
+
+fn cost(content: Option<&str>, calls: &[ToolCall]) -> u64 {
+    let calls = calls.iter().map(|call| tokens::count(&call.name) + tokens::count(&call.arguments));
+    content.map_or(0, tokens::count) + calls.sum::<u64>()
+}
+
+/// An answer word by word, its calls in two pieces each.
+fn pieces(answer: Answer) -> Vec<ModelEvent> {
+    let words = answer.content.as_deref().unwrap_or_default().split_inclusive(char::is_whitespace);
+    let words = words.map(|word| Delta { content: Some(word.to_owned()), ..Delta::default() });
+    let calls = answer.tool_calls.into_iter().zip(0..).flat_map(|(call, index)| {
+        let named = ToolCallDelta { index, id: Some(call.id), name: Some(call.name), ..ToolCallDelta::default() };
+        let filled = ToolCallDelta { index, arguments: Some(call.arguments), ..ToolCallDelta::default() };
+        [named, filled].map(|piece| Delta { tool_calls: vec![piece], ..Delta::default() })
+    });
+    let mut events: Vec<ModelEvent> = words.chain(calls).map(ModelEvent::Delta).collect();
+    events.push(ModelEvent::Finished(answer.finish));
+    events
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What the offline model is asked, read from a call.
+
+use herma_model::message::Digest;
+use herma_model::{ModelCall, Params};
+use serde_json::Value;
+
+use super::tokens;
+
+/// Tokens that every message costs besides its text.
+const MESSAGE_TOKENS: u64 = 4;
+
+/// A message of the context.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) role: String,
+    /// Its text; what is not text is named in brackets.
+    pub(super) text: String,
+}
+
+/// A function that may be called.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) parameters: Value,
+}
+
+/// Whether functions may or must be called.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// If the message asks for it.
+    Free,
+    /// Not at all.
+    Never,
+    /// Some function.
+    Some,
+    /// The function of this name.
+    This(String),
+}
+
+/// In what form the answer is wanted.
+#[derive(Debug, PartialEq)]
+pub(super) enum Form {
+    Text,
+    /// Any JSON object.
+    Json,
+    /// JSON that the schema describes.
+    Schema(Value),
+}
+
+/// A call, as far as the offline model understands it.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) messages: Vec<Said>,
+    pub(super) functions: Vec<Function>,
+    pub(super) choice: Choice,
+    pub(super) form: Form,
+    pub(super) max_tokens: Option<u64>,
+    /// What the whole prompt costs.
+    pub(super) tokens: u64,
+    /// Differs where the messages differ.
+    pub(super) digest: Digest,
+}
+
+impl Prompt {
+    /// Reads a call. What cannot be read is taken for absent.
+    pub(super) fn read(call: &ModelCall) -> Self {
+        let values = call.messages.iter().map(|message| serde_json::from_str(message.as_json()).unwrap_or_default());
+        let values: Vec<Value> = values.collect();
+        let tools = call.params.get("tools").unwrap_or_default();
+        let messages: u64 = values.iter().map(|message| MESSAGE_TOKENS + message_tokens(message)).sum();
+        Self {
+            messages: values.iter().map(said).collect(),
+            functions: functions(&call.params),
+            choice: choice(&call.params),
+            form: form(&call.params),
+            max_tokens: ["max_tokens", "max_completion_tokens"]
+                .into_iter()
+                .filter_map(|name| parameter(&call.params, name).as_u64())
+                .min(),
+            tokens: messages + tokens::count(tools),
+            digest: Digest::of_fields(call.messages.iter().map(|message| message.as_json().as_bytes())),
+        }
+    }
+
+    /// The newest message of a user, if there is one.
+    pub(super) fn last_user_text(&self) -> &str {
+        self.messages.iter().rev().find(|said| said.role == "user").map_or("", |said| &said.text)
+    }
+}
+
+fn parameter(params: &Params, name: &str) -> Value {
+    params.get(name).and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+}
+
+fn said(message: &Value) -> Said {
+    let role = message["role"].as_str().unwrap_or_default().to_owned();
+    Said { role, text: content_text(&message["content"]) }
+}
+
+fn content_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(part_text).collect::<Vec<_>>().join(" "),
+        _ => String::new(),
+    }
+}
+
+fn part_text(part: &Value) -> String {
+    let kind = || format!("[{}]", part["type"].as_str().unwrap_or("part"));
+    part["text"].as_str().map_or_else(kind, str::to_owned)
+}
+
+fn message_tokens(message: &Value) -> u64 {
+    let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts = calls.iter().flat_map(|call| [&call["function"]["name"], &call["function"]["arguments"]]);
+    let calls: u64 = texts.filter_map(Value::as_str).map(tokens::count).sum();
+    tokens::count(&content_text(&message["content"])) + calls
+}
+
+fn functions(params: &Params) -> Vec<Function> {
+    let tools = parameter(params, "tools");
+    let tools = tools.as_array().map(Vec::as_slice).unwrap_or_default();
+    let function = |tool: &Value| {
+        let name = tool["function"]["name"].as_str()?.to_owned();
+        Some(Function { name, parameters: tool["function"]["parameters"].clone() })
+    };
+    tools.iter().filter_map(function).collect()
+}
+
+fn choice(params: &Params) -> Choice {
+    let choice = parameter(params, "tool_choice");
+    match (choice.as_str(), choice["function"]["name"].as_str()) {
+        (Some("none"), _) => Choice::Never,
+        (Some("required"), _) => Choice::Some,
+        (_, Some(name)) => Choice::This(name.to_owned()),
+        _ => Choice::Free,
+    }
+}
+
+fn form(params: &Params) -> Form {
+    let format = parameter(params, "response_format");
+    match format["type"].as_str() {
+        Some("json_object") => Form::Json,
+        Some("json_schema") => Form::Schema(format["json_schema"]["schema"].clone()),
+        _ => Form::Text,
+    }
+}

@@ -1,0 +1,159 @@
+//! What a person who tries the offline model sees.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use herma_model::{Params, Payload};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn call(messages: &[Value], params: &Value) -> ModelCall {
+    let params = params.as_object().unwrap().iter();
+    ModelCall {
+        model: NAME.to_owned(),
+        messages: messages.iter().map(|message| Payload::from_json(message.to_string())).collect(),
+        params: Arc::new(Params(params.map(|(name, json)| (name.as_str().into(), json.to_string().into())).collect())),
+        streaming: false,
+    }
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+fn text_of(messages: &[Value], params: &Value) -> String {
+    answer_to(&call(messages, params)).content.unwrap()
+}
+
+fn weather() -> Value {
+    let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    json!([{"type": "function", "function": {"name": "get_time"}},
+           {"type": "function", "function": {"name": "get_weather", "parameters": parameters}}])
+}
+
+/// Names and arguments.
+fn calls_of(messages: &[Value], params: &Value) -> Vec<(String, String)> {
+    let answer = answer_to(&call(messages, params));
+    assert_eq!(answer.finish.reason == FinishReason::ToolCalls, !answer.tool_calls.is_empty());
+    answer.tool_calls.into_iter().map(|call| (call.name, call.arguments)).collect()
+}
+
+#[test]
+fn it_repeats_what_was_said_and_counts_the_messages() {
+    let messages = [
+        json!({"role": "system", "content": "Be kind."}),
+        user("My name is Ada."),
+        json!({"role": "assistant", "content": "Hello."}),
+        json!({"role": "user", "content": [{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": {}}]}),
+    ];
+    assert_eq!(
+        text_of(&messages, &json!({})),
+        "You said: Look: [image_url] (message 2 of this conversation; I am Herma's offline model.)"
+    );
+    assert_eq!(text_of(&[], &json!({})), "Nothing was said to me yet. (I am Herma's offline model.)");
+    assert!(text_of(&[user("  ")], &json!({})).starts_with("You said nothing."));
+    assert!(text_of(&[user(&"long ".repeat(1000))], &json!({})).len() < 1000);
+}
+
+#[test]
+fn tokens_are_counted_and_limited() {
+    let answer = answer_to(&call(&[user("Hello, world!")], &json!({})));
+    let usage = answer.finish.usage.unwrap();
+    assert_eq!(usage.input, 8);
+    assert_eq!(usage.output, tokens::count(answer.content.as_deref().unwrap()));
+    for name in ["max_tokens", "max_completion_tokens"] {
+        let cut = answer_to(&call(&[user("Hello, world!")], &json!({ name: 3 })));
+        assert_eq!(cut.content.as_deref(), Some("You said:"));
+        assert_eq!((cut.finish.reason, cut.finish.usage.unwrap().output), (FinishReason::Length, 3));
+    }
+}
+
+#[test]
+fn it_calls_the_tools_that_are_asked_for() {
+    let tools = json!({"tools": weather()});
+    let one = |name: &str, arguments: &str| vec![(name.to_owned(), arguments.to_owned())];
+    let asked = |text: &str| calls_of(&[user(text)], &tools);
+    assert_eq!(asked("Please call get_weather."), one("get_weather", r#"{"city":"city"}"#));
+    assert_eq!(asked("use the tool `get_time`, please"), one("get_time", "{}"));
+    assert_eq!(asked(r#"Call get_weather with {"city": "Rome"}!"#), one("get_weather", r#"{"city":"Rome"}"#));
+    let both = asked(r#"call get_time and get_weather {"city":"Oslo"}"#);
+    assert_eq!(both, [one("get_time", "{}"), one("get_weather", r#"{"city":"Oslo"}"#)].concat());
+    assert!(asked("What does get_weather do? I could use some help.").is_empty());
+    assert!(calls_of(&[user("call get_time")], &json!({})).is_empty());
+}
+
+#[test]
+fn tool_choice_is_obeyed() {
+    let with = |text: &str, choice: Value| calls_of(&[user(text)], &json!({"tools": weather(), "tool_choice": choice}));
+    assert!(with("call get_time", json!("none")).is_empty());
+    assert_eq!(with("hello", json!("required"))[0].0, "get_time");
+    assert_eq!(with("call get_weather", json!("required"))[0].0, "get_weather");
+    let forced = with("hello", json!({"type": "function", "function": {"name": "get_weather"}}));
+    assert_eq!(forced[0].0, "get_weather");
+}
+
+#[test]
+fn call_ids_differ_between_calls_and_are_the_same_for_the_same_context() {
+    let ids = |text: &str| -> Vec<String> {
+        let answer = answer_to(&call(&[user(text)], &json!({"tools": weather()})));
+        answer.tool_calls.into_iter().map(|call| call.id).collect()
+    };
+    let both = ids("call get_time and get_weather");
+    assert_ne!(both[0], both[1]);
+    assert_eq!(both, ids("call get_time and get_weather"));
+    assert_ne!(both, ids("call get_time and get_weather!"));
+}
+
+#[test]
+fn it_answers_with_the_result_of_a_tool() {
+    let result = |text: &str| json!({"role": "tool", "tool_call_id": "x", "content": text});
+    let params = json!({"tools": weather(), "tool_choice": "required"});
+    assert_eq!(text_of(&[user("call get_time"), result("noon")], &params), "The tool answered: noon");
+    assert_eq!(text_of(&[user("go"), result("1"), result("2")], &params), "The tools answered: 1; 2");
+}
+
+#[test]
+fn it_answers_in_json_when_it_must() {
+    let json = |format: Value| -> Value {
+        serde_json::from_str(&text_of(&[user("hi")], &json!({ "response_format": format }))).unwrap()
+    };
+    assert!(json(json!({"type": "json_object"}))["answer"].as_str().unwrap().starts_with("You said: hi"));
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    assert_eq!(json(json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})), json!({"n": 1}));
+}
+
+#[test]
+fn a_summary_keeps_what_was_said() {
+    let mut messages = vec![json!({"role": "system", "content": "secret rules"}), user("My name\nis Ada.")];
+    messages.extend((0..60).map(|n| user(&format!("filler {n}"))));
+    messages.push(user("Summarise the conversation above."));
+    let summary = text_of(&messages, &json!({}));
+    assert!(summary.starts_with("Summary of 61 messages:\n- user: My name is Ada.\n"), "{summary}");
+    assert!(summary.contains("(37 more)") && summary.ends_with("- user: filler 59"), "{summary}");
+    assert!(!summary.contains("secret"));
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_the_same_answer_word_by_word() {
+    for text in ["hello there", "call get_weather"] {
+        let mut asked = call(&[user(text)], &json!({"tools": weather()}));
+        let whole = answer_to(&asked);
+        asked.streaming = true;
+        let events: Vec<ModelEvent> = OfflineModel.call(asked).await.unwrap().map(Result::unwrap).collect().await;
+        let (Some(ModelEvent::Finished(finish)), deltas) = (events.last(), &events[..events.len() - 1]) else {
+            panic!("no end: {events:?}");
+        };
+        assert_eq!(*finish, whole.finish);
+        let mut content = String::new();
+        let mut arguments = String::new();
+        for event in deltas {
+            let ModelEvent::Delta(delta) = event else { panic!("{event:?}") };
+            content.extend(delta.content.as_deref());
+            arguments.extend(delta.tool_calls.iter().filter_map(|call| call.arguments.as_deref()));
+        }
+        assert_eq!(content, whole.content.unwrap_or_default());
+        assert_eq!(arguments, whole.tool_calls.first().map(|call| call.arguments.clone()).unwrap_or_default());
+        assert!(deltas.len() > 1);
+    }
+}
