@@ -1,1 +1,25 @@
-//! Reserved.
+//! The OpenAI wire formats and the JSON of Herma's own resources, to and from the model. Pure.
+//!
+//! | module | what it speaks |
+//! |---|---|
+//! | [`chat`] | `POST /v1/chat/completions`: requests in; answers and streams out |
+//! | [`sse`] | server-sent events around any of it |
+//! | [`error`] | the error envelope |
+//! | [`session`] | the `session` object of every answer |
+//! | [`resource`] | rows of sessions and messages |
+//! | [`list`] | a page of rows |
+//!
+//! Nothing here does IO or decides anything about conversations. What a client sends is checked here once, and
+//! every refusal names the field at fault; what goes out has the fields of Herma's own where clients expect
+//! them, whatever a model server added.
+
+mod bad_request;
+pub mod chat;
+pub mod error;
+mod json;
+pub mod list;
+pub mod resource;
+pub mod session;
+pub mod sse;
+
+pub use bad_request::BadRequest;

@@ -1,0 +1,79 @@
+//! A model's answer as a message of the transcript, and back.
+
+use std::borrow::Cow;
+
+use herma_model::generation::Finish;
+use herma_model::{Answer, CallId, MessageStatus, Role, Utterance};
+
+use super::extra::Extra;
+use super::identity::Identity;
+use super::{content, message, tool_calls};
+use crate::json::{Object, text};
+
+/// The message that an answer is in the transcript: what was said as its payload, everything else beside it.
+///
+/// Usage, the finish reason and the model's name are not part of it; they are the turn's.
+pub fn assistant_utterance(answer: &Answer, status: MessageStatus) -> Utterance {
+    let content = answer.content.as_deref();
+    let has_more = answer.refusal.is_some() || !answer.tool_calls.is_empty();
+    let mut identity = Identity::of(Role::Assistant);
+    identity.text(Cow::Borrowed(content.unwrap_or_default()));
+    identity.refusal(Cow::Borrowed(answer.refusal.as_deref().unwrap_or_default()));
+    for call in &answer.tool_calls {
+        identity.call(Cow::Borrowed(&call.id), Cow::Borrowed(&call.name), Cow::Borrowed(&call.arguments));
+    }
+
+    let mut writer = message::begin(Role::Assistant.as_str(), content.map_or(64, |text| text.len() + 64));
+    match content {
+        None if has_more => writer.raw_field("content", "null"),
+        text => writer.field("content", text.unwrap_or_default()),
+    }
+    if let Some(refusal) = &answer.refusal {
+        writer.field("refusal", refusal);
+    }
+    if !answer.tool_calls.is_empty() {
+        writer.key("tool_calls");
+        tool_calls::write(&answer.tool_calls, &mut writer);
+    }
+    let calls = answer.tool_calls.iter().map(|call| CallId::from(call.id.as_str())).collect();
+    let extra = Extra {
+        message: answer.extra.clone(),
+        choice: answer.choice_extra.clone(),
+        answer: answer.finish.extra.clone(),
+        no_content: content.is_none() && !has_more,
+    };
+    let mut said = message::end(writer, Role::Assistant, identity, calls);
+    said.status = status;
+    said.extra = extra.to_json();
+    said
+}
+
+/// The answer that a stored message was: the inverse of [`assistant_utterance`].
+///
+/// `finish` is what the turn kept; the other fields of the answer object are put back into it.
+pub fn answer_of(said: &Utterance, mut finish: Finish) -> Answer {
+    let extra = Extra::of(said);
+    for (name, value) in extra.answer {
+        finish.extra.entry(name).or_insert(value);
+    }
+    let mut answer = Answer {
+        content: None,
+        refusal: None,
+        tool_calls: Vec::new(),
+        extra: extra.message,
+        choice_extra: extra.choice,
+        finish,
+    };
+    if let Ok(mut payload) = Object::from_text(said.payload.as_json()) {
+        answer.content = payload.take("content").filter(|_| !extra.no_content).map(content::stored_text);
+        answer.refusal = payload.take("refusal").and_then(|raw| text(raw).ok()).map(String::from);
+        answer.tool_calls = payload.take("tool_calls").map(tool_calls::stored).unwrap_or_default();
+    }
+    answer
+}
+
+/// The text of a stored message, parts put together; absent when there is none.
+pub fn shown_text(said: &Utterance) -> Option<String> {
+    let content = Object::from_text(said.payload.as_json()).ok()?.take("content")?;
+    Some(content::stored_text(content)).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,71 @@
+//! What is kept of an assistant's message beside its payload: shown to clients, never sent to a model server.
+
+use std::ops::Not;
+use std::sync::Arc;
+
+use herma_model::Utterance;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::json::Object;
+
+/// Fields of a message that model servers write and do not want back.
+const RESPONSE_ONLY: [&str; 4] = ["annotations", "reasoning_content", "reasoning", "logprobs"];
+
+/// Fields of an answer, by the object of the completion they belong to.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Extra {
+    /// Of the message.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(super) message: Map<String, Value>,
+    /// Of the choice.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(super) choice: Map<String, Value>,
+    /// Of the completion.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(super) answer: Map<String, Value>,
+    /// The answer had no content, though its payload needs one.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub(super) no_content: bool,
+}
+
+impl Extra {
+    /// Fields of a message alone.
+    pub(super) fn of_message(message: Map<String, Value>) -> Self {
+        Self { message, ..Self::default() }
+    }
+
+    /// Reads what is stored beside a payload.
+    pub(crate) fn of(said: &Utterance) -> Self {
+        said.extra.as_deref().and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+    }
+
+    /// The form in the store; absent when there is nothing to keep.
+    pub(super) fn to_json(&self) -> Option<Arc<str>> {
+        let json = serde_json::to_string(self).ok()?;
+        (json != "{}").then(|| Arc::from(json))
+    }
+
+    /// All fields in one object; where names meet, the message's counts, then the choice's.
+    pub(crate) fn flattened(self) -> Map<String, Value> {
+        let mut all = self.answer;
+        all.extend(self.choice);
+        all.extend(self.message);
+        all
+    }
+}
+
+/// Takes the fields that model servers do not want back out of a client's message.
+pub(super) fn take_response_only(message: &mut Object<'_>) -> Map<String, Value> {
+    let mut taken = Map::new();
+    for name in RESPONSE_ONLY {
+        if let Some(raw) = message.take(name)
+            && !matches!(raw.get(), "[]" | "{}" | "\"\"")
+            && let Ok(value) = serde_json::from_str(raw.get())
+        {
+            taken.insert(name.to_owned(), value);
+        }
+    }
+    taken
+}

@@ -1,0 +1,132 @@
+//! One message of a request, by its role.
+
+use std::sync::Arc;
+
+use herma_model::{CallId, MessageStatus, Payload, Role, Utterance, tokens};
+use serde_json::value::RawValue;
+
+use super::extra::Extra;
+use super::identity::Identity;
+use super::tool_calls::{self, Calls, write_rest};
+use super::{content, extra};
+use crate::bad_request::Flaw;
+use crate::json::{Object, Writer};
+
+/// A message of a request: beside the transcript, or of it.
+pub(super) enum Spoken {
+    System(Payload),
+    Said(Utterance),
+}
+
+/// Checks a message and gives its canonical form.
+pub(super) fn read(raw: &RawValue) -> Result<Spoken, Flaw> {
+    let mut message = Object::read(raw)?;
+    let role = message.take_name("role")?;
+    let writer = begin(&role, raw.get().len());
+    match &*role {
+        "system" | "developer" => system(message, writer).map(Spoken::System),
+        "user" => user(message, writer).map(Spoken::Said),
+        "assistant" => assistant(message, writer).map(Spoken::Said),
+        "tool" => tool(message, writer).map(Spoken::Said),
+        "function" => Err(Flaw::at("role", "must not be function: send results as role tool with a tool_call_id")),
+        _ => Err(Flaw::at("role", "must be system, developer, user, assistant or tool")),
+    }
+}
+
+/// Begins a payload.
+pub(super) fn begin(role: &str, capacity: usize) -> Writer {
+    let mut writer = Writer::with_capacity(capacity);
+    writer.open_object();
+    writer.field("role", role);
+    writer
+}
+
+/// Ends a payload and says all about it.
+pub(super) fn end(mut writer: Writer, role: Role, identity: Identity<'_>, calls: Vec<CallId>) -> Utterance {
+    writer.close_object();
+    let json = writer.into_text();
+    Utterance {
+        role,
+        status: MessageStatus::Complete,
+        tokens: tokens::estimate(&json),
+        payload: Payload::from_json(json),
+        extra: None,
+        digest: identity.digest(),
+        calls: Arc::from(calls),
+    }
+}
+
+fn system(mut message: Object<'_>, mut writer: Writer) -> Result<Payload, Flaw> {
+    // Never compared with another message, so what it is gathered into does not matter.
+    let mut identity = Identity::of(Role::User);
+    write_content(&mut message, &mut writer, &mut identity)?;
+    write_name(&mut message, &mut writer)?;
+    write_rest(&message, &mut writer)?;
+    writer.close_object();
+    Ok(Payload::from_json(writer.into_text()))
+}
+
+fn user(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, Flaw> {
+    let mut identity = Identity::of(Role::User);
+    write_content(&mut message, &mut writer, &mut identity)?;
+    write_name(&mut message, &mut writer)?;
+    write_rest(&message, &mut writer)?;
+    Ok(end(writer, Role::User, identity, Vec::new()))
+}
+
+fn tool(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, Flaw> {
+    let mut identity = Identity::of(Role::Tool);
+    let call = message.take_name("tool_call_id")?;
+    identity.answers(call.clone());
+    write_content(&mut message, &mut writer, &mut identity)?;
+    write_name(&mut message, &mut writer)?;
+    writer.field("tool_call_id", &call);
+    write_rest(&message, &mut writer)?;
+    Ok(end(writer, Role::Tool, identity, vec![CallId::from(call)]))
+}
+
+fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, Flaw> {
+    if message.take("function_call").is_some() {
+        return Err(Flaw::at("function_call", "is not supported: use tool_calls"));
+    }
+    let mut identity = Identity::of(Role::Assistant);
+    let content = message.take("content").map(|raw| content::read(raw, &mut identity));
+    let content = content.transpose().map_err(|flaw| flaw.within("content"))?;
+    let refusal = message.take_text("refusal")?.filter(|refusal| !refusal.is_empty());
+    if let Some(refusal) = &refusal {
+        identity.refusal(refusal.clone());
+    }
+    let calls = match message.take("tool_calls") {
+        Some(raw) => tool_calls::read(raw, &mut identity).map_err(|flaw| flaw.within("tool_calls"))?,
+        None => Calls::default(),
+    };
+    // Model servers take a message without content only where it has something else to say.
+    let nothing = if calls.json.is_some() || refusal.is_some() { "null" } else { "\"\"" };
+    writer.raw_field("content", content.as_deref().unwrap_or(nothing));
+    write_name(&mut message, &mut writer)?;
+    if let Some(refusal) = &refusal {
+        writer.field("refusal", refusal);
+    }
+    if let Some(calls) = &calls.json {
+        writer.raw_field("tool_calls", calls);
+    }
+    let shown = Extra::of_message(extra::take_response_only(&mut message));
+    write_rest(&message, &mut writer)?;
+    let mut said = end(writer, Role::Assistant, identity, calls.ids);
+    said.extra = shown.to_json();
+    Ok(said)
+}
+
+fn write_content<'a>(message: &mut Object<'a>, writer: &mut Writer, identity: &mut Identity<'a>) -> Result<(), Flaw> {
+    let raw = message.take("content").ok_or_else(|| Flaw::at("content", "is required"))?;
+    let json = content::read(raw, identity).map_err(|flaw| flaw.within("content"))?;
+    writer.raw_field("content", &json);
+    Ok(())
+}
+
+fn write_name(message: &mut Object<'_>, writer: &mut Writer) -> Result<(), Flaw> {
+    if let Some(name) = message.take_text("name")? {
+        writer.field("name", &name);
+    }
+    Ok(())
+}

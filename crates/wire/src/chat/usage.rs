@@ -1,0 +1,35 @@
+//! Token usage as chat completions have it.
+
+use herma_model::Usage;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(super) struct UsageJson {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
+}
+
+#[derive(Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct CompletionDetails {
+    reasoning_tokens: u64,
+}
+
+impl From<&Usage> for UsageJson {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            prompt_tokens: usage.input,
+            completion_tokens: usage.output,
+            total_tokens: usage.total(),
+            prompt_tokens_details: PromptDetails { cached_tokens: usage.cached },
+            completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
+        }
+    }
+}

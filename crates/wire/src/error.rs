@@ -1,0 +1,30 @@
+//! The error envelope of every HTTP answer that is not a success.
+
+use serde::Serialize;
+
+use crate::json::Writer;
+
+/// An error as clients see it. All four fields are always there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorBody {
+    /// What happened and what to do about it, for people; free of secrets.
+    pub message: String,
+    /// The family of the error, as OpenAI names them: `invalid_request_error`, `server_error` and the like.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The field or header at fault.
+    pub param: Option<String>,
+    /// The error, for programs.
+    pub code: String,
+}
+
+impl ErrorBody {
+    /// The JSON body.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(self.message.len() + 128);
+        writer.open_object();
+        writer.field("error", self);
+        writer.close_object();
+        writer.into_bytes(b"")
+    }
+}

@@ -1,0 +1,224 @@
+//! Objects, arrays and strings borrowed from the request body.
+//!
+//! Reading is shallow: what lies deeper stays a [`RawValue`] and is never walked recursively, so nesting costs
+//! nothing until somebody looks. Counts are bounded, so that a small body cannot become a large structure.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use herma_model::limits::MAX_REQUEST_MESSAGES;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::bad_request::Flaw;
+
+/// Most fields of one object that Herma looks into.
+const MAX_FIELDS: usize = 128;
+/// Most elements of one array that Herma looks into.
+const MAX_ELEMENTS: usize = MAX_REQUEST_MESSAGES;
+
+/// The fields of an object in the order they came. Of a repeated field the last one counts; a null is an absent one.
+#[derive(Debug)]
+pub(crate) struct Object<'a> {
+    fields: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
+
+impl<'a> Object<'a> {
+    /// Reads JSON text that may not be JSON at all.
+    pub(crate) fn from_text(text: &'a str) -> Result<Self, Flaw> {
+        let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => Flaw::new("must be a JSON object"),
+            _ => Flaw::new(format!("is not valid JSON: {error}")),
+        })?;
+        if fields.too_many {
+            return Err(Flaw::new(format!("must not have more than {MAX_FIELDS} fields")));
+        }
+        let mut fields = fields.kept;
+        fields.retain(|(_, value)| value.get() != "null");
+        Ok(Self { fields })
+    }
+
+    /// Reads a value that is known to be JSON.
+    pub(crate) fn read(raw: &'a RawValue) -> Result<Self, Flaw> {
+        if !raw.get().starts_with('{') {
+            return Err(Flaw::new("must be an object"));
+        }
+        Self::from_text(raw.get())
+    }
+
+    /// Takes a field out; what is never taken is left to [`Self::rest`].
+    pub(crate) fn take(&mut self, name: &str) -> Option<&'a RawValue> {
+        let at = self.fields.iter().position(|(key, _)| key == name)?;
+        Some(self.fields.remove(at).1)
+    }
+
+    /// Takes out a field that must be a string, if it is there.
+    pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Flaw> {
+        self.take(name).map(|raw| text(raw).map_err(|flaw| flaw.within(name))).transpose()
+    }
+
+    /// Takes out a field that must be there and be a string with something in it.
+    pub(crate) fn take_name(&mut self, name: &str) -> Result<Cow<'a, str>, Flaw> {
+        match self.take_text(name)? {
+            Some(text) if !text.is_empty() => Ok(text),
+            Some(_) => Err(Flaw::at(name, "must not be empty")),
+            None => Err(Flaw::at(name, "is required")),
+        }
+    }
+
+    /// The fields that were not taken.
+    pub(crate) fn rest(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.fields.iter().map(|(key, value)| (&**key, *value))
+    }
+}
+
+/// The elements of an array.
+pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, Flaw> {
+    if !raw.get().starts_with('[') {
+        return Err(Flaw::new("must be an array"));
+    }
+    let elements: Elements<'_> = serde_json::from_str(raw.get()).map_err(|error| Flaw::new(error.to_string()))?;
+    if elements.too_many {
+        return Err(Flaw::new(format!("must not have more than {MAX_ELEMENTS} elements")));
+    }
+    Ok(elements.kept)
+}
+
+/// A string, borrowed unless it has escapes.
+pub(crate) fn text(raw: &RawValue) -> Result<Cow<'_, str>, Flaw> {
+    if !raw.get().starts_with('"') {
+        return Err(Flaw::new("must be a string"));
+    }
+    // The text is known to be JSON, so the one thing left to go wrong is half of a surrogate pair.
+    let Text(text) = serde_json::from_str(raw.get()).map_err(|_| Flaw::new("has an escape that is not Unicode"))?;
+    Ok(text)
+}
+
+/// A truth value.
+pub(crate) fn flag(raw: &RawValue) -> Result<bool, Flaw> {
+    match raw.get() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Flaw::new("must be true or false")),
+    }
+}
+
+struct Fields<'a> {
+    kept: Vec<(Cow<'a, str>, &'a RawValue)>,
+    too_many: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut kept: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(8);
+                while let Some(Text(key)) = map.next_key()? {
+                    let value = map.next_value()?;
+                    if let Some(known) = kept.iter_mut().find(|(name, _)| *name == key) {
+                        known.1 = value;
+                    } else if kept.len() < MAX_FIELDS {
+                        kept.push((key, value));
+                    } else {
+                        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                        return Ok(Fields { kept, too_many: true });
+                    }
+                }
+                Ok(Fields { kept, too_many: false })
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
+struct Elements<'a> {
+    kept: Vec<&'a RawValue>,
+    too_many: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Elements<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut kept = Vec::new();
+                while let Some(value) = seq.next_element()? {
+                    if kept.len() == MAX_ELEMENTS {
+                        while seq.next_element::<IgnoredAny>()?.is_some() {}
+                        return Ok(Elements { kept, too_many: true });
+                    }
+                    kept.push(value);
+                }
+                Ok(Elements { kept, too_many: false })
+            }
+        }
+        deserializer.deserialize_seq(Read)
+    }
+}
+
+/// `Cow<str>` as serde reads it is always owned; this one borrows where it can.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names<'a>(object: &'a Object<'_>) -> Vec<&'a str> {
+        object.rest().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn of_a_repeated_field_the_last_one_counts_even_when_it_is_null() {
+        let mut object = Object::from_text(r#"{"a":1,"b":2,"a":3,"b":null,"\u0063":4}"#).unwrap();
+        assert_eq!(names(&object), ["a", "c"]);
+        assert_eq!(object.take("a").unwrap().get(), "3");
+    }
+
+    #[test]
+    fn a_body_full_of_tiny_fields_is_refused() {
+        let body = (0..300).map(|n| format!("\"{n}\":0")).collect::<Vec<_>>().join(",");
+        let flaw = Object::from_text(&format!("{{{body}}}")).unwrap_err();
+        assert!(format!("{flaw:?}").contains("128"));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_not_text() {
+        let raw: &RawValue = serde_json::from_str(r#""\ud83d""#).unwrap();
+        assert!(text(raw).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! A session, as `GET /api/sessions` lists it.
+
+use herma_model::{ConversationFacts, EndReason, Provenance, SessionFacts, Timestamp, Usage};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::value::RawValue;
+
+use super::rfc3339;
+
+/// One row: a conversation at its head, or one session of it. Every field is always there; what is unknown is null.
+#[derive(Debug, Clone)]
+pub struct SessionRow<'a> {
+    /// The conversation.
+    pub conversation: &'a ConversationFacts,
+    /// The session the row is about.
+    pub session: &'a SessionFacts,
+    /// What people call it.
+    pub title: Option<&'a str>,
+    /// Where it was started from.
+    pub source: Option<&'a str>,
+    /// A client's own facts about it, a JSON object; absent means `{}`.
+    pub metadata: Option<&'a RawValue>,
+    /// Whether it was put away.
+    pub archived: bool,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When something last happened in it.
+    pub updated_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Why it ended.
+    pub end_reason: Option<EndReason>,
+    /// Messages in its full view.
+    pub message_count: u64,
+    /// Turns so far.
+    pub turn_count: u64,
+    /// Tokens so far.
+    pub usage: Usage,
+}
+
+#[derive(Serialize)]
+struct UsageJson {
+    input_tokens: u64,
+    output_tokens: u64,
+    total_tokens: u64,
+    cached_tokens: u64,
+    reasoning_tokens: u64,
+}
+
+impl Serialize for SessionRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Usage { input, output, cached, reasoning } = self.usage;
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("id", &self.session.id)?;
+        row.serialize_entry("object", "session")?;
+        row.serialize_entry("conversation_id", &self.conversation.id)?;
+        row.serialize_entry("title", &self.title)?;
+        row.serialize_entry("kind", &self.session.kind)?;
+        row.serialize_entry("origin_kind", &self.conversation.origin_kind)?;
+        row.serialize_entry("session_key", &self.conversation.session_key.as_ref().map(|key| key.as_str()))?;
+        row.serialize_entry("source", &self.source)?;
+        match self.metadata {
+            Some(metadata) => row.serialize_entry("metadata", metadata)?,
+            None => row.serialize_entry("metadata", &serde_json::Map::new())?,
+        }
+        row.serialize_entry("archived", &self.archived)?;
+        row.serialize_entry("parent_session_id", &self.session.parent.as_ref().map(|(parent, _)| parent))?;
+        row.serialize_entry("created_at", &rfc3339(self.created_at))?;
+        row.serialize_entry("updated_at", &rfc3339(self.updated_at))?;
+        row.serialize_entry("ended_at", &self.ended_at.map(rfc3339))?;
+        row.serialize_entry("end_reason", &self.end_reason)?;
+        row.serialize_entry("message_count", &self.message_count)?;
+        row.serialize_entry("turn_count", &self.turn_count)?;
+        let usage = UsageJson {
+            input_tokens: input,
+            output_tokens: output,
+            total_tokens: self.usage.total(),
+            cached_tokens: cached,
+            reasoning_tokens: reasoning,
+        };
+        row.serialize_entry("usage", &usage)?;
+        row.serialize_entry("provenance", &Provenance::of(self.conversation, self.session))?;
+        row.end()
+    }
+}

@@ -1,0 +1,23 @@
+//! Server-sent events: frames of one line of data each.
+
+use bytes::Bytes;
+
+use crate::error::ErrorBody;
+
+/// The frame that ends a stream.
+pub const DONE: &[u8] = b"data: [DONE]\n\n";
+/// A comment that keeps a waiting connection open.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// What a frame of data begins with.
+pub(crate) const DATA: &[u8] = b"data: ";
+/// What a frame ends with.
+pub(crate) const END: &[u8] = b"\n\n";
+
+/// The frame with which a stream fails; the SDKs raise it as an API error.
+pub fn error_frame(error: &ErrorBody) -> Bytes {
+    let mut frame = DATA.to_vec();
+    frame.extend_from_slice(&error.to_json());
+    frame.extend_from_slice(END);
+    Bytes::from(frame)
+}
