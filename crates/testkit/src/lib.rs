@@ -1,1 +1,22 @@
-//! Reserved.
+//! What tests need around Herma, all of it over real sockets and real processes.
+//!
+//! - [`upstream`]: a chat-completions server that records what it is asked and answers from a script;
+//! - [`process`]: the `herma` binary as a child that can be killed, stopped and restarted;
+//! - [`http`]: a small client for JSON answers and event streams;
+//! - [`gate`]: how a test holds an answer back without sleeping.
+//!
+//! Nothing here knows Herma's own types: a test sees what a client sees. It may be a dev-dependency only.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test tool fails the test it serves")]
+
+pub mod gate;
+pub mod http;
+pub mod process;
+pub mod upstream;
+
+pub use gate::Gate;
+pub use http::{Answer, Client, Event, EventStream};
+pub use process::{Herma, Launch};
+pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
+
+/// How long anything here waits for something that should happen at once, before it fails the test.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -1,0 +1,71 @@
+//! A barrier that the test opens: what makes an answer wait at a known point without sleeping.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::PATIENCE;
+
+/// A gate, closed at first. Clones are the same gate.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    passes: Semaphore,
+    waiting: watch::Sender<usize>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gate {
+    /// A closed gate.
+    pub fn new() -> Self {
+        Self(Arc::new(Inner { passes: Semaphore::new(0), waiting: watch::Sender::new(0) }))
+    }
+
+    /// Lets the next `count` arrivals pass, whether they wait already or come later.
+    pub fn release(&self, count: usize) {
+        self.0.passes.add_permits(count);
+    }
+
+    /// Lets everything pass from now on.
+    pub fn open(&self) {
+        self.0.passes.close();
+    }
+
+    /// Waits for a pass. Cancel-safe: a waiter that goes away uses none.
+    pub async fn pass(&self) {
+        let _waiting = Waiting::enter(&self.0);
+        if let Ok(pass) = self.0.passes.acquire().await {
+            pass.forget();
+        }
+    }
+
+    /// Waits until at least `count` waiters stand before the gate. Cancel-safe.
+    pub async fn until_waiting(&self, count: usize) {
+        let mut waiting = self.0.waiting.subscribe();
+        let arrived = tokio::time::timeout(PATIENCE, waiting.wait_for(|now| *now >= count)).await;
+        assert!(arrived.is_ok(), "{count} were to wait at the gate, {} do", *self.0.waiting.borrow());
+    }
+}
+
+/// Counts a waiter for as long as it waits, also when it is dropped.
+struct Waiting<'a>(&'a Inner);
+
+impl<'a> Waiting<'a> {
+    fn enter(inner: &'a Inner) -> Self {
+        inner.waiting.send_modify(|now| *now += 1);
+        Self(inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.send_modify(|now| *now -= 1);
+    }
+}

@@ -1,0 +1,172 @@
+//! A chat-completions server on a loopback port that does what a script says.
+//!
+//! Every request is recorded before its answer begins. Replies are taken from the script in the order in
+//! which requests arrive; when it is empty, the default reply echoes the last user message. The server
+//! lives on the runtime that started it and ends when it is dropped.
+
+mod plan;
+mod recorded;
+mod reply;
+mod serve;
+mod wire;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use recorded::Recorded;
+pub use reply::{Completion, Ending, Pace, Reply, ToolCall};
+
+use crate::PATIENCE;
+
+type Fallback = Box<dyn Fn(&Recorded) -> Reply + Send>;
+
+/// The running server.
+#[derive(Debug)]
+pub struct ScriptedUpstream {
+    address: SocketAddr,
+    script: Arc<Script>,
+    server: JoinHandle<()>,
+}
+
+impl ScriptedUpstream {
+    /// Listens on a free loopback port.
+    pub async fn start() -> Self {
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Listens on a given address: a server that comes back where it was.
+    pub async fn start_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.expect("a loopback port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let script = Arc::new(Script::default());
+        let server = tokio::spawn(serve::accept(listener, Arc::clone(&script)));
+        Self { address, script, server }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client is configured with: `http://127.0.0.1:PORT/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Adds a reply to the end of the script.
+    pub fn push(&self, reply: Reply) {
+        self.script.lock().replies.push_back(reply);
+    }
+
+    /// Replaces what is answered when the script is empty.
+    pub fn otherwise(&self, fallback: impl Fn(&Recorded) -> Reply + Send + 'static) {
+        self.script.lock().fallback = Some(Box::new(fallback));
+    }
+
+    /// Every chat request so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.script.lock().requests.clone()
+    }
+
+    /// The newest chat request.
+    pub fn last_request(&self) -> Recorded {
+        self.script.lock().requests.last().cloned().expect("the upstream was called")
+    }
+
+    /// How many scripted replies are left.
+    pub fn replies_left(&self) -> usize {
+        self.script.lock().replies.len()
+    }
+
+    /// Waits until `count` chat requests have arrived. Cancel-safe.
+    pub async fn until_requests(&self, count: usize) -> Vec<Recorded> {
+        let mut arrived = self.script.arrived.subscribe();
+        let waited = tokio::time::timeout(PATIENCE, arrived.wait_for(|now| *now >= count)).await;
+        assert!(waited.is_ok(), "{count} requests were to arrive, {} did", *self.script.arrived.borrow());
+        self.requests()
+    }
+
+    /// Waits until exactly `count` answers are being written or held back: 0 when all have ended or their
+    /// clients have gone. Cancel-safe.
+    pub async fn until_open(&self, count: usize) {
+        let mut open = self.script.open.subscribe();
+        let waited = tokio::time::timeout(PATIENCE, open.wait_for(|now| *now == count)).await;
+        assert!(waited.is_ok(), "{count} answers were to be open, {} are", *self.script.open.borrow());
+    }
+
+    /// Stops at once: open answers are cut, later connections are refused.
+    pub async fn stop(mut self) {
+        self.server.abort();
+        let _ended = (&mut self.server).await;
+    }
+}
+
+impl Drop for ScriptedUpstream {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// What the server and its owner share.
+#[derive(Default)]
+struct Script {
+    state: Mutex<State>,
+    arrived: watch::Sender<usize>,
+    open: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    replies: VecDeque<Reply>,
+    fallback: Option<Fallback>,
+    requests: Vec<Recorded>,
+}
+
+impl Script {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while the script is held")
+    }
+
+    /// Keeps a request and says which one it is, from 1, and what to answer.
+    fn take(&self, request: &Recorded) -> (usize, Reply) {
+        let taken = {
+            let mut state = self.lock();
+            state.requests.push(request.clone());
+            let reply = match (state.replies.pop_front(), &state.fallback) {
+                (Some(reply), _) => reply,
+                (None, Some(fallback)) => fallback(request),
+                (None, None) => Reply::Echo,
+            };
+            (state.requests.len(), reply)
+        };
+        self.arrived.send_modify(|now| *now += 1);
+        taken
+    }
+
+    /// Counts an answer as open until the guard is dropped.
+    fn open(self: &Arc<Self>) -> OpenAnswer {
+        self.open.send_modify(|now| *now += 1);
+        OpenAnswer(Arc::clone(self))
+    }
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Script").field("arrived", &*self.arrived.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// One answer that has not ended.
+#[derive(Debug)]
+struct OpenAnswer(Arc<Script>);
+
+impl Drop for OpenAnswer {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|now| *now -= 1);
+    }
+}

@@ -1,0 +1,225 @@
+//! What the script can say: each reply is a value made by a tiny constructor.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::Gate;
+
+/// One answer of the script.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// `reply to: <last user text>`, word by word when streamed, with usage.
+    Echo,
+    /// A completion, as JSON or as a stream, whichever the request asks for.
+    Completion(Completion),
+    /// A status with a JSON body and headers.
+    Status {
+        /// The status code.
+        code: u16,
+        /// The whole body.
+        body: Value,
+        /// Headers beside the content type.
+        headers: Vec<(String, String)>,
+    },
+    /// Status 200, the content type that was asked for, and these bytes.
+    Garbage(Bytes),
+    /// Takes the request and never answers.
+    Hang,
+    /// Takes the request and closes the connection.
+    CloseBeforeHeaders,
+    /// Answers only once the gate lets it pass.
+    Held(Gate, Box<Reply>),
+}
+
+impl Reply {
+    /// An answer with this text; a stream has one chunk per word.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Completion(Completion::text(text))
+    }
+
+    /// An answer whose stream has exactly these chunks.
+    pub fn chunks<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
+        Self::Completion(Completion::chunks(texts))
+    }
+
+    /// An answer that calls tools.
+    pub fn tool_calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
+        Self::Completion(Completion { calls: calls.into_iter().collect(), ..Completion::default() })
+    }
+
+    /// A proper completion with no content.
+    pub fn empty() -> Self {
+        Self::Completion(Completion::default())
+    }
+
+    /// The connection breaks after `count` chunks of text; a JSON answer breaks in its middle.
+    pub fn cut_off_after(count: usize) -> Self {
+        Self::Completion(Completion::counted(count + 3).ending(Ending::CutOffAfter(count)))
+    }
+
+    /// Nothing more comes after `count` chunks of text; a JSON answer stops in its middle.
+    pub fn hang_after(count: usize) -> Self {
+        Self::Completion(Completion::counted(count + 3).ending(Ending::HangAfter(count)))
+    }
+
+    /// A stream that carries an error after `count` chunks of text; as JSON, a 500 with the same error.
+    pub fn error_after(count: usize, message: &str) -> Self {
+        Self::Completion(Completion::counted(count + 3).ending(Ending::ErrorAfter(count, message.to_owned())))
+    }
+
+    /// An error in OpenAI's envelope.
+    pub fn status(code: u16, message: &str) -> Self {
+        let kind = if code < 500 { "invalid_request_error" } else { "server_error" };
+        Self::Status { code, body: envelope(message, kind, None), headers: Vec::new() }
+    }
+
+    /// 429 with `Retry-After` in seconds.
+    pub fn rate_limited(retry_after: &str) -> Self {
+        Self::Status {
+            code: 429,
+            body: envelope("Rate limit reached", "rate_limit_error", Some("rate_limit_exceeded")),
+            headers: vec![("retry-after".to_owned(), retry_after.to_owned())],
+        }
+    }
+
+    /// What OpenAI says when the messages do not fit.
+    pub fn context_too_long() -> Self {
+        let message = "This model's maximum context length is 8192 tokens. Please reduce the length of the messages.";
+        let body = envelope(message, "invalid_request_error", Some("context_length_exceeded"));
+        Self::Status { code: 400, body, headers: Vec::new() }
+    }
+
+    /// Bytes that are no completion.
+    pub fn garbage(bytes: impl Into<Bytes>) -> Self {
+        Self::Garbage(bytes.into())
+    }
+
+    /// Holds this reply back, before its first byte, until the gate lets it pass.
+    pub fn held(self, gate: &Gate) -> Self {
+        Self::Held(gate.clone(), Box::new(self))
+    }
+}
+
+/// A completion: what is said, how fast, and how it ends.
+#[derive(Debug, Clone, Default)]
+pub struct Completion {
+    /// The chunks of text, in order.
+    pub texts: Vec<String>,
+    /// Tool calls after the text.
+    pub calls: Vec<ToolCall>,
+    /// What happens before each chunk of text.
+    pub pace: Pace,
+    /// How it ends.
+    pub ending: Ending,
+    /// The finish reason; by default `stop`, or `tool_calls` with calls.
+    pub finish_reason: Option<String>,
+    /// The usage reported; by default words are counted as tokens.
+    pub usage: Option<Value>,
+}
+
+impl Completion {
+    /// This text, one chunk per word.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::chunks(text.into().split_inclusive(' ').map(str::to_owned))
+    }
+
+    /// Exactly these chunks.
+    pub fn chunks<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
+        Self { texts: texts.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// `chunk1 `, `chunk2 ` and so on.
+    fn counted(count: usize) -> Self {
+        Self::chunks((1..=count).map(|number| format!("chunk{number} ")))
+    }
+
+    /// Sets what happens before each chunk.
+    #[must_use]
+    pub fn pace(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    /// Sets how it ends.
+    #[must_use]
+    pub fn ending(self, ending: Ending) -> Self {
+        Self { ending, ..self }
+    }
+
+    /// Sets the finish reason.
+    #[must_use]
+    pub fn finish_reason(self, reason: &str) -> Self {
+        Self { finish_reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// Sets the usage that is reported.
+    #[must_use]
+    pub fn usage(self, prompt_tokens: u64, completion_tokens: u64) -> Self {
+        Self { usage: Some(usage(prompt_tokens, completion_tokens)), ..self }
+    }
+}
+
+impl From<Completion> for Reply {
+    fn from(completion: Completion) -> Self {
+        Self::Completion(completion)
+    }
+}
+
+/// What happens before each chunk of text. A JSON answer waits as long in all.
+#[derive(Debug, Clone, Default)]
+pub enum Pace {
+    /// Nothing.
+    #[default]
+    AtOnce,
+    /// A pause, for benchmarks and demonstrations; tests use a gate.
+    Every(Duration),
+    /// One pass of the gate per chunk.
+    Gated(Gate),
+}
+
+/// How a completion ends.
+#[derive(Debug, Clone, Default)]
+pub enum Ending {
+    /// As it should.
+    #[default]
+    Complete,
+    /// The connection breaks after so many chunks of text.
+    CutOffAfter(usize),
+    /// Silence after so many chunks of text.
+    HangAfter(usize),
+    /// An error frame after so many chunks of text.
+    ErrorAfter(usize, String),
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    /// The call's id.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as the model wrote them: usually, but not always, JSON.
+    pub arguments: String,
+}
+
+impl ToolCall {
+    /// A call with these arguments.
+    pub fn new(id: &str, name: &str, arguments: impl Into<String>) -> Self {
+        Self { id: id.to_owned(), name: name.to_owned(), arguments: arguments.into() }
+    }
+}
+
+/// An error in OpenAI's envelope.
+pub(super) fn envelope(message: &str, kind: &str, code: Option<&str>) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+}
+
+/// Usage as chat completions report it.
+pub(super) fn usage(prompt_tokens: u64, completion_tokens: u64) -> Value {
+    json!({
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    })
+}

@@ -1,0 +1,3 @@
+#!/bin/sh
+echo "no port: $*" >&2
+exit 3
