@@ -1,0 +1,118 @@
+//! What takes part in a measurement: the upstream and the targets, started together.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::child::Child;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The upstream itself.
+    Direct,
+    /// The bare proxy.
+    Proxy,
+    /// The durable floor.
+    Floor,
+    /// Herma.
+    Herma,
+}
+
+impl Target {
+    /// In the order of the report.
+    pub(super) const ALL: [Self; 4] = [Self::Direct, Self::Proxy, Self::Floor, Self::Herma];
+
+    /// Its name in the report.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Proxy => "proxy",
+            Self::Floor => "floor",
+            Self::Herma => "herma",
+        }
+    }
+
+    /// Whether it keeps the history, so that a turn carries the new message alone.
+    pub(super) const fn keeps_history(self) -> bool {
+        matches!(self, Self::Floor | Self::Herma)
+    }
+}
+
+/// The running servers. Their data is on the disk of the build directory, where a commit costs what it costs:
+/// the usual temporary directory may be memory.
+#[derive(Debug)]
+pub(super) struct Field {
+    upstream: Child,
+    servers: Vec<Server>,
+    data: TempDir,
+}
+
+/// One target with its process; the upstream is the process of `direct`.
+#[derive(Debug)]
+pub(super) struct Server {
+    target: Target,
+    child: Option<Child>,
+}
+
+impl Field {
+    /// Starts the upstream and the targets, each with an empty data directory.
+    pub(super) fn start(targets: &[Target]) -> io::Result<Self> {
+        let beside = std::env::current_exe()?;
+        let beside = beside.parent().unwrap_or(Path::new("."));
+        let data = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
+        let upstream = Child::start_own("bench-upstream", &[])?;
+        let mut field = Self { upstream, servers: Vec::new(), data };
+        for &target in targets {
+            let child = match target {
+                Target::Direct => None,
+                _ => Some(field.launch(target, target.name())?),
+            };
+            field.servers.push(Server { target, child });
+        }
+        Ok(field)
+    }
+
+    /// Starts one more process of a target on a data directory of this name, which may exist from an earlier one.
+    pub(super) fn launch(&self, target: Target, data: &str) -> io::Result<Child> {
+        let data = self.data.path().join(data);
+        std::fs::create_dir_all(&data)?;
+        let upstream = format!("http://{}/v1", self.upstream.address());
+        match target {
+            Target::Direct => Child::start_own("bench-upstream", &[]),
+            Target::Proxy => Child::start_own("bench-proxy", &[&upstream]),
+            Target::Floor => Child::start_own("bench-floor", &[&upstream, &data.to_string_lossy()]),
+            Target::Herma => Child::start_herma(&upstream, &data),
+        }
+    }
+
+    /// The targets that were started.
+    pub(super) fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// The process of a server.
+    pub(super) fn child<'a>(&'a self, server: &'a Server) -> &'a Child {
+        server.child.as_ref().unwrap_or(&self.upstream)
+    }
+
+    /// Where a server listens.
+    pub(super) fn address(&self, server: &Server) -> SocketAddr {
+        self.child(server).address()
+    }
+
+    /// CPU time of a server so far.
+    pub(super) fn cpu(&self, server: &Server) -> io::Result<Duration> {
+        self.child(server).cpu()
+    }
+}
+
+impl Server {
+    /// Which target it is.
+    pub(super) fn target(&self) -> Target {
+        self.target
+    }
+}

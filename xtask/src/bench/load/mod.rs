@@ -1,0 +1,186 @@
+//! The load: clients on connections of their own, each with sessions of its own, taking turn after turn.
+
+mod requests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::field::{Field, Server, Target};
+use super::http1::{Connection, unframed};
+use requests::Session;
+
+pub(super) use requests::ask;
+
+/// The API key that Herma is started with.
+pub(super) const KEY: &str = "bench-key";
+
+/// Nothing here takes longer than this unless it is stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Session names are never used twice in a run.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// What a round consists of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// Clients at the same time.
+    pub(super) clients: usize,
+    /// Turns of all clients together.
+    pub(super) turns: usize,
+    /// Messages in a session's history before its first measured turn.
+    pub(super) history: usize,
+    /// How answers are asked for.
+    pub(super) shape: Shape,
+}
+
+impl Plan {
+    /// Turns that a session takes before its client goes on to its next one, so that histories stay near their size.
+    const fn turns_per_session(&self) -> usize {
+        if self.history < 100 { 4 } else { 16 }
+    }
+}
+
+/// How answers are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// As JSON.
+    Whole,
+    /// As a stream, from an upstream that thinks before its first byte or does not.
+    Streamed {
+        /// Whether it thinks.
+        pause: bool,
+    },
+}
+
+/// What one round of one target showed.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// Turns per second.
+    pub(super) rate: f64,
+    /// CPU of the server per turn, in microseconds.
+    pub(super) cpu: f64,
+    /// Of each turn, in milliseconds.
+    pub(super) latencies: Vec<f64>,
+    /// Of each streamed turn, in milliseconds.
+    pub(super) first_tokens: Vec<f64>,
+}
+
+/// Runs one round: connects, opens the sessions, then measures.
+pub(super) async fn round(field: &Field, server: &Server, plan: &Plan) -> io::Result<Round> {
+    let per_client = plan.turns.div_ceil(plan.clients);
+    let address = field.address(server);
+    let clients = (0..plan.clients).map(|_| Client::open(address, server.target(), plan, per_client));
+    let mut clients = in_time(try_join_all(clients)).await?;
+    let cpu_before = field.cpu(server)?;
+    let started = Instant::now();
+    let samples = in_time(try_join_all(clients.iter_mut().map(|client| client.take_turns(per_client)))).await?;
+    let elapsed = started.elapsed();
+    let cpu = field.cpu(server)?.saturating_sub(cpu_before);
+    let samples: Vec<Sample> = samples.into_iter().flatten().collect();
+    let turns = samples.len() as f64;
+    Ok(Round {
+        rate: turns / elapsed.as_secs_f64(),
+        cpu: cpu.as_secs_f64() * 1e6 / turns,
+        latencies: samples.iter().map(|sample| milliseconds(sample.latency)).collect(),
+        first_tokens: samples.iter().filter_map(|sample| sample.first_token).map(milliseconds).collect(),
+    })
+}
+
+/// A duration in milliseconds.
+pub(super) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// A name for a session that no other has.
+pub(super) fn session_name() -> String {
+    format!("bench-{}-{}", std::process::id(), SESSIONS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Fails what takes too long.
+pub(super) async fn in_time<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(PATIENCE, work).await.map_err(io::Error::other)?
+}
+
+/// Opens a connection of the load client.
+pub(super) async fn connect(address: SocketAddr) -> io::Result<Connection> {
+    Connection::new(TcpStream::connect(address).await?)
+}
+
+/// Sends a request and reads its whole answer, which must be a 200.
+pub(super) async fn exchange(connection: &mut Connection, request: &[u8]) -> io::Result<Sample> {
+    let started = Instant::now();
+    connection.stream.write_all(request).await?;
+    let mut first_token = None;
+    let answer = connection.read(|body| {
+        if first_token.is_none() && shows_token(body) {
+            first_token = Some(started.elapsed());
+        }
+    });
+    let answer = answer.await?.ok_or_else(|| io::Error::other("the server closed the connection"))?;
+    if answer.status != 200 {
+        return Err(io::Error::other(format!("HTTP {}: {}", answer.status, unframed(&answer))));
+    }
+    Ok(Sample { latency: started.elapsed(), first_token })
+}
+
+/// Whether a piece of an answer shows text: a content that is not empty.
+pub(super) fn shows_token(body: &[u8]) -> bool {
+    const CONTENT: &[u8] = b"\"content\":\"";
+    memchr::memmem::find_iter(body, CONTENT).any(|at| body.get(at + CONTENT.len()).is_some_and(|next| *next != b'"'))
+}
+
+/// One turn.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// Until the last byte.
+    pub(super) latency: Duration,
+    /// Until the first text.
+    pub(super) first_token: Option<Duration>,
+}
+
+struct Client {
+    connection: Connection,
+    sessions: Vec<Session>,
+    turns_per_session: usize,
+}
+
+impl Client {
+    /// Connects and gives each session its history.
+    async fn open(address: SocketAddr, target: Target, plan: &Plan, turns: usize) -> io::Result<Self> {
+        let mut connection = connect(address).await?;
+        let turns_per_session = plan.turns_per_session();
+        let count = if target.keeps_history() { turns.div_ceil(turns_per_session) } else { 1 };
+        let sessions: Vec<Session> = (0..count).map(|_| Session::new(target, plan, &session_name())).collect();
+        for session in &sessions {
+            exchange(&mut connection, &session.opening).await?;
+        }
+        Ok(Self { connection, sessions, turns_per_session })
+    }
+
+    async fn take_turns(&mut self, turns: usize) -> io::Result<Vec<Sample>> {
+        let mut samples = Vec::with_capacity(turns);
+        for turn in 0..turns {
+            let session = &self.sessions[turn / self.turns_per_session % self.sessions.len()];
+            samples.push(exchange(&mut self.connection, &session.turn).await?);
+        }
+        Ok(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_content_is_no_token() {
+        assert!(!shows_token(br#"data: {"delta":{"role":"assistant","content":""}}"#));
+        assert!(!shows_token(br#"data: {"delta":{"content":""#));
+        assert!(shows_token(br#"{"content":""} {"content":"Of "}"#));
+    }
+}

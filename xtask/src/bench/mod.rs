@@ -1,0 +1,69 @@
+//! `cargo xtask bench`: what Herma costs beside the least that it could cost.
+//!
+//! Four targets are measured beside each other in one run, in short rounds that take turns, because two
+//! shared cores are noisy and only neighbours can be compared:
+//!
+//! - `direct`: the upstream itself, called by the load client;
+//! - `proxy`: a bare axum and reqwest proxy that stores nothing;
+//! - `floor`: the least that a durable gateway can do;
+//! - `herma`.
+//!
+//! Each server is a process of its own, so that its CPU and memory are its own. `direct` and `proxy` know no
+//! sessions: their client sends the whole history with every turn, as it would have to.
+
+mod child;
+mod field;
+mod http1;
+mod load;
+mod options;
+mod sections;
+mod servers;
+mod statistics;
+mod table;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use options::{Options, Section};
+
+/// Runs the benchmark, or one of the servers it starts as its children.
+pub(crate) fn run(task: &str, arguments: &[String]) -> ExitCode {
+    let done = match (task, arguments) {
+        ("bench-run", _) => measure(&Options::parse_from(
+            std::iter::once("cargo xtask bench").chain(arguments.iter().map(String::as_str)),
+        )),
+        ("bench-upstream", []) => servers::upstream::serve(),
+        ("bench-proxy", [upstream]) => servers::proxy::serve(upstream),
+        ("bench-floor", [upstream, data]) => servers::floor::serve(upstream, data.as_ref()),
+        _ => Err(io::Error::other(format!("{task} is no task"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{task}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the sections that were asked for. The client has one thread: the servers need the other core.
+fn measure(options: &Options) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let started = std::time::Instant::now();
+    println!("{}", options.describe());
+    for section in Section::ALL.into_iter().filter(|section| options.includes(*section)) {
+        println!("\n## {}\n", section.title());
+        runtime.block_on(async {
+            match section {
+                Section::Turns => sections::turns::run(options).await,
+                Section::FirstToken => sections::first_token::run(options).await,
+                Section::Memory => sections::memory::run(options).await,
+                Section::StartUp => sections::start_up::run(options).await,
+            }
+        })?;
+    }
+    println!("\nmeasured in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(())
+}

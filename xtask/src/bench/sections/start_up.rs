@@ -1,0 +1,77 @@
+//! From the start of the process to its ready line and to its first answer, with few and with many conversations.
+//!
+//! The store is filled by the server itself, one turn per conversation, with as many clients as make its group
+//! commit worthwhile: slower than writing rows, but true for any schema.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+
+use crate::bench::child::Child;
+use crate::bench::field::{Field, Target};
+use crate::bench::load::{self, Shape, milliseconds};
+use crate::bench::options::Options;
+use crate::bench::statistics::median;
+use crate::bench::table::{Table, at_most};
+
+const FEW: usize = 10;
+/// Milliseconds to the first answer.
+const FEW_GOAL: f64 = 60.0;
+const MANY_GOAL: f64 = 100.0;
+
+const FILLING_CLIENTS: usize = 128;
+/// A store that takes longer to fill is measured as far as it came.
+const FILLING_LIMIT: Duration = Duration::from_secs(90);
+
+/// Measures Herma, and the floor as an empty program with the same libraries.
+pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
+    let field = Field::start(&[])?;
+    println!("Milliseconds from the start of the process, p50. The floor reads nothing back when it starts.\n");
+    let mut table = Table::new(["server", "conversations", "ready line", "first answer"]);
+    for target in [Target::Floor, Target::Herma] {
+        if target == Target::Herma && !options.has_herma() {
+            continue;
+        }
+        for (wanted, goal) in [(FEW, FEW_GOAL), (options.conversations(), MANY_GOAL)] {
+            let data = format!("{}-{wanted}", target.name());
+            let stored = fill(&field.launch(target, &data)?, wanted).await?;
+            let (ready, answer) = starts(&field, target, &data, options.rounds()).await?;
+            let answer = if target == Target::Herma { at_most(answer, goal, "") } else { format!("{answer:.1}") };
+            table.row([target.name().to_owned(), stored.to_string(), format!("{ready:.1}"), answer]);
+        }
+    }
+    table.print();
+    Ok(())
+}
+
+/// Starts and kills the server again and again on the same data.
+async fn starts(field: &Field, target: Target, data: &str, rounds: usize) -> io::Result<(f64, f64)> {
+    let (mut ready, mut answered) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let child = field.launch(target, data)?;
+        let mut connection = load::connect(child.address()).await?;
+        let request = load::ask(&load::session_name(), "hello", Shape::Whole);
+        load::in_time(load::exchange(&mut connection, &request)).await?;
+        answered.push(milliseconds(child.started().elapsed()));
+        ready.push(milliseconds(child.ready_after()));
+    }
+    Ok((median(&ready), median(&answered)))
+}
+
+/// Makes conversations through the server, and says how many there are.
+async fn fill(child: &Child, wanted: usize) -> io::Result<usize> {
+    let clients = FILLING_CLIENTS.min(wanted);
+    let (started, address) = (Instant::now(), child.address());
+    let fillers = (0..clients).map(async |index| {
+        let mut connection = load::connect(address).await?;
+        let mut made = 0;
+        while made < wanted / clients + usize::from(index < wanted % clients) && started.elapsed() < FILLING_LIMIT {
+            let request = load::ask(&load::session_name(), "A conversation that is there when we start.", Shape::Whole);
+            load::in_time(load::exchange(&mut connection, &request)).await?;
+            made += 1;
+        }
+        io::Result::Ok(made)
+    });
+    Ok(try_join_all(fillers).await?.into_iter().sum())
+}

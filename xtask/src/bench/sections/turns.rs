@@ -1,0 +1,124 @@
+//! Turns per second, CPU per turn, and what is added to the latency of the upstream.
+
+use std::io;
+
+use super::Rounds;
+use crate::bench::field::{Field, Target};
+use crate::bench::load::{Plan, Shape};
+use crate::bench::options::Options;
+use crate::bench::statistics::{median, median_difference, median_ratio, percentile};
+use crate::bench::table::{Table, at_least, at_most};
+
+const CLIENTS: [usize; 3] = [1, 8, 64];
+const HISTORIES: [usize; 2] = [2, 200];
+
+/// Herma's CPU per turn, as a multiple of the floor's.
+const CPU_GOAL: f64 = 2.0;
+
+/// What the floor reached of the proxy where the goals were set.
+const fn reference(clients: usize) -> f64 {
+    match clients {
+        1 => 0.28,
+        8 => 0.40,
+        _ => 0.56,
+    }
+}
+
+/// What Herma is to reach of the floor.
+const fn goal(clients: usize) -> f64 {
+    if clients == 1 { 0.7 } else { 0.6 }
+}
+
+/// Measures every number of clients with every length of history.
+pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
+    let field = Field::start(&options.targets())?;
+    let mut measured = Vec::new();
+    for history in HISTORIES {
+        for clients in CLIENTS {
+            let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole };
+            measured.push((plan, Rounds::measure(&field, &plan, options.rounds()).await?));
+        }
+    }
+    let targets = options.targets();
+    rates(&measured, &targets);
+    cpu(&measured, &targets);
+    latencies(&measured, &targets);
+    Ok(())
+}
+
+type Measured = [(Plan, Rounds)];
+
+fn rates(measured: &Measured, targets: &[Target]) {
+    println!("Turns per second, and ratios:\n");
+    let with_herma = targets.contains(&Target::Herma);
+    let mut header = columns(targets);
+    header.push("floor/proxy".to_owned());
+    if with_herma {
+        header.extend(["herma/floor", "herma/proxy"].map(str::to_owned));
+    }
+    let mut table = Table::new(header);
+    for (plan, rounds) in measured {
+        let rate = |target| rounds.of(target, |round| round.rate);
+        let ratio = |over, under| median_ratio(&rate(over), &rate(under));
+        let mut cells = scenario(plan);
+        cells.extend(targets.iter().map(|&target| format!("{:.0}", median(&rate(target)))));
+        let seen = reference(plan.clients);
+        cells.push(format!("{:.2} (elsewhere {seen:.2})", ratio(Target::Floor, Target::Proxy)));
+        if with_herma {
+            cells.push(at_least(ratio(Target::Herma, Target::Floor), goal(plan.clients)));
+            cells.push(format!("{:.2}", ratio(Target::Herma, Target::Proxy)));
+        }
+        table.row(cells);
+    }
+    table.print();
+}
+
+fn cpu(measured: &Measured, targets: &[Target]) {
+    println!("\nCPU of the server per turn, in microseconds (direct: of the upstream itself):\n");
+    let with_herma = targets.contains(&Target::Herma);
+    let mut header = columns(targets);
+    header.push("floor/proxy".to_owned());
+    if with_herma {
+        header.push("herma/floor".to_owned());
+    }
+    let mut table = Table::new(header);
+    for (plan, rounds) in measured {
+        let cpu = |target| median(&rounds.of(target, |round| round.cpu));
+        let mut cells = scenario(plan);
+        cells.extend(targets.iter().map(|&target| format!("{:.0}", cpu(target))));
+        cells.push(format!("{:.2}", cpu(Target::Floor) / cpu(Target::Proxy)));
+        if with_herma {
+            cells.push(at_most(cpu(Target::Herma) / cpu(Target::Floor), CPU_GOAL, ""));
+        }
+        table.row(cells);
+    }
+    table.print();
+}
+
+fn latencies(measured: &Measured, targets: &[Target]) {
+    println!("\nLatency of a turn in milliseconds, p50 / p99; the others as what they add to direct:\n");
+    let mut table = Table::new(columns(targets));
+    for (plan, rounds) in measured {
+        let latency = |target, percent| rounds.of(target, |round| percentile(&round.latencies, percent));
+        let mut cells = scenario(plan);
+        for &target in targets {
+            cells.push(if target == Target::Direct {
+                format!("{:.2} / {:.2}", median(&latency(target, 50)), median(&latency(target, 99)))
+            } else {
+                let added = |percent| median_difference(&latency(Target::Direct, percent), &latency(target, percent));
+                format!("{:+.2} / {:+.2}", added(50), added(99))
+            });
+        }
+        table.row(cells);
+    }
+    table.print();
+}
+
+fn columns(targets: &[Target]) -> Vec<String> {
+    let names = targets.iter().map(|target| target.name().to_owned());
+    ["clients", "history"].map(str::to_owned).into_iter().chain(names).collect()
+}
+
+fn scenario(plan: &Plan) -> Vec<String> {
+    vec![plan.clients.to_string(), plan.history.to_string()]
+}

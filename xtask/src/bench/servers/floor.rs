@@ -1,0 +1,203 @@
+//! The durable floor: the least that a durable gateway can do.
+//!
+//! Turns of a session run in order. The history is in memory and goes upstream before the new messages. One
+//! group-committed transaction stores the new messages and the answer before the last byte is sent. Nothing
+//! else: no keys, no aliases, no leases, no retries, no restart.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::BytesMut;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::OwnedMutexGuard;
+
+use super::journal::Journal;
+
+/// The messages of a session as JSON texts.
+type History = Vec<Box<str>>;
+
+#[derive(Clone)]
+struct Floor {
+    client: reqwest::Client,
+    url: String,
+    journal: Journal,
+    sessions: Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<History>>>>>,
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    model: &'a str,
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+    #[serde(default)]
+    stream: bool,
+}
+
+/// Serves until it is killed.
+pub(in crate::bench) fn serve(upstream: &str, data: &Path) -> io::Result<()> {
+    super::serve(|| {
+        let (url, journal) = (super::chat_url(upstream), Journal::open(data)?);
+        let floor = Floor { client: super::client()?, url, journal, sessions: Arc::default() };
+        Ok(Router::new().route("/v1/chat/completions", post(turn)).with_state(floor))
+    })
+}
+
+async fn turn(State(floor): State<Floor>, headers: HeaderMap, body: Bytes) -> Response {
+    match floor.run(&headers, &body).await {
+        Ok(response) => response,
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
+}
+
+impl Floor {
+    async fn run(self, headers: &HeaderMap, body: &[u8]) -> io::Result<Response> {
+        let request: Request<'_> = serde_json::from_slice(body)?;
+        let session = headers.get("x-hermes-session-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let session = session.to_owned();
+        let history = self.lock(&session).await?;
+        let new: History = request.messages.iter().map(|message| message.get().into()).collect();
+        let body = upstream_body(&request, &history, &new);
+        let send = self.client.post(&self.url).header(header::CONTENT_TYPE, "application/json").body(body);
+        let answer = send.send().await.map_err(io::Error::other)?;
+        let turn = Turn { journal: self.journal, session, history, new };
+        if request.stream {
+            let passing =
+                Passing { answer, turn: Some(turn), unread: BytesMut::new(), held: Vec::new(), text: String::new() };
+            let body = Body::from_stream(stream::try_unfold(passing, Passing::next));
+            return Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response());
+        }
+        let whole = answer.bytes().await.map_err(io::Error::other)?;
+        turn.commit(spoken(&whole)?).await?;
+        Ok(([(header::CONTENT_TYPE, "application/json")], whole).into_response())
+    }
+
+    async fn lock(&self, session: &str) -> io::Result<OwnedMutexGuard<History>> {
+        let history = {
+            let mut sessions = self.sessions.lock().map_err(|_| io::Error::other("a turn panicked"))?;
+            Arc::clone(sessions.entry(session.to_owned()).or_default())
+        };
+        Ok(history.lock_owned().await)
+    }
+}
+
+/// What is to be stored when the answer is complete; the session is locked until then.
+struct Turn {
+    journal: Journal,
+    session: String,
+    history: OwnedMutexGuard<History>,
+    new: History,
+}
+
+impl Turn {
+    async fn commit(mut self, answer: Box<str>) -> io::Result<()> {
+        self.new.push(answer);
+        self.journal.append(&self.session, self.history.len(), self.new.clone()).await?;
+        self.history.append(&mut self.new);
+        Ok(())
+    }
+}
+
+/// An answer that passes through: frames go on as they come, the last ones only after the commit.
+struct Passing {
+    answer: reqwest::Response,
+    turn: Option<Turn>,
+    unread: BytesMut,
+    held: Vec<u8>,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    delta: Delta,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    content: Option<String>,
+}
+
+impl Passing {
+    async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
+        loop {
+            if let Some(end) = memchr::memmem::find(&self.unread, b"\n\n") {
+                let frame = self.unread.split_to(end + 2).freeze();
+                if let Some(frame) = self.pass(frame)? {
+                    return Ok(Some((frame, self)));
+                }
+                continue;
+            }
+            match self.answer.chunk().await.map_err(io::Error::other)? {
+                Some(bytes) => self.unread.extend_from_slice(&bytes),
+                None => {
+                    let Some(turn) = self.turn.take() else { return Ok(None) };
+                    let message = serde_json::json!({"role": "assistant", "content": self.text});
+                    turn.commit(message.to_string().into()).await?;
+                    return Ok(Some((Bytes::from(std::mem::take(&mut self.held)), self)));
+                }
+            }
+        }
+    }
+
+    /// The frame, if it may be shown before the commit.
+    fn pass(&mut self, frame: Bytes) -> io::Result<Option<Bytes>> {
+        let data = frame.strip_prefix(b"data: ").unwrap_or_default();
+        if self.held.is_empty() && !data.starts_with(b"[DONE]") {
+            let chunk: Chunk = serde_json::from_slice(data)?;
+            if let Some(choice) = chunk.choices.first().filter(|choice| choice.finish_reason.is_none()) {
+                self.text.push_str(choice.delta.content.as_deref().unwrap_or_default());
+                return Ok(Some(frame));
+            }
+        }
+        self.held.extend_from_slice(&frame);
+        Ok(None)
+    }
+}
+
+fn upstream_body(request: &Request<'_>, history: &[Box<str>], new: &[Box<str>]) -> String {
+    let length: usize = history.iter().chain(new).map(|message| message.len() + 1).sum();
+    let mut body = String::with_capacity(length + request.model.len() + 64);
+    body.push_str("{\"model\":\"");
+    body.push_str(request.model);
+    body.push_str(if request.stream { "\",\"stream\":true,\"messages\":[" } else { "\",\"messages\":[" });
+    for (index, message) in history.iter().chain(new).enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        body.push_str(message);
+    }
+    body.push_str("]}");
+    body
+}
+
+/// The message of a whole answer, as it was sent.
+fn spoken(answer: &[u8]) -> io::Result<Box<str>> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        choices: Vec<Spoken<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Spoken<'a> {
+        #[serde(borrow)]
+        message: &'a RawValue,
+    }
+    let answer: Answer<'_> = serde_json::from_slice(answer)?;
+    let first = answer.choices.first().ok_or_else(|| io::Error::other("an answer without a choice"))?;
+    Ok(first.message.get().into())
+}

@@ -1,0 +1,33 @@
+//! The servers that are measured beside Herma, each run as a child process of the benchmark.
+
+pub(super) mod floor;
+mod journal;
+pub(super) mod proxy;
+pub(super) mod upstream;
+
+use std::io;
+
+use axum::Router;
+use tokio::net::TcpListener;
+
+/// Serves a router on a free loopback port, with as many threads as Herma would take.
+fn serve(router: impl FnOnce() -> io::Result<Router>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        eprintln!("listening on http://{}", listener.local_addr()?);
+        let listener = axum::serve::ListenerExt::tap_io(listener, |socket| {
+            let _best_effort = socket.set_nodelay(true);
+        });
+        axum::serve(listener, router()?).await
+    })
+}
+
+/// A client of the upstream that keeps its connections.
+fn client() -> io::Result<reqwest::Client> {
+    reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().map_err(io::Error::other)
+}
+
+fn chat_url(upstream: &str) -> String {
+    format!("{upstream}/chat/completions")
+}

@@ -1,0 +1,95 @@
+//! The upstream: fixed bytes, as little CPU as a server can take, one thread.
+//!
+//! What a request asks for is found by looking for words in its bytes: `"stream":true`, and in the user's text
+//! [`PAUSE`] (5 ms before the first byte, as a quick model has) or [`HOLD`] (a stream that stays open).
+
+use std::io;
+use std::time::Duration;
+
+use memchr::memmem;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::bench::http1::Connection;
+
+/// In the user's text: think before the first byte.
+pub(in crate::bench) const PAUSE: &str = "[pause]";
+/// In the user's text: show a token, then keep the stream open until the client goes.
+pub(in crate::bench) const HOLD: &str = "[hold]";
+
+/// How long [`PAUSE`] is.
+pub(in crate::bench) const PAUSE_LENGTH: Duration = Duration::from_millis(5);
+
+const WORDS: [&str; 8] = ["Of ", "course: ", "the ", "answer ", "is ", "forty", "-two", "."];
+const USAGE: &str = r#""usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}"#;
+
+/// Serves until it is killed.
+pub(in crate::bench) fn serve() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        eprintln!("listening on http://{}", listener.local_addr()?);
+        loop {
+            let (socket, _) = listener.accept().await?;
+            tokio::spawn(connection(socket));
+        }
+    })
+}
+
+async fn connection(socket: TcpStream) -> io::Result<()> {
+    let mut connection = Connection::new(socket)?;
+    let (whole, frames) = (whole(), frames());
+    while let Some(request) = connection.read(|_| {}).await? {
+        let asks = |word: &str| memmem::find(request.body(), word.as_bytes()).is_some();
+        let streamed = asks("\"stream\":true") || asks("\"stream\": true");
+        let (pause, hold) = (asks(PAUSE), asks(HOLD));
+        if pause {
+            tokio::time::sleep(PAUSE_LENGTH).await;
+        }
+        if !streamed {
+            connection.stream.write_all(&whole).await?;
+            continue;
+        }
+        for (index, frame) in frames.iter().enumerate() {
+            connection.stream.write_all(frame).await?;
+            if hold && index == 1 {
+                connection.read(|_| {}).await?;
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A whole answer with its head.
+fn whole() -> Vec<u8> {
+    let body = format!(
+        r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1767225600,"model":"bench","choices":[{{"index":0,"message":{{"role":"assistant","content":"{}","refusal":null}},"finish_reason":"stop"}}],{USAGE}}}"#,
+        WORDS.concat()
+    );
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// A streamed answer: one write per frame, the head together with the first.
+fn frames() -> Vec<Vec<u8>> {
+    let frame = |data: &str| {
+        let event = format!("data: {data}\n\n");
+        format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
+    };
+    let chunk = |rest: &str| {
+        frame(&format!(
+            r#"{{"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1767225600,"model":"bench",{rest}}}"#
+        ))
+    };
+    let delta = |delta: &str, reason: &str| {
+        chunk(&format!(r#""choices":[{{"index":0,"delta":{{{delta}}},"finish_reason":{reason}}}]"#))
+    };
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut frames = vec![[&head[..], &delta(r#""role":"assistant","content":"""#, "null")].concat()];
+    frames.extend(WORDS.iter().map(|word| delta(&format!(r#""content":"{word}""#), "null")));
+    frames.push(delta("", "\"stop\""));
+    frames.push(chunk(&format!(r#""choices":[],{USAGE}"#)));
+    frames.push([&frame("[DONE]")[..], b"0\r\n\r\n"].concat());
+    frames
+}
