@@ -1,16 +1,18 @@
 //! A server as a child process: its address, its CPU time, its memory.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child as Process, ChildStderr, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
-
-/// The kernel counts CPU time for `/proc` in hundredths of a second on every Linux platform we run on.
-const TICK: Duration = Duration::from_millis(10);
 
 /// Every server here says this when it takes connections, followed by `http://HOST:PORT`.
 const READY: &str = "listening on http://";
+
+/// A server that is not ready after this never will be.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server, killed when dropped.
 #[derive(Debug)]
@@ -45,6 +47,9 @@ impl Child {
     /// Starts Herma's release binary, which is built beside this one.
     pub(super) fn start_herma(upstream: &str, data: &Path) -> io::Result<Self> {
         let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
+            herma.env_remove(name);
+        }
         herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench", "--data"]);
         Self::start(herma.arg(data).env("HERMA_API_KEY", super::load::KEY))
     }
@@ -64,10 +69,17 @@ impl Child {
         self.ready_after
     }
 
-    /// CPU time of all its threads, also of those that have ended.
-    pub(super) fn cpu(&self) -> io::Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
-        cpu_ticks(&stat).map(|ticks| TICK * ticks).ok_or_else(|| io::Error::other(format!("unexpected stat: {stat}")))
+    /// CPU time of its threads so far.
+    pub(super) fn cpu(&self) -> io::Result<CpuTimes> {
+        let mut times = HashMap::new();
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            let path = thread?.path().join("schedstat");
+            // A thread may end between the listing and the reading.
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let spent = text.split(' ').next().and_then(|spent| spent.parse().ok()).map(Duration::from_nanos);
+            times.insert(path, spent.ok_or_else(|| io::Error::other(format!("unexpected schedstat: {text}")))?);
+        }
+        Ok(CpuTimes(times))
     }
 
     /// Resident memory in bytes.
@@ -86,29 +98,38 @@ impl Drop for Child {
     }
 }
 
-/// User and system time, the 14th and 15th field; the second may contain spaces and ends with a parenthesis.
-fn cpu_ticks(stat: &str) -> Option<u32> {
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut times = fields.split(' ').skip(11).map(str::parse::<u32>);
-    Some(times.next()?.ok()? + times.next()?.ok()?)
+/// CPU time by thread, in nanoseconds, where the times of the whole process come in hundredths of a second.
+#[derive(Debug)]
+pub(super) struct CpuTimes(HashMap<PathBuf, Duration>);
+
+impl CpuTimes {
+    /// What was spent since an earlier reading. A thread that ended meanwhile is not counted: runtimes end
+    /// threads that had nothing to do.
+    pub(super) fn since(&self, earlier: &Self) -> Duration {
+        let spent = |(thread, now): (&PathBuf, &Duration)| {
+            now.saturating_sub(earlier.0.get(thread).copied().unwrap_or_default())
+        };
+        self.0.iter().map(spent).sum()
+    }
 }
 
+/// Reads the address from the ready line, and everything after it, because a full pipe would stop the server.
 fn await_ready(stderr: ChildStderr) -> io::Result<SocketAddr> {
-    let mut reader = BufReader::new(stderr);
-    let mut said = String::new();
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Err(io::Error::other(format!("it ended before it was ready: {}", said.trim())));
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let _ready_already = sender.send(line);
         }
+    });
+    let deadline = Instant::now() + PATIENCE;
+    let mut said = Vec::new();
+    while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         if let Some((_, address)) = line.split_once(READY) {
-            let address = address.trim().parse().map_err(io::Error::other)?;
-            // A full pipe would stop the server.
-            std::thread::spawn(move || io::copy(&mut reader, &mut io::sink()));
-            return Ok(address);
+            return address.trim().parse().map_err(io::Error::other);
         }
-        said.push_str(&line);
+        said.push(line);
     }
+    Err(io::Error::other(format!("it did not get ready: {}", said.join(" | "))))
 }
 
 #[cfg(test)]
@@ -116,8 +137,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_read_past_a_name_with_spaces() {
-        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 3 0 1234 1 1";
-        assert_eq!(cpu_ticks(stat), Some(300));
+    fn cpu_time_is_counted_for_old_and_new_threads_and_not_for_ended_ones() {
+        let times = |threads: &[(&str, u64)]| {
+            CpuTimes(threads.iter().map(|(name, nanos)| (PathBuf::from(name), Duration::from_nanos(*nanos))).collect())
+        };
+        let (before, after) = (times(&[("a", 100), ("gone", 500)]), times(&[("a", 250), ("new", 30)]));
+        assert_eq!(after.since(&before), Duration::from_nanos(180));
+    }
+
+    #[test]
+    fn a_program_that_never_gets_ready_says_what_it_said() {
+        let error = Child::start(Command::new("sh").args(["-c", "echo no port >&2"])).unwrap_err();
+        assert!(error.to_string().ends_with("it did not get ready: no port"), "{error}");
+    }
+
+    #[test]
+    fn the_ready_line_may_come_after_others() {
+        let script = "echo starting >&2; echo 'x listening on http://127.0.0.1:42' >&2; exec sleep 60";
+        let child = Child::start(Command::new("sh").args(["-c", script])).unwrap();
+        assert_eq!(child.address().port(), 42);
+        assert!(child.resident().unwrap() > 0);
     }
 }

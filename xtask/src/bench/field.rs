@@ -3,11 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::child::Child;
+use super::child::{Child, CpuTimes};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +104,7 @@ impl Field {
     }
 
     /// CPU time of a server so far.
-    pub(super) fn cpu(&self, server: &Server) -> io::Result<Duration> {
+    pub(super) fn cpu(&self, server: &Server) -> io::Result<CpuTimes> {
         self.child(server).cpu()
     }
 }

@@ -31,7 +31,7 @@ static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Plan {
     /// Clients at the same time.
     pub(super) clients: usize,
-    /// Turns of all clients together.
+    /// Turns of all clients together, on a server that stores them.
     pub(super) turns: usize,
     /// Messages in a session's history before its first measured turn.
     pub(super) history: usize,
@@ -40,6 +40,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Turns of all clients together: more on quicker servers, so that rounds are long enough to be measured.
+    const fn turns_of(&self, target: Target) -> usize {
+        match (self.shape, target) {
+            (Shape::Streamed { .. }, _) | (_, Target::Floor | Target::Herma) => self.turns,
+            (_, Target::Proxy) => self.turns * 3,
+            (_, Target::Direct) => self.turns * 6,
+        }
+    }
+
     /// Turns that a session takes before its client goes on to its next one, so that histories stay near their size.
     const fn turns_per_session(&self) -> usize {
         if self.history < 100 { 4 } else { 16 }
@@ -73,7 +82,7 @@ pub(super) struct Round {
 
 /// Runs one round: connects, opens the sessions, then measures.
 pub(super) async fn round(field: &Field, server: &Server, plan: &Plan) -> io::Result<Round> {
-    let per_client = plan.turns.div_ceil(plan.clients);
+    let per_client = plan.turns_of(server.target()).div_ceil(plan.clients);
     let address = field.address(server);
     let clients = (0..plan.clients).map(|_| Client::open(address, server.target(), plan, per_client));
     let mut clients = in_time(try_join_all(clients)).await?;
@@ -81,7 +90,7 @@ pub(super) async fn round(field: &Field, server: &Server, plan: &Plan) -> io::Re
     let started = Instant::now();
     let samples = in_time(try_join_all(clients.iter_mut().map(|client| client.take_turns(per_client)))).await?;
     let elapsed = started.elapsed();
-    let cpu = field.cpu(server)?.saturating_sub(cpu_before);
+    let cpu = field.cpu(server)?.since(&cpu_before);
     let samples: Vec<Sample> = samples.into_iter().flatten().collect();
     let turns = samples.len() as f64;
     Ok(Round {

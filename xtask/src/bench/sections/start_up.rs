@@ -27,19 +27,19 @@ const FILLING_LIMIT: Duration = Duration::from_secs(90);
 /// Measures Herma, and the floor as an empty program with the same libraries.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let field = Field::start(&[])?;
-    println!("Milliseconds from the start of the process, p50. The floor reads nothing back when it starts.\n");
-    let mut table = Table::new(["server", "conversations", "ready line", "first answer"]);
-    for target in [Target::Floor, Target::Herma] {
-        if target == Target::Herma && !options.has_herma() {
-            continue;
-        }
-        for (wanted, goal) in [(FEW, FEW_GOAL), (options.conversations(), MANY_GOAL)] {
-            let data = format!("{}-{wanted}", target.name());
-            let stored = fill(&field.launch(target, &data)?, wanted).await?;
-            let (ready, answer) = starts(&field, target, &data, options.rounds()).await?;
-            let answer = if target == Target::Herma { at_most(answer, goal, "") } else { format!("{answer:.1}") };
-            table.row([target.name().to_owned(), stored.to_string(), format!("{ready:.1}"), answer]);
-        }
+    println!("Milliseconds from the start of the process. The floor reads nothing back, however much there is.\n");
+    let mut table = Table::new(["server", "conversations", "made per second", "ready line", "first answer"]);
+    let mut scenarios = vec![(Target::Floor, FEW, FEW_GOAL)];
+    if options.has_herma() {
+        scenarios.extend([(Target::Herma, FEW, FEW_GOAL), (Target::Herma, options.conversations(), MANY_GOAL)]);
+    }
+    for (target, wanted, goal) in scenarios {
+        let data = format!("{}-{wanted}", target.name());
+        let (stored, rate) = fill(&field.launch(target, &data)?, wanted).await?;
+        let (ready, answer) = starts(&field, target, &data, options.rounds()).await?;
+        let answer = if target == Target::Herma { at_most(answer, goal, "") } else { format!("{answer:.1}") };
+        let name = target.name().to_owned();
+        table.row([name, stored.to_string(), format!("{rate:.0}"), format!("{ready:.1}"), answer]);
     }
     table.print();
     Ok(())
@@ -59,8 +59,8 @@ async fn starts(field: &Field, target: Target, data: &str, rounds: usize) -> io:
     Ok((median(&ready), median(&answered)))
 }
 
-/// Makes conversations through the server, and says how many there are.
-async fn fill(child: &Child, wanted: usize) -> io::Result<usize> {
+/// Makes conversations through the server; says how many there are and how many came in a second.
+async fn fill(child: &Child, wanted: usize) -> io::Result<(usize, f64)> {
     let clients = FILLING_CLIENTS.min(wanted);
     let (started, address) = (Instant::now(), child.address());
     let fillers = (0..clients).map(async |index| {
@@ -73,5 +73,6 @@ async fn fill(child: &Child, wanted: usize) -> io::Result<usize> {
         }
         io::Result::Ok(made)
     });
-    Ok(try_join_all(fillers).await?.into_iter().sum())
+    let made: usize = try_join_all(fillers).await?.into_iter().sum();
+    Ok((made, made as f64 / started.elapsed().as_secs_f64()))
 }

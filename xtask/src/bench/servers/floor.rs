@@ -45,11 +45,13 @@ struct Request<'a> {
 
 /// Serves until it is killed.
 pub(in crate::bench) fn serve(upstream: &str, data: &Path) -> io::Result<()> {
-    super::serve(|| {
-        let (url, journal) = (super::chat_url(upstream), Journal::open(data)?);
-        let floor = Floor { client: super::client()?, url, journal, sessions: Arc::default() };
-        Ok(Router::new().route("/v1/chat/completions", post(turn)).with_state(floor))
-    })
+    super::serve(|| router(upstream, data))
+}
+
+fn router(upstream: &str, data: &Path) -> io::Result<Router> {
+    let (url, journal) = (super::chat_url(upstream), Journal::open(data)?);
+    let floor = Floor { client: super::client()?, url, journal, sessions: Arc::default() };
+    Ok(Router::new().route("/v1/chat/completions", post(turn)).with_state(floor))
 }
 
 async fn turn(State(floor): State<Floor>, headers: HeaderMap, body: Bytes) -> Response {
@@ -200,4 +202,45 @@ fn spoken(answer: &[u8]) -> io::Result<Box<str>> {
     let answer: Answer<'_> = serde_json::from_slice(answer)?;
     let first = answer.choices.first().ok_or_else(|| io::Error::other("an answer without a choice"))?;
     Ok(first.message.get().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use herma_testkit::{Client, ScriptedUpstream};
+    use serde_json::json;
+    use tempfile::TempDir;
+
+    async fn started(upstream: &ScriptedUpstream) -> (Client, TempDir) {
+        let data = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = router(&upstream.base_url(), data.path()).unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (Client::new(url).header("x-hermes-session-id", "s"), data)
+    }
+
+    fn stored(data: &TempDir) -> Vec<String> {
+        let database = rusqlite::Connection::open(data.path().join("floor.db")).unwrap();
+        let mut messages = database.prepare("SELECT body FROM messages ORDER BY session, seq").unwrap();
+        messages.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_history_goes_upstream_and_is_stored_when_the_answer_has_ended() {
+        let upstream = ScriptedUpstream::start().await;
+        let (client, data) = started(&upstream).await;
+        let chat = "/v1/chat/completions";
+        let whole = json!({"model": "m", "messages": [{"role": "user", "content": "one"}]});
+        assert_eq!(client.post_json(chat, &whole).await.content(), "reply to: one");
+        assert_eq!(stored(&data).len(), 2);
+        let streamed = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "two"}]});
+        let events = client.post_stream(chat, &streamed).await.rest().await;
+        assert_eq!(events.last().unwrap().data, "[DONE]");
+        let transcript = ["user: one", "assistant: reply to: one", "user: two"];
+        assert_eq!(upstream.last_request().transcript(), transcript);
+        let stored = stored(&data);
+        assert_eq!(stored.len(), 4);
+        assert_eq!(stored[3], r#"{"role":"assistant","content":"reply to: two"}"#);
+    }
 }
