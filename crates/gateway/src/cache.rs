@@ -98,7 +98,9 @@ fn size_of_snapshot(snapshot: &Snapshot) -> usize {
         .messages
         .iter()
         .map(|message| {
-            MESSAGE_BYTES + message.said.payload.as_json().len() + message.said.extra.as_ref().map_or(0, |extra| extra.len())
+            MESSAGE_BYTES
+                + message.said.payload.as_json().len()
+                + message.said.extra.as_ref().map_or(0, |extra| extra.len())
         })
         .sum();
     ENTRY_BYTES + system + messages

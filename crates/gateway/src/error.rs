@@ -38,7 +38,9 @@ pub enum GatewayError {
     #[error("the conversation was ended; reopen it to go on")]
     Ended,
     /// Another turn is running and the caller did not wait, or waited too long.
-    #[error("another turn ({running}) of this conversation is running; wait for it, or send X-Hermes-Turn-Policy: interrupt")]
+    #[error(
+        "another turn ({running}) of this conversation is running; wait for it, or send X-Hermes-Turn-Policy: interrupt"
+    )]
     Busy {
         /// That turn.
         running: TurnId,

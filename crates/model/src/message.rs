@@ -102,9 +102,14 @@ pub struct Utterance {
 }
 
 impl Utterance {
-    /// Digest of a message that is text and nothing else, outer white space and line ends aside.
+    /// Digest of a message that is text and nothing else. Outer white space and the kind of line ends do not count, and an empty text is
+    /// none.
     pub fn text_digest(role: Role, text: &str) -> Digest {
-        Digest::of_fields([role.as_str().as_bytes(), text.trim().replace("\r\n", "\n").as_bytes()])
+        let role = role.as_str().as_bytes();
+        match text.trim() {
+            "" => Digest::of_fields([role]),
+            text => Digest::of_fields([role, b"text", text.replace("\r\n", "\n").as_bytes()]),
+        }
     }
 
     /// What was shown of an answer before it was cut off.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use herma_model::{Message, NewMessage, Seq, Timestamp, TurnId};
-use herma_store::{Commit, Committed, Lease, Outcome as TurnOutcome, StoreError, Version};
+use herma_model::{Message, NewMessage, Seq, TenantId, Timestamp, TurnId};
+use herma_store::{Commit, Committed, Outcome as TurnOutcome, StoreError, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{Outcome, Translate};
@@ -169,10 +169,10 @@ pub(crate) fn insert_message(
 }
 
 /// Notes that a turn's answer was written to its end.
-pub(crate) fn mark_delivered(connection: &Connection, lease: Lease) -> Outcome<()> {
+pub(crate) fn mark_delivered(connection: &Connection, tenant: TenantId, turn: TurnId) -> Outcome<()> {
     connection
-        .prepare_cached("UPDATE turns SET delivered = 1 WHERE pk = ?1 AND tenant_pk = ?2")
-        .and_then(|mut update| update.execute([lease.turn, lease.tenant.0]))
+        .prepare_cached("UPDATE turns SET delivered = 1 WHERE id = ?1 AND tenant_pk = ?2")
+        .and_then(|mut update| update.execute(params![turn.uuid().as_bytes(), tenant.0]))
         .map(drop)
         .translated()
 }

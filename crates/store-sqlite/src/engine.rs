@@ -198,8 +198,8 @@ impl Store for SqliteStore {
         self.write_lazily(move |connection| takeover::append_journal(connection, lease.turn, lease.fence.0, &text));
     }
 
-    fn mark_delivered(&self, lease: Lease) {
-        self.write_lazily(move |connection| commit::mark_delivered(connection, lease));
+    fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
+        self.write_lazily(move |connection| commit::mark_delivered(connection, tenant, turn));
     }
 
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {

@@ -61,7 +61,7 @@ pub trait Store: Send + Sync + 'static {
     fn journal(&self, lease: Lease, text: String);
 
     /// Notes that a turn's answer was written to its end. Written soon, not waited for.
-    fn mark_delivered(&self, lease: Lease);
+    fn mark_delivered(&self, tenant: TenantId, turn: TurnId);
 
     /// One turn and its outcome. `None` if there is none for this scope.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;

@@ -12,15 +12,15 @@ mod content;
 mod extra;
 mod identity;
 mod message;
-mod own_words;
 mod params;
 mod request;
 mod tool_calls;
+mod typed;
 mod usage;
 
 pub use answer::{answer_of, assistant_utterance, shown_text};
 pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas};
 pub use completion::{Head, completion};
 pub(crate) use extra::Extra;
-pub use own_words::{not_executed, note, simple_user};
 pub use request::{ChatRequest, parse};
+pub use typed::simple_user;

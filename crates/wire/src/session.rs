@@ -1,21 +1,7 @@
 //! The `session` object: where a turn's conversation stands, on every answer of the agent endpoints.
 
-use herma_model::{ConversationId, Provenance, SessionId};
+use herma_model::{ConversationId, Provenance, Resolution, SessionId};
 use serde::Serialize;
-
-/// How the requested id led to the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resolution {
-    /// A conversation was made.
-    Created,
-    /// It was the head, or nothing but the conversation was named.
-    Head,
-    /// It was not the head; the turn went on at the head.
-    Moved,
-    /// The turn left the conversation at an earlier point.
-    Branched,
-}
 
 /// Where a turn's conversation stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -10,14 +10,14 @@ mod refusals;
 mod requests;
 mod resources;
 mod streams;
-mod words;
 
+use herma_model::Resolution;
 use herma_model::generation::{Answer, Finish, FinishReason, ToolCall};
 use herma_model::{
     ConversationFacts, ConversationId, CreatorKind, Provenance, SessionFacts, SessionId, SessionKind, Usage,
 };
 use herma_wire::chat::Head;
-use herma_wire::session::{Resolution, SessionObject};
+use herma_wire::session::SessionObject;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -93,5 +93,15 @@ fn session() -> SessionObject {
         resolution: Resolution::Moved,
         rotated: false,
         provenance: Provenance::of(&facts, &facts.head),
+    }
+}
+
+/// The store writes what a crashed turn had shown without knowing the wire; the client may send it back.
+#[test]
+fn a_stored_partial_has_the_digest_of_the_same_text_from_a_client() {
+    for text in ["Once upon", " a\r\nb ", ""] {
+        let body = serde_json::json!({ "messages": [{ "role": "assistant", "content": text }] }).to_string();
+        let parsed = herma_wire::chat::parse(body.as_bytes()).unwrap();
+        assert_eq!(parsed.messages[0].digest, herma_model::Utterance::partial_text(text).digest, "{text:?}");
     }
 }

@@ -1,0 +1,320 @@
+//! From a request to the lease of its conversation.
+//!
+//! The history is read first, from memory or from the store, and the request is aligned with it. The store then gives the lease only if the
+//! conversation is still at the version that was read; otherwise all of this is done again. So what the model is shown is always
+//! what was there when the lease was taken.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, NewMessage, SessionKind, TurnId, Utterance};
+use herma_store::admission::Idempotency;
+use herma_store::{
+    Admission, AdmitOutcome, Creation, Durability, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Target,
+    Ticket,
+};
+use herma_turn::{Stop, Transcript, align, check_tool_results};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::{GatewayError, KeyProblem};
+use crate::gateway::Gateway;
+use crate::live::Place;
+use crate::log::{SessionView, TurnEvent, TurnLog};
+use crate::mint;
+use crate::request::TurnRequest;
+
+/// How often a conversation may change under a request before it is given up; each time somebody else made progress.
+const MOST_TRIES: u32 = 100;
+/// How long a running turn may take to yield before it is cut off.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+/// A waiting turn looks by itself this often, should nobody wake it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// What a client is told to wait when a conversation is busy.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What became of a request at the door.
+pub(crate) enum Admitted {
+    /// It has the lease.
+    Running(Box<Lead>),
+    /// It is this turn.
+    Joined(TurnId),
+}
+
+/// A turn with its lease, and the conversation as it was when the lease was taken.
+pub(crate) struct Lead {
+    pub(crate) running: Running,
+    /// The history before this turn.
+    pub(crate) before: Option<Snapshot>,
+    /// The name to remember the conversation by.
+    pub(crate) alias: Alias,
+}
+
+/// A request on its way in.
+pub(crate) struct Door<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) request: &'a TurnRequest,
+    pub(crate) turn: TurnId,
+    pub(crate) log: &'a TurnLog,
+    pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
+}
+
+impl Door<'_> {
+    /// Asks until there is a decision. Not cancel-safe: a waiting turn has to be withdrawn, which this does itself when it ends early.
+    pub(crate) async fn pass(&mut self) -> Result<Admitted, GatewayError> {
+        let scope = self.scope();
+        if let Some(key) = &self.request.session_key
+            && !scope.keys.allows(key)
+        {
+            return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
+        }
+        let mut waiting =
+            Waiting { ticket: None, place: None, until: Instant::now() + self.gateway.settings.queue_timeout };
+        let outcome = self.ask(&scope, &mut waiting).await;
+        if waiting.ticket.is_some() && !matches!(outcome, Ok(Admitted::Running(_))) {
+            let _ = self.gateway.store.withdraw(&scope, self.turn).await;
+        }
+        outcome
+    }
+
+    fn scope(&self) -> Scope {
+        let principal = &self.request.principal;
+        Scope { tenant: principal.tenant, keys: principal.session_keys.clone() }
+    }
+
+    async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting) -> Result<Admitted, GatewayError> {
+        let mut name = self.request.alias.clone();
+        let mut namespace = self.request.namespace;
+        let mut must_exist = self.request.must_exist;
+        let retry = self.retry_identity();
+        for _ in 0..MOST_TRIES {
+            let before = self.history(scope, name.as_ref(), namespace).await?;
+            let input = Input::of(self.request, before.as_ref())?;
+            self.check_window(before.as_ref(), &input)?;
+            let admission = Admission {
+                scope: scope.clone(),
+                turn: self.turn,
+                ticket: waiting.ticket,
+                target: match name.clone() {
+                    Some(alias) => Target::Alias { alias, namespace, must_exist },
+                    None => Target::New,
+                },
+                seen: before.as_ref().map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version)),
+                messages: input.new.iter().map(|said| NewMessage { id: mint::message(), said: said.clone() }).collect(),
+                session_key: self.request.session_key.clone(),
+                policy: self.request.policy,
+                queue_limit: self.gateway.settings.queue_limit,
+                interrupt_grace: INTERRUPT_GRACE,
+                retry: retry.clone(),
+                retry_of: input.retry_of,
+                creation: self.creation(),
+                durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
+                api: self.request.identity.route,
+                now: mint::now(),
+            };
+            match self.gateway.store.admit(admission).await? {
+                AdmitOutcome::Running(running) => {
+                    let alias = match name {
+                        Some(alias) => alias,
+                        None => own_alias(running.facts.head.id.as_str())?,
+                    };
+                    return Ok(Admitted::Running(Box::new(Lead { running: *running, before, alias })));
+                }
+                AdmitOutcome::Queued { ticket, facts, running } => {
+                    let view = SessionView {
+                        facts,
+                        requested: self.requested(),
+                        resolution: herma_model::Resolution::Head,
+                        rotated: false,
+                    };
+                    self.wait(waiting, ticket, view, running).await?;
+                }
+                AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
+                AdmitOutcome::RetryIn(conversation) => {
+                    name = Some(own_alias(&conversation.to_string())?);
+                    namespace = Namespace::Session;
+                    must_exist = true;
+                }
+                AdmitOutcome::Stale => {}
+                AdmitOutcome::Refused(refusal) => return Err(refused(&refusal)),
+            }
+        }
+        Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
+    }
+
+    /// What is known of the conversation: from memory if it is there, else from the store.
+    async fn history(
+        &self,
+        scope: &Scope,
+        name: Option<&Alias>,
+        namespace: Namespace,
+    ) -> Result<Option<Snapshot>, GatewayError> {
+        let Some(alias) = name else { return Ok(None) };
+        if let Some(known) = self.gateway.cache.take(scope.tenant, namespace, alias) {
+            return Ok(Some(known));
+        }
+        Ok(self.gateway.store.open(scope, alias, namespace).await?)
+    }
+
+    /// Refuses what cannot fit before anything is written.
+    fn check_window(&self, before: Option<&Snapshot>, input: &Input) -> Result<(), GatewayError> {
+        let (model, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
+        let Some(window) = window else { return Ok(()) };
+        let history =
+            before.map_or(0, |snapshot| snapshot.messages.iter().map(|m| u64::from(m.said.tokens)).sum::<u64>());
+        let system: u64 =
+            self.request.system.iter().map(|p| u64::from(herma_model::tokens::estimate(p.as_json()))).sum();
+        let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
+        let total = history + system + new;
+        if total <= u64::from(window) {
+            return Ok(());
+        }
+        Err(GatewayError::Turn(herma_model::TurnFailure::new(
+            herma_model::turn::FailureCode::ContextLengthExceeded,
+            format!(
+                "the conversation needs about {total} tokens, and {model} takes {window}; start a new conversation, send less, or raise context_window"
+            ),
+        )))
+    }
+
+    /// Waits until it may be this turn's time.
+    async fn wait(
+        &mut self,
+        waiting: &mut Waiting,
+        ticket: Ticket,
+        view: SessionView,
+        running: Option<TurnId>,
+    ) -> Result<(), GatewayError> {
+        if let Some(running) = running.filter(|_| self.request.policy == herma_store::TurnPolicy::Interrupt) {
+            self.gateway.live.stop(&[running], Stop::Interrupt);
+        }
+        if waiting.ticket.is_none() {
+            waiting.ticket = Some(ticket);
+            waiting.place = Some(self.gateway.live.wait_for(view.facts.id));
+            self.log.push(TurnEvent::Queued(view));
+        }
+        let Some(place) = &waiting.place else { return Ok(()) };
+        tokio::select! {
+            () = place.woken() => {}
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = tokio::time::sleep_until(waiting.until) => {
+                let running = running.unwrap_or(self.turn);
+                return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });
+            }
+            stop = self.stop.wait_for(Option::is_some) => {
+                drop(stop);
+                return Err(cancelled());
+            }
+        }
+        if self.gateway.is_draining() {
+            return Err(GatewayError::Draining);
+        }
+        Ok(())
+    }
+
+    fn requested(&self) -> Option<Arc<str>> {
+        self.request.alias.as_ref().map(|alias| Arc::from(alias.as_str()))
+    }
+
+    fn creation(&self) -> Creation {
+        Creation {
+            conversation: mint::conversation(),
+            session: mint::session(),
+            kind: SessionKind::Main,
+            creator: self.request.creator,
+            source: Arc::from(self.request.source),
+            owner: self.request.principal.key,
+        }
+    }
+
+    fn retry_identity(&self) -> RetryIdentity {
+        let request = self.request;
+        let identity = &request.identity;
+        let tenant = request.principal.tenant.0.to_le_bytes();
+        let key = request.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
+        let alias = request.alias.as_ref().map_or("", |alias| alias.as_str());
+        let session_key = request.session_key.as_ref().map_or("", |key| key.as_str());
+        let user = identity.user.as_deref().unwrap_or("");
+        let route = identity.route.as_bytes();
+        let fingerprint =
+            digest(&[&tenant, &key, session_key.as_bytes(), user.as_bytes(), route, alias.as_bytes(), &identity.body]);
+        let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
+            scope: digest(&[&tenant, &key, route, alias.as_bytes(), wanted.as_bytes()]),
+            body: identity.body,
+        });
+        RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, idempotency }
+    }
+}
+
+struct Waiting {
+    ticket: Option<Ticket>,
+    place: Option<Place>,
+    until: Instant,
+}
+
+/// What a request adds to its conversation.
+struct Input<'a> {
+    new: &'a [Utterance],
+    retry_of: Option<TurnId>,
+}
+
+impl<'a> Input<'a> {
+    fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Result<Self, GatewayError> {
+        let nobody = HashMap::new();
+        let transcript = before.map_or(Transcript { messages: &[], unanswered: &nobody }, |snapshot| Transcript {
+            messages: &snapshot.messages,
+            unanswered: &snapshot.unanswered,
+        });
+        let alignment = align(&request.messages, transcript);
+        let new = &request.messages[alignment.new_from..];
+        if new.is_empty() && alignment.retry_of.is_none() {
+            let message = "the request adds no message to the conversation; send the new message last".to_owned();
+            return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
+        }
+        check_tool_results(transcript.messages, new).map_err(|bad| {
+            let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
+            GatewayError::Invalid { message: bad.reason, param: Some(format!("messages[{place}].tool_call_id")) }
+        })?;
+        Ok(Self { new, retry_of: alignment.retry_of })
+    }
+}
+
+fn own_alias(name: &str) -> Result<Alias, GatewayError> {
+    Alias::parse(name).map_err(|_| GatewayError::NotFound)
+}
+
+pub(crate) fn cancelled() -> GatewayError {
+    GatewayError::Turn(herma_model::TurnFailure::new(
+        herma_model::turn::FailureCode::Cancelled,
+        "the turn was cancelled",
+    ))
+}
+
+fn refused(refusal: &Refusal) -> GatewayError {
+    match *refusal {
+        Refusal::NotFound => GatewayError::NotFound,
+        Refusal::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict),
+        Refusal::Busy(running) => GatewayError::Busy { running, retry_after: RETRY_AFTER },
+        Refusal::QueueFull { limit } => {
+            GatewayError::Overloaded(format!("{limit} turns of this conversation wait already, which is the limit"))
+        }
+        Refusal::IdempotencyMismatch => GatewayError::IdempotencyMismatch,
+        Refusal::Ended => GatewayError::Ended,
+        Refusal::Withdrawn => cancelled(),
+    }
+}
+
+fn digest(fields: &[&[u8]]) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    for field in fields {
+        hash.update((field.len() as u64).to_le_bytes());
+        hash.update(field);
+    }
+    let full = hash.finalize();
+    let mut short = [0; 16];
+    short.copy_from_slice(&full[..16]);
+    short
+}

@@ -1,0 +1,169 @@
+//! The gateway: everything a turn needs, and the way in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use herma_model::turn::FailureCode;
+use herma_model::{TenantId, TurnFailure, TurnId};
+use herma_store::Store;
+use herma_turn::Stop;
+use herma_upstream::ModelServer;
+use tokio::sync::{Semaphore, watch};
+
+use crate::admission::{Admitted, Door};
+use crate::cache::HistoryCache;
+use crate::error::GatewayError;
+use crate::live::{LiveTurn, LiveTurns};
+use crate::log::{TurnEvent, TurnLog};
+use crate::request::{TurnHandle, TurnRequest};
+use crate::run::Run;
+use crate::settings::Settings;
+use crate::{follow, mint, watch as watching};
+
+/// How long turns get to write their end down once they were told to stop.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Takes turns and runs them.
+pub struct Gateway {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) upstream: Arc<dyn ModelServer>,
+    pub(crate) settings: Settings,
+    pub(crate) cache: HistoryCache,
+    pub(crate) live: Arc<LiveTurns>,
+    places: Arc<Semaphore>,
+    draining: AtomicBool,
+}
+
+impl Gateway {
+    /// Sets up a gateway and its watch over other processes. Must be called inside a runtime.
+    pub fn start(store: Arc<dyn Store>, upstream: Arc<dyn ModelServer>, settings: Settings) -> Arc<Self> {
+        let gateway = Arc::new(Self {
+            cache: HistoryCache::new(settings.cache_bytes),
+            live: Arc::default(),
+            places: Arc::new(Semaphore::new(settings.max_live_turns)),
+            draining: AtomicBool::new(false),
+            store,
+            upstream,
+            settings,
+        });
+        watching::start(&gateway);
+        gateway
+    }
+
+    /// The store behind it, for reading.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The model server behind it.
+    pub fn upstream(&self) -> &Arc<dyn ModelServer> {
+        &self.upstream
+    }
+
+    /// What the operator set.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How many turns run or wait in this process.
+    pub fn live_turns(&self) -> usize {
+        self.settings.max_live_turns - self.places.available_permits()
+    }
+
+    /// Whether new turns are refused because the process is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Takes a turn. It runs by itself from here on, whoever listens.
+    pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
+        if self.is_draining() {
+            return Err(GatewayError::Draining);
+        }
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let limit = self.settings.max_live_turns;
+            return Err(GatewayError::Overloaded(format!("{limit} turns run or wait already, which is the limit")));
+        };
+        let log = Arc::new(TurnLog::default());
+        let (stop, stopped) = watch::channel(None);
+        let handle = TurnHandle::new(&log, stop.clone(), request.on_disconnect);
+        let gateway = Arc::clone(self);
+        let live = LiveTurn { log, stop };
+        tokio::spawn(async move {
+            let log = Arc::clone(&live.log);
+            if std::panic::AssertUnwindSafe(gateway.drive(request, live, stopped)).catch_unwind().await.is_err() {
+                let failure = TurnFailure::new(FailureCode::Internal, "the gateway failed; the turn was given up");
+                log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(failure))));
+            }
+            drop(place);
+        });
+        Ok(handle)
+    }
+
+    async fn drive(&self, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {
+        let turn = mint::turn();
+        let log = Arc::clone(&live.log);
+        let registered = Registered::new(self, turn, live);
+        let mut door = Door { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
+        match door.pass().await {
+            Err(error) => log.push(TurnEvent::Failed(Arc::new(error))),
+            Ok(Admitted::Joined(other)) => {
+                drop(registered);
+                follow::follow(self, &request, other, &log).await;
+            }
+            Ok(Admitted::Running(lead)) => {
+                let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));
+                let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };
+                run.finish(*lead).await;
+            }
+        }
+    }
+
+    /// Notes that a turn's answer was written to its end.
+    pub fn delivered(&self, tenant: TenantId, turn: TurnId) {
+        self.store.mark_delivered(tenant, turn);
+    }
+
+    /// Refuses new turns, lets those that run finish for a while, then interrupts them.
+    pub async fn drain(&self, limit: Duration) {
+        self.draining.store(true, Ordering::Release);
+        self.live.wake_all();
+        if tokio::time::timeout(limit, self.idle()).await.is_err() {
+            self.live.stop_all(Stop::Interrupt);
+            let _ = tokio::time::timeout(LAST_WORDS, self.idle()).await;
+        }
+        self.store.close().await;
+    }
+
+    async fn idle(&self) {
+        let all = u32::try_from(self.settings.max_live_turns).unwrap_or(u32::MAX);
+        let _ = self.places.acquire_many(all).await;
+    }
+}
+
+/// A turn's entry among the live ones, for as long as it lives.
+struct Registered<'a> {
+    gateway: &'a Gateway,
+    turn: TurnId,
+    live: LiveTurn,
+}
+
+impl<'a> Registered<'a> {
+    fn new(gateway: &'a Gateway, turn: TurnId, live: LiveTurn) -> Self {
+        gateway.live.add(turn, live.clone());
+        Self { gateway, turn, live }
+    }
+
+    /// The same turn under the id of the unanswered one it turned out to be.
+    fn again(&self, turn: TurnId) -> Self {
+        Self::new(self.gateway, turn, self.live.clone())
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.gateway.live.remove(self.turn);
+    }
+}
