@@ -192,8 +192,9 @@ impl Herma {
     /// Waits until stderr contains a text. Cancel-safe.
     pub async fn until_stderr(&self, text: &str) {
         let mut output = self.output.subscribe();
-        let seen = tokio::time::timeout(PATIENCE, output.wait_for(|output| output.text.contains(text))).await;
-        assert!(matches!(seen, Ok(Ok(_))), "{text:?} was to be written, there is:\n{}", self.stderr());
+        let seen = output.wait_for(|output| output.closed || output.text.contains(text));
+        let _said_or_not = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(self.stderr().contains(text), "{text:?} was to be written, there is:\n{}", self.stderr());
     }
 
     /// `kill -9`, returning when the process is gone.

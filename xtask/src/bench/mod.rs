@@ -10,6 +10,9 @@
 //!
 //! Each server is a process of its own, so that its CPU and memory are its own. `direct` and `proxy` know no
 //! sessions: their client sends the whole history with every turn, as it would have to.
+//!
+//! The floor measured against itself in place of Herma came out within 5 % at 8 and 64 clients and within 20 % at
+//! one, beside a compiler: smaller differences mean nothing on such a machine.
 
 mod child;
 mod field;

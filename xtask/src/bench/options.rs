@@ -61,7 +61,7 @@ impl Options {
     /// Turns that all clients together take in a round.
     pub(super) fn turns(&self, clients: usize) -> usize {
         let turns = match clients {
-            1 => 240,
+            1 => 480,
             2..=16 => 640,
             _ => 1536,
         };

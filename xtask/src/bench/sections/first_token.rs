@@ -26,7 +26,7 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let names = targets.iter().map(|target| target.name().to_owned());
     let mut table = Table::new(["upstream".to_owned(), "history".to_owned()].into_iter().chain(names));
     for (pause, history) in [(true, 2), (true, 200), (false, 2), (false, 200)] {
-        let turns = options.turns(1) / 2;
+        let turns = options.turns(1) / 4;
         let plan = Plan { clients: 1, turns, history, shape: Shape::Streamed { pause } };
         let rounds = Rounds::measure(&field, &plan, options.rounds()).await?;
         let after = |target, percent| rounds.of(target, |round| percentile(&round.first_tokens, percent));
