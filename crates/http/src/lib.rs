@@ -1,1 +1,25 @@
-//! Reserved.
+//! The HTTP front door. The only crate that knows axum.
+//!
+//! - [`server`]: connections: accept, serve, stop.
+//! - [`app`]: the routes and what every request goes through.
+//! - `routes`: a folder per resource, a file per verb.
+//! - [`headers`]: the session headers, in and out.
+//! - [`error`]: the one place that decides status, code and message of a failure.
+//! - [`stream`]: a turn as server-sent events.
+
+mod app;
+mod auth;
+mod body;
+mod error;
+mod headers;
+mod json;
+mod metrics;
+mod openapi;
+mod query;
+mod request_id;
+mod routes;
+mod server;
+mod stream;
+
+pub use app::{Authentication, HttpSettings};
+pub use server::serve;

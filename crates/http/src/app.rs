@@ -1,0 +1,98 @@
+//! The routes, and what every request goes through on its way to one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use herma_gateway::Gateway;
+use herma_gateway::access::Access;
+use herma_model::Principal;
+use http::{HeaderName, HeaderValue, Method};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+use crate::error::ApiError;
+use crate::metrics::Metrics;
+use crate::{auth, headers, metrics, request_id, routes};
+
+/// How callers prove who they are.
+pub enum Authentication {
+    /// With an API key.
+    Keys(Access),
+    /// Not at all: everybody is this principal, and session headers are refused.
+    None(Principal),
+}
+
+/// What an operator can set about HTTP.
+pub struct HttpSettings {
+    /// Origins of web pages that may call, `*` for any.
+    pub cors_origins: Vec<String>,
+    /// Largest request body.
+    pub max_body_bytes: usize,
+    /// How callers prove who they are.
+    pub authentication: Authentication,
+}
+
+/// What every handler can reach.
+pub(crate) struct App {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) settings: HttpSettings,
+    pub(crate) metrics: Metrics,
+    pub(crate) started: Instant,
+}
+
+/// The shared state of the routes.
+pub(crate) type Shared = Arc<App>;
+
+/// Every route with all that stands before it.
+pub(crate) fn router(app: &Shared) -> Router {
+    let open = Router::new()
+        .route("/health", get(routes::health::alive))
+        .route("/v1/health", get(routes::health::alive))
+        .route("/health/ready", get(routes::health::ready));
+    let guarded = Router::new()
+        .route("/v1/chat/completions", post(routes::chat::create))
+        .route("/v1/models", get(routes::models::list))
+        .route("/v1/models/{*id}", get(routes::models::show))
+        .route("/v1/capabilities", get(routes::capabilities::show))
+        .route("/api/sessions", get(routes::sessions::list))
+        .route("/api/sessions/{alias}", get(routes::sessions::show))
+        .route("/api/sessions/{alias}/messages", get(routes::sessions::messages))
+        .route("/health/detailed", get(routes::health::detailed))
+        .route("/metrics", get(routes::metrics::show))
+        .route("/openapi.json", get(routes::openapi::show))
+        .route_layer(from_fn_with_state(Arc::clone(app), auth::require));
+    let routes = open
+        .merge(guarded)
+        .fallback(async || ApiError::unknown_route())
+        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(from_fn_with_state(Arc::clone(app), metrics::count))
+        .layer(from_fn(request_id::take_over))
+        .with_state(Arc::clone(app));
+    if app.settings.cors_origins.is_empty() { routes } else { routes.layer(cors(&app.settings.cors_origins)) }
+}
+
+/// Lets pages of the configured origins send and read every header of ours.
+fn cors(origins: &[String]) -> CorsLayer {
+    let allowed = if origins.iter().any(|origin| origin == "*") {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()))
+    };
+    let exposed = [
+        headers::SESSION_ID,
+        headers::CONVERSATION_ID,
+        headers::SESSION_KEY,
+        request_id::REQUEST_ID,
+        HeaderName::from_static("retry-after"),
+        HeaderName::from_static("retry-after-ms"),
+        HeaderName::from_static("x-should-retry"),
+    ];
+    CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE, Method::OPTIONS])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(exposed)
+        .max_age(Duration::from_secs(600))
+}

@@ -1,0 +1,95 @@
+//! Request bodies in, tracked answers out.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use herma_gateway::Gateway;
+use herma_model::{TenantId, TurnId};
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::error::ApiError;
+
+/// Reads a JSON body up to a limit.
+pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value.to_str().unwrap_or(""))) {
+        return Err(ApiError::media_type());
+    }
+    let declared =
+        headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limit) {
+        return Err(ApiError::body_too_large(limit));
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::body_too_large(limit)),
+        Err(_) => Err(ApiError::unreadable_body()),
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    essence.is_empty() || essence == "application/json" || essence.ends_with("+json")
+}
+
+/// Knows whether an answer was written to its end, and tells the gateway if it was.
+pub(crate) struct Delivery {
+    gateway: Arc<Gateway>,
+    turn: Option<(TenantId, TurnId)>,
+}
+
+impl Delivery {
+    pub(crate) const fn of(gateway: Arc<Gateway>) -> Self {
+        Self { gateway, turn: None }
+    }
+
+    /// From now on, being told of the end means that this turn was delivered.
+    pub(crate) fn expect(&mut self, tenant: TenantId, turn: TurnId) {
+        self.turn = Some((tenant, turn));
+    }
+
+    /// The last byte went out.
+    pub(crate) fn done(&mut self) {
+        if let Some((tenant, turn)) = self.turn.take() {
+            self.gateway.delivered(tenant, turn);
+        }
+    }
+}
+
+/// A whole answer that notes when it was handed to the connection.
+pub(crate) struct TrackedBody {
+    bytes: Option<Bytes>,
+    delivery: Delivery,
+}
+
+impl TrackedBody {
+    pub(crate) fn new(bytes: Vec<u8>, delivery: Delivery) -> Self {
+        Self { bytes: Some(Bytes::from(bytes)), delivery }
+    }
+}
+
+impl http_body::Body for TrackedBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let bytes = self.bytes.take();
+        if bytes.is_some() {
+            self.delivery.done();
+        }
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}

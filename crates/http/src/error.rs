@@ -1,0 +1,245 @@
+//! Failures as clients see them. Status, code, message, retry advice and metric label are decided here and nowhere else.
+
+use std::sync::Arc;
+
+use axum::response::{IntoResponse, Response};
+use herma_gateway::{GatewayError, KeyProblem};
+use herma_model::TurnFailure;
+use herma_model::turn::FailureCode;
+use herma_store::StoreError;
+use herma_wire::BadRequest;
+use herma_wire::error::ErrorBody;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+/// Tells the SDKs whether trying again can help, where the status alone would mislead them.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Whether the same request can succeed later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// As the status says.
+    Unsaid,
+    /// After so many seconds.
+    After(u32),
+    /// Never.
+    Never,
+}
+
+/// A failure, ready to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    label: &'static str,
+    body: Box<ErrorBody>,
+    again: Again,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let body =
+            ErrorBody { message: message.into(), kind: kind(status).to_owned(), param: None, code: code.to_owned() };
+        Self { status, label: code, body: Box::new(body), again: Again::Unsaid }
+    }
+
+    fn param(mut self, param: impl Into<String>) -> Self {
+        self.body.param = Some(param.into());
+        self
+    }
+
+    fn again(mut self, again: Again) -> Self {
+        self.again = again;
+        self
+    }
+
+    /// What kind of failure, for counting: one of a few fixed words.
+    pub(crate) fn label(&self) -> &'static str {
+        self.label
+    }
+
+    /// The body, for a stream that has begun already.
+    pub(crate) fn body(&self) -> &ErrorBody {
+        &self.body
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>, param: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message).param(param)
+    }
+
+    pub(crate) fn invalid_header(name: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_header", message).param(name)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        let message = "the API key is missing or not valid; send 'Authorization: Bearer KEY'";
+        Self::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+    }
+
+    pub(crate) fn headers_need_auth(name: &str) -> Self {
+        let message = "session headers need authentication; start the server without --no-auth";
+        Self::new(StatusCode::FORBIDDEN, "session_headers_need_auth", message).param(name)
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", what)
+    }
+
+    pub(crate) fn unknown_route() -> Self {
+        Self::not_found("there is no such route; GET /openapi.json lists them")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "this route does not take this method; GET /openapi.json lists what it takes";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+
+    pub(crate) fn body_too_large(limit: usize) -> Self {
+        let message = format!("the request body is larger than {limit} bytes, which is the limit");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+    }
+
+    pub(crate) fn unreadable_body() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", "the request body broke off")
+    }
+
+    pub(crate) fn media_type() -> Self {
+        let message = "the request body must be JSON; send 'Content-Type: application/json'";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    pub(crate) fn draining() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", GatewayError::Draining.to_string())
+            .again(Again::After(1))
+    }
+
+    fn of_turn(failure: &TurnFailure) -> Self {
+        let message = failure.message.clone();
+        match failure.code {
+            FailureCode::ContextLengthExceeded => {
+                Self::new(StatusCode::BAD_REQUEST, "context_length_exceeded", message).param("messages")
+            }
+            FailureCode::UpstreamTimeout => Self::new(StatusCode::GATEWAY_TIMEOUT, failure.code.as_str(), message),
+            FailureCode::UpstreamError => {
+                let again = match (failure.upstream_status, failure.retry_after_seconds) {
+                    (_, Some(seconds)) => Again::After(seconds),
+                    (Some(400..=499), None) if !matches!(failure.upstream_status, Some(408 | 425 | 429)) => {
+                        Again::Never
+                    }
+                    _ => Again::Unsaid,
+                };
+                Self::new(StatusCode::BAD_GATEWAY, failure.code.as_str(), message).again(again)
+            }
+            FailureCode::Interrupted | FailureCode::Cancelled => {
+                Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never)
+            }
+            FailureCode::StoreUnavailable => Self::unavailable(message),
+            FailureCode::Internal => Self::new(StatusCode::INTERNAL_SERVER_ERROR, failure.code.as_str(), message),
+        }
+    }
+
+    fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message).again(Again::After(1))
+    }
+}
+
+/// OpenAI's name for a family of errors.
+fn kind(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        409 => "conflict_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "server_error",
+    }
+}
+
+impl From<&GatewayError> for ApiError {
+    fn from(error: &GatewayError) -> Self {
+        let message = error.to_string();
+        match error {
+            GatewayError::Invalid { param, .. } => {
+                let invalid = Self::new(StatusCode::BAD_REQUEST, "invalid_request", message);
+                match param {
+                    Some(param) => invalid.param(param),
+                    None => invalid,
+                }
+            }
+            GatewayError::NotFound => Self::not_found(&message),
+            GatewayError::SessionKey(KeyProblem::Conflict) => {
+                Self::new(StatusCode::CONFLICT, "session_key_conflict", message).again(Again::Never)
+            }
+            GatewayError::SessionKey(KeyProblem::NotAllowed) => {
+                Self::new(StatusCode::FORBIDDEN, "session_key_not_allowed", message)
+            }
+            GatewayError::Ended => Self::new(StatusCode::CONFLICT, "session_ended", message).again(Again::Never),
+            GatewayError::Busy { retry_after, .. } => {
+                let seconds = u32::try_from(retry_after.as_secs()).unwrap_or(u32::MAX);
+                Self::new(StatusCode::CONFLICT, "conversation_busy", message).again(Again::After(seconds))
+            }
+            GatewayError::Overloaded(_) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).again(Again::After(1))
+            }
+            GatewayError::Draining => Self::draining(),
+            GatewayError::IdempotencyMismatch => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_mismatch", message).param("Idempotency-Key")
+            }
+            GatewayError::Store(error) => error.into(),
+            GatewayError::Turn(failure) => Self::of_turn(failure),
+        }
+    }
+}
+
+impl From<GatewayError> for ApiError {
+    fn from(error: GatewayError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<Arc<GatewayError>> for ApiError {
+    fn from(error: Arc<GatewayError>) -> Self {
+        Self::from(&*error)
+    }
+}
+
+impl From<&StoreError> for ApiError {
+    fn from(error: &StoreError) -> Self {
+        tracing::warn!(%error, "the store failed");
+        Self::unavailable("the store cannot be used right now; try again")
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<BadRequest> for ApiError {
+    fn from(bad: BadRequest) -> Self {
+        let error = Self::new(StatusCode::BAD_REQUEST, "invalid_request", bad.message);
+        match bad.param {
+            Some(param) => error.param(param),
+            None => error,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.body.to_json()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self.again {
+            Again::Unsaid => {}
+            Again::After(seconds) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            Again::Never => {
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,117 @@
+//! The session headers, in and out.
+
+use herma_gateway::{OnDisconnect, Policy, SessionView};
+use herma_model::alias::InvalidName;
+use herma_model::{Alias, SessionKey};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::error::ApiError;
+
+/// Any name of a conversation in; the effective session id out.
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("x-hermes-session-id");
+/// A name that must exist in; the stable handle out.
+pub(crate) const CONVERSATION_ID: HeaderName = HeaderName::from_static("x-hermes-conversation-id");
+/// The memory scope.
+pub(crate) const SESSION_KEY: HeaderName = HeaderName::from_static("x-hermes-session-key");
+const TURN_POLICY: HeaderName = HeaderName::from_static("x-hermes-turn-policy");
+const ON_DISCONNECT: HeaderName = HeaderName::from_static("x-hermes-on-disconnect");
+const SESSION_KIND: HeaderName = HeaderName::from_static("x-hermes-session-kind");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+
+/// What a request says about its conversation outside its body.
+#[derive(Debug, Default)]
+pub(crate) struct SessionHeaders {
+    pub(crate) session: Option<Alias>,
+    pub(crate) conversation: Option<Alias>,
+    pub(crate) key: Option<SessionKey>,
+    pub(crate) policy: Policy,
+    pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) sdk_attempt: u32,
+}
+
+impl SessionHeaders {
+    /// Reads and checks them all. An empty header is an absent one.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, ApiError> {
+        if text(headers, &SESSION_KIND)?.is_some_and(|kind| kind != "main") {
+            return Err(bad(&SESSION_KIND, "only 'main' is available in this release"));
+        }
+        Ok(Self {
+            session: named(headers, &SESSION_ID, Alias::parse)?,
+            conversation: named(headers, &CONVERSATION_ID, Alias::parse)?,
+            key: named(headers, &SESSION_KEY, SessionKey::parse)?,
+            policy: match text(headers, &TURN_POLICY)? {
+                None | Some("queue") => Policy::Queue,
+                Some("reject") => Policy::Reject,
+                Some("interrupt") => Policy::Interrupt,
+                Some(_) => return Err(bad(&TURN_POLICY, "must be 'queue', 'reject' or 'interrupt'")),
+            },
+            on_disconnect: match text(headers, &ON_DISCONNECT)? {
+                None | Some("finish") => OnDisconnect::Finish,
+                Some("cancel") => OnDisconnect::Cancel,
+                Some(_) => return Err(bad(&ON_DISCONNECT, "must be 'finish' or 'cancel'")),
+            },
+            idempotency_key: named(headers, &IDEMPOTENCY_KEY, |value| {
+                SessionKey::parse(value).map(|key| key.to_string())
+            })?,
+            sdk_attempt: text(headers, &RETRY_COUNT)?.and_then(|count| count.parse().ok()).unwrap_or(0),
+        })
+    }
+}
+
+/// The first session header of a request, if it has one.
+pub(crate) fn names_a_session(headers: &HeaderMap) -> Option<&'static str> {
+    [
+        (SESSION_ID, "X-Hermes-Session-Id"),
+        (CONVERSATION_ID, "X-Hermes-Conversation-Id"),
+        (SESSION_KEY, "X-Hermes-Session-Key"),
+    ]
+    .into_iter()
+    .find(|(name, _)| headers.get(name).is_some_and(|value| !value.is_empty()))
+    .map(|(_, spelled)| spelled)
+}
+
+/// Says which session an answer belongs to.
+pub(crate) fn tell(headers: &mut HeaderMap, session: &SessionView) {
+    let facts = &session.facts;
+    let mut put = |name: HeaderName, text: &str| {
+        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+            headers.insert(name, value);
+        }
+    };
+    put(SESSION_ID, facts.head.id.as_str());
+    put(CONVERSATION_ID, &facts.id.to_string());
+    if let Some(key) = &facts.session_key {
+        put(SESSION_KEY, key.as_str());
+    }
+}
+
+fn named<T>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    parse: impl Fn(&str) -> Result<T, InvalidName>,
+) -> Result<Option<T>, ApiError> {
+    text(headers, name)?.map(parse).transpose().map_err(|why| bad(name, &why.to_string()))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(bad(name, "was sent more than once"));
+    }
+    let text = std::str::from_utf8(value.as_bytes()).map_err(|_| bad(name, &InvalidName::Unprintable.to_string()))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+fn bad(name: &HeaderName, why: &str) -> ApiError {
+    let spelled = spelled(name);
+    ApiError::invalid_header(&spelled, format!("{spelled} {why}"))
+}
+
+/// A header's name as people write it.
+fn spelled(name: &HeaderName) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.as_str().split('-').map(capital).collect::<Vec<_>>().join("-")
+}

@@ -1,0 +1,111 @@
+//! Numbers for operators. Labels are few and fixed: never an id, a name or a path that a client chose.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::app::Shared;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TurnLabels {
+    outcome: &'static str,
+}
+
+/// Everything that is counted.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    turns: Family<TurnLabels, Counter>,
+    turn_seconds: Histogram,
+    input_tokens: Counter,
+    output_tokens: Counter,
+    live_turns: Gauge,
+    uptime_seconds: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Registry::with_prefix("herma"),
+            requests: Family::default(),
+            turns: Family::default(),
+            turn_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
+            input_tokens: Counter::default(),
+            output_tokens: Counter::default(),
+            live_turns: Gauge::default(),
+            uptime_seconds: Gauge::default(),
+        };
+        metrics.registered()
+    }
+}
+
+impl Metrics {
+    fn registered(mut self) -> Self {
+        let registry = &mut self.registry;
+        registry.register("http_requests", "Requests answered", self.requests.clone());
+        registry.register("turns", "Chat turns answered, by outcome", self.turns.clone());
+        registry.register("turn_seconds", "Time from request to the end of its turn", self.turn_seconds.clone());
+        registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
+        registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
+        registry.register("live_turns", "Turns that run or wait in this process", self.live_turns.clone());
+        registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
+        self
+    }
+
+    /// Counts the end of a turn. `outcome` is `completed` or an error code.
+    pub(crate) fn turn_ended(&self, outcome: &'static str, began: Instant) {
+        self.turns.get_or_create(&TurnLabels { outcome }).inc();
+        self.turn_seconds.observe(began.elapsed().as_secs_f64());
+    }
+
+    /// Counts the tokens of an answer.
+    pub(crate) fn tokens(&self, usage: herma_model::Usage) {
+        self.input_tokens.inc_by(usage.input);
+        self.output_tokens.inc_by(usage.output);
+    }
+
+    /// All numbers in Prometheus' text format.
+    pub(crate) fn text(&self, live_turns: usize, uptime: f64) -> String {
+        self.live_turns.set(i64::try_from(live_turns).unwrap_or(i64::MAX));
+        self.uptime_seconds.set(uptime);
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            tracing::error!("the metrics could not be written");
+        }
+        text
+    }
+}
+
+/// Counts a request by route, method and status.
+pub(crate) async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let method = match *request.method() {
+        http::Method::GET => "GET",
+        http::Method::POST => "POST",
+        http::Method::PATCH => "PATCH",
+        http::Method::DELETE => "DELETE",
+        http::Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    };
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    app.metrics.requests.get_or_create(&RequestLabels { method, route, status }).inc();
+    response
+}

@@ -1,0 +1,45 @@
+//! Query strings: every parameter is known by name, or the request is refused.
+
+use std::collections::HashMap;
+
+use axum::extract::Query;
+use herma_model::limits::{DEFAULT_PAGE, MAX_PAGE};
+
+use crate::error::ApiError;
+
+/// The parameters of a request.
+pub(crate) struct Parameters(HashMap<String, String>);
+
+impl Parameters {
+    /// Takes the query; a parameter that the route does not know is refused rather than ignored.
+    pub(crate) fn of(Query(query): Query<HashMap<String, String>>, known: &[&str]) -> Result<Self, ApiError> {
+        if let Some(unknown) = query.keys().find(|name| !known.contains(&name.as_str())) {
+            let message = format!("'{unknown}' is not a parameter of this route; it takes {}", known.join(", "));
+            return Err(ApiError::invalid(message, unknown));
+        }
+        Ok(Self(query))
+    }
+
+    /// A parameter that was given and is not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A parameter read by a function, which says what it may be if it is something else.
+    pub(crate) fn parsed<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+        allowed: &str,
+    ) -> Result<Option<T>, ApiError> {
+        self.get(name)
+            .map(|value| parse(value).ok_or_else(|| ApiError::invalid(format!("{name} must be {allowed}"), name)))
+            .transpose()
+    }
+
+    /// How many rows a page may have.
+    pub(crate) fn limit(&self) -> Result<usize, ApiError> {
+        let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
+        Ok(self.parsed("limit", in_range, &format!("a number from 1 to {MAX_PAGE}"))?.unwrap_or(DEFAULT_PAGE))
+    }
+}

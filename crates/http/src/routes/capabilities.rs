@@ -1,0 +1,45 @@
+//! `GET /v1/capabilities`: what this server can do, so that clients need not guess.
+
+use axum::extract::State;
+use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_REQUEST_MESSAGES};
+use serde_json::{Value, json};
+
+use crate::app::{Authentication, Shared};
+use crate::json::Json;
+
+/// Only what is there; what is not built yet is absent.
+pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
+    let settings = app.gateway.settings();
+    let authenticated = matches!(app.settings.authentication, Authentication::Keys(_));
+    Json(json!({
+        "object": "hermes.api_server.capabilities",
+        "platform": "herma",
+        "version": env!("CARGO_PKG_VERSION"),
+        "model": settings.default_model,
+        "auth": { "type": "bearer", "required": authenticated },
+        "features": {
+            "chat_completions": true,
+            "chat_completions_streaming": true,
+            "session_resources": true,
+            "session_continuity_header": "X-Hermes-Session-Id",
+            "conversation_header": "X-Hermes-Conversation-Id",
+            "session_key_header": "X-Hermes-Session-Key",
+            "turn_policies": ["queue", "reject", "interrupt"],
+            "on_disconnect": ["finish", "cancel"],
+            "idempotency_key": true,
+            "sdk_retries_join": true,
+            "client_tools": true,
+            "cors": !app.settings.cors_origins.is_empty(),
+        },
+        "limits": {
+            "body_bytes": app.settings.max_body_bytes,
+            "messages_per_request": MAX_REQUEST_MESSAGES,
+            "name_bytes": MAX_NAME_BYTES,
+            "page_rows": MAX_PAGE,
+            "live_turns": settings.max_live_turns,
+            "queued_turns_per_conversation": settings.queue_limit,
+            "queue_seconds": settings.queue_timeout.as_secs(),
+        },
+        "endpoints": crate::openapi::endpoints(),
+    }))
+}

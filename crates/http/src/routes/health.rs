@@ -1,0 +1,37 @@
+//! Health: alive, ready, and how exactly.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::json::Json;
+
+/// `GET /health`: the process answers.
+pub(crate) async fn alive() -> Json<Value> {
+    Json(json!({ "status": "ok", "platform": "herma", "version": env!("CARGO_PKG_VERSION") }))
+}
+
+/// `GET /health/ready`: turns can be taken.
+pub(crate) async fn ready(State(app): State<Shared>) -> Result<Response, ApiError> {
+    if app.gateway.is_draining() {
+        return Err(ApiError::draining());
+    }
+    app.gateway.store().check().await?;
+    Ok(axum::response::IntoResponse::into_response(Json(json!({ "status": "ready" }))))
+}
+
+/// `GET /health/detailed`: what stands behind that.
+pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
+    let store = app.gateway.store().check().await;
+    Json(json!({
+        "status": if store.is_ok() && !app.gateway.is_draining() { "ok" } else { "degraded" },
+        "version": env!("CARGO_PKG_VERSION"),
+        "draining": app.gateway.is_draining(),
+        "live_turns": app.gateway.live_turns(),
+        "store": store.map_or_else(|error| error.to_string(), |()| "ok".to_owned()),
+        "upstream": app.gateway.upstream().describe(),
+        "uptime_seconds": app.started.elapsed().as_secs(),
+    }))
+}

@@ -1,0 +1,9 @@
+//! The routes: a folder per resource, a file per verb.
+
+pub(crate) mod capabilities;
+pub(crate) mod chat;
+pub(crate) mod health;
+pub(crate) mod metrics;
+pub(crate) mod models;
+pub(crate) mod openapi;
+pub(crate) mod sessions;

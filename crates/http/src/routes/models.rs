@@ -1,0 +1,69 @@
+//! `GET /v1/models` and `/v1/models/{id}`.
+
+use axum::extract::{Path, State};
+use herma_model::TurnFailure;
+use herma_upstream::ModelInfo;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::json::Json;
+
+/// A model as clients list it.
+#[derive(Serialize)]
+pub(crate) struct Model {
+    id: String,
+    object: &'static str,
+    created: i64,
+    owned_by: String,
+}
+
+impl Model {
+    fn own(id: &str) -> Self {
+        Self { id: id.to_owned(), object: "model", created: 0, owned_by: "herma".to_owned() }
+    }
+}
+
+impl From<ModelInfo> for Model {
+    fn from(info: ModelInfo) -> Self {
+        Self { id: info.id, object: "model", created: info.created, owned_by: info.owned_by }
+    }
+}
+
+/// Configured names first, then what the model server offers. A model server that cannot be asked leaves the configured ones.
+async fn all(app: &Shared) -> Result<Vec<Model>, ApiError> {
+    let settings = app.gateway.settings();
+    let mut names: Vec<&str> = settings.models.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    if !settings.default_model.is_empty() && !names.contains(&settings.default_model.as_str()) {
+        names.insert(0, &settings.default_model);
+    }
+    let mut models: Vec<Model> = names.into_iter().map(Model::own).collect();
+    match app.gateway.upstream().models().await {
+        Ok(offered) => {
+            for info in offered {
+                match models.iter_mut().find(|model| model.id == info.id) {
+                    Some(known) => *known = info.into(),
+                    None => models.push(info.into()),
+                }
+            }
+            Ok(models)
+        }
+        Err(failure) if models.is_empty() => {
+            Err(ApiError::from(herma_gateway::GatewayError::Turn(TurnFailure::from(failure))))
+        }
+        Err(_) => Ok(models),
+    }
+}
+
+/// Every model a request can name.
+pub(crate) async fn list(State(app): State<Shared>) -> Result<Json<Value>, ApiError> {
+    Ok(Json(json!({ "object": "list", "data": all(&app).await? })))
+}
+
+/// One model by its name, which may contain slashes.
+pub(crate) async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Model>, ApiError> {
+    let found = all(&app).await?.into_iter().find(|model| model.id == id);
+    found.map(Json).ok_or_else(|| ApiError::not_found("there is no such model; GET /v1/models lists them"))
+}

@@ -1,0 +1,27 @@
+//! `GET /api/sessions/{alias}`.
+
+use std::collections::HashMap;
+
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use herma_model::Principal;
+use herma_store::Pin;
+
+use super::{alias, row_response, scope, unknown};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::query::Parameters;
+
+/// One conversation, at its head or at the very session named.
+pub(crate) async fn show(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    query: Query<HashMap<String, String>>,
+) -> Result<Response, ApiError> {
+    let parameters = Parameters::of(query, &["pin"])?;
+    let pin = parameters.parsed("pin", |pin| (pin == "exact").then_some(Pin::Exact), "'exact'")?.unwrap_or_default();
+    let row = app.gateway.store().conversation(&scope(&principal), &alias(&name)?, pin).await?;
+    Ok(row_response(&row.ok_or_else(unknown)?))
+}

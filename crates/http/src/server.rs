@@ -1,0 +1,58 @@
+//! Connections: accept, serve, stop.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use herma_gateway::Gateway;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+
+use crate::app::{App, HttpSettings, router};
+use crate::metrics::Metrics;
+
+/// How long a client may take to send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most bytes of a request's head, and how much of a body is read ahead.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// How long to pause when the system has no more sockets to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until `shutdown` resolves, then takes no more connections and lets the open ones finish their requests.
+pub async fn serve(
+    listener: TcpListener,
+    gateway: Arc<Gateway>,
+    settings: HttpSettings,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let app = Arc::new(App { gateway, settings, metrics: Metrics::default(), started: Instant::now() });
+    let routes = router(&app);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES).pipeline_flush(true);
+    let open = GracefulShutdown::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut shutdown => break,
+        };
+        let Ok((socket, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let _ = socket.set_nodelay(true);
+        let connection = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(routes.clone()));
+        let connection = open.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        });
+    }
+    drop(listener);
+    open.shutdown().await;
+    Ok(())
+}
