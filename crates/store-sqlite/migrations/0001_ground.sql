@@ -80,7 +80,7 @@ CREATE TABLE sessions (
     CHECK ((parent_id IS NULL) = (parent_relation IS NULL))
 ) STRICT;
 CREATE INDEX sessions_by_conversation ON sessions (conversation_pk);
-CREATE INDEX sessions_by_parent ON sessions (tenant_pk, parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (parent_id, tenant_pk);
 
 CREATE TABLE aliases (
     tenant_pk       INTEGER NOT NULL REFERENCES tenants (pk),

@@ -318,7 +318,14 @@ fn start(
     Ok(AdmitOutcome::Running(Box::new(Running {
         turn: row.id,
         attempt: row.attempt,
-        lease: Lease { tenant: admission.scope.tenant, conversation: state.key, turn: row.key, fence: Fence(fence) },
+        lease: Lease {
+            tenant: admission.scope.tenant,
+            conversation: state.key,
+            turn: row.key,
+            fence: Fence(fence),
+            id: row.id,
+            attempt: row.attempt,
+        },
         facts: Arc::new(state.facts),
         version: Version(state.version + 1),
         messages,

@@ -22,49 +22,53 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
         TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
     };
-    let freed: Option<(i64, i64, i64)> = connection
+    let held: Option<(i64, i64, i64)> = connection
         .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, version = version + 1, next_seq = next_seq + ?5, message_count = message_count + ?5,
-             updated_at = ?6, input_tokens = input_tokens + ?7, output_tokens = output_tokens + ?8,
-             cached_tokens = cached_tokens + ?9, reasoning_tokens = reasoning_tokens + ?10, system = coalesce(?11, system)
-             WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4 RETURNING head_pk, next_seq - ?5, version",
+            "SELECT head_pk, next_seq, version + 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
         )
-        .and_then(|mut update| {
-            update
-                .query_row(
-                    params![
-                        lease.conversation,
-                        lease.tenant.0,
-                        lease.turn,
-                        lease.fence.0,
-                        added.len() as i64,
-                        commit.now.0,
-                        usage.input as i64,
-                        usage.output as i64,
-                        usage.cached as i64,
-                        usage.reasoning as i64,
-                        commit.system.as_deref().and_then(rows::system_to)
-                    ],
-                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-                )
+        .and_then(|mut select| {
+            select
+                .query_row([lease.conversation, lease.tenant.0, lease.turn, lease.fence.0], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })
                 .optional()
         })
         .translated()?;
-    let Some((session, seq, version)) = freed else {
+    let Some((session, seq, version)) = held else {
         instance.live.remove(&lease.turn);
         return Err(StoreError::Fenced);
     };
     let last_seq = seq + added.len() as i64 - 1;
-    let (id, attempt) = end_turn(connection, commit, last_seq)?;
+    end_turn(connection, commit, last_seq)?;
+    connection
+        .prepare_cached(
+            "UPDATE conversations SET running_turn = NULL, version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
+             updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
+             cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system) WHERE pk = ?1",
+        )
+        .and_then(|mut update| {
+            update.execute(params![
+                lease.conversation,
+                version,
+                added.len() as i64,
+                commit.now.0,
+                usage.input as i64,
+                usage.output as i64,
+                usage.cached as i64,
+                usage.reasoning as i64,
+                commit.system.as_deref().and_then(rows::system_to)
+            ])
+        })
+        .translated()?;
     let mut messages = Vec::with_capacity(added.len());
     for (place, message) in (seq..).zip(added) {
-        insert_message(connection, session, place, lease.turn, attempt, message, commit.now)?;
+        insert_message(connection, session, place, lease.turn, lease.attempt, message, commit.now)?;
         messages.push(Arc::new(Message {
             id: message.id,
             seq: Seq(place),
             session: commit.session.clone(),
-            turn: id,
-            attempt,
+            turn: lease.id,
+            attempt: lease.attempt,
             created_at: commit.now,
             said: message.said.clone(),
         }));
@@ -74,8 +78,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     Ok(Committed { version: Version(version), messages })
 }
 
-fn end_turn(connection: &Connection, commit: &Commit, last_seq: i64) -> Outcome<(TurnId, u32)> {
-    let read = |row: &rusqlite::Row<'_>| Ok((TurnId::from_uuid(rows::uuid(row, 0)?), row.get(1)?));
+/// Ends the turn's row. A turn that was asked to stop cannot be completed.
+fn end_turn(connection: &Connection, commit: &Commit, last_seq: i64) -> Outcome<()> {
     let ended = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => {
             let usage = finish.usage;
@@ -83,52 +87,42 @@ fn end_turn(connection: &Connection, commit: &Commit, last_seq: i64) -> Outcome<
                 .prepare_cached(
                     "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
                      cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, last_seq = ?9
-                     WHERE pk = ?1 AND stop_requested IS NULL RETURNING id, attempt",
+                     WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
-                    update
-                        .query_row(
-                            params![
-                                commit.lease.turn,
-                                commit.now.0,
-                                finish.model,
-                                finish.reason.as_str(),
-                                usage.map(|u| u.input as i64),
-                                usage.map(|u| u.output as i64),
-                                usage.map(|u| u.cached as i64),
-                                usage.map(|u| u.reasoning as i64),
-                                last_seq
-                            ],
-                            read,
-                        )
-                        .optional()
+                    update.execute(params![
+                        commit.lease.turn,
+                        commit.now.0,
+                        finish.model,
+                        finish.reason.as_str(),
+                        usage.map(|u| u.input as i64),
+                        usage.map(|u| u.output as i64),
+                        usage.map(|u| u.cached as i64),
+                        usage.map(|u| u.reasoning as i64),
+                        last_seq
+                    ])
                 })
                 .translated()?
         }
         TurnOutcome::Unanswered { state, failure, .. } => connection
             .prepare_cached(
                 "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5, upstream_status = ?6, last_seq = ?7
-                 WHERE pk = ?1 RETURNING id, attempt",
+                 WHERE pk = ?1",
             )
             .and_then(|mut update| {
-                update
-                    .query_row(
-                        params![
-                            commit.lease.turn,
-                            state.as_str(),
-                            commit.now.0,
-                            failure.code.as_str(),
-                            failure.message,
-                            failure.upstream_status,
-                            last_seq
-                        ],
-                        read,
-                    )
-                    .optional()
+                update.execute(params![
+                    commit.lease.turn,
+                    state.as_str(),
+                    commit.now.0,
+                    failure.code.as_str(),
+                    failure.message,
+                    failure.upstream_status,
+                    last_seq
+                ])
             })
             .translated()?,
     };
-    ended.ok_or(StoreError::StopRequested)
+    if ended == 1 { Ok(()) } else { Err(StoreError::StopRequested) }
 }
 
 /// Writes one message at its place.

@@ -12,10 +12,9 @@ use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::{Instance, RENEWAL};
-use crate::queue;
-use crate::rows::{self, FACTS, FACTS_JOINS};
 use crate::takeover::take_over;
 use crate::writer::{Step, Writer};
+use crate::{queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
@@ -140,10 +139,7 @@ fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcom
             queue::remove(connection, conversation, turn)?;
             continue;
         }
-        let mut state = connection
-            .prepare_cached(&format!("SELECT {FACTS} FROM conversations c {FACTS_JOINS} WHERE c.pk = ?1"))
-            .and_then(|mut select| select.query_row([conversation], rows::conversation))
-            .translated()?;
+        let mut state = snapshot::load(connection, conversation)?;
         take_over(connection, &mut state, turn, "the process that ran this turn ended", now)?;
     }
     Ok(())

@@ -79,7 +79,8 @@ pub(crate) const SESSION: &str = "s.id, s.kind, s.parent_id, s.parent_relation, 
 
 /// Reads [`FACTS`] from the first columns of a row.
 pub(crate) fn conversation(row: &Row<'_>) -> rusqlite::Result<ConversationState> {
-    let session_key = optional_text(row, 10)?;
+    let root = SessionId::from_name(row.get_ref(20)?.as_str()?);
+    let previous = row.get_ref(21)?.as_str_or_null()?.map(SessionId::from_name);
     Ok(ConversationState {
         key: row.get(0)?,
         version: row.get(1)?,
@@ -89,16 +90,28 @@ pub(crate) fn conversation(row: &Row<'_>) -> rusqlite::Result<ConversationState>
         next_seq: row.get(5)?,
         ended: row.get::<_, Option<i64>>(6)?.is_some(),
         head: row.get(7)?,
-        facts: ConversationFacts {
-            id: ConversationId::from_uuid(uuid(row, 8)?),
-            origin_kind: word(row, 9, SessionKind::parse)?,
-            session_key: session_key.and_then(|key| SessionKey::parse(&key).ok()),
-            compaction_mode: optional_word(row, 11, CompactionMode::parse)?,
-            compaction_count: row.get(12)?,
-            head: session(row, 13)?,
-            root: SessionId::from_name(row.get_ref(20)?.as_str()?),
-            previous: row.get_ref(21)?.as_str_or_null()?.map(SessionId::from_name),
-        },
+        facts: facts(row, 8, session(row, 13)?, root, previous)?,
+    })
+}
+
+/// Reads a conversation's id, origin kind, session key and compactions from a column on.
+pub(crate) fn facts(
+    row: &Row<'_>,
+    from: usize,
+    head: SessionFacts,
+    root: SessionId,
+    previous: Option<SessionId>,
+) -> rusqlite::Result<ConversationFacts> {
+    let session_key = row.get_ref(from + 2)?.as_str_or_null()?;
+    Ok(ConversationFacts {
+        id: ConversationId::from_uuid(uuid(row, from)?),
+        origin_kind: word(row, from + 1, SessionKind::parse)?,
+        session_key: session_key.and_then(|key| SessionKey::parse(key).ok()),
+        compaction_mode: optional_word(row, from + 3, CompactionMode::parse)?,
+        compaction_count: row.get(from + 4)?,
+        head,
+        root,
+        previous,
     })
 }
 

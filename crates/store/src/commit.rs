@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use herma_model::generation::Finish;
-use herma_model::{Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnState};
+use herma_model::{
+    Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
+};
 
 use crate::snapshot::Version;
 
@@ -18,6 +20,10 @@ pub struct Lease {
     pub turn: i64,
     /// The number this lease was given.
     pub fence: Fence,
+    /// The turn's id.
+    pub id: TurnId,
+    /// Which attempt of it.
+    pub attempt: u32,
 }
 
 /// How a turn ends.
