@@ -21,13 +21,15 @@ CREATE TABLE instances (
     expires_at INTEGER NOT NULL
 ) STRICT;
 
+-- Columns that name a row of another table are foreign keys only where an index leads back: without one, every deletion of a parent
+-- would read all of the child table.
 CREATE TABLE conversations (
     pk               INTEGER PRIMARY KEY,
     tenant_pk        INTEGER NOT NULL REFERENCES tenants (pk),
     id               BLOB    NOT NULL UNIQUE,
-    head_pk          INTEGER NOT NULL REFERENCES sessions (pk) DEFERRABLE INITIALLY DEFERRED,
-    root_pk          INTEGER NOT NULL REFERENCES sessions (pk) DEFERRABLE INITIALLY DEFERRED,
-    previous_pk      INTEGER REFERENCES sessions (pk) DEFERRABLE INITIALLY DEFERRED,
+    head_pk          INTEGER NOT NULL,
+    root_pk          INTEGER NOT NULL,
+    previous_pk      INTEGER,
     origin_kind      TEXT    NOT NULL CHECK (origin_kind IN ('main', 'auxiliary', 'background', 'branch')),
     session_key      TEXT,
     owner_key        BLOB,
@@ -87,7 +89,7 @@ CREATE TABLE aliases (
     namespace       TEXT    NOT NULL CHECK (namespace IN ('session', 'chat_id')),
     alias           TEXT    NOT NULL,
     conversation_pk INTEGER NOT NULL REFERENCES conversations (pk) DEFERRABLE INITIALLY DEFERRED,
-    session_pk      INTEGER REFERENCES sessions (pk) DEFERRABLE INITIALLY DEFERRED,
+    session_pk      INTEGER,
     turn_pk         INTEGER,
     PRIMARY KEY (tenant_pk, namespace, alias)
 ) STRICT, WITHOUT ROWID;
@@ -97,7 +99,7 @@ CREATE TABLE turns (
     pk               INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant_pk        INTEGER NOT NULL REFERENCES tenants (pk),
     id               BLOB    NOT NULL UNIQUE,
-    conversation_pk  INTEGER NOT NULL REFERENCES conversations (pk) DEFERRABLE INITIALLY DEFERRED,
+    conversation_pk  INTEGER NOT NULL,
     session_pk       INTEGER NOT NULL,
     api              TEXT    NOT NULL,
     state            TEXT    NOT NULL CHECK (state IN ('queued', 'running', 'completed', 'failed', 'cancelled', 'interrupted')),
@@ -111,10 +113,11 @@ CREATE TABLE turns (
     retried          INTEGER NOT NULL DEFAULT 0,
     delivered        INTEGER NOT NULL DEFAULT 0 CHECK (delivered IN (0, 1)),
     stop_requested   INTEGER,
-    -- Whether this turn brought the conversation its session key.
+    -- Whether the last attempt brought the conversation its session key.
     brought_key      INTEGER NOT NULL DEFAULT 0 CHECK (brought_key IN (0, 1)),
-    -- Its messages lie in this range of its session.
+    -- Its messages lie in this range of its session; those it answered with, from `answer_seq` on.
     first_seq        INTEGER,
+    answer_seq       INTEGER,
     last_seq         INTEGER,
     model            TEXT,
     finish_reason    TEXT,
@@ -159,11 +162,12 @@ CREATE TABLE turn_journal (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE idempotency (
-    scope      BLOB    NOT NULL PRIMARY KEY,
     tenant_pk  INTEGER NOT NULL REFERENCES tenants (pk),
+    scope      BLOB    NOT NULL,
     body       BLOB    NOT NULL,
     turn_pk    INTEGER NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_pk, scope)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_by_turn ON idempotency (turn_pk);
 CREATE INDEX idempotency_by_age ON idempotency (created_at);

@@ -4,16 +4,14 @@
 
 use std::sync::Arc;
 
-use herma_model::{
-    ConversationFacts, ConversationId, Fence, Message, Resolution, Seq, SessionFacts, SessionId, Timestamp, TurnId,
-    TurnState,
-};
+use herma_model::{Fence, Message, Resolution, Seq, Timestamp, TurnId, TurnState};
 use herma_store::{
     Admission, AdmitOutcome, Lease, Receipt, Refusal, Running, Seen, StoreError, Target, Ticket, TurnPolicy, Version,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::commit::insert_message;
+use crate::conversation::{self, FIRST_SEQ};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::queue::{self, NewWaiter};
@@ -21,21 +19,28 @@ use crate::rows::{self, ConversationState};
 use crate::takeover::take_over;
 use crate::{retry, snapshot};
 
-/// Decides an admission. What is written is kept unless the outcome is `Refused`, `Joined` or `RetryIn`.
+/// Decides an admission. What is written is kept unless the outcome is `Refused`.
 pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
     if admission.ticket.is_none()
         && let Some(outcome) = retry::recognise(connection, instance, admission)?
     {
         return Ok(outcome);
     }
-    let Some((mut state, resolution)) = find(connection, admission)? else {
+    let queued_as = match admission.ticket {
+        None => None,
+        Some(ticket) => match queue::place(connection, instance, ticket)? {
+            None => return Ok(AdmitOutcome::Refused(Refusal::Withdrawn)),
+            Some(resolution) => Some(resolution),
+        },
+    };
+    let Some((mut state, mut resolution)) = find(connection, admission)? else {
         return match &admission.target {
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
             Target::New | Target::Alias { .. } => {
-                let state = create(connection, admission)?;
+                let state = conversation::create(connection, admission)?;
                 start(connection, instance, admission, state, Resolution::Created)
             }
         };
@@ -44,17 +49,19 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
         return Ok(AdmitOutcome::Refused(refusal));
     }
     if let Some(running) = live_turn(connection, instance, &mut state, admission)? {
-        return wait(connection, instance, admission, &state, resolution, Some(running));
+        return wait(connection, instance, admission, &state, resolution, Ahead::Running(running));
     }
     if state.waiting > 0 {
         let first = queue::first(connection, instance, state.key, admission.now)?;
-        let own = admission.ticket.map(|ticket| ticket.0);
-        if let Some((_, ahead)) = first.filter(|(turn, _)| Some(*turn) != own) {
-            return wait(connection, instance, admission, &state, resolution, Some(ahead));
+        if let Some(first) = first.filter(|first| first.goes_before(admission)) {
+            return wait(connection, instance, admission, &state, resolution, Ahead::Waiting(first.id));
         }
     }
     if admission.seen != Seen::At(state.facts.id, Version(state.version)) {
         return Ok(AdmitOutcome::Stale);
+    }
+    if queued_as == Some(Resolution::Created) && state.next_seq == FIRST_SEQ {
+        resolution = Resolution::Created;
     }
     start(connection, instance, admission, state, resolution)
 }
@@ -119,27 +126,33 @@ fn live_turn(
     Ok(Some(id))
 }
 
+/// The turn that an admission has to wait for.
+enum Ahead {
+    Running(TurnId),
+    Waiting(TurnId),
+}
+
 fn wait(
     connection: &Connection,
     instance: &mut Instance,
     admission: &Admission,
     state: &ConversationState,
     resolution: Resolution,
-    running: Option<TurnId>,
+    ahead: Ahead,
 ) -> Outcome<AdmitOutcome> {
     let facts = Arc::new(state.facts.clone());
+    let (running, ahead) = match ahead {
+        Ahead::Running(turn) => (Some(turn), turn),
+        Ahead::Waiting(turn) => (None, turn),
+    };
     if let Some(ticket) = admission.ticket {
-        let waits = instance.live.contains(&ticket.0);
-        return Ok(if waits {
-            AdmitOutcome::Queued { ticket, facts, running }
-        } else {
-            AdmitOutcome::Refused(Refusal::Withdrawn)
-        });
+        return Ok(AdmitOutcome::Queued { ticket, facts, running });
     }
-    if let (TurnPolicy::Reject, Some(running)) = (admission.policy, running) {
-        return Ok(AdmitOutcome::Refused(Refusal::Busy(running)));
+    if admission.policy == TurnPolicy::Reject {
+        return Ok(AdmitOutcome::Refused(Refusal::Busy(ahead)));
     }
-    if state.waiting >= i64::from(admission.queue_limit) {
+    let limit = i64::from(admission.queue_limit);
+    if state.waiting >= limit && queue::length(connection, instance, state.key, admission.now)? >= limit {
         return Ok(AdmitOutcome::Refused(Refusal::QueueFull { limit: admission.queue_limit }));
     }
     let waiter = NewWaiter {
@@ -160,102 +173,6 @@ fn wait(
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running })
 }
 
-/// Makes the conversation, its first session and their names.
-fn create(connection: &Connection, admission: &Admission) -> Outcome<ConversationState> {
-    let creation = &admission.creation;
-    let tenant = admission.scope.tenant.0;
-    let named = match &admission.target {
-        Target::Alias { alias, namespace: herma_model::alias::Namespace::Session, .. } => Some(alias),
-        Target::New | Target::Alias { .. } => None,
-    };
-    let session_id = named.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
-    let now = admission.now.0;
-    connection
-        .prepare_cached(
-            "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, version, fence, next_seq, created_at, updated_at)
-             VALUES (?1, ?2, 0, 0, ?3, NULL, ?4, ?5, 0, 0, 1, ?6, ?6)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                tenant,
-                creation.conversation.uuid().as_bytes(),
-                creation.kind.as_str(),
-                creation.owner.map(|owner| owner.uuid().into_bytes()),
-                creation.source,
-                now
-            ])
-        })
-        .translated()?;
-    let key = connection.last_insert_rowid();
-    connection
-        .prepare_cached(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![tenant, key, session_id.as_str(), creation.kind.as_str(), creation.creator.as_str(), now])
-        })
-        .translated()?;
-    let head = connection.last_insert_rowid();
-    connection
-        .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
-        .and_then(|mut update| update.execute([key, head]))
-        .translated()?;
-    alias(connection, tenant, "session", &creation.conversation.to_string(), key, None)?;
-    alias(connection, tenant, "session", session_id.as_str(), key, Some(head))?;
-    if let Target::Alias { alias: name, namespace, .. } = &admission.target
-        && named.is_none()
-    {
-        alias(connection, tenant, namespace.as_str(), name.as_str(), key, None)?;
-    }
-    Ok(ConversationState {
-        key,
-        version: 0,
-        fence: 0,
-        running: None,
-        waiting: 0,
-        next_seq: 1,
-        ended: false,
-        head,
-        facts: new_facts(admission, creation.conversation, session_id),
-    })
-}
-
-fn new_facts(admission: &Admission, id: ConversationId, session: SessionId) -> ConversationFacts {
-    let creation = &admission.creation;
-    ConversationFacts {
-        id,
-        root: session.clone(),
-        head: SessionFacts {
-            id: session,
-            kind: creation.kind,
-            parent: None,
-            creator: creation.creator,
-            reason: None,
-            depth: 0,
-        },
-        previous: None,
-        origin_kind: creation.kind,
-        session_key: None,
-        compaction_mode: None,
-        compaction_count: 0,
-    }
-}
-
-fn alias(
-    connection: &Connection,
-    tenant: i64,
-    namespace: &str,
-    name: &str,
-    conversation: i64,
-    session: Option<i64>,
-) -> Outcome<()> {
-    connection
-        .prepare_cached("INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk) VALUES (?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut insert| insert.execute(params![tenant, namespace, name, conversation, session]))
-        .map(drop)
-        .translated()
-}
-
 /// The turn gets the lease: a new fence, its messages, its row.
 fn start(
     connection: &Connection,
@@ -269,7 +186,7 @@ fn start(
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let row = match admission.retry_of {
         Some(unanswered) => {
-            let Some(row) = next_attempt(connection, admission, &state, unanswered, owner, fence)? else {
+            let Some(row) = next_attempt(connection, admission, &state, unanswered, owner, fence, brings_key)? else {
                 return Ok(AdmitOutcome::Stale);
             };
             row
@@ -392,7 +309,7 @@ fn first_attempt(
     Ok(row(connection.last_insert_rowid()))
 }
 
-/// Runs an unanswered turn again, if it is still the conversation's last.
+/// Runs an unanswered turn again, if the conversation's last message is its.
 fn next_attempt(
     connection: &Connection,
     admission: &Admission,
@@ -400,27 +317,34 @@ fn next_attempt(
     unanswered: TurnId,
     owner: i64,
     fence: i64,
+    brings_key: bool,
 ) -> Outcome<Option<TurnRow>> {
-    let last: Option<(i64, TurnId, String, i64)> = connection
-        .query_row(
-            "SELECT pk, id, state, created_at FROM turns WHERE conversation_pk = ?1 AND state NOT IN ('queued', 'running') ORDER BY pk DESC LIMIT 1",
-            [state.key],
-            |row| Ok((row.get(0)?, TurnId::from_uuid(rows::uuid(row, 1)?), row.get(2)?, row.get(3)?)),
+    let last: Option<(i64, TurnId, TurnState, i64)> = connection
+        .prepare_cached(
+            "SELECT t.pk, t.id, t.state, t.created_at FROM messages m JOIN turns t ON t.pk = m.turn_pk WHERE m.session_pk = ?1 AND m.seq = ?2 - 1",
         )
-        .optional()
+        .and_then(|mut select| {
+            select
+                .query_row([state.head, state.next_seq], |row| {
+                    let id = TurnId::from_uuid(rows::uuid(row, 1)?);
+                    Ok((row.get(0)?, id, rows::word(row, 2, TurnState::parse)?, row.get(3)?))
+                })
+                .optional()
+        })
         .translated()?;
     let Some((key, id, stored, created_at)) = last else { return Ok(None) };
-    if id != unanswered || !TurnState::parse(&stored).is_some_and(TurnState::is_unanswered) {
+    if id != unanswered || !stored.is_unanswered() {
         return Ok(None);
     }
     if let Some(ticket) = admission.ticket {
         connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
     }
+    // How the attempt before ended stays in the row until this one ends, for the case that it is taken back.
     let attempt = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
-             stop_requested = NULL, ended_at = NULL WHERE pk = ?1 RETURNING attempt",
-            params![key, fence, owner, &admission.retry.fingerprint],
+             stop_requested = NULL, brought_key = ?5 WHERE pk = ?1 RETURNING attempt",
+            params![key, fence, owner, &admission.retry.fingerprint, brings_key],
             |row| row.get(0),
         )
         .translated()?;

@@ -39,7 +39,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         return Err(StoreError::Fenced);
     };
     let last_seq = seq + added.len() as i64 - 1;
-    end_turn(connection, commit, last_seq)?;
+    end_turn(connection, commit, seq, last_seq)?;
     connection
         .prepare_cached(
             "UPDATE conversations SET running_turn = NULL, version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
@@ -79,15 +79,15 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
 }
 
 /// Ends the turn's row. A turn that was asked to stop cannot be completed.
-fn end_turn(connection: &Connection, commit: &Commit, last_seq: i64) -> Outcome<()> {
+fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq: i64) -> Outcome<()> {
     let ended = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => {
             let usage = finish.usage;
             connection
                 .prepare_cached(
                     "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
-                     cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, last_seq = ?9
-                     WHERE pk = ?1 AND stop_requested IS NULL",
+                     cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, answer_seq = ?9,
+                     last_seq = ?10 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
                     update.execute(params![
@@ -99,6 +99,7 @@ fn end_turn(connection: &Connection, commit: &Commit, last_seq: i64) -> Outcome<
                         usage.map(|u| u.output as i64),
                         usage.map(|u| u.cached as i64),
                         usage.map(|u| u.reasoning as i64),
+                        answer_seq,
                         last_seq
                     ])
                 })

@@ -8,6 +8,7 @@
 
 mod admit;
 mod commit;
+mod conversation;
 mod engine;
 mod failure;
 mod instance;

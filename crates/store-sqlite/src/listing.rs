@@ -153,7 +153,7 @@ pub(crate) fn messages(
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3"
+             WHERE s.conversation_pk = ?1 AND m.seq > ?2 ORDER BY s.pk, m.seq LIMIT ?3"
         ))
         .translated()?;
     let after = range.after.map_or(0, |seq| seq.0);

@@ -136,7 +136,7 @@ fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcom
             continue;
         }
         if queued {
-            queue::remove(connection, conversation, turn)?;
+            queue::leave(connection, conversation, turn)?;
             continue;
         }
         let mut state = snapshot::load(connection, conversation)?;

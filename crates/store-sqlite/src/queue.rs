@@ -1,36 +1,96 @@
 //! Waiting turns: rows in ticket order, those of dead processes left out.
 
-use herma_model::{Timestamp, TurnId};
-use herma_store::{Scope, TurnPolicy};
-use rusqlite::{Connection, OptionalExtension, params};
+use herma_model::{Resolution, Timestamp, TurnId};
+use herma_store::{Admission, Scope, Ticket, TurnPolicy};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::rows;
 
-/// The first turn in line that is still wanted, if any. Removes those whose process is gone.
+/// A turn in line.
+pub(crate) struct Waiter {
+    key: i64,
+    owner: i64,
+    priority: i64,
+    pub(crate) id: TurnId,
+}
+
+impl Waiter {
+    /// Whether the asking turn has to let this one go first.
+    pub(crate) fn goes_before(&self, admission: &Admission) -> bool {
+        Some(Ticket(self.key)) != admission.ticket && self.priority >= priority(admission.policy)
+    }
+}
+
+/// An interrupting turn goes before those that merely wait.
+fn priority(policy: TurnPolicy) -> i64 {
+    i64::from(policy == TurnPolicy::Interrupt)
+}
+
+/// The first turn in line that is still wanted, if any. Removes those before it whose process is gone.
 pub(crate) fn first(
     connection: &Connection,
     instance: &Instance,
     conversation: i64,
     now: Timestamp,
-) -> Outcome<Option<(i64, TurnId)>> {
+) -> Outcome<Option<Waiter>> {
+    // Both conditions on the state, because only the first makes the index of live turns usable.
     let mut select = connection
         .prepare_cached(
-            "SELECT pk, owner, id FROM turns WHERE conversation_pk = ?1 AND state = 'queued' ORDER BY priority DESC, pk LIMIT 1",
+            "SELECT pk, owner, priority, id FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'
+             ORDER BY priority DESC, pk LIMIT 1",
         )
         .translated()?;
     loop {
-        let next: Option<(i64, i64, TurnId)> = select
-            .query_row([conversation], |row| Ok((row.get(0)?, row.get(1)?, TurnId::from_uuid(rows::uuid(row, 2)?))))
-            .optional()
-            .translated()?;
-        let Some((turn, owner, id)) = next else { return Ok(None) };
-        if !instance.is_dead(connection, owner, turn, now)? {
-            return Ok(Some((turn, id)));
+        let Some(waiter) = select.query_row([conversation], read).optional().translated()? else { return Ok(None) };
+        if !instance.is_dead(connection, waiter.owner, waiter.key, now)? {
+            return Ok(Some(waiter));
         }
-        remove(connection, conversation, turn)?;
+        remove(connection, conversation, waiter.key)?;
     }
+}
+
+/// How many turns of living processes wait. Removes the others.
+pub(crate) fn length(connection: &Connection, instance: &Instance, conversation: i64, now: Timestamp) -> Outcome<i64> {
+    let waiters: Vec<Waiter> = connection
+        .prepare_cached(
+            "SELECT pk, owner, priority, id FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'",
+        )
+        .and_then(|mut select| select.query_map([conversation], read)?.collect())
+        .translated()?;
+    let mut length = 0;
+    for waiter in waiters {
+        if instance.is_dead(connection, waiter.owner, waiter.key, now)? {
+            remove(connection, conversation, waiter.key)?;
+        } else {
+            length += 1;
+        }
+    }
+    Ok(length)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Waiter> {
+    Ok(Waiter {
+        key: row.get(0)?,
+        owner: row.get(1)?,
+        priority: row.get(2)?,
+        id: TurnId::from_uuid(rows::uuid(row, 3)?),
+    })
+}
+
+/// What a waiting turn was queued as; nothing if its place was given up or lost.
+pub(crate) fn place(connection: &Connection, instance: &mut Instance, ticket: Ticket) -> Outcome<Option<Resolution>> {
+    let waits = connection
+        .prepare_cached("SELECT resolution FROM turns WHERE pk = ?1 AND state = 'queued'")
+        .and_then(|mut select| select.query_row([ticket.0], |row| rows::word(row, 0, Resolution::parse)).optional())
+        .translated()?
+        .filter(|_| instance.live.contains(&ticket.0));
+    if waits.is_none() {
+        instance.live.remove(&ticket.0);
+    }
+    Ok(waits)
 }
 
 /// What a waiting turn is stored with.
@@ -49,7 +109,6 @@ pub(crate) struct NewWaiter<'a> {
 
 /// Puts a turn in line: an interrupting one before those that merely wait.
 pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i64> {
-    let priority = i64::from(waiter.policy == TurnPolicy::Interrupt);
     connection
         .prepare_cached(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at)
@@ -63,7 +122,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
                 waiter.session,
                 waiter.api,
                 waiter.owner,
-                priority,
+                priority(waiter.policy),
                 waiter.resolution,
                 waiter.fingerprint,
                 waiter.now.0
@@ -75,13 +134,25 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
     Ok(key)
 }
 
-/// Takes a turn out of line.
-pub(crate) fn remove(connection: &Connection, conversation: i64, turn: i64) -> Outcome<()> {
-    connection
-        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'")
-        .and_then(|mut delete| delete.execute([turn]))
+/// Takes a turn out of line for another that is being admitted.
+fn remove(connection: &Connection, conversation: i64, turn: i64) -> Outcome<Option<Resolution>> {
+    let removed = connection
+        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' RETURNING resolution")
+        .and_then(|mut delete| delete.query_row([turn], |row| rows::word(row, 0, Resolution::parse)).optional())
         .translated()?;
-    count(connection, conversation, -1)
+    if removed.is_some() {
+        forget_idempotency(connection, turn)?;
+        count(connection, conversation, -1)?;
+    }
+    Ok(removed)
+}
+
+/// Takes a turn out of line for good: if it stood for the conversation's creation, that has come to nothing.
+pub(crate) fn leave(connection: &Connection, conversation: i64, turn: i64) -> Outcome<()> {
+    match remove(connection, conversation, turn)? {
+        Some(Resolution::Created) => conversation::unmake(connection, conversation),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the caller's own turn out of line, if it waits.
@@ -96,8 +167,7 @@ pub(crate) fn withdraw(connection: &Connection, instance: &mut Instance, scope: 
         .translated()?;
     if let Some((key, conversation)) = waiting {
         instance.live.remove(&key);
-        forget_idempotency(connection, key)?;
-        remove(connection, conversation, key)?;
+        leave(connection, conversation, key)?;
     }
     Ok(())
 }

@@ -1,11 +1,16 @@
 //! Taking a refused turn back: as if it had never been asked for.
 
+use herma_model::Resolution;
+use herma_model::turn::FailureCode;
 use herma_store::{Lease, StoreError};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
+use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::queue::forget_idempotency;
+use crate::rows;
+use crate::takeover::clear_journal;
 
 /// Removes a running turn and what it wrote. A further attempt of an unanswered turn becomes that unanswered turn again.
 pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: Lease) -> Outcome<()> {
@@ -19,49 +24,68 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     if held == 0 {
         return Err(StoreError::Fenced);
     }
-    let (attempt, resolution, brought_key): (i64, String, bool) = connection
-        .query_row("SELECT attempt, resolution, brought_key FROM turns WHERE pk = ?1", [lease.turn], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
+    let turn = Retracted::read(connection, lease.turn)?;
+    let removed = connection
+        .execute(
+            "DELETE FROM messages WHERE session_pk = ?1 AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4",
+            params![turn.session, turn.first_seq, lease.turn, turn.attempt],
+        )
         .translated()?;
-    if attempt > 1 {
-        return connection
-            .execute("UPDATE turns SET state = 'failed', attempt = attempt - 1 WHERE pk = ?1", [lease.turn])
-            .map(drop)
-            .translated();
-    }
-    forget_idempotency(connection, lease.turn)?;
-    let removed = connection.execute(
-            "DELETE FROM messages WHERE turn_pk = ?1 AND (session_pk, seq) >= (SELECT session_pk, first_seq FROM turns WHERE pk = ?1)
-             AND session_pk = (SELECT session_pk FROM turns WHERE pk = ?1)",
-            [lease.turn],
-        ).translated()?;
-    connection.execute("DELETE FROM turn_journal WHERE turn_pk = ?1", [lease.turn]).translated()?;
-    connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
-    let others: Option<i64> = connection
-        .query_row("SELECT pk FROM turns WHERE conversation_pk = ?1 LIMIT 1", [lease.conversation], |row| row.get(0))
-        .optional()
-        .translated()?;
-    if resolution == "created" && others.is_none() {
-        return remove_conversation(connection, lease.conversation);
-    }
+    clear_journal(connection, lease.turn)?;
     connection
         .execute(
-            "UPDATE conversations SET next_seq = next_seq - ?2, message_count = message_count - ?2, turn_count = turn_count - 1,
-             session_key = CASE WHEN ?3 THEN NULL ELSE session_key END WHERE pk = ?1",
-            params![lease.conversation, removed as i64, brought_key],
+            "UPDATE conversations SET next_seq = next_seq - ?2, message_count = message_count - ?2, turn_count = turn_count - ?3,
+             session_key = CASE WHEN ?4 THEN NULL ELSE session_key END WHERE pk = ?1",
+            params![lease.conversation, removed as i64, turn.attempt == 1, turn.brought_key],
+        )
+        .translated()?;
+    if turn.attempt > 1 {
+        return become_unanswered_again(connection, lease.turn);
+    }
+    forget_idempotency(connection, lease.turn)?;
+    connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
+    match turn.resolution {
+        Resolution::Created => conversation::unmake(connection, lease.conversation),
+        Resolution::Head | Resolution::Moved | Resolution::Branched => Ok(()),
+    }
+}
+
+struct Retracted {
+    attempt: u32,
+    resolution: Resolution,
+    brought_key: bool,
+    session: i64,
+    first_seq: i64,
+}
+
+impl Retracted {
+    fn read(connection: &Connection, turn: i64) -> Outcome<Self> {
+        connection
+            .query_row(
+                "SELECT attempt, resolution, brought_key, session_pk, first_seq FROM turns WHERE pk = ?1",
+                [turn],
+                |row| {
+                    Ok(Self {
+                        attempt: row.get(0)?,
+                        resolution: rows::word(row, 1, Resolution::parse)?,
+                        brought_key: row.get(2)?,
+                        session: row.get(3)?,
+                        first_seq: row.get(4)?,
+                    })
+                },
+            )
+            .translated()
+    }
+}
+
+/// How the attempt before ended is still in the turn's row, but for the state, which its failure tells.
+fn become_unanswered_again(connection: &Connection, turn: i64) -> Outcome<()> {
+    connection
+        .execute(
+            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, brought_key = 0,
+             state = CASE failure_code WHEN ?2 THEN 'interrupted' WHEN ?3 THEN 'cancelled' ELSE 'failed' END WHERE pk = ?1",
+            params![turn, FailureCode::Interrupted.as_str(), FailureCode::Cancelled.as_str()],
         )
         .map(drop)
         .translated()
-}
-
-fn remove_conversation(connection: &Connection, conversation: i64) -> Outcome<()> {
-    for statement in [
-        "DELETE FROM aliases WHERE conversation_pk = ?1",
-        "DELETE FROM sessions WHERE conversation_pk = ?1",
-        "DELETE FROM conversations WHERE pk = ?1",
-    ] {
-        connection.execute(statement, [conversation]).translated()?;
-    }
-    Ok(())
 }

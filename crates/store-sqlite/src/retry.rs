@@ -66,7 +66,7 @@ fn by_key(connection: &Connection, admission: &Admission, scope: &[u8; 16]) -> O
     connection
         .prepare_cached(&format!(
             "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk JOIN conversations c ON c.pk = t.conversation_pk
-             WHERE i.scope = ?1 AND i.tenant_pk = ?2",
+             WHERE i.tenant_pk = ?2 AND i.scope = ?1",
             Earlier::COLUMNS
         ))
         .and_then(|mut select| {
@@ -83,7 +83,7 @@ fn by_fingerprint(connection: &Connection, admission: &Admission, bit: i64) -> O
         .prepare_cached(&format!(
             "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.fingerprint = ?1 AND t.delivered = 0 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
-               AND (t.ended_at IS NULL OR t.ended_at >= ?4) ORDER BY t.pk DESC LIMIT 1",
+               AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4) ORDER BY t.pk DESC LIMIT 1",
             Earlier::COLUMNS
         ))
         .and_then(|mut select| {

@@ -88,11 +88,12 @@ pub(crate) fn open(
     }))
 }
 
+/// Sessions are numbered in the order in which they follow each other, so nothing has to be sorted.
 fn messages(connection: &Connection, conversation: i64) -> Outcome<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 ORDER BY m.seq"
+             WHERE s.conversation_pk = ?1 ORDER BY s.pk, m.seq"
         ))
         .translated()?;
     let rows = select.query_map([conversation], |row| rows::message(row).map(Arc::new)).translated()?;

@@ -68,7 +68,7 @@ pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, tex
     connection
         .prepare_cached(
             "INSERT INTO turn_journal (turn_pk, part, text)
-             SELECT pk, (SELECT count(*) FROM turn_journal WHERE turn_pk = ?1), ?3 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
+             SELECT pk, (SELECT coalesce(max(part) + 1, 0) FROM turn_journal WHERE turn_pk = ?1), ?3 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
         )
         .and_then(|mut insert| insert.execute(params![turn, fence, text]))
         .map(drop)

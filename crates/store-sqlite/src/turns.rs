@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_model::generation::{Finish, FinishReason};
 use herma_model::turn::FailureCode;
-use herma_model::{Message, Resolution, Role, Timestamp, TurnFailure, TurnId, TurnState, Usage};
+use herma_model::{Message, Resolution, Timestamp, TurnFailure, TurnId, TurnState, Usage};
 use herma_store::{Scope, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
@@ -27,7 +27,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         return Ok(None);
     }
     if record.state == TurnState::Completed {
-        record.answer = answer(connection, key, record.attempt)?;
+        record.answer = answer(connection, key)?;
     }
     Ok(Some(record))
 }
@@ -51,6 +51,7 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
         })
         .transpose()?;
     let failure = rows::optional_word(row, AT + 12, FailureCode::parse)?
+        .filter(|_| state.is_unanswered())
         .map(|code| -> rusqlite::Result<TurnFailure> {
             Ok(TurnFailure {
                 code,
@@ -75,21 +76,14 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
     Ok((row.get(AT)?, record))
 }
 
-fn answer(connection: &Connection, turn: i64, attempt: u32) -> Outcome<Vec<Arc<Message>>> {
+fn answer(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.pk = t.session_pk
-             JOIN messages m ON m.session_pk = t.session_pk AND m.seq BETWEEN t.first_seq AND t.last_seq
-             WHERE t.pk = ?1 AND m.turn_pk = ?1 AND m.attempt = ?2 ORDER BY m.seq"
+             JOIN messages m ON m.session_pk = t.session_pk AND m.seq BETWEEN t.answer_seq AND t.last_seq WHERE t.pk = ?1 ORDER BY m.seq"
         ))
         .translated()?;
-    let messages: Vec<Arc<Message>> = select
-        .query_map(params![turn, attempt], |row| rows::message(row).map(Arc::new))
-        .and_then(Iterator::collect)
-        .translated()?;
-    // The input of a first attempt may itself hold answers that the client brought along; the turn's own comes last.
-    let own = messages.iter().rposition(|message| message.said.role != Role::Assistant).map_or(0, |at| at + 1);
-    Ok(messages[own..].iter().rev().take(1).cloned().collect())
+    select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
 }
 
 /// Turns of one process that somebody asked to stop.
