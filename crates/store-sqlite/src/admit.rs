@@ -127,6 +127,7 @@ fn live_turn(
 }
 
 /// The turn that an admission has to wait for.
+#[derive(Clone, Copy)]
 enum Ahead {
     Running(TurnId),
     Waiting(TurnId),

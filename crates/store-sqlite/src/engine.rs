@@ -42,16 +42,15 @@ impl SqliteStore {
             std::fs::create_dir_all(directory).map_err(|error| refused("make the directory of", &error))?;
         }
         open::look(path)?;
-        let is_new = !path.exists();
         let mut connection = open::writer(path)?;
         migrations::run(&mut connection)?;
+        // All processes must mean the same log and the same locks, by whatever link or relative path they came.
+        let path = &std::fs::canonicalize(path).map_err(|error| refused("find", &error))?;
         let pulse_connection = open::writer(path)?;
         let log = log_path(path);
         let log_file = File::options().read(true).write(true).create(true).truncate(false).open(&log);
         let log_file = log_file.map_err(|error| refused("open the log of", &error))?;
-        if is_new {
-            sync_new(path, &log_file).map_err(|error| refused("sync", &error))?;
-        }
+        sync_names(path, &log_file).map_err(|error| refused("sync", &error))?;
         let threads_failed = |error: std::io::Error| StoreError::Unavailable(format!("cannot start a thread: {error}"));
         let (writer, mut threads) = Writer::start(connection, log_file, Instance::new(path)).map_err(threads_failed)?;
         let writer = Arc::new(writer);
@@ -83,7 +82,39 @@ impl SqliteStore {
                 let _ = answer.send(Err(error));
             })),
         });
-        answered.await.unwrap_or_else(|_| Err(not_taken()))
+        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
+    }
+
+    /// Runs the write that ends a turn. If it fails, the turn is given up: whoever comes next takes its lease over and records it as
+    /// interrupted.
+    async fn end<T: Send + 'static>(
+        &self,
+        lease: Lease,
+        work: impl FnOnce(&Connection, &mut Instance) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let held = Held { writer: Arc::clone(&self.writer), turn: lease.turn, ended: false };
+        let (answer, answered) = oneshot::channel();
+        self.writer.submit(move |connection, instance| match work(connection, instance) {
+            Ok(value) => Step::KeepDurably(Box::new(move |committed| {
+                held.settle(committed.is_ok());
+                let _ = answer.send(committed.map(|()| value));
+            })),
+            Err(error) => {
+                // A turn that was asked to stop has yet to be ended otherwise.
+                held.settle(error == StoreError::StopRequested);
+                Step::Undo(Box::new(move |_| {
+                    let _ = answer.send(Err(error));
+                }))
+            }
+        });
+        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
+    }
+
+    fn not_taken(&self) -> StoreError {
+        if self.stop.load(Ordering::Acquire) {
+            return StoreError::Closed;
+        }
+        StoreError::Unavailable("the database did not take the write".to_owned())
     }
 
     fn write_lazily(&self, work: impl FnOnce(&Connection) -> Outcome<()> + Send + 'static) {
@@ -97,24 +128,46 @@ impl SqliteStore {
     }
 }
 
-fn not_taken() -> StoreError {
-    StoreError::Unavailable("the database did not take the write".to_owned())
-}
-
 fn log_path(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     PathBuf::from(log)
 }
 
-/// Makes a new file's first contents and its name in the directory durable.
-fn sync_new(path: &Path, log: &File) -> std::io::Result<()> {
+/// Makes the names of the database and its log durable, for syncing the log's contents alone is not enough while it is new. The
+/// database itself must never be opened past SQLite: closing it again would drop the locks that SQLite holds on it.
+fn sync_names(path: &Path, log: &File) -> std::io::Result<()> {
     log.sync_all()?;
-    File::open(path)?.sync_all()?;
-    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        File::open(directory)?.sync_all()?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+/// Lets a turn go unless the write that ends it has happened.
+struct Held {
+    writer: Arc<Writer>,
+    turn: i64,
+    ended: bool,
+}
+
+impl Held {
+    fn settle(mut self, ended: bool) {
+        self.ended = ended;
     }
-    Ok(())
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.writer.give_up(self.turn);
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    /// What was asked for is still finished, as long as the process lives; [`Store::close`] waits for it.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.writer.stop();
+    }
 }
 
 #[async_trait]
@@ -151,42 +204,37 @@ impl Store for SqliteStore {
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.writer.submit(move |connection, instance| {
-            let mut decided = admit::admit(connection, instance, &admission);
-            let (durable, promise) = receipt();
-            if let Ok(AdmitOutcome::Running(running)) = &mut decided {
+        self.writer.submit(move |connection, instance| match admit::admit(connection, instance, &admission) {
+            Ok(AdmitOutcome::Running(mut running)) => {
+                let (durable, promise) = receipt();
                 running.durable = promise;
+                // The write lock is held, so the decision is final for every process; only the disk can still fail. The turn
+                // need not wait for that, while every other answer is about what must be there to be read.
+                let _ = answer.send(Ok(AdmitOutcome::Running(running)));
+                let finish = Box::new(move |committed| {
+                    let _ = durable.send(committed);
+                });
+                match admission.durability {
+                    Durability::WithCommit => Step::Keep(finish),
+                    Durability::Now => Step::KeepDurably(finish),
+                }
             }
-            let keep = decided.as_ref().is_ok_and(|outcome| !matches!(outcome, AdmitOutcome::Refused(_)));
-            // The write lock is held, so the decision is final for every process; only the disk can still fail.
-            let _ = answer.send(decided);
-            let finish = Box::new(move |committed| {
-                let _ = durable.send(committed);
-            });
-            match admission.durability {
-                _ if !keep => Step::Undo(finish),
-                Durability::WithCommit => Step::Keep(finish),
-                Durability::Now => Step::KeepDurably(finish),
-            }
+            outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => Step::Undo(Box::new(move |_| {
+                let _ = answer.send(outcome);
+            })),
+            Ok(outcome) => Step::Keep(Box::new(move |committed| {
+                let _ = answer.send(committed.map(|()| outcome));
+            })),
         });
-        answered.await.unwrap_or_else(|_| Err(not_taken()))
+        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        let lease = commit.lease;
-        let outcome = self.write(move |connection, instance| commit::commit(connection, instance, &commit)).await;
-        if matches!(outcome, Err(StoreError::Unavailable(_))) {
-            // The turn is given up: whoever comes next takes its lease over and records it as interrupted.
-            self.writer.submit_lazy(move |_, instance| {
-                instance.live.remove(&lease.turn);
-                Step::Keep(Box::new(|_| {}))
-            });
-        }
-        outcome
+        self.end(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
     }
 
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
-        self.write(move |connection, instance| retract::retract(connection, instance, lease)).await
+        self.end(lease, move |connection, instance| retract::retract(connection, instance, lease)).await
     }
 
     async fn withdraw(&self, scope: &Scope, turn: TurnId) -> Result<(), StoreError> {
@@ -213,7 +261,7 @@ impl Store for SqliteStore {
             let _ = answer.send(instance.live.iter().copied().collect::<Vec<_>>());
             Step::Keep(Box::new(|_| {}))
         });
-        let live = answered.await.map_err(|_| not_taken())?;
+        let live = answered.await.map_err(|_| self.not_taken())?;
         self.readers.read(move |connection| turns::stop_requests(connection, &live)).await
     }
 

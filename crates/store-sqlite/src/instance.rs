@@ -30,11 +30,16 @@ pub(crate) struct Instance {
 
 struct Registered {
     key: i64,
+    name: String,
     file: PathBuf,
     renewed_at: Timestamp,
     /// Held as long as the process lives.
     _lock: File,
 }
+
+/// A moment to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(Option<Timestamp>);
 
 impl Instance {
     pub(crate) fn new(database: &Path) -> Self {
@@ -47,14 +52,19 @@ impl Instance {
     pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
         if let Some(registered) = &mut self.registered {
             if now.since(registered.renewed_at) >= RENEWAL {
+                // Others may have cleared the row away while this process had no lease to renew.
                 connection
-                    .prepare_cached("UPDATE instances SET expires_at = ?2 WHERE pk = ?1")
-                    .and_then(|mut update| update.execute(params![registered.key, now.plus(LEASE).0]))
+                    .prepare_cached(
+                        "INSERT INTO instances (pk, name, expires_at) VALUES (?1, ?2, ?3)
+                         ON CONFLICT (pk) DO UPDATE SET expires_at = excluded.expires_at",
+                    )
+                    .and_then(|mut renew| renew.execute(params![registered.key, registered.name, now.plus(LEASE).0]))
                     .translated()?;
                 registered.renewed_at = now;
             }
             return Ok(registered.key);
         }
+        self.clear_away(connection, now)?;
         let name = Uuid::now_v7().simple().to_string();
         let (file, lock) = self.lock(&name).map_err(|error| {
             StoreError::Unavailable(format!("cannot write a lock file in {}: {error}", self.directory.display()))
@@ -63,12 +73,36 @@ impl Instance {
             .execute("INSERT INTO instances (name, expires_at) VALUES (?1, ?2)", params![name, now.plus(LEASE).0])
             .translated()?;
         let key = connection.last_insert_rowid();
-        self.registered = Some(Registered { key, file, renewed_at: now, _lock: lock });
+        self.registered = Some(Registered { key, name, file, renewed_at: now, _lock: lock });
         Ok(key)
     }
 
-    /// Forgets a registration whose transaction was rolled back.
-    pub(crate) fn unregister(&mut self) {
+    /// Forgets processes whose time is over: they own nothing any more, whether they are remembered or not.
+    fn clear_away(&self, connection: &Connection, now: Timestamp) -> Outcome<()> {
+        let gone: Vec<String> = connection
+            .prepare("DELETE FROM instances WHERE expires_at < ?1 RETURNING name")
+            .and_then(|mut delete| delete.query_map([now.0], |row| row.get(0))?.collect())
+            .translated()?;
+        for name in gone {
+            self.lock_is_free(&name);
+        }
+        Ok(())
+    }
+
+    /// What of this process is stored, before a job or a transaction.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.registered.as_ref().map(|registered| registered.renewed_at))
+    }
+
+    /// Goes back to what is stored, after a job or a transaction was rolled back.
+    pub(crate) fn restore(&mut self, mark: Mark) {
+        match (mark.0, &mut self.registered) {
+            (Some(renewed_at), Some(registered)) => registered.renewed_at = renewed_at,
+            _ => self.unregister(),
+        }
+    }
+
+    fn unregister(&mut self) {
         if let Some(registered) = self.registered.take() {
             let _ = fs::remove_file(registered.file);
         }
@@ -86,11 +120,6 @@ impl Instance {
         if let Ok(stored) = stored {
             self.live.retain(|turn| stored.contains(turn));
         }
-    }
-
-    /// Whether this process is known to others.
-    pub(crate) fn is_registered(&self) -> bool {
-        self.registered.is_some()
     }
 
     /// Whether the owner of a turn is gone. For this process' own turns: whether it has given them up.
@@ -114,6 +143,7 @@ impl Instance {
         Ok((path, file))
     }
 
+    /// Removes the file of a lock that is free.
     fn lock_is_free(&self, name: &str) -> bool {
         let path = self.directory.join(name);
         match File::open(&path) {

@@ -10,7 +10,7 @@ use crate::failure::{Outcome, Translate, translate};
 use crate::migrations;
 
 /// How long a writer waits for another process' transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Refuses files that are not ours, damaged, or written by a newer Herma, without changing them.
 pub(crate) fn look(path: &Path) -> Outcome<()> {

@@ -18,8 +18,12 @@ use crate::{queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
-/// Log size from which it is copied into the database.
+/// Log size from which it is copied into the database, and the pages it then holds that are not copied yet. The file keeps its size
+/// when the log starts over.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
+const LOG_PAGES: i64 = 4096;
+/// How often old idempotency keys are forgotten.
+const FORGET: Duration = Duration::from_secs(60 * 60);
 /// How long an idempotency key is remembered.
 const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -44,16 +48,22 @@ impl Pulse {
     }
 
     fn run(self) {
-        let (mut renewed, mut swept) = (Instant::now(), Instant::now());
+        let (mut renewed, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
         let mut seen = None;
-        if self.has_live_turns() {
-            self.sweep();
-        }
+        self.sweep();
         self.forget_old_keys();
         while !self.stop.load(Ordering::Acquire) {
             std::thread::sleep(TICK);
-            if log_size(&self.log) > LOG_LIMIT {
+            if log_size(&self.log) > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
                 self.checkpoint();
+            }
+            if swept.elapsed() >= SWEEP {
+                swept = Instant::now();
+                self.sweep();
+            }
+            if forgot.elapsed() >= FORGET {
+                forgot = Instant::now();
+                self.forget_old_keys();
             }
             if self.writer.live.load(Ordering::Acquire) == 0 {
                 continue;
@@ -67,10 +77,6 @@ impl Pulse {
                 renewed = Instant::now();
                 self.writer.submit_lazy(|connection, instance| keep(instance.key(connection, now())));
             }
-            if swept.elapsed() >= SWEEP {
-                swept = Instant::now();
-                self.sweep();
-            }
         }
     }
 
@@ -80,8 +86,11 @@ impl Pulse {
             .unwrap_or(false)
     }
 
+    /// Also for other processes' turns when this one has none: somebody here may be following one.
     fn sweep(&self) {
-        self.writer.submit_lazy(|connection, instance| keep(sweep(connection, instance, now())));
+        if self.has_live_turns() {
+            self.writer.submit_lazy(|connection, instance| keep(sweep(connection, instance, now())));
+        }
     }
 
     fn forget_old_keys(&self) {
@@ -96,6 +105,12 @@ impl Pulse {
                 keep(connection.execute("DELETE FROM idempotency WHERE created_at < ?1", [before]).translated())
             });
         }
+    }
+
+    fn pages_to_copy(&self) -> i64 {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?))
+            .unwrap_or(0)
     }
 
     /// Copies the log into the database without holding anybody up, then lets the writer start it over.

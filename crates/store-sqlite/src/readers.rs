@@ -1,7 +1,7 @@
 //! Connections for reading, lent one at a time to blocking tasks.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use herma_store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
@@ -16,12 +16,13 @@ const KEPT: usize = 4;
 #[derive(Clone)]
 pub(crate) struct Readers {
     path: Arc<PathBuf>,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    /// Nothing once the store is closed.
+    idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
 impl Readers {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path: Arc::new(path), idle: Arc::default() }
+        Self { path: Arc::new(path), idle: Arc::new(Mutex::new(Some(Vec::new()))) }
     }
 
     /// Runs a read in one transaction, off the async threads. Cancel-safe.
@@ -41,20 +42,24 @@ impl Readers {
         done.await.unwrap_or_else(|_| Err(StoreError::Unavailable("a read was broken off".to_owned())))
     }
 
-    /// Closes the connections that nobody uses.
+    /// Closes the connections that nobody uses, and the others when they come back.
     pub(crate) fn close(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.lock() = None;
     }
 
     fn take(&self) -> Outcome<Connection> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.lock().as_mut().ok_or(StoreError::Closed)?.pop();
         idle.map_or_else(|| open::reader(&self.path), Ok)
     }
 
     fn put_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < KEPT {
-            idle.push(connection);
+        match &mut *self.lock() {
+            Some(idle) if idle.len() < KEPT => idle.push(connection),
+            _ => {}
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Connection>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

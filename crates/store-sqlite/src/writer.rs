@@ -18,6 +18,7 @@ use rusqlite::Connection;
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
+use crate::open::BUSY_TIMEOUT;
 
 /// Most jobs in one transaction.
 const BATCH_JOBS: usize = 256;
@@ -25,6 +26,8 @@ const BATCH_JOBS: usize = 256;
 const BATCH_TIME: Duration = Duration::from_millis(5);
 /// How long work that nobody waits for may lie before it gets a transaction of its own.
 const LAZY_WAIT: Duration = Duration::from_millis(20);
+/// How long readers may keep the log from starting over; then it goes on growing until the next time.
+const RESTART_WAIT: Duration = Duration::from_millis(20);
 
 /// Told how the transaction that a job was part of ended.
 pub(crate) type Finish = Box<dyn FnOnce(Outcome<()>) + Send>;
@@ -44,6 +47,7 @@ type Work = Box<dyn FnOnce(&Connection, &mut Instance) -> Step + Send>;
 enum Job {
     Work(Work),
     Lazy(Work),
+    GiveUp(i64),
     Checkpoint,
     Stop,
 }
@@ -66,7 +70,8 @@ impl Writer {
         let (syncs, sync_queue) = channel();
         let live = Arc::new(AtomicUsize::new(0));
         let sync = std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync_loop(&log, &sync_queue))?;
-        let mut state = Loop { connection, instance, live: Arc::clone(&live), syncs, lazy: Vec::new() };
+        let mut state =
+            Loop { connection, instance, live: Arc::clone(&live), syncs, lazy: Vec::new(), lazy_since: None };
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || state.run(&queue))?;
         Ok((Self { jobs, live }, vec![write, sync]))
     }
@@ -80,6 +85,12 @@ impl Writer {
     /// Queues work that nobody waits for: it rides with the next transaction.
     pub(crate) fn submit_lazy(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
         let _ = self.jobs.send(Job::Lazy(Box::new(work)));
+    }
+
+    /// Says that nobody will end this turn of ours: whoever comes next takes its lease over. Needs no transaction, so it
+    /// works when the database does not.
+    pub(crate) fn give_up(&self, turn: i64) {
+        let _ = self.jobs.send(Job::GiveUp(turn));
     }
 
     /// Lets the log start over, after somebody else has copied most of it into the database.
@@ -99,6 +110,8 @@ struct Loop {
     live: Arc<AtomicUsize>,
     syncs: Sender<Finish>,
     lazy: Vec<Work>,
+    /// When the first of the lazy work came.
+    lazy_since: Option<Instant>,
 }
 
 impl Loop {
@@ -117,6 +130,7 @@ impl Loop {
                 }
             }
             batch.extend(self.lazy.drain(..));
+            self.lazy_since = None;
             if !batch.is_empty() {
                 self.transact(&mut batch);
                 self.live.store(self.instance.live.len(), Ordering::Release);
@@ -127,10 +141,9 @@ impl Loop {
     /// Waits for something worth a transaction. False when no more will come.
     fn wait(&mut self, queue: &Receiver<Job>, batch: &mut VecDeque<Work>) -> bool {
         loop {
-            let job = if self.lazy.is_empty() {
-                queue.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                queue.recv_timeout(LAZY_WAIT)
+            let job = match self.lazy_since {
+                None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(since) => queue.recv_timeout(LAZY_WAIT.saturating_sub(since.elapsed())),
             };
             match job {
                 Ok(job) => {
@@ -148,47 +161,54 @@ impl Loop {
     fn sort(&mut self, job: Job, batch: &mut VecDeque<Work>) -> bool {
         match job {
             Job::Work(work) => batch.push_back(work),
-            Job::Lazy(work) => self.lazy.push(work),
-            Job::Checkpoint => {
-                let restarted =
-                    self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
-                tracing::debug!(?restarted, "log restarted");
+            Job::Lazy(work) => {
+                self.lazy.push(work);
+                self.lazy_since.get_or_insert_with(Instant::now);
             }
+            Job::GiveUp(turn) => {
+                self.instance.live.remove(&turn);
+            }
+            Job::Checkpoint => self.restart_log(),
             Job::Stop => return false,
         }
         true
     }
 
+    fn restart_log(&self) {
+        let _ = self.connection.busy_timeout(RESTART_WAIT);
+        let restarted = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
+        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
+        tracing::debug!(?restarted, "log restarted");
+    }
+
     /// Runs jobs from the front as one transaction; leaves in the batch what no longer fitted into its time.
     fn transact(&mut self, batch: &mut VecDeque<Work>) {
         let began = Instant::now();
-        let was_registered = self.instance.is_registered();
-        if let Err(error) =
-            self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])).translated()
-        {
+        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             for work in batch.drain(..) {
                 refuse(work, &error);
             }
             return;
         }
+        let before = self.instance.mark();
         let mut kept: Vec<Finish> = Vec::new();
         let mut durable: Vec<Finish> = Vec::new();
+        let mut intact = Ok(());
         while let Some(work) = batch.pop_front() {
-            match self.in_savepoint(work) {
+            let step;
+            (step, intact) = self.in_savepoint(work);
+            match step {
                 Step::Keep(finish) => kept.push(finish),
                 Step::KeepDurably(finish) => durable.push(finish),
                 Step::Undo(finish) => finish(Ok(())),
             }
-            if began.elapsed() > BATCH_TIME {
+            if intact.is_err() || began.elapsed() > BATCH_TIME {
                 break;
             }
         }
-        let committed = self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([])).translated();
-        if let Err(error) = committed {
+        if let Err(error) = intact.and_then(|()| self.execute("COMMIT")) {
             let _ = self.connection.execute_batch("ROLLBACK");
-            if !was_registered {
-                self.instance.unregister();
-            }
+            self.instance.restore(before);
             self.instance.reload_live(&self.connection);
             for finish in kept.into_iter().chain(durable) {
                 finish(Err(error.clone()));
@@ -203,23 +223,31 @@ impl Loop {
         }
     }
 
-    fn in_savepoint(&mut self, work: Work) -> Step {
-        let execute = |connection: &Connection, sql: &str| {
-            connection.prepare_cached(sql).and_then(|mut s| s.execute([])).translated()
-        };
-        if let Err(error) = execute(&self.connection, "SAVEPOINT job") {
-            return undo_with(work, &error);
+    /// Runs one job. The second answer is an error if the transaction around it is no longer whole: a full or failing disk makes SQLite
+    /// roll back all of it, and what follows would be written without one.
+    fn in_savepoint(&mut self, work: Work) -> (Step, Outcome<()>) {
+        if let Err(error) = self.execute("SAVEPOINT job") {
+            refuse(work, &error);
+            return (Step::Undo(Box::new(|_| {})), Err(error));
         }
-        let was_registered = self.instance.is_registered();
+        let before = self.instance.mark();
         let step = work(&self.connection, &mut self.instance);
-        if matches!(step, Step::Undo(_)) {
-            let _ = execute(&self.connection, "ROLLBACK TO job");
-            if !was_registered {
-                self.instance.unregister();
-            }
+        if self.connection.is_autocommit() {
+            let broken =
+                StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned());
+            return (step, Err(broken));
         }
-        let _ = execute(&self.connection, "RELEASE job");
-        step
+        let undone = if matches!(step, Step::Undo(_)) {
+            self.instance.restore(before);
+            self.execute("ROLLBACK TO job")
+        } else {
+            Ok(())
+        };
+        (step, undone.and_then(|()| self.execute("RELEASE job")))
+    }
+
+    fn execute(&self, sql: &str) -> Outcome<()> {
+        self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map(drop).translated()
     }
 }
 
@@ -227,11 +255,6 @@ impl Loop {
 fn refuse(work: Work, error: &StoreError) {
     tracing::error!(%error, "a write could not begin");
     drop(work);
-}
-
-fn undo_with(work: Work, error: &StoreError) -> Step {
-    refuse(work, error);
-    Step::Undo(Box::new(|_| {}))
 }
 
 fn sync_loop(log: &File, queue: &Receiver<Finish>) {
