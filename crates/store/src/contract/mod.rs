@@ -1,1 +1,164 @@
-//! The suite that every engine must pass.
+//! The suite that every engine must pass: one function a behaviour, over nothing but the port.
+//!
+//! An engine's tests implement [`Engine`] and call [`crate::contract_suite!`], which makes a test of every behaviour on a database of
+//! its own. After each of them the [`World`] is looked over as a whole: whatever happened, it must hang together.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test support: a promise that is not kept is a panic that says where"
+)]
+#![expect(missing_docs, reason = "the name of a behaviour says what it is")]
+
+use std::sync::Arc;
+
+use crate::Store;
+
+pub mod committing;
+pub mod creating;
+mod fixture;
+pub mod idempotency;
+pub mod interrupting;
+mod invariants;
+pub mod isolation;
+pub mod keys;
+pub mod listing;
+pub mod owners;
+pub mod queueing;
+pub mod retracting;
+pub mod retrying;
+pub mod sdk_retries;
+pub mod session_keys;
+
+pub use fixture::{World, name};
+
+/// A database that can be opened more than once.
+pub trait Engine: Send + Sync {
+    /// What it opens.
+    type Store: Store;
+
+    /// Another instance on the same database, as a process of its own would be.
+    fn open(&self) -> impl Future<Output = Arc<Self::Store>> + Send;
+}
+
+/// Makes a test of every behaviour. The expression gives a new [`Engine`] on an empty database each time; it is written
+/// with full paths, because every part of the suite becomes a module.
+#[macro_export]
+macro_rules! contract_suite {
+    ($engine:expr) => {
+        $crate::contract_suite! { @ $engine;
+            creating {
+                the_first_use_of_a_name_makes_a_conversation_with_that_session_id
+                every_id_of_a_conversation_leads_to_it
+                simultaneous_first_uses_of_a_name_make_one_conversation
+                a_turn_without_a_name_makes_a_conversation_of_its_own
+                an_unknown_name_that_must_exist_is_not_found_and_leaves_nothing
+                a_name_of_our_own_form_is_never_created
+                chat_ids_are_names_of_their_own
+            }
+            queueing {
+                a_second_turn_waits_while_one_runs
+                waiting_turns_go_in_order_of_arrival_across_instances
+                nobody_overtakes_those_who_wait
+                a_turn_that_will_not_wait_is_refused_and_leaves_nothing
+                a_full_queue_refuses_says_its_limit_and_leaves_nothing
+                a_withdrawn_turn_leaves_its_place_to_the_next
+                withdrawing_a_turn_that_does_not_wait_changes_nothing
+            }
+            interrupting {
+                an_interrupted_turn_learns_of_it_and_cannot_complete
+                an_interrupting_turn_goes_before_those_who_wait
+                an_interrupting_turn_goes_at_once_when_nobody_runs
+                an_interrupting_turn_behind_another_names_nobody_as_running
+                a_turn_that_does_not_yield_is_cut_off_and_commits_nothing
+                a_refused_interrupt_asks_nobody_to_stop
+            }
+            committing {
+                a_turn_is_read_back_as_it_was_said
+                the_newest_system_messages_hold
+                an_answer_of_several_messages_is_read_back_whole
+                history_that_has_changed_is_stale
+                a_commit_under_an_old_fence_changes_nothing
+                an_unanswered_turn_shows_with_what_was_shown
+            }
+            retrying {
+                a_further_attempt_is_the_same_turn
+                a_turn_that_is_not_the_last_is_not_tried_again
+                the_last_turn_is_the_one_that_went_last
+                a_further_attempt_may_have_waited
+            }
+            idempotency {
+                the_same_body_joins_a_running_turn
+                the_same_body_joins_an_answered_turn
+                the_same_body_joins_a_waiting_turn
+                another_body_is_a_mismatch_and_leaves_nothing
+                an_unanswered_turn_is_tried_again_where_it_was
+                a_key_is_another_tenants_own
+                a_retracted_turn_frees_its_key
+            }
+            sdk_retries {
+                a_retry_joins_a_running_turn
+                a_retry_joins_an_answer_that_was_not_delivered
+                every_attempt_number_joins_once
+                a_delivered_turn_is_never_joined
+                nothing_is_joined_after_the_window
+                another_request_joins_nothing
+                another_tenants_turn_is_never_joined
+                an_unanswered_turn_of_no_name_is_tried_again_where_it_was
+            }
+            retracting {
+                a_retracted_first_turn_leaves_nothing
+                a_retracted_later_turn_leaves_the_conversation_as_it_was
+                a_retracted_turn_takes_its_session_key_along
+                a_retracted_attempt_is_the_unanswered_turn_again
+                a_conversation_goes_with_the_last_turn_that_wanted_it
+                those_who_waited_for_a_retracted_turn_go_on
+                a_retraction_under_an_old_fence_changes_nothing
+            }
+            owners {
+                journal_text_is_what_is_left_of_a_turn_whose_owner_is_gone
+                a_turn_whose_owner_is_gone_is_recorded_by_whoever_comes_next
+                another_instance_that_goes_touches_no_running_turn
+                those_who_waited_in_a_gone_process_hold_nobody_up
+                those_who_waited_in_a_gone_process_do_not_fill_the_queue
+                a_retry_of_a_turn_whose_owner_is_gone_is_tried_again
+                a_closed_store_says_so
+                a_change_by_another_instance_is_noticed
+            }
+            session_keys {
+                a_session_key_is_kept_from_its_first_use
+                another_session_key_is_a_conflict_and_leaves_nothing
+                a_conversation_whose_key_may_not_be_used_does_not_exist
+                a_list_has_only_what_the_keys_allow
+            }
+            isolation {
+                the_same_name_is_another_conversation_for_another_tenant
+                nothing_is_read_across_tenants
+                nothing_is_written_across_tenants
+            }
+            listing {
+                conversations_are_listed_most_recently_changed_first
+                pages_neither_skip_nor_repeat_while_rows_are_added
+                a_filter_leaves_out_what_it_says
+                messages_are_read_a_page_at_a_time
+            }
+            keys {
+                a_key_stands_for_its_tenant_until_it_is_revoked
+                keys_are_listed_oldest_first
+                a_tenant_is_made_once
+            }
+        }
+    };
+    (@ $engine:expr; $($part:ident { $($behaviour:ident)+ })+) => {
+        $(mod $part {
+            $(#[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                let engine = $engine;
+                let world = $crate::contract::World::new(&engine).await;
+                $crate::contract::$part::$behaviour(&world).await;
+                world.holds_together().await;
+            })+
+        })+
+    };
+}

@@ -1,0 +1,88 @@
+//! What must be true of a store after whatever happened.
+
+use std::collections::{HashMap, HashSet};
+
+use herma_model::alias::Namespace;
+use herma_model::{Message, Seq, TurnId, TurnState, Unanswered};
+
+use super::World;
+use super::fixture::name;
+use crate::{ConversationRow, MessageRange, Pin, Scope, Snapshot, Store};
+
+impl<S: Store> World<S> {
+    /// Looks over every conversation of both tenants, then closes both instances.
+    pub async fn holds_together(&self) {
+        for scope in [&self.scope, &self.stranger] {
+            let rows = self.all(scope).await;
+            let ids: HashSet<_> = rows.iter().map(|row| row.facts.id).collect();
+            assert_eq!(ids.len(), rows.len(), "a conversation is listed once");
+            for row in rows {
+                self.conversation_holds_together(scope, &row).await;
+            }
+        }
+        self.one.close().await;
+        self.two.close().await;
+    }
+
+    async fn conversation_holds_together(&self, scope: &Scope, row: &ConversationRow) {
+        let id = row.facts.id.to_string();
+        let head = row.facts.head.id.as_str();
+        for alias in [id.as_str(), head, row.facts.root.as_str()] {
+            let led_to = self.two.conversation(scope, &name(alias), Pin::Head).await.unwrap();
+            let led_to = led_to.unwrap_or_else(|| panic!("{alias} leads nowhere"));
+            assert_eq!(led_to.facts, row.facts, "{alias} leads to its one head");
+        }
+        let snapshot = self.two.open(scope, &name(&id), Namespace::Session).await.unwrap().unwrap();
+        assert_eq!(snapshot.facts, row.facts);
+        let places: Vec<Seq> = snapshot.messages.iter().map(|message| message.seq).collect();
+        let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
+        assert_eq!(places, expected, "places are without gaps");
+        assert_eq!(row.message_count, places.len() as u64, "messages are counted");
+        let ids: HashSet<_> = snapshot.messages.iter().map(|message| message.id).collect();
+        assert_eq!(ids.len(), places.len(), "a message is written once");
+        assert_eq!(self.paged(scope, &id).await, snapshot.messages.iter().map(|m| (**m).clone()).collect::<Vec<_>>());
+        self.turns_hold_together(scope, row, &snapshot).await;
+    }
+
+    async fn turns_hold_together(&self, scope: &Scope, row: &ConversationRow, snapshot: &Snapshot) {
+        let mut turns: Vec<TurnId> = snapshot.messages.iter().map(|message| message.turn).collect();
+        turns.dedup();
+        let distinct: HashSet<TurnId> = turns.iter().copied().collect();
+        assert_eq!(distinct.len(), turns.len(), "turns do not interleave");
+        assert_eq!(row.turn_count, turns.len() as u64, "turns are counted");
+        let mut unanswered = HashMap::new();
+        let mut running = 0;
+        for id in turns {
+            let turn = self.two.turn(scope, id).await.unwrap().expect("a turn with messages is stored");
+            match turn.state {
+                TurnState::Running => running += 1,
+                TurnState::Completed => {
+                    let own: Vec<_> = snapshot.messages.iter().filter(|message| message.turn == id).cloned().collect();
+                    assert!(!turn.answer.is_empty() && own.ends_with(&turn.answer), "an answer ends its turn");
+                    assert!(turn.finish.is_some() && turn.failure.is_none());
+                }
+                state => {
+                    assert!(state.is_unanswered(), "a waiting turn has written nothing");
+                    assert!(turn.failure.is_some() && turn.finish.is_none());
+                    unanswered.insert(id, Unanswered { state, attempt: turn.attempt });
+                }
+            }
+        }
+        assert_eq!(snapshot.unanswered, unanswered);
+        assert!(running <= 1, "one turn runs at a time");
+        assert_eq!(row.running, running == 1, "the running turn is known");
+    }
+
+    async fn paged(&self, scope: &Scope, id: &str) -> Vec<Message> {
+        let mut all: Vec<Message> = Vec::new();
+        loop {
+            let range = MessageRange { after: all.last().map(|message| message.seq), limit: 7 };
+            let page = self.two.messages(scope, &name(id), range).await.unwrap().unwrap();
+            assert!(page.messages.len() <= 7);
+            all.extend(page.messages.iter().map(|message| (**message).clone()));
+            if !page.has_more {
+                return all;
+            }
+        }
+    }
+}

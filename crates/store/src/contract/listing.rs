@@ -1,0 +1,86 @@
+//! Lists and pages.
+
+use herma_model::{Role, Seq, SessionKind, Timestamp};
+
+use super::World;
+use super::fixture::{finish, message, name, running};
+use crate::{Commit, ListFilter, MessageRange, Outcome, Store};
+
+async fn ids<S: Store>(world: &World<S>) -> Vec<String> {
+    world.all(&world.scope).await.iter().map(|row| row.facts.head.id.to_string()).collect()
+}
+
+pub async fn conversations_are_listed_most_recently_changed_first<S: Store>(world: &World<S>) {
+    for name in ["a", "b", "c"] {
+        world.talk(&world.one, name, "hello", "hi").await;
+    }
+    assert_eq!(ids(world).await, ["c", "b", "a"]);
+    world.talk(&world.two, "a", "more", "yes").await;
+    assert_eq!(ids(world).await, ["a", "c", "b"]);
+}
+
+pub async fn pages_neither_skip_nor_repeat_while_rows_are_added<S: Store>(world: &World<S>) {
+    let now = world.now();
+    for number in 0..12 {
+        // Several change in the same millisecond.
+        let turn = world.start(&world.one, &format!("c{number}"), "hello").await;
+        let said = Outcome::Completed { messages: vec![message(Role::Assistant, "hi")], finish: finish() };
+        let commit = Commit { now: Timestamp(now.0 + number / 4), ..world.commit(&turn, said) };
+        world.one.commit(commit).await.unwrap();
+    }
+    let expected = ids(world).await;
+    let mut after = None;
+    let mut seen = Vec::new();
+    loop {
+        let filter = ListFilter { after, limit: 5, ..ListFilter::default() };
+        let page = world.two.conversations(&world.scope, filter).await.unwrap();
+        assert!(page.rows.len() <= 5);
+        seen.extend(page.rows.iter().map(|row| row.facts.head.id.to_string()));
+        world.talk(&world.one, &format!("new{}", seen.len()), "hello", "hi").await;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, expected);
+}
+
+pub async fn a_filter_leaves_out_what_it_says<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "main", "hello", "hi").await;
+    let mut ask = world.ask("background", "hello");
+    ask.creation.kind = SessionKind::Background;
+    ask.creation.source = "elsewhere".into();
+    let turn = running(world.admit(&world.one, ask).await);
+    world.answer(&world.one, &turn, "hi").await;
+    let kind = Some(SessionKind::Background);
+    let all = ListFilter { limit: 10, ..ListFilter::default() };
+    for filter in [
+        ListFilter { kind, ..all.clone() },
+        ListFilter { origin_kind: kind, ..all.clone() },
+        ListFilter { source: Some("elsewhere".to_owned()), ..all.clone() },
+    ] {
+        let page = world.two.conversations(&world.scope, filter).await.unwrap();
+        assert_eq!(page.rows.len(), 1);
+        assert_eq!(page.rows[0].facts.head.id.as_str(), "background");
+        assert!(page.next.is_none());
+    }
+    let none = ListFilter { kind, source: Some("contract".to_owned()), ..all };
+    assert!(world.two.conversations(&world.scope, none).await.unwrap().rows.is_empty());
+}
+
+pub async fn messages_are_read_a_page_at_a_time<S: Store>(world: &World<S>) {
+    for _ in 0..3 {
+        world.talk(&world.one, "trip", "hello", "hi").await;
+    }
+    let read = async |after: Option<i64>, limit| {
+        let range = MessageRange { after: after.map(Seq), limit };
+        let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
+        (page.messages.iter().map(|message| message.seq.0).collect::<Vec<_>>(), page.has_more)
+    };
+    assert_eq!(read(None, 4).await, (vec![1, 2, 3, 4], true));
+    assert_eq!(read(Some(4), 4).await, (vec![5, 6], false));
+    assert_eq!(read(Some(2), 4).await, (vec![3, 4, 5, 6], false));
+    assert_eq!(read(Some(6), 4).await, (Vec::new(), false));
+    let range = MessageRange { after: None, limit: 4 };
+    assert!(world.two.messages(&world.scope, &name("nowhere"), range).await.unwrap().is_none());
+}

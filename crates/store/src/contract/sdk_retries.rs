@@ -1,0 +1,90 @@
+//! Requests that an SDK sends again by itself, without a key.
+
+use herma_model::limits::RETRY_WINDOW;
+use herma_model::{TurnId, TurnState};
+use std::time::Duration;
+
+use super::World;
+use super::fixture::{joined, running};
+use crate::{Admission, AdmitOutcome, Store};
+
+/// The same request, as an SDK's retry of this number.
+fn attempt(number: u32, mut admission: Admission) -> Admission {
+    admission.retry.fingerprint = [9; 16];
+    admission.retry.sdk_attempt = number;
+    admission
+}
+
+async fn deliver<S: Store>(world: &World<S>, turn: TurnId) {
+    world.one.mark_delivered(world.scope.tenant, turn);
+    world.settle(&world.one).await;
+}
+
+pub async fn a_retry_joins_a_running_turn<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
+    assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask_anew("hello"))).await), first.turn);
+    world.answer(&world.one, &first, "hi").await;
+    let other = running(world.admit(&world.two, attempt(0, world.ask_anew("hello"))).await);
+    assert_ne!(other.turn, first.turn, "what is no retry is a request of its own");
+}
+
+pub async fn a_retry_joins_an_answer_that_was_not_delivered<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    world.answer(&world.one, &first, "hi").await;
+    world.pass(RETRY_WINDOW - Duration::from_secs(1));
+    assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await), first.turn);
+    assert_eq!(world.row("trip").await.unwrap().turn_count, 1);
+}
+
+pub async fn every_attempt_number_joins_once<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    world.answer(&world.one, &first, "hi").await;
+    for number in [1, 2] {
+        assert_eq!(joined(world.admit(&world.two, attempt(number, world.ask("trip", "hello"))).await), first.turn);
+    }
+    let another = running(world.admit(&world.one, attempt(1, world.ask("trip", "hello"))).await);
+    assert_ne!(another.turn, first.turn);
+    world.answer(&world.one, &another, "hi again").await;
+    assert_eq!(joined(world.admit(&world.two, attempt(3, world.ask("trip", "hello"))).await), another.turn);
+}
+
+pub async fn a_delivered_turn_is_never_joined<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    world.answer(&world.one, &first, "hi").await;
+    deliver(world, first.turn).await;
+    let second = running(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await);
+    assert_ne!(second.turn, first.turn);
+}
+
+pub async fn nothing_is_joined_after_the_window<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    world.answer(&world.one, &first, "hi").await;
+    world.pass(RETRY_WINDOW + Duration::from_secs(1));
+    let second = running(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await);
+    assert_ne!(second.turn, first.turn);
+}
+
+pub async fn another_request_joins_nothing<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
+    let mut other = attempt(1, world.ask_anew("something else"));
+    other.retry.fingerprint = [8; 16];
+    assert_ne!(running(world.admit(&world.two, other).await).turn, first.turn);
+}
+
+pub async fn another_tenants_turn_is_never_joined<S: Store>(world: &World<S>) {
+    let mine = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
+    let theirs = Admission { scope: world.stranger.clone(), ..attempt(1, world.ask_anew("hello")) };
+    let theirs = running(world.admit(&world.two, theirs).await);
+    assert_ne!(theirs.turn, mine.turn);
+    // A tenant marks only its own turns as delivered.
+    world.one.mark_delivered(world.stranger.tenant, mine.turn);
+    world.settle(&world.one).await;
+    assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask_anew("hello"))).await), mine.turn);
+}
+
+pub async fn an_unanswered_turn_of_no_name_is_tried_again_where_it_was<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
+    world.leave(&world.one, &first, TurnState::Failed, None).await;
+    let outcome = world.admit(&world.two, attempt(1, world.ask_anew("hello"))).await;
+    assert!(matches!(outcome, AdmitOutcome::RetryIn(there) if there == first.facts.id), "{outcome:?}");
+}
