@@ -1,7 +1,7 @@
 //! [`SqliteStore`]: the port's operations, each sent to the writer or to a reader.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -47,7 +47,7 @@ impl SqliteStore {
         // All processes must mean the same log and the same locks, by whatever link or relative path they came.
         let path = &std::fs::canonicalize(path).map_err(|error| refused("find", &error))?;
         let pulse_connection = open::writer(path)?;
-        let log = log_path(path);
+        let log = open::log_path(path);
         let log_file = File::options().read(true).write(true).create(true).truncate(false).open(&log);
         let log_file = log_file.map_err(|error| refused("open the log of", &error))?;
         sync_names(path, &log_file).map_err(|error| refused("sync", &error))?;
@@ -128,12 +128,6 @@ impl SqliteStore {
     }
 }
 
-fn log_path(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    PathBuf::from(log)
-}
-
 /// Makes the names of the database and its log durable, for syncing the log's contents alone is not enough while it is new. The
 /// database itself must never be opened past SQLite: closing it again would drop the locks that SQLite holds on it.
 fn sync_names(path: &Path, log: &File) -> std::io::Result<()> {
@@ -165,6 +159,7 @@ impl Drop for Held {
 impl Drop for SqliteStore {
     /// What was asked for is still finished, as long as the process lives; [`Store::close`] waits for it.
     fn drop(&mut self) {
+        self.readers.close();
         self.stop.store(true, Ordering::Release);
         self.writer.stop();
     }
@@ -300,10 +295,12 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
+        // Readers go first: the last connection empties the log into the database, which one that only reads cannot.
+        self.readers.close();
         self.stop.store(true, Ordering::Release);
         self.writer.stop();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        threads.iter().for_each(|thread| thread.thread().unpark());
         let _ = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join()))).await;
-        self.readers.close();
     }
 }

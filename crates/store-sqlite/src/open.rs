@@ -1,6 +1,6 @@
 //! Opening the file: look before touching, then set up connections.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use herma_store::StoreError;
@@ -18,14 +18,13 @@ pub(crate) fn look(path: &Path) -> Outcome<()> {
         return Ok(());
     }
     let name = path.display();
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let refuse = |error: &rusqlite::Error| match translate(error) {
         StoreError::Unusable(_) => StoreError::Unusable(format!(
             "{name} is damaged or not a Herma database; nothing was changed. Restore it from a backup, or point --data or --store elsewhere"
         )),
         other => other,
     };
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| refuse(&error))?;
+    let connection = looking(path).map_err(|error| refuse(&error))?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
     let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let application = read("application_id").map_err(|error| refuse(&error))?;
@@ -45,6 +44,26 @@ pub(crate) fn look(path: &Path) -> Outcome<()> {
         )));
     }
     Ok(())
+}
+
+/// A connection that leaves no trace. Without a log nobody has the file open, and there is nothing to lock or to put beside it.
+fn looking(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match real.to_str().filter(|_| !log_path(&real).exists()) {
+        Some(text) => {
+            let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            Connection::open_with_flags(format!("file:{text}?immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)
+        }
+        None => Connection::open_with_flags(path, flags),
+    }
+}
+
+/// The write-ahead log of a database.
+pub(crate) fn log_path(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
 }
 
 /// A connection that may write. The schema is brought up to date by the first one.

@@ -53,7 +53,7 @@ impl Pulse {
         self.sweep();
         self.forget_old_keys();
         while !self.stop.load(Ordering::Acquire) {
-            std::thread::sleep(TICK);
+            std::thread::park_timeout(TICK);
             if log_size(&self.log) > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
                 self.checkpoint();
             }

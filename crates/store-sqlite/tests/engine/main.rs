@@ -1,6 +1,15 @@
 //! The SQLite engine as a whole: the port's contract, and what only a file and other processes can do to it.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests say what is wrong by panicking")]
+
+mod child;
+mod crashes;
 mod database;
+mod disk;
+mod files;
+mod migrations;
+mod processes;
+mod sequences;
 
 mod contract {
     //! Everything that the port promises.

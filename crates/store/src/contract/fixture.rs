@@ -50,7 +50,7 @@ pub fn name(text: &str) -> Alias {
 }
 
 /// A message of somebody.
-pub(super) fn message(role: Role, text: &str) -> NewMessage {
+pub fn message(role: Role, text: &str) -> NewMessage {
     let role_name = role.as_str();
     let said = Utterance {
         role,
@@ -65,7 +65,7 @@ pub(super) fn message(role: Role, text: &str) -> NewMessage {
 }
 
 /// An end that the model server counted.
-pub(super) fn finish() -> Finish {
+pub fn finish() -> Finish {
     let usage = Usage { input: 10, output: 3, cached: 2, reasoning: 1 };
     Finish {
         reason: FinishReason::Stop,
@@ -76,7 +76,7 @@ pub(super) fn finish() -> Finish {
 }
 
 /// The lease, or a panic that says what came instead.
-pub(super) fn running(outcome: AdmitOutcome) -> Running {
+pub fn running(outcome: AdmitOutcome) -> Running {
     match outcome {
         AdmitOutcome::Running(running) => *running,
         other => panic!("expected the lease, got {other:?}"),
@@ -84,7 +84,7 @@ pub(super) fn running(outcome: AdmitOutcome) -> Running {
 }
 
 /// The ticket, or a panic that says what came instead.
-pub(super) fn queued(outcome: AdmitOutcome) -> Ticket {
+pub fn queued(outcome: AdmitOutcome) -> Ticket {
     match outcome {
         AdmitOutcome::Queued { ticket, .. } => ticket,
         other => panic!("expected a place in the queue, got {other:?}"),
@@ -92,7 +92,7 @@ pub(super) fn queued(outcome: AdmitOutcome) -> Ticket {
 }
 
 /// The joined turn, or a panic that says what came instead.
-pub(super) fn joined(outcome: AdmitOutcome) -> TurnId {
+pub fn joined(outcome: AdmitOutcome) -> TurnId {
     match outcome {
         AdmitOutcome::Joined(turn) => turn,
         other => panic!("expected to join a turn, got {other:?}"),
@@ -100,7 +100,7 @@ pub(super) fn joined(outcome: AdmitOutcome) -> TurnId {
 }
 
 /// The refusal, or a panic that says what came instead.
-pub(super) fn refused(outcome: AdmitOutcome) -> Refusal {
+pub fn refused(outcome: AdmitOutcome) -> Refusal {
     match outcome {
         AdmitOutcome::Refused(refusal) => refusal,
         other => panic!("expected a refusal, got {other:?}"),
@@ -108,12 +108,12 @@ pub(super) fn refused(outcome: AdmitOutcome) -> Refusal {
 }
 
 /// What the messages of a snapshot say, in order.
-pub(super) fn texts(snapshot: &Snapshot) -> Vec<String> {
+pub fn texts(snapshot: &Snapshot) -> Vec<String> {
     snapshot.messages.iter().map(|message| text_of(message.said.payload.as_json())).collect()
 }
 
 /// The content of a payload that [`message`] or a partial made.
-pub(super) fn text_of(json: &str) -> String {
+pub fn text_of(json: &str) -> String {
     let (_, rest) = json.split_once("\"content\":\"").expect("a message with content");
     rest.split('"').next().unwrap().to_owned()
 }

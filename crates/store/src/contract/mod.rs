@@ -17,7 +17,7 @@ use crate::Store;
 
 pub mod committing;
 pub mod creating;
-mod fixture;
+pub mod fixture;
 pub mod idempotency;
 pub mod interrupting;
 mod invariants;
@@ -31,7 +31,7 @@ pub mod retrying;
 pub mod sdk_retries;
 pub mod session_keys;
 
-pub use fixture::{World, name};
+pub use fixture::World;
 
 /// A database that can be opened more than once.
 pub trait Engine: Send + Sync {

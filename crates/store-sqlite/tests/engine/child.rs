@@ -1,0 +1,222 @@
+//! Processes that a test starts and may kill: this very binary, told what to do by variables.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use herma_model::{Seq, TurnState};
+use herma_store::contract::World;
+use herma_store::contract::fixture::{message, name};
+use herma_store::{Admission, AdmitOutcome, MessageRange, Store, StoreError};
+use herma_store_sqlite::SqliteStore;
+
+use crate::database::Existing;
+
+const ROLE: &str = "HERMA_TEST_ROLE";
+const FILE: &str = "HERMA_TEST_FILE";
+/// Marks the lines that are ours among those of the test harness.
+const MARK: &str = "child: ";
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Starts a turn of `trip`, shows some text, and waits to be killed.
+    Hold,
+    /// Opens and closes the store, and says how many messages `trip` has.
+    Visit,
+    /// Talks a while in conversations that others use too.
+    Talk,
+    /// Does all kinds of things until it is killed, and says what was acknowledged.
+    Storm,
+    /// Talks until the disk is full, and says what it was told.
+    Fill,
+}
+
+const ROLES: [Role; 5] = [Role::Hold, Role::Visit, Role::Talk, Role::Storm, Role::Fill];
+
+/// Turns that each process of [`Role::Talk`] talks.
+pub(crate) const TURNS: usize = 200;
+/// Conversations that they share.
+pub(crate) const SHARED: [&str; 3] = ["talk-0", "talk-1", "talk-2"];
+
+/// A process of a role. Killed, if it still lives, when it goes out of scope.
+pub(crate) struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    pub(crate) fn start(role: Role, file: &Path) -> Self {
+        Self::spawn(Command::new(std::env::current_exe().unwrap()), role, file)
+    }
+
+    /// Starts a process whose files cannot grow past a number of the shell's blocks.
+    pub(crate) fn start_limited(role: Role, file: &Path, blocks: u32) -> Self {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""));
+        shell.arg(std::env::current_exe().unwrap());
+        Self::spawn(shell, role, file)
+    }
+
+    fn spawn(mut command: Command, role: Role, file: &Path) -> Self {
+        command
+            .args(["--exact", "child::is_a_process_of_its_own", "--ignored", "--nocapture"])
+            .env(ROLE, format!("{role:?}"))
+            .env(FILE, file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next thing it says; nothing when it has ended.
+    pub(crate) fn hear(&mut self) -> Option<String> {
+        loop {
+            let line = self.lines.next()?.ok()?;
+            // The harness prints the test's name without a line break before what the test prints.
+            if let Some((_, said)) = line.split_once(MARK) {
+                return Some(said.to_owned());
+            }
+        }
+    }
+
+    /// Ends it without notice, and gives back what it had said.
+    pub(crate) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        std::iter::from_fn(|| self.hear()).collect()
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        let said = std::iter::from_fn(|| self.hear()).collect();
+        assert!(self.child.wait().unwrap().success(), "{said:?}");
+        said
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(what: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{MARK}{what}").unwrap();
+    out.flush().unwrap();
+}
+
+#[test]
+#[ignore = "a process that other tests start"]
+fn is_a_process_of_its_own() {
+    let role = std::env::var(ROLE).unwrap();
+    let role = ROLES.into_iter().find(|known| format!("{known:?}") == role).unwrap();
+    let file = PathBuf::from(std::env::var_os(FILE).unwrap());
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
+        let world = World::new(&Existing(file)).await;
+        match role {
+            Role::Hold => hold(&world).await,
+            Role::Visit => visit(&world).await,
+            Role::Talk => talk(&world).await,
+            Role::Storm => storm(&world).await,
+            Role::Fill => fill(&world).await,
+        }
+        world.one.close().await;
+        world.two.close().await;
+    });
+}
+
+async fn hold(world: &World<SqliteStore>) {
+    let turn = world.start(&world.one, "trip", "first").await;
+    world.one.journal(turn.lease, "it was ".to_owned());
+    world.one.journal(turn.lease, "so".to_owned());
+    world.queue(&world.two, world.ask("trip", "will never go")).await;
+    world.settle(&world.one).await;
+    say("holding");
+    std::future::pending::<()>().await;
+}
+
+async fn visit(world: &World<SqliteStore>) {
+    let range = MessageRange { after: None, limit: 1000 };
+    let page = world.one.messages(&world.scope, &name("trip"), range).await.unwrap();
+    say(&page.map_or(0, |page| page.messages.len()).to_string());
+}
+
+async fn talk(world: &World<SqliteStore>) {
+    let mut speakers = tokio::task::JoinSet::new();
+    for speaker in 0..4 {
+        let world = world.clone();
+        speakers.spawn(async move {
+            let store = if speaker % 2 == 0 { &world.one } else { &world.two };
+            for number in 0..TURNS / 4 {
+                say_patiently(&world, store, SHARED[(speaker + number) % SHARED.len()]).await;
+            }
+        });
+    }
+    speakers.join_all().await;
+}
+
+async fn say_patiently(world: &World<SqliteStore>, store: &Arc<SqliteStore>, to: &str) -> Seq {
+    let mut ask = world.ask(to, "hello");
+    loop {
+        match world.admit(store, ask.clone()).await {
+            AdmitOutcome::Running(turn) => return world.answer(store, &turn, "hi").await.messages[0].seq,
+            AdmitOutcome::Queued { ticket, .. } => ask.ticket = Some(ticket),
+            other => panic!("{other:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn storm(world: &World<SqliteStore>) {
+    say("storming");
+    let mut speakers = tokio::task::JoinSet::new();
+    for (speaker, to) in SHARED.into_iter().enumerate() {
+        let world = world.clone();
+        speakers.spawn(async move {
+            let store = &world.one;
+            for number in speaker.. {
+                let seq = say_patiently(&world, store, to).await;
+                say(&format!("said {to} {}", seq.0));
+                let turn = world.start(&world.two, to, "unfinished").await;
+                world.two.journal(turn.lease, "half an ans".to_owned());
+                match number % 3 {
+                    0 => drop(world.leave(&world.two, &turn, TurnState::Failed, Some("half")).await),
+                    1 => world.two.retract(turn.lease).await.unwrap(),
+                    _ => {
+                        let waiting = world.queue(store, world.ask(to, "impatient")).await;
+                        world.answer(&world.two, &turn, "whole").await;
+                        store.withdraw(&world.scope, waiting.turn).await.unwrap();
+                    }
+                }
+            }
+        });
+    }
+    speakers.join_all().await;
+}
+
+async fn fill(world: &World<SqliteStore>) {
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let big = "x".repeat(100_000);
+    loop {
+        let mut ask = Admission { messages: vec![message(herma_model::Role::User, &big)], ..world.ask("trip", "") };
+        ask.seen = world.seen(&world.one, &ask).await;
+        let outcome = match world.one.admit(ask).await {
+            Ok(AdmitOutcome::Running(mut turn)) => match turn.durable.wait().await {
+                Ok(()) => world.try_answer(&world.one, &turn, &big).await.map(drop),
+                Err(error) => Err(error),
+            },
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(StoreError::Unavailable(why)) => return say(&format!("unavailable {why}")),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Several processes on one file, and what becomes of it when one of them is killed.
+
+use std::time::{Duration, Instant};
+
+use herma_model::{MessageStatus, TurnState};
+use herma_store::Store;
+use herma_store::contract::World;
+use herma_store::contract::fixture::{queued, running, texts};
+use herma_store_sqlite::SqliteStore;
+
+use crate::child::{Process, Role, SHARED, TURNS};
+use crate::database::{Database, holds_together};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_is_taken_over_at_once_with_what_it_had_shown() {
+    let database = Database::new();
+    let world = database.world().await;
+    let mine = world.start(&world.one, "mine", "hello").await;
+    let mut holder = Process::start(Role::Hold, &database.path());
+    assert_eq!(holder.hear().as_deref(), Some("holding"));
+    let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
+    queued(world.admit(&world.one, waiting.clone()).await);
+    let first = world.read("trip").await.unwrap().messages[0].turn;
+    assert_eq!(world.turn(first).await.unwrap().state, TurnState::Running, "it lives");
+
+    holder.kill();
+    let killed = Instant::now();
+    let second = running(world.admit(&world.one, waiting).await);
+    assert!(killed.elapsed() < Duration::from_secs(1));
+    world.answer(&world.one, &second, "two").await;
+    let snapshot = world.read("trip").await.unwrap();
+    assert_eq!(texts(&snapshot), ["first", "it was so", "second", "two"]);
+    assert_eq!(snapshot.messages[1].said.status, MessageStatus::Partial);
+    assert_eq!(snapshot.unanswered[&first].state, TurnState::Interrupted);
+
+    assert_eq!(world.turn(mine.turn).await.unwrap().state, TurnState::Running, "the other's turn is untouched");
+    world.answer(&world.one, &mine, "hi").await;
+    world.holds_together().await;
+    holds_together(&database.path());
+    assert_eq!(
+        std::fs::read_dir(database.path().with_extension("db-instances")).unwrap().count(),
+        0,
+        "no lock is left"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_turn_is_recorded_even_if_nobody_asks() {
+    let database = Database::new();
+    let world = database.world().await;
+    let mut holder = Process::start(Role::Hold, &database.path());
+    assert_eq!(holder.hear().as_deref(), Some("holding"));
+    let first = world.read("trip").await.unwrap().messages[0].turn;
+    holder.kill();
+    let killed = Instant::now();
+    while world.turn(first).await.unwrap().state != TurnState::Interrupted {
+        assert!(killed.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.holds_together().await;
+    holds_together(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_comes_and_goes_leaves_the_others_log_alone() {
+    let database = Database::new();
+    let world = database.world().await;
+    for turns in 0..4_usize {
+        assert_eq!(Process::start(Role::Visit, &database.path()).finish(), [(2 * turns).to_string()]);
+        world.talk(&world.one, "trip", "hello", "hi").await;
+    }
+    world.holds_together().await;
+    holds_together(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_to_the_file_is_the_same_store() {
+    let database = Database::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.db");
+    let world = database.world().await;
+    std::os::unix::fs::symlink(database.path(), &link).unwrap();
+    let linked = SqliteStore::open(&link).unwrap();
+    let first = world.start(&world.one, "trip", "first").await;
+    queued(world.admit(&linked, world.ask("trip", "second")).await);
+    world.answer(&world.one, &first, "one").await;
+    linked.close().await;
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1, "nothing is put beside the link");
+    world.holds_together().await;
+    holds_together(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_that_write_at_once_leave_one_transcript() {
+    let database = Database::new();
+    let talkers = [(); 2].map(|()| Process::start(Role::Talk, &database.path()));
+    for talker in talkers {
+        talker.finish();
+    }
+    let world = World::new(&database).await;
+    let mut turns = 0;
+    for name in SHARED {
+        let row = world.row(name).await.unwrap();
+        assert_eq!(row.message_count, 2 * row.turn_count);
+        turns += usize::try_from(row.turn_count).unwrap();
+    }
+    assert_eq!(turns, 2 * TURNS);
+    world.holds_together().await;
+    holds_together(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_dropped_lets_go() {
+    let database = Database::new();
+    let world = database.world().await;
+    let store = SqliteStore::open(&database.path()).unwrap();
+    world.start(&store, "trip", "first").await;
+    queued(world.admit(&world.one, world.ask("trip", "waits")).await);
+    drop(store);
+    let dropped = Instant::now();
+    loop {
+        let row = world.row("trip").await.unwrap();
+        if !row.running {
+            break;
+        }
+        assert!(dropped.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

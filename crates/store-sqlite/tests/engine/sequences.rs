@@ -1,0 +1,171 @@
+//! Whatever two processes do, in whatever order, the store hangs together.
+
+use std::sync::Arc;
+
+use herma_model::TurnState;
+use herma_store::contract::{Engine, World};
+use herma_store::{Admission, AdmitOutcome, Running, Store, StoreError, TurnPolicy};
+use herma_store_sqlite::SqliteStore;
+use proptest::prelude::{Strategy, any, prop_oneof};
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::database::{Database, holds_together};
+
+const NAMES: [&str; 2] = ["trip", "train"];
+
+/// One thing that somebody does; numbers choose among what there is.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Ask { second: bool, name: bool, policy: TurnPolicy },
+    AskAgain(u8),
+    Answer(u8),
+    Fail { turn: u8, shown: bool },
+    Retract(u8),
+    Withdraw(u8),
+    Retry { second: bool, name: bool },
+    Journal(u8),
+    Reopen { second: bool },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let policy = || {
+        prop_oneof![
+            4 => proptest::strategy::Just(TurnPolicy::Queue),
+            1 => proptest::strategy::Just(TurnPolicy::Reject),
+            1 => proptest::strategy::Just(TurnPolicy::Interrupt),
+        ]
+    };
+    let step = prop_oneof![
+        6 => (any::<bool>(), any::<bool>(), policy()).prop_map(|(second, name, policy)| Step::Ask { second, name, policy }),
+        4 => any::<u8>().prop_map(Step::AskAgain),
+        4 => any::<u8>().prop_map(Step::Answer),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(turn, shown)| Step::Fail { turn, shown }),
+        2 => any::<u8>().prop_map(Step::Retract),
+        2 => any::<u8>().prop_map(Step::Withdraw),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(second, name)| Step::Retry { second, name }),
+        1 => any::<u8>().prop_map(Step::Journal),
+        1 => any::<bool>().prop_map(|second| Step::Reopen { second }),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+#[test]
+fn whatever_two_processes_do_the_store_hangs_together() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let config = Config { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&steps(), |steps| {
+            runtime.block_on(play(&steps));
+            Ok(())
+        })
+        .unwrap();
+}
+
+struct Play {
+    database: Database,
+    world: World<SqliteStore>,
+    running: Vec<(bool, Running)>,
+    waiting: Vec<(bool, Admission)>,
+}
+
+async fn play(steps: &[Step]) {
+    let database = Database::new();
+    let world = database.world().await;
+    let mut play = Play { database, world, running: Vec::new(), waiting: Vec::new() };
+    for step in steps {
+        play.step(*step).await;
+    }
+    play.world.holds_together().await;
+    holds_together(&play.database.path());
+}
+
+/// Takes the chosen element out.
+fn take<T>(from: &mut Vec<T>, choice: u8) -> Option<T> {
+    if from.is_empty() { None } else { Some(from.swap_remove(usize::from(choice) % from.len())) }
+}
+
+impl Play {
+    fn store(&self, second: bool) -> Arc<SqliteStore> {
+        Arc::clone(if second { &self.world.two } else { &self.world.one })
+    }
+
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Ask { second, name, policy } => {
+                let ask = Admission { policy, ..self.world.ask(NAMES[usize::from(name)], "question") };
+                self.ask(second, ask).await;
+            }
+            Step::AskAgain(choice) => {
+                if let Some((second, ask)) = take(&mut self.waiting, choice) {
+                    self.ask(second, ask).await;
+                }
+            }
+            Step::Answer(choice) => {
+                if let Some((second, turn)) = take(&mut self.running, choice) {
+                    match self.world.try_answer(&self.store(second), &turn, "answer").await {
+                        Ok(_) | Err(StoreError::Fenced) => {}
+                        Err(StoreError::StopRequested) => self.running.push((second, turn)),
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            }
+            Step::Fail { turn, shown } => {
+                if let Some((second, turn)) = take(&mut self.running, turn) {
+                    let shown = shown.then_some("part");
+                    let ended = self.world.try_leave(&self.store(second), &turn, TurnState::Interrupted, shown).await;
+                    assert!(matches!(ended, Ok(_) | Err(StoreError::Fenced)), "{ended:?}");
+                }
+            }
+            Step::Retract(choice) => {
+                if let Some((second, turn)) = take(&mut self.running, choice) {
+                    let ended = self.store(second).retract(turn.lease).await;
+                    assert!(matches!(ended, Ok(()) | Err(StoreError::Fenced)), "{ended:?}");
+                }
+            }
+            Step::Withdraw(choice) => {
+                if let Some((second, ask)) = take(&mut self.waiting, choice) {
+                    self.store(second).withdraw(&self.world.scope, ask.turn).await.unwrap();
+                }
+            }
+            Step::Retry { second, name } => self.retry(second, NAMES[usize::from(name)]).await,
+            Step::Journal(choice) => {
+                if let Some((second, turn)) = take(&mut self.running, choice) {
+                    self.store(second).journal(turn.lease, "shown ".to_owned());
+                    self.running.push((second, turn));
+                }
+            }
+            Step::Reopen { second } => {
+                self.store(second).close().await;
+                let opened = self.database.open().await;
+                *(if second { &mut self.world.two } else { &mut self.world.one }) = opened;
+                self.waiting.retain(|(owner, _)| *owner != second);
+            }
+        }
+    }
+
+    async fn retry(&mut self, second: bool, name: &str) {
+        let Some(snapshot) = self.world.read(name).await else { return };
+        let Some(last) = snapshot.messages.last().filter(|last| snapshot.unanswered.contains_key(&last.turn)) else {
+            return;
+        };
+        let ask = self.world.ask(name, "again");
+        self.ask(
+            second,
+            Admission { retry_of: Some(last.turn), messages: Vec::new(), policy: TurnPolicy::Reject, ..ask },
+        )
+        .await;
+    }
+
+    async fn ask(&mut self, second: bool, ask: Admission) {
+        match self.world.admit(&self.store(second), ask.clone()).await {
+            AdmitOutcome::Running(turn) => {
+                self.running.push((second, *turn));
+            }
+            AdmitOutcome::Queued { ticket, .. } => {
+                self.waiting.push((second, Admission { ticket: Some(ticket), ..ask }));
+            }
+            AdmitOutcome::Refused(_) => assert!(ask.ticket.is_some() || ask.policy == TurnPolicy::Reject),
+            other => panic!("{other:?}"),
+        }
+    }
+}
