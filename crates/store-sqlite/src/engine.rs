@@ -29,6 +29,7 @@ pub struct SqliteStore {
     readers: Readers,
     changes: watch::Receiver<u64>,
     stop: Arc<AtomicBool>,
+    /// Writer, sync and, last, pulse.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -295,12 +296,20 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        // Readers go first: the last connection empties the log into the database, which one that only reads cannot.
+        // One after the other, and the writer last: the last connection to close empties the log into the database, which one that only
+        // reads cannot, and which none does if two close at the same moment.
         self.readers.close();
         self.stop.store(true, Ordering::Release);
-        self.writer.stop();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        let _ = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join()))).await;
+        let mut threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let writer = Arc::clone(&self.writer);
+        let ended = tokio::task::spawn_blocking(move || {
+            if let Some(pulse) = threads.pop() {
+                pulse.thread().unpark();
+                let _ = pulse.join();
+            }
+            writer.stop();
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        });
+        let _ = ended.await;
     }
 }
