@@ -1,10 +1,10 @@
 //! Opening the file: look before touching, then set up connections.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use herma_store::StoreError;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::failure::{Outcome, Translate, translate};
 use crate::migrations;
@@ -12,8 +12,22 @@ use crate::migrations;
 /// How long a writer waits for another process' transaction.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a file is looked at before it is refused, and the pause between: somebody else may be making it.
+const LOOKS: u32 = 3;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// Refuses files that are not ours, damaged, or written by a newer Herma, without changing them.
 pub(crate) fn look(path: &Path) -> Outcome<()> {
+    for _ in 1..LOOKS {
+        if look_once(path).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    look_once(path)
+}
+
+fn look_once(path: &Path) -> Outcome<()> {
     if !path.exists() || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0) {
         return Ok(());
     }
@@ -26,6 +40,8 @@ pub(crate) fn look(path: &Path) -> Outcome<()> {
     };
     let connection = looking(path).map_err(|error| refuse(&error))?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
+    // All of it as it was at one moment.
+    let connection = connection.unchecked_transaction().map_err(|error| refuse(&error))?;
     let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let application = read("application_id").map_err(|error| refuse(&error))?;
     let version = read("user_version").map_err(|error| refuse(&error))?;
@@ -70,8 +86,8 @@ pub(crate) fn log_path(path: &Path) -> PathBuf {
 pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
     let connection = Connection::open(path).translated()?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
-    let mode: String =
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).translated()?;
+    let mode =
+        patiently(|| connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)))?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(StoreError::Unusable(format!(
             "{} cannot use a write-ahead log (is it on a network file system?); put the data directory on a local disk",
@@ -86,6 +102,21 @@ pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
     connection.pragma_update(None, "temp_store", "MEMORY").translated()?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
+}
+
+/// Tries again while another process has the file to itself, where SQLite does not wait by itself: it is being made, or its log emptied.
+fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> Outcome<T> {
+    let began = Instant::now();
+    loop {
+        match attempt() {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < BUSY_TIMEOUT =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            outcome => return outcome.translated(),
+        }
+    }
 }
 
 /// A connection that only reads.

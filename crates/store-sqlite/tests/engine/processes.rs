@@ -90,6 +90,17 @@ async fn a_link_to_the_file_is_the_same_store() {
     holds_together(&database.path());
 }
 
+#[test]
+fn processes_that_make_the_file_at_once_make_one() {
+    for _ in 0..3 {
+        let database = Database::new();
+        for process in [(); 6].map(|()| Process::start(Role::Visit, &database.path())) {
+            assert_eq!(process.finish(), ["0"]);
+        }
+        holds_together(&database.path());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_write_at_once_leave_one_transcript() {
     let database = Database::new();

@@ -7,7 +7,7 @@ use herma_model::{Message, Seq, TurnId, TurnState, Unanswered};
 
 use super::World;
 use super::fixture::name;
-use crate::{ConversationRow, MessageRange, Pin, Scope, Snapshot, Store};
+use crate::{ConversationRow, MessageRange, Pin, Scope, Snapshot, Store, TurnRecord};
 
 impl<S: Store> World<S> {
     /// Looks over every conversation of both tenants, then closes both instances.
@@ -26,51 +26,34 @@ impl<S: Store> World<S> {
 
     async fn conversation_holds_together(&self, scope: &Scope, row: &ConversationRow) {
         let id = row.facts.id.to_string();
-        let head = row.facts.head.id.as_str();
-        for alias in [id.as_str(), head, row.facts.root.as_str()] {
+        for alias in [id.as_str(), row.facts.head.id.as_str(), row.facts.root.as_str()] {
             let led_to = self.two.conversation(scope, &name(alias), Pin::Head).await.unwrap();
             let led_to = led_to.unwrap_or_else(|| panic!("{alias} leads nowhere"));
             assert_eq!(led_to.facts, row.facts, "{alias} leads to its one head");
         }
-        let snapshot = self.two.open(scope, &name(&id), Namespace::Session).await.unwrap().unwrap();
-        assert_eq!(snapshot.facts, row.facts);
-        let places: Vec<Seq> = snapshot.messages.iter().map(|message| message.seq).collect();
-        let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
-        assert_eq!(places, expected, "places are without gaps");
-        assert_eq!(row.message_count, places.len() as u64, "messages are counted");
-        let ids: HashSet<_> = snapshot.messages.iter().map(|message| message.id).collect();
-        assert_eq!(ids.len(), places.len(), "a message is written once");
-        assert_eq!(self.paged(scope, &id).await, snapshot.messages.iter().map(|m| (**m).clone()).collect::<Vec<_>>());
-        self.turns_hold_together(scope, row, &snapshot).await;
+        let view = self.view(scope, &id).await;
+        view.messages_hold_together();
+        view.turns_hold_together();
     }
 
-    async fn turns_hold_together(&self, scope: &Scope, row: &ConversationRow, snapshot: &Snapshot) {
-        let mut turns: Vec<TurnId> = snapshot.messages.iter().map(|message| message.turn).collect();
-        turns.dedup();
-        let distinct: HashSet<TurnId> = turns.iter().copied().collect();
-        assert_eq!(distinct.len(), turns.len(), "turns do not interleave");
-        assert_eq!(row.turn_count, turns.len() as u64, "turns are counted");
-        let mut unanswered = HashMap::new();
-        let mut running = 0;
-        for id in turns {
-            let turn = self.two.turn(scope, id).await.unwrap().expect("a turn with messages is stored");
-            match turn.state {
-                TurnState::Running => running += 1,
-                TurnState::Completed => {
-                    let own: Vec<_> = snapshot.messages.iter().filter(|message| message.turn == id).cloned().collect();
-                    assert!(!turn.answer.is_empty() && own.ends_with(&turn.answer), "an answer ends its turn");
-                    assert!(turn.finish.is_some() && turn.failure.is_none());
-                }
-                state => {
-                    assert!(state.is_unanswered(), "a waiting turn has written nothing");
-                    assert!(turn.failure.is_some() && turn.finish.is_none());
-                    unanswered.insert(id, Unanswered { state, attempt: turn.attempt });
+    /// Reads until nothing changed in between: an engine may find a turn's owner gone at any moment.
+    async fn view(&self, scope: &Scope, id: &str) -> View {
+        loop {
+            let snapshot = self.two.open(scope, &name(id), Namespace::Session).await.unwrap().unwrap();
+            let row = self.two.conversation(scope, &name(id), Pin::Head).await.unwrap().unwrap();
+            let paged = self.paged(scope, id).await;
+            let mut turns: Vec<TurnRecord> = Vec::new();
+            for message in &snapshot.messages {
+                if turns.last().is_none_or(|turn| turn.id != message.turn) {
+                    let turn = self.two.turn(scope, message.turn).await.unwrap();
+                    turns.push(turn.expect("a turn with messages is stored"));
                 }
             }
+            let again = self.two.open(scope, &name(id), Namespace::Session).await.unwrap().unwrap();
+            if again.version == snapshot.version {
+                return View { row, snapshot, paged, turns };
+            }
         }
-        assert_eq!(snapshot.unanswered, unanswered);
-        assert!(running <= 1, "one turn runs at a time");
-        assert_eq!(row.running, running == 1, "the running turn is known");
     }
 
     async fn paged(&self, scope: &Scope, id: &str) -> Vec<Message> {
@@ -84,5 +67,55 @@ impl<S: Store> World<S> {
                 return all;
             }
         }
+    }
+}
+
+/// One conversation, read in every way at one version.
+struct View {
+    row: ConversationRow,
+    snapshot: Snapshot,
+    paged: Vec<Message>,
+    /// In the order of their messages.
+    turns: Vec<TurnRecord>,
+}
+
+impl View {
+    fn messages_hold_together(&self) {
+        let messages: Vec<Message> = self.snapshot.messages.iter().map(|message| (**message).clone()).collect();
+        assert_eq!(self.snapshot.facts, self.row.facts);
+        let places: Vec<Seq> = messages.iter().map(|message| message.seq).collect();
+        let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
+        assert_eq!(places, expected, "places are without gaps");
+        assert_eq!(self.row.message_count, places.len() as u64, "messages are counted");
+        let ids: HashSet<_> = messages.iter().map(|message| message.id).collect();
+        assert_eq!(ids.len(), places.len(), "a message is written once");
+        assert_eq!(self.paged, messages, "pages and the whole are the same");
+    }
+
+    fn turns_hold_together(&self) {
+        let distinct: HashSet<TurnId> = self.turns.iter().map(|turn| turn.id).collect();
+        assert_eq!(distinct.len(), self.turns.len(), "turns do not interleave");
+        assert_eq!(self.row.turn_count, self.turns.len() as u64, "turns are counted");
+        let mut unanswered = HashMap::new();
+        let mut running = 0;
+        for turn in &self.turns {
+            match turn.state {
+                TurnState::Running => running += 1,
+                TurnState::Completed => {
+                    let own = self.snapshot.messages.iter().filter(|message| message.turn == turn.id);
+                    let own: Vec<_> = own.cloned().collect();
+                    assert!(!turn.answer.is_empty() && own.ends_with(&turn.answer), "an answer ends its turn");
+                    assert!(turn.finish.is_some() && turn.failure.is_none());
+                }
+                state => {
+                    assert!(state.is_unanswered(), "a waiting turn has written nothing");
+                    assert!(turn.failure.is_some() && turn.finish.is_none());
+                    unanswered.insert(turn.id, Unanswered { state, attempt: turn.attempt });
+                }
+            }
+        }
+        assert_eq!(self.snapshot.unanswered, unanswered);
+        assert!(running <= 1, "one turn runs at a time");
+        assert_eq!(self.row.running, running == 1, "the running turn is known");
     }
 }
