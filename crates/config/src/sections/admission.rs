@@ -11,7 +11,7 @@ use crate::values::span;
 /// The bounds of work in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionConfig {
-    /// Most turns that this process runs at the same time.
+    /// Most turns of this process at the same time, those that wait included.
     pub max_running: usize,
     /// Most turns that wait for one conversation; 0 lets none wait.
     pub queue_limit: usize,
@@ -21,7 +21,7 @@ pub struct AdmissionConfig {
 
 impl Default for AdmissionConfig {
     fn default() -> Self {
-        Self { max_running: 256, queue_limit: 64, queue_timeout: Duration::from_secs(120) }
+        Self { max_running: 4096, queue_limit: 64, queue_timeout: Duration::from_secs(120) }
     }
 }
 
@@ -39,7 +39,11 @@ impl AdmissionConfig {
 
     pub(crate) fn write(&self, page: &mut Page) {
         page.heading(&["admission"], "How many turns run and wait.");
-        page.set("max_running", integer(self.max_running), "Most turns that this process runs at the same time.");
+        page.set(
+            "max_running",
+            integer(self.max_running),
+            "Most turns of this process at the same time, waiting ones included.",
+        );
         page.set(
             "queue_limit",
             integer(self.queue_limit),

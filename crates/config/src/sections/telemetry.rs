@@ -16,7 +16,7 @@ pub struct TelemetryConfig {
 
 impl Default for TelemetryConfig {
     fn default() -> Self {
-        Self { log: "info".to_owned(), otlp_endpoint: None }
+        Self { log: "warn".to_owned(), otlp_endpoint: None }
     }
 }
 
