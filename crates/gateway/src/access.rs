@@ -27,15 +27,27 @@ pub struct MintedKey {
     pub id: ApiKeyId,
 }
 
+impl MintedKey {
+    /// Makes a key that opens nothing until it is stored.
+    pub fn mint() -> Self {
+        let secret = format!("hk-{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        Self { secret, id: ApiKeyId::from_uuid(Uuid::now_v7()) }
+    }
+
+    /// Stores the key's digest for a tenant; from here on it is valid.
+    pub async fn store(&self, store: &dyn Store, tenant: &str, session_keys: KeyScope) -> Result<(), StoreError> {
+        let now = mint::now();
+        let tenant = store.ensure_tenant(tenant, now).await?;
+        let hint = self.secret.chars().take(9).collect();
+        store.create_key(NewApiKey { id: self.id, tenant, hash: hash(&self.secret), hint, session_keys, now }).await
+    }
+}
+
 /// Makes a key for a tenant and stores its digest.
 pub async fn create_key(store: &dyn Store, tenant: &str, session_keys: KeyScope) -> Result<MintedKey, StoreError> {
-    let now = mint::now();
-    let tenant = store.ensure_tenant(tenant, now).await?;
-    let secret = format!("hk-{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-    let id = ApiKeyId::from_uuid(Uuid::now_v7());
-    let hint = secret.chars().take(9).collect();
-    store.create_key(NewApiKey { id, tenant, hash: hash(&secret), hint, session_keys, now }).await?;
-    Ok(MintedKey { secret, id })
+    let key = MintedKey::mint();
+    key.store(store, tenant, session_keys).await?;
+    Ok(key)
 }
 
 fn hash(secret: &str) -> KeyHash {

@@ -82,6 +82,10 @@ impl Gateway {
         if self.is_draining() {
             return Err(GatewayError::Draining);
         }
+        if self.settings.resolve_model(request.model.as_deref()).0.is_empty() {
+            let message = "no model is set for requests that name none; name one in `model`, or set `upstream.model`";
+            return Err(GatewayError::Invalid { message: message.to_owned(), param: Some("model".to_owned()) });
+        }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             let limit = self.settings.max_live_turns;
             return Err(GatewayError::Overloaded(format!("{limit} turns run or wait already, which is the limit")));

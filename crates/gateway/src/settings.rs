@@ -15,7 +15,7 @@ pub struct ModelSettings {
 /// What an operator can set about turns.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The model of requests that name none, or one of [`Settings::DEFAULT_NAMES`].
+    /// The model of requests that name none, or one of [`Settings::DEFAULT_NAMES`]; empty if every request must name its own.
     pub default_model: String,
     /// How many tokens fit into models that say nothing themselves.
     pub context_window: Option<u32>,
