@@ -1,53 +1,41 @@
-//! temporary
-use herma_gateway::{Gateway, Settings, access::Access};
-use herma_store::Store;
-use std::sync::Arc;
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let a: Vec<String> = std::env::args().collect();
-    let get = |n: &str| a.iter().position(|x| x == n).map(|i| a[i + 1].clone());
-    let store: Arc<dyn Store> = Arc::new(herma_store_sqlite::SqliteStore::open(
-        &std::path::Path::new(&get("--data").unwrap()).join("herma.db"),
-    )?);
-    let up: Arc<dyn herma_upstream::ModelServer> = match get("--upstream") {
-        Some(u) => Arc::new(herma_upstream::HttpModelServer::new(herma_upstream::HttpSettings {
-            base_url: u,
-            api_key: None,
-            timeout: std::time::Duration::from_secs(120),
-            retries: 2,
-        })?),
-        None => Arc::new(herma_upstream::OfflineModel),
+//! The `herma` program: from a command line to the rooms that do the work.
+//!
+//! - [`arguments`]: what can be typed, and its help.
+//! - [`setup`]: configuration, store, model server and gateway settings, made from each other.
+//! - [`serve`], [`chat`], [`keys`], [`config`], [`doctor`]: one command each.
+//! - [`output`], [`table`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
+//!
+//! Nothing here decides anything about conversations. Answers go to stdout, everything else to stderr.
+
+mod arguments;
+mod chat;
+mod config;
+mod doctor;
+mod failure;
+mod keys;
+mod logging;
+mod output;
+mod serve;
+mod setup;
+mod signals;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command, KeysCommand};
+
+fn main() -> ExitCode {
+    let Arguments { common, command } = Arguments::parse();
+    let outcome = match command {
+        Command::Serve(flags) => serve::run(common, flags),
+        Command::Chat(flags) => chat::run(common, flags),
+        Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
+        Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),
+        Command::Keys { command: KeysCommand::Revoke(flags) } => keys::revoke::run(common, &flags),
+        Command::Config => config::run(common),
+        Command::Doctor(flags) => doctor::run(common, &flags),
     };
-    let g = Gateway::start(
-        Arc::clone(&store),
-        up,
-        Settings {
-            default_model: get("--model").unwrap_or("offline".into()),
-            context_window: None,
-            models: Default::default(),
-            max_live_turns: 4096,
-            queue_limit: 64,
-            queue_timeout: std::time::Duration::from_secs(120),
-            cache_bytes: 64 << 20,
-        },
-    );
-    let acc = Access::new(store, std::env::var("HERMA_API_KEY").ok().as_deref()).await?;
-    let l = tokio::net::TcpListener::bind(get("--listen").unwrap_or("127.0.0.1:8642".into())).await?;
-    eprintln!("herma listening on http://{}", l.local_addr()?);
-    let g2 = Arc::clone(&g);
-    herma_http::serve(
-        l,
-        g2,
-        herma_http::HttpSettings {
-            cors_origins: vec![],
-            max_body_bytes: 10_000_000,
-            authentication: herma_http::Authentication::Keys(acc),
-        },
-        async {
-            let _ = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap().recv().await;
-        },
-    )
-    .await?;
-    g.drain(std::time::Duration::from_secs(5)).await;
-    Ok(())
+    outcome.unwrap_or_else(|error| failure::report(&error))
 }

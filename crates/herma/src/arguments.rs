@@ -1,0 +1,221 @@
+//! What can be typed after `herma`, and the help that explains it.
+//!
+//! Variables are read by the configuration, not here; the help only names them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use herma_config::Overrides;
+use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
+
+const EXAMPLES: &str = "\
+Examples:
+  herma serve                            listen on 127.0.0.1:8642, answer with the offline model
+  herma serve --upstream http://localhost:11434/v1 --model llama3.2
+  herma chat                             talk in the terminal, no server needed
+  herma keys create --tenant default     make an API key
+  herma doctor                           find out what is wrong
+
+Settings come from flags, then HERMA_* variables, then herma.toml, then defaults;
+`herma config` shows them.";
+
+/// A session gateway for AI agents: speaks the OpenAI API in front, calls any OpenAI-compatible model server behind, and keeps
+/// every conversation in between.
+#[derive(Parser)]
+#[command(name = "herma", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args)]
+#[command(next_help_heading = "Where things are")]
+pub(crate) struct Common {
+    /// Directory of the database and the first key [variable: HERMA_DATA] [default: your data directory, such as
+    /// ~/.local/share/herma]
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Configuration file [variable: HERMA_CONFIG] [default: herma.toml in the data directory, then here]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The database, as sqlite:PATH [variable: HERMA_STORE] [default: herma.db in the data directory]
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+}
+
+impl Common {
+    /// These flags over those of a command.
+    pub(crate) fn over(self, other: Overrides) -> Overrides {
+        Overrides { data: self.data, config_file: self.config, store: self.store, ..other }
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Answer the OpenAI API on this machine
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeFlags),
+    /// Talk in the terminal; needs no server
+    #[command(after_help = CHAT_HELP)]
+    Chat(ChatFlags),
+    /// Make, list and revoke API keys
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
+    /// Show the configuration in force, as a herma.toml
+    #[command(
+        after_help = "Examples:\n  herma config > herma.toml      begin a configuration file\n\nSecrets are left out."
+    )]
+    Config,
+    /// Check data directory, store, keys, port and model server, and say what to do
+    #[command(after_help = "Exit code 1 if there is a problem; warnings alone are 0.")]
+    Doctor(PrintFlags),
+}
+
+const SERVE_HELP: &str = "\
+Examples:
+  herma serve
+      Try everything without a model server: the built-in offline model answers.
+  herma serve --upstream http://localhost:11434/v1 --model llama3.2
+      Put Ollama behind it; vLLM, llama.cpp and others work the same way.
+  HERMA_UPSTREAM_API_KEY=sk-... herma serve --upstream https://api.openai.com/v1 --model gpt-5
+      Put a hosted model behind it; its key goes into a variable or herma.toml, not on the
+      command line.
+
+The first start makes an API key, prints it once and saves it as `api-key` in the data directory.
+`herma keys create` makes more; HERMA_API_KEY is accepted as well. SIGTERM and Ctrl-C let running
+turns finish; a second one ends at once.";
+
+/// Flags of `serve`.
+#[derive(Args)]
+pub(crate) struct ServeFlags {
+    /// Where to listen; port 0 picks a free one [variable: HERMA_LISTEN] [default: 127.0.0.1:8642]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Model server, any that speaks the OpenAI API [variable: HERMA_UPSTREAM] [default: the offline model answers]
+    #[arg(long, value_name = "BASE_URL")]
+    upstream: Option<String>,
+    /// Model for requests that name none [variable: HERMA_MODEL]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// How many tokens fit into the model [variable: HERMA_CONTEXT_WINDOW]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    context_window: Option<u32>,
+    /// Serve without API keys; on loopback only, and without session headers
+    #[arg(long)]
+    no_auth: bool,
+}
+
+impl ServeFlags {
+    /// What the configuration makes of them.
+    pub(crate) fn into_overrides(self) -> Overrides {
+        Overrides {
+            listen: self.listen,
+            upstream: self.upstream,
+            model: self.model,
+            context_window: self.context_window,
+            no_auth: self.no_auth.then_some(true),
+            ..Overrides::default()
+        }
+    }
+}
+
+const CHAT_HELP: &str = "\
+Examples:
+  herma chat                                  a new conversation
+  herma chat --session sess_0190...           go on with an old one
+  herma chat --session trip                   go on with `trip`, or begin it
+  echo 'Hello' | herma chat --session trip    from a script: a line in, an answer on stdout
+
+In the conversation: /new (or /reset) begins a fresh one under the same session key, /help lists
+all commands, Ctrl-C cancels the running answer, Ctrl-D ends.";
+
+/// Flags of `chat`.
+#[derive(Args)]
+pub(crate) struct ChatFlags {
+    /// Conversation to go on with, by any id or name that leads to it; a new name begins one
+    #[arg(long, value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
+    pub(crate) session: Option<Alias>,
+    /// Your stable name for this channel or person; kept with the conversation
+    #[arg(long, value_name = "KEY", value_parser = |text: &str| SessionKey::parse(text))]
+    pub(crate) session_key: Option<SessionKey>,
+    /// Model to ask [default: the configured one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key; it alone is printed on stdout, and only this once
+    #[command(after_help = CREATE_HELP)]
+    Create(CreateFlags),
+    /// List the keys of all tenants, without their secrets
+    List(PrintFlags),
+    /// Make a key invalid
+    #[command(after_help = "Running servers notice within two seconds.")]
+    Revoke(RevokeFlags),
+}
+
+const CREATE_HELP: &str = "\
+Examples:
+  herma keys create --tenant default
+  herma keys create --tenant web --session-keys 'agent:main:webui:*'
+  export HERMA_KEY=$(herma keys create --tenant default)
+
+Nothing crosses tenants: each sees its own conversations only. A tenant is made by its first
+key.";
+
+/// Flags of `keys create`.
+#[derive(Args)]
+pub(crate) struct CreateFlags {
+    /// Tenant the key stands for
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    pub(crate) tenant: String,
+    /// Session keys it may use: patterns with *, separated by commas [default: all]
+    #[arg(long, value_name = "PATTERN", value_parser = patterns)]
+    pub(crate) session_keys: Option<KeyScope>,
+}
+
+/// Flags of `keys revoke`.
+#[derive(Args)]
+pub(crate) struct RevokeFlags {
+    /// Id of the key, or as much of its beginning as is unique
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+}
+
+/// Flags of commands that print a table.
+#[derive(Args)]
+pub(crate) struct PrintFlags {
+    /// Print JSON in place of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn tenant(text: &str) -> Result<String, InvalidName> {
+    Alias::parse(text).map(|name| name.to_string())
+}
+
+/// An empty pattern would read as "all", which is never what was meant.
+fn patterns(text: &str) -> Result<KeyScope, &'static str> {
+    match KeyScope::parse(Some(text)) {
+        KeyScope::All => Err("must not be empty; leave the flag out to allow every session key"),
+        scope @ KeyScope::Patterns(_) => Ok(scope),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,59 @@
+//! `herma chat`: a conversation in the terminal, with a gateway of its own on the local store.
+//!
+//! - [`conversation`]: which one it is, and what of it is shown at the start.
+//! - [`input`]: lines, and what they ask for.
+//! - [`talk`]: the loop, and one answer as it comes.
+
+mod conversation;
+mod input;
+mod talk;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use herma_config::{Config, Overrides};
+use herma_gateway::{Gateway, access};
+
+use self::conversation::Conversation;
+use self::input::Lines;
+use self::talk::Talk;
+use crate::arguments::{ChatFlags, Common};
+use crate::failure::Misuse;
+use crate::signals::Signals;
+use crate::{logging, output, setup};
+
+/// How long an answer that was just cancelled gets to be written down.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Talks until there is nothing more to read. From a script, an answer that failed makes the exit code 1.
+pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
+    let loaded = setup::load(common, Overrides::default())?;
+    logging::start(&loaded.config.telemetry.log)?;
+    output::notices(&loaded.notices);
+    setup::on_this_thread(chat(loaded.config, flags))
+}
+
+async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
+    let signals = Signals::catch().context("cannot catch signals")?;
+    let settings = setup::gateway_settings(&config);
+    if flags.model.is_none() && settings.default_model.is_empty() {
+        return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
+    }
+    let model = setup::model_server(&config)?;
+    let store = setup::open_store(&config)?;
+    let principal = access::default_principal(&*store).await?;
+    let conversation = Conversation::choose(&*store, &principal, flags.session, flags.session_key).await?;
+    if config.upstream.base_url.is_none() {
+        output::note(&setup::model_line(&config, &*model));
+    }
+    conversation.introduce();
+    let gateway = Gateway::start(store, model, settings);
+    let lines = Lines::from_stdin()?;
+    let mut talk =
+        Talk { gateway: &gateway, principal, model: flags.model, conversation, lines, signals, failed: false };
+    let outcome = talk.run().await;
+    let code = if talk.failed && !talk.lines.is_terminal { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    gateway.drain(LAST_WORDS).await;
+    outcome.map(|()| code)
+}

@@ -1,0 +1,191 @@
+//! The loop: a line in, an answer out, word by word.
+
+use std::sync::Arc;
+
+use herma_gateway::{Gateway, GatewayError, OnDisconnect, Policy, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
+use herma_model::alias::Namespace;
+use herma_model::turn::FailureCode;
+use herma_model::{Answer, CreatorKind, Delta, Params, Principal};
+use herma_wire::chat::simple_user;
+
+use super::conversation::Conversation;
+use super::input::{HELP, Lines, Wish};
+use crate::output;
+use crate::signals::{Caught, Signals};
+
+/// The door this is, in what is stored.
+const SOURCE: &str = "cli";
+
+/// Everything a conversation in the terminal needs.
+pub(super) struct Talk<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) principal: Principal,
+    pub(super) model: Option<String>,
+    pub(super) conversation: Conversation,
+    pub(super) lines: Lines,
+    pub(super) signals: Signals,
+    /// Whether any message got no answer.
+    pub(super) failed: bool,
+}
+
+/// Whether there is more to come.
+#[derive(Debug, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    End,
+}
+
+impl Talk<'_> {
+    /// Talks until the input ends or somebody wants to leave.
+    pub(super) async fn run(&mut self) -> anyhow::Result<()> {
+        while let Some(line) = self.next_line().await? {
+            match Wish::read(&line) {
+                Wish::Nothing => {}
+                Wish::Leave => break,
+                Wish::Help => output::note(HELP),
+                Wish::Renew => self.conversation.renew(),
+                Wish::Unknown(word) => output::note(&format!("there is no command {word}; /help lists them")),
+                Wish::Say(text) => {
+                    if self.say(text).await? == Then::End {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line; none when the input ends, or at a second Ctrl-C.
+    async fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        self.lines.prompt();
+        let mut interrupted = false;
+        loop {
+            tokio::select! {
+                line = self.lines.next() => return Ok(line?),
+                caught = self.signals.next() => match caught {
+                    Caught::Interrupt if !interrupted => {
+                        interrupted = true;
+                        output::note("\n(Ctrl-C once more, Ctrl-D or /exit ends the conversation)");
+                        self.lines.prompt();
+                    }
+                    Caught::Interrupt | Caught::Terminate => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Sends one message and shows its answer. What goes wrong is one line, and the conversation goes on.
+    async fn say(&mut self, text: &str) -> anyhow::Result<Then> {
+        let mut turn = match self.gateway.submit(self.request(text)) {
+            Ok(turn) => turn,
+            Err(error) => {
+                self.explain(&error);
+                return Ok(Then::GoOn);
+            }
+        };
+        let mut then = Then::GoOn;
+        let mut shown = Shown(false);
+        loop {
+            match self.next_event(&mut turn, &mut then).await {
+                TurnEvent::Queued(_) => output::note("(another turn of this conversation is running; waiting for it)"),
+                TurnEvent::Started { session, .. } => self.conversation.went_to(&session.facts),
+                TurnEvent::Delta(delta) => shown.delta(&delta)?,
+                TurnEvent::Finished(finished) => {
+                    shown.finish(&finished.answer)?;
+                    self.gateway.delivered(finished.tenant, finished.turn);
+                    return Ok(then);
+                }
+                TurnEvent::Failed(error) => {
+                    shown.end_line()?;
+                    self.explain(&error);
+                    return Ok(then);
+                }
+            }
+        }
+    }
+
+    /// The turn's next event. Ctrl-C calls the turn off, which is then its next event.
+    async fn next_event(&mut self, turn: &mut TurnHandle, then: &mut Then) -> TurnEvent {
+        loop {
+            tokio::select! {
+                event = turn.next() => return event,
+                caught = self.signals.next() => {
+                    if caught == Caught::Terminate {
+                        *then = Then::End;
+                    }
+                    turn.cancel();
+                }
+            }
+        }
+    }
+
+    /// Says in one line why there is no answer. One that was called off is no failure.
+    fn explain(&mut self, error: &GatewayError) {
+        if matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled) {
+            return output::note("(cancelled)");
+        }
+        self.failed = true;
+        let text = output::printable(&error.to_string());
+        output::note(&format!("error: {}", text.split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+
+    fn request(&self, text: &str) -> TurnRequest {
+        TurnRequest {
+            principal: self.principal.clone(),
+            alias: self.conversation.alias.clone(),
+            namespace: Namespace::Session,
+            must_exist: false,
+            session_key: self.conversation.session_key.clone(),
+            system: Vec::new(),
+            messages: vec![simple_user(text)],
+            indices: vec![0],
+            model: self.model.clone(),
+            params: Arc::new(Params::default()),
+            streaming: true,
+            policy: Policy::Queue,
+            on_disconnect: OnDisconnect::Cancel,
+            creator: CreatorKind::Cli,
+            source: SOURCE,
+            identity: RequestIdentity { route: SOURCE, ..RequestIdentity::default() },
+        }
+    }
+}
+
+/// What of an answer is on the screen; true in the middle of a line.
+struct Shown(bool);
+
+impl Shown {
+    fn delta(&mut self, delta: &Delta) -> std::io::Result<()> {
+        for text in [&delta.content, &delta.refusal].into_iter().flatten() {
+            self.text(text)?;
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> std::io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.0 = true;
+        output::piece(text)
+    }
+
+    /// Ends the answer, showing it whole if it came in one piece.
+    fn finish(&mut self, answer: &Answer) -> std::io::Result<()> {
+        if !self.0 {
+            for text in [&answer.content, &answer.refusal].into_iter().flatten() {
+                self.text(text)?;
+            }
+        }
+        self.end_line()?;
+        for call in &answer.tool_calls {
+            let name = output::printable(&call.name);
+            output::note(&format!("(the model wants to call the tool {name}, which the terminal does not have)"));
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> std::io::Result<()> {
+        if std::mem::take(&mut self.0) { output::piece("\n") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,47 @@
+//! What a check says.
+
+use serde::Serialize;
+
+/// How it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// Nothing to do.
+    Ok,
+    /// It works, but something should be done.
+    Warning,
+    /// It does not work.
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub(super) struct Check {
+    pub(super) status: Status,
+    check: &'static str,
+    found: String,
+}
+
+impl Check {
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { status: Status::Ok, check, found: found.into() }
+    }
+
+    pub(super) fn warning(check: &'static str, found: impl Into<String>) -> Self {
+        Self { status: Status::Warning, check, found: found.into() }
+    }
+
+    pub(super) fn problem(check: &'static str, found: impl Into<String>) -> Self {
+        Self { status: Status::Problem, check, found: found.into() }
+    }
+
+    /// The check as a row of a table.
+    pub(super) fn row(&self) -> [String; 3] {
+        let status = match self.status {
+            Status::Ok => "ok",
+            Status::Warning => "warning",
+            Status::Problem => "problem",
+        };
+        [status.to_owned(), self.check.to_owned(), self.found.clone()]
+    }
+}

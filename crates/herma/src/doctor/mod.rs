@@ -1,0 +1,63 @@
+//! `herma doctor`: one line per thing that can be wrong, with what to do about it. Nothing is repaired, and no store is made.
+//!
+//! - [`check`]: what a check says.
+//! - [`data`]: the data directory and its files.
+//! - [`store`]: the store and its keys.
+//! - [`network`]: the address to listen on and the model server.
+
+mod check;
+mod data;
+mod network;
+mod store;
+
+use std::process::ExitCode;
+
+use herma_config::{Config, Loaded, Overrides};
+use serde_json::json;
+
+use self::check::{Check, Status};
+use crate::arguments::{Common, PrintFlags};
+use crate::{logging, output, setup, table};
+
+/// Checks everything and prints it. Exit code 1 if there is a problem.
+pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode> {
+    let checks = match setup::load(common, Overrides::default()) {
+        Ok(loaded) => setup::on_this_thread(async { Ok(all(&loaded).await) })?,
+        Err(error) => vec![Check::problem("configuration", error.to_string())],
+    };
+    let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
+    if flags.json {
+        output::answer(&json!({ "problems": problems, "checks": checks }).to_string())?;
+    } else {
+        let rows: Vec<_> = checks.iter().map(Check::row).collect();
+        output::answer(&table::layout(["", "CHECK", "FOUND"], &rows))?;
+        output::note(&match problems {
+            0 => "no problem found".to_owned(),
+            1 => "1 problem found".to_owned(),
+            many => format!("{many} problems found"),
+        });
+    }
+    Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn all(loaded: &Loaded) -> Vec<Check> {
+    let Loaded { config, .. } = loaded;
+    let mut checks = configuration(loaded);
+    checks.extend(data::checks(&config.data_dir));
+    checks.extend(store::checks(config).await);
+    checks.push(network::listen(&config.server.listen).await);
+    checks.push(network::model_server(config).await);
+    checks
+}
+
+fn configuration(loaded: &Loaded) -> Vec<Check> {
+    const NAME: &str = "configuration";
+    let Config { telemetry, .. } = &loaded.config;
+    let mut checks = vec![match &loaded.source_file {
+        Some(file) => Check::ok(NAME, format!("{} is read", file.display())),
+        None => Check::ok(NAME, "no file; defaults and variables apply"),
+    }];
+    checks.extend(loaded.notices.iter().map(|notice| Check::warning(NAME, notice)));
+    checks.extend(logging::filter(&telemetry.log).err().map(|error| Check::problem(NAME, error.to_string())));
+    checks
+}

@@ -1,0 +1,61 @@
+//! The store: whether it opens and takes writes, and whether anybody has a key to it.
+
+use std::sync::Arc;
+
+use herma_config::Config;
+use herma_store::Store;
+use herma_store_sqlite::SqliteStore;
+
+use super::check::Check;
+use crate::setup;
+
+const STORE: &str = "store";
+const KEYS: &str = "API keys";
+
+/// Looks at the store and its keys.
+pub(super) async fn checks(config: &Config) -> Vec<Check> {
+    let url = &config.store.url;
+    let store = match setup::open_existing_store(config) {
+        Err(error) => return vec![Check::problem(STORE, format!("{error:#}"))],
+        Ok(None) => {
+            let found = format!("{url} is not there yet; the first start makes it");
+            return vec![Check::ok(STORE, found), keys(config, 0)];
+        }
+        Ok(Some(store)) => store,
+    };
+    let checks = opened(config, &store).await;
+    store.close().await;
+    checks
+}
+
+async fn opened(config: &Config, store: &Arc<dyn Store>) -> Vec<Check> {
+    let url = &config.store.url;
+    if let Err(error) = store.check().await {
+        let advice = "check that the file may be written and that the disk is not full";
+        return vec![Check::problem(STORE, format!("{url} takes no writes: {error}; {advice}"))];
+    }
+    let schema = SqliteStore::schema_version();
+    let usable = Check::ok(STORE, format!("{url} can be read and written, schema {schema}"));
+    let keys = match store.keys().await {
+        Ok(rows) => keys(config, rows.iter().filter(|key| key.revoked_at.is_none()).count()),
+        Err(error) => Check::problem(KEYS, format!("cannot be read: {error}")),
+    };
+    vec![usable, keys]
+}
+
+fn keys(config: &Config, valid: usize) -> Check {
+    let listen = &config.server.listen;
+    match (config.server.no_auth, &config.api_key, valid) {
+        (true, ..) => {
+            Check::warning(KEYS, "are not asked for (`server.no_auth`); every program on this machine is let in")
+        }
+        (false, Some(_), 0) => Check::ok(KEYS, "HERMA_API_KEY is set"),
+        (false, Some(_), valid) => Check::ok(KEYS, format!("HERMA_API_KEY is set; valid ones in the store: {valid}")),
+        (false, None, 0) if listen.is_loopback() => Check::ok(KEYS, "none yet; the first start makes one"),
+        (false, None, 0) => Check::problem(
+            KEYS,
+            format!("none, and {listen} can be reached by others; make one with `herma keys create --tenant default`"),
+        ),
+        (false, None, valid) => Check::ok(KEYS, format!("valid ones in the store: {valid}")),
+    }
+}

@@ -1,0 +1,75 @@
+//! `herma keys list`: every key, without its secret.
+
+use std::process::ExitCode;
+
+use herma_config::Overrides;
+use herma_model::Timestamp;
+use herma_store::ApiKeyRow;
+use herma_wire::resource::rfc3339;
+use serde_json::{Map, Value};
+
+use crate::arguments::{Common, PrintFlags};
+use crate::{logging, output, setup, table};
+
+/// Lists the keys of all tenants, oldest first.
+pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode> {
+    let config = setup::load(common, Overrides::default())?.config;
+    logging::start(&config.telemetry.log)?;
+    setup::on_this_thread(async {
+        let keys = match setup::open_existing_store(&config)? {
+            Some(store) => {
+                let keys = store.keys().await?;
+                store.close().await;
+                keys
+            }
+            None => Vec::new(),
+        };
+        if flags.json {
+            output::answer(&Value::Array(keys.iter().map(json).collect()).to_string())?;
+        } else if keys.is_empty() {
+            output::note("there are no keys; make one with `herma keys create --tenant default`");
+        } else {
+            output::answer(&as_table(&keys))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The keys as a table.
+pub(super) fn as_table(keys: &[ApiKeyRow]) -> String {
+    let rows: Vec<_> = keys.iter().map(row).collect();
+    table::layout(["ID", "TENANT", "BEGINS WITH", "SESSION KEYS", "CREATED", "REVOKED"], &rows)
+}
+
+fn row(key: &ApiKeyRow) -> [String; 6] {
+    [
+        key.id.to_string(),
+        key.tenant_name.to_string(),
+        key.hint.clone(),
+        key.session_keys.to_stored().unwrap_or_else(|| "all".to_owned()),
+        minute(key.created_at),
+        key.revoked_at.map_or_else(|| "-".to_owned(), minute),
+    ]
+}
+
+/// A moment for people, in UTC.
+fn minute(moment: Timestamp) -> String {
+    let whole = rfc3339(moment);
+    whole.get(..16).map_or(whole.clone(), |minute| format!("{}Z", minute.replace('T', " ")))
+}
+
+/// What does not apply is absent: a key without `session_keys` may use all of them.
+fn json(key: &ApiKeyRow) -> Value {
+    let mut object = Map::new();
+    object.insert("id".to_owned(), key.id.to_string().into());
+    object.insert("tenant".to_owned(), key.tenant_name.to_string().into());
+    object.insert("begins_with".to_owned(), key.hint.clone().into());
+    if let Some(patterns) = key.session_keys.to_stored() {
+        object.insert("session_keys".to_owned(), patterns.split(',').collect());
+    }
+    object.insert("created_at".to_owned(), rfc3339(key.created_at).into());
+    if let Some(revoked_at) = key.revoked_at {
+        object.insert("revoked_at".to_owned(), rfc3339(revoked_at).into());
+    }
+    Value::Object(object)
+}

@@ -1,0 +1,50 @@
+//! `herma keys revoke`: by id, or by as much of it as is unique.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use herma_config::Overrides;
+use herma_gateway::now;
+use herma_model::ApiKeyId;
+use herma_store::ApiKeyRow;
+
+use super::list::as_table;
+use crate::arguments::{Common, RevokeFlags};
+use crate::{logging, output, setup};
+
+/// Revokes a key. One that was revoked before stays as it is, which is no failure.
+pub(crate) fn run(common: Common, flags: &RevokeFlags) -> anyhow::Result<ExitCode> {
+    let config = setup::load(common, Overrides::default())?.config;
+    logging::start(&config.telemetry.log)?;
+    setup::on_this_thread(async {
+        let Some(store) = setup::open_existing_store(&config)? else {
+            bail!("there is no store at {} yet, and so no key", config.store.url);
+        };
+        let keys = store.keys().await?;
+        let key = find(&keys, &flags.id)?;
+        let revoked = store.revoke_key(key.id, now()).await?;
+        store.close().await;
+        let tenant = &key.tenant_name;
+        output::note(&match revoked {
+            true => format!("{} of tenant {tenant} is revoked; running servers notice within two seconds", key.id),
+            false => format!("{} of tenant {tenant} was revoked before", key.id),
+        });
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn find<'a>(keys: &'a [ApiKeyRow], asked: &str) -> anyhow::Result<&'a ApiKeyRow> {
+    let digits = asked.strip_prefix(ApiKeyId::PREFIX).unwrap_or(asked).to_ascii_lowercase();
+    if digits.is_empty() {
+        bail!("name a key by its id; `herma keys list` shows them");
+    }
+    let found: Vec<_> = keys.iter().filter(|key| key.id.uuid().simple().to_string().starts_with(&digits)).collect();
+    match *found.as_slice() {
+        [key] => Ok(key),
+        [] => bail!("no key's id begins with {asked}; `herma keys list` shows them"),
+        _ => {
+            let candidates: Vec<_> = found.into_iter().cloned().collect();
+            bail!("{asked} is not enough to tell these keys apart, nothing was revoked:\n{}", as_table(&candidates));
+        }
+    }
+}

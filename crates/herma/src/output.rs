@@ -1,0 +1,46 @@
+//! The two streams of the terminal: answers on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Writes a line of the command's answer.
+pub(crate) fn answer(line: &str) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{line}")
+}
+
+/// Writes a piece of an answer at once, before its line is whole. Escape sequences never reach a terminal.
+pub(crate) fn piece(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    if stdout.is_terminal() {
+        stdout.write_all(printable(text).as_bytes())?;
+    } else {
+        stdout.write_all(text.as_bytes())?;
+    }
+    stdout.flush()
+}
+
+/// Writes a line for people. If stderr is gone, there is nobody to tell.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Writes what the configuration wants its operator to know.
+pub(crate) fn notices(notices: &[String]) {
+    for notice in notices {
+        note(&format!("note: {notice}"));
+    }
+}
+
+/// The text without characters that a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_never_given_orders() {
+        assert_eq!(printable("a\u{1b}[2Jb\tc\r\nd\u{9b}1m"), "a[2Jb\tc\nd1m");
+    }
+}

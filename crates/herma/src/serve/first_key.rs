@@ -1,0 +1,72 @@
+//! The key that the first start makes: saved for its owner alone, shown once.
+//!
+//! It is saved before it is valid. A crash in between leaves a file that opens nothing and that the next start replaces; the
+//! other way round there would be a key that nobody knows.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context;
+use herma_config::Config;
+use herma_gateway::access::{DEFAULT_TENANT, MintedKey};
+use herma_model::KeyScope;
+use herma_store::Store;
+
+use crate::{output, setup};
+
+/// The file in the data directory.
+pub(crate) const FILE: &str = "api-key";
+
+/// Makes a key of the default tenant, saves it and tells how to use it.
+pub(super) async fn make(config: &Config, store: &dyn Store, address: SocketAddr) -> anyhow::Result<()> {
+    let key = MintedKey::mint();
+    let path = config.data_dir.join(FILE);
+    setup::make_private(&config.data_dir)?;
+    save(&path, &key.secret).with_context(|| {
+        format!("cannot save the first key as {}; make the directory writable, or set HERMA_API_KEY", path.display())
+    })?;
+    key.store(store, DEFAULT_TENANT, KeyScope::All).await?;
+    output::note(&introduction(&path, &key.secret, address));
+    Ok(())
+}
+
+/// Writes the file whole or not at all, readable by its owner alone from its first moment.
+fn save(path: &Path, secret: &str) -> io::Result<()> {
+    let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+    let _ = fs::remove_file(&unfinished);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&unfinished).and_then(|mut file| {
+        writeln!(file, "{secret}")?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written?;
+    if cfg!(unix) {
+        path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())?;
+    }
+    Ok(())
+}
+
+fn introduction(path: &Path, secret: &str, address: SocketAddr) -> String {
+    let path = path.display();
+    format!(
+        "\
+This is your API key. It is shown only now, and saved in {path}:
+
+    {secret}
+
+Try it:
+
+    curl http://{address}/v1/chat/completions -H \"Authorization: Bearer $(cat '{path}')\" \\
+      -H 'Content-Type: application/json' -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'
+"
+    )
+}

@@ -1,0 +1,94 @@
+//! `herma serve`: from the configuration to the ready line, and from the first signal to the end.
+
+mod authentication;
+mod first_key;
+mod listen;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use herma_config::Config;
+use herma_gateway::Gateway;
+use tokio::sync::oneshot;
+
+use crate::arguments::{Common, ServeFlags};
+use crate::signals::Signals;
+use crate::{logging, output, setup};
+
+pub(crate) use first_key::FILE as API_KEY_FILE;
+
+/// The exit code of a second signal, by the custom of shells.
+const INTERRUPTED: u8 = 130;
+/// How long connections get to be closed once no turn runs any more.
+const LAST_BYTES: Duration = Duration::from_secs(5);
+/// Reads of the store and name look-ups wait on these threads; more would only cost memory.
+const BLOCKING_THREADS: usize = 16;
+const THREAD_STACK: usize = 1024 * 1024;
+
+/// Serves until a signal comes.
+pub(crate) fn run(common: Common, flags: ServeFlags) -> anyhow::Result<ExitCode> {
+    let loaded = setup::load(common, flags.into_overrides())?;
+    logging::start(&loaded.config.telemetry.log)?;
+    output::notices(&loaded.notices);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_stack_size(THREAD_STACK)
+        .thread_name("herma-worker")
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(serve(&loaded.config));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
+    // Caught before anybody can know that there is something to stop.
+    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let model = setup::model_server(config)?;
+    let store = setup::open_store(config)?;
+    let listener = listen::bind(&config.server.listen).await?;
+    let address = listener.local_addr()?;
+    let authentication = authentication::set_up(config, &store, address).await?;
+    output::note(&setup::model_line(config, &*model));
+    let gateway = Gateway::start(store, model, setup::gateway_settings(config));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut server = tokio::spawn(herma_http::serve(
+        listener,
+        Arc::clone(&gateway),
+        setup::http_settings(config, authentication),
+        async move {
+            let _ = stopped.await;
+        },
+    ));
+    output::note(&format!("herma listening on http://{address}"));
+
+    tokio::select! {
+        ended = &mut server => {
+            ended.context("the server failed")?.context("the server failed")?;
+            bail!("the server ended by itself");
+        }
+        _ = signals.next() => {}
+    }
+    output::note(&stopping(&gateway, config.server.drain_timeout));
+    drop(stop);
+    let drain = async {
+        gateway.drain(config.server.drain_timeout).await;
+        let _ = tokio::time::timeout(LAST_BYTES, &mut server).await;
+    };
+    tokio::select! {
+        () = drain => Ok(ExitCode::SUCCESS),
+        _ = signals.next() => Ok(ExitCode::from(INTERRUPTED)),
+    }
+}
+
+fn stopping(gateway: &Gateway, limit: Duration) -> String {
+    match gateway.live_turns() {
+        0 => "herma is stopping".to_owned(),
+        turns => {
+            format!("herma is stopping; running turns: {turns}, they get up to {limit:?}; signal again to end at once")
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The environment as text.
+
+use crate::failure::Misuse;
+
+/// All variables that are text. One of ours that is not is an error: leaving it out would change what it was to set.
+pub(super) fn variables() -> Result<Vec<(String, String)>, Misuse> {
+    let mut variables = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => variables.push((name, value)),
+            (Ok(name), Err(_)) if name.starts_with("HERMA_") => {
+                return Err(Misuse(format!("{name} is not valid UTF-8; correct it or unset it")));
+            }
+            _ => {}
+        }
+    }
+    Ok(variables)
+}

@@ -1,0 +1,75 @@
+//! What the gateway and its model server are told.
+
+use std::sync::Arc;
+
+use herma_config::{Config, Secret, WebOrigin};
+use herma_gateway::{ModelSettings, Settings};
+use herma_http::{Authentication, HttpSettings};
+use herma_upstream::{HttpModelServer, ModelServer, OfflineModel};
+
+use crate::failure::Misuse;
+
+/// The default model where no model server is set.
+const OFFLINE: &str = "offline";
+
+/// The model server that is set, else the offline model.
+pub(crate) fn model_server(config: &Config) -> Result<Arc<dyn ModelServer>, Misuse> {
+    let upstream = &config.upstream;
+    let Some(base_url) = &upstream.base_url else { return Ok(Arc::new(OfflineModel)) };
+    let server = HttpModelServer::new(herma_upstream::HttpSettings {
+        base_url: base_url.as_str().to_owned(),
+        api_key: upstream.api_key.as_ref().map(|key| Secret::expose(key).to_owned()),
+        timeout: upstream.timeout,
+        retries: upstream.retries,
+    });
+    Ok(Arc::new(server.map_err(|error| Misuse(format!("`[upstream]` cannot be used: {error}")))?))
+}
+
+/// Where answers come from, in a line for people.
+pub(crate) fn model_line(config: &Config, server: &dyn ModelServer) -> String {
+    match (&config.upstream.base_url, &config.upstream.model) {
+        (None, _) => format!(
+            "no model server is set, so {} answers; to set one, for example Ollama: \
+             HERMA_UPSTREAM=http://localhost:11434/v1 HERMA_MODEL=llama3.2, or [upstream] in herma.toml, or `serve \
+             --upstream URL --model NAME`; a key goes into HERMA_UPSTREAM_API_KEY",
+            server.describe()
+        ),
+        (Some(_), Some(model)) => format!("answers come from {}, model {model}", server.describe()),
+        (Some(_), None) => format!(
+            "answers come from {}; no model is set, so every request must name one: set it with --model or HERMA_MODEL",
+            server.describe()
+        ),
+    }
+}
+
+/// What the configuration says about turns.
+pub(crate) fn gateway_settings(config: &Config) -> Settings {
+    let default_model = match (&config.upstream.model, &config.upstream.base_url) {
+        (Some(model), _) => model.clone(),
+        (None, Some(_)) => String::new(),
+        (None, None) => OFFLINE.to_owned(),
+    };
+    let model = |(name, model): (&str, &herma_config::ModelConfig)| {
+        let settings =
+            ModelSettings { upstream_model: model.upstream_model.clone(), context_window: model.context_window };
+        (name.to_owned(), settings)
+    };
+    Settings {
+        default_model,
+        context_window: config.upstream.context_window,
+        models: config.models.iter().map(model).collect(),
+        max_live_turns: config.admission.max_running,
+        queue_limit: u32::try_from(config.admission.queue_limit).unwrap_or(u32::MAX),
+        queue_timeout: config.admission.queue_timeout,
+        cache_bytes: config.store.cache_bytes,
+    }
+}
+
+/// What the configuration says about HTTP.
+pub(crate) fn http_settings(config: &Config, authentication: Authentication) -> HttpSettings {
+    HttpSettings {
+        cors_origins: config.server.cors_origins.iter().map(WebOrigin::as_str).map(str::to_owned).collect(),
+        max_body_bytes: config.server.max_body_bytes,
+        authentication,
+    }
+}

@@ -1,0 +1,33 @@
+//! Configuration, store, model server and gateway settings, made from each other in this order.
+//!
+//! Each says in one sentence what to do when it cannot be made.
+
+mod directory;
+mod environment;
+mod gateway;
+mod store;
+
+use std::future::Future;
+
+use anyhow::Context;
+use herma_config::{Loaded, Overrides};
+
+use crate::arguments::Common;
+
+pub(crate) use directory::make_private;
+pub(crate) use gateway::{gateway_settings, http_settings, model_line, model_server};
+pub(crate) use store::{open_existing_store, open_store};
+
+/// Reads the configuration.
+pub(crate) fn load(common: Common, flags: Overrides) -> anyhow::Result<Loaded> {
+    Ok(herma_config::load(environment::variables()?, common.over(flags))?)
+}
+
+/// Runs a command that serves nobody but its user, on this thread.
+pub(crate) fn on_this_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_background();
+    outcome
+}

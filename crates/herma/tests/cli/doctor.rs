@@ -1,0 +1,108 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use herma_testkit::{Launch, ScriptedUpstream};
+use serde_json::Value;
+
+use crate::{HERMA, Said, Terminal};
+
+/// Status and name of every check.
+fn statuses(said: &Said) -> Vec<String> {
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap().iter();
+    checks.map(|check| format!("{} {}", check["check"].as_str().unwrap(), check["status"].as_str().unwrap())).collect()
+}
+
+fn doctor(terminal: &Terminal, variables: &[(&str, &str)]) -> Said {
+    let mut command = terminal.command(&["doctor", "--json"]);
+    command.env("HERMA_LISTEN", "127.0.0.1:0").envs(variables.iter().copied());
+    terminal.say(command, "")
+}
+
+#[test]
+fn before_the_first_start_nothing_is_wrong_and_nothing_is_made() {
+    let terminal = Terminal::new();
+    let mut command = terminal.command(&["doctor"]);
+    command.env("HERMA_LISTEN", "127.0.0.1:0");
+    insta::assert_snapshot!(terminal.say(command, "").transcript(), @"
+    exit 0
+    --- stdout
+        CHECK           FOUND
+    ok  configuration   no file; defaults and variables apply
+    ok  data directory  DATA is not there yet; the first start makes it
+    ok  store           sqlite:DATA/herma.db is not there yet; the first start makes it
+    ok  API keys        none yet; the first start makes one
+    ok  listen          127.0.0.1:0 picks a free port
+    ok  model server    no model server is set, so the built-in offline model answers; to set one, for example Ollama: HERMA_UPSTREAM=http://localhost:11434/v1 HERMA_MODEL=llama3.2, or [upstream] in herma.toml, or `serve --upstream URL --model NAME`; a key goes into HERMA_UPSTREAM_API_KEY
+    --- stderr
+    no problem found
+    ");
+    assert!(!terminal.data().exists());
+}
+
+#[tokio::test]
+async fn a_running_gateway_and_its_model_server_are_recognised() {
+    let upstream = ScriptedUpstream::start().await;
+    let terminal = Terminal::new();
+    let herma = Launch::serve(HERMA).data(terminal.data()).without_key().start().await;
+    let address = herma.base_url().strip_prefix("http://").unwrap().to_owned();
+    let url = upstream.base_url();
+    let said = tokio::task::spawn_blocking(move || {
+        doctor(&terminal, &[("HERMA_LISTEN", &address), ("HERMA_UPSTREAM", &url), ("HERMA_MODEL", "scripted")])
+    });
+    let said = said.await.unwrap();
+    assert!(said.stdout.contains("herma is running"), "{}", said.stdout);
+    assert_eq!(
+        statuses(&said),
+        [
+            "configuration ok",
+            "data directory ok",
+            "first key ok",
+            "free space ok",
+            "store ok",
+            "API keys ok",
+            "listen ok",
+            "model server ok"
+        ],
+        "{}",
+        said.stdout
+    );
+    assert_eq!(said.code, 0);
+}
+
+#[test]
+fn what_is_open_to_others_is_found() {
+    let terminal = Terminal::new();
+    fs::create_dir(terminal.data()).unwrap();
+    fs::set_permissions(terminal.data(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(terminal.data().join("api-key"), "hk-1\n").unwrap();
+    fs::set_permissions(terminal.data().join("api-key"), fs::Permissions::from_mode(0o644)).unwrap();
+    let said = doctor(&terminal, &[]);
+    assert_eq!(said.code, 1);
+    assert_eq!(statuses(&said)[1..3], ["data directory warning", "first key problem"], "{}", said.stdout);
+    assert!(said.transcript().contains("chmod 600 'DATA/api-key'"), "{}", said.stdout);
+}
+
+#[test]
+fn a_damaged_store_a_dead_model_server_and_a_bad_configuration_are_problems() {
+    let terminal = Terminal::new();
+    fs::create_dir(terminal.data()).unwrap();
+    fs::write(terminal.data().join("herma.db"), "no database\n".repeat(500)).unwrap();
+    let said = doctor(&terminal, &[("HERMA_UPSTREAM", "http://127.0.0.1:9/v1"), ("HERMA_MODEL", "m")]);
+    assert_eq!(said.code, 1);
+    let found = statuses(&said);
+    assert!(
+        found.contains(&"store problem".to_owned()) && found.contains(&"model server problem".to_owned()),
+        "{found:?}"
+    );
+
+    let said = doctor(&terminal, &[("HERMA_SERVER__LISTN", "x")]);
+    assert_eq!((said.code, statuses(&said)), (1, vec!["configuration problem".to_owned()]));
+}
+
+#[test]
+fn an_open_address_without_a_key_is_a_problem() {
+    let said = doctor(&Terminal::new(), &[("HERMA_LISTEN", "0.0.0.0:0")]);
+    assert_eq!(said.code, 1);
+    assert!(statuses(&said).contains(&"API keys problem".to_owned()), "{}", said.stdout);
+}

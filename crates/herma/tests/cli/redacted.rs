@@ -1,0 +1,64 @@
+//! Transcripts without what is different every time.
+
+use std::path::Path;
+
+/// Replaces ids and keys by their number of appearance, moments by `MOMENT` and the data directory by `DATA`.
+pub(crate) fn redacted(text: &str, data: &Path) -> String {
+    let mut text = text.replace(&data.display().to_string(), "DATA");
+    for (prefix, digits) in [("sess_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {
+        text = numbered(&text, prefix, digits);
+    }
+    moments(&text)
+}
+
+fn numbered(text: &str, prefix: &str, digits: usize) -> String {
+    let mut seen: Vec<String> = Vec::new();
+    let mut pieces = text.split(prefix);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        out.push_str(prefix);
+        let hex = piece.bytes().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        if hex != digits {
+            out.push_str(piece);
+            continue;
+        }
+        let (id, rest) = piece.split_at(digits);
+        let at = seen.iter().position(|one| one == id).unwrap_or_else(|| {
+            seen.push(id.to_owned());
+            seen.len() - 1
+        });
+        out.push_str(&format!("<{}>{rest}", at + 1));
+    }
+    out
+}
+
+/// `2026-03-04 05:06Z` and the same with seconds in RFC 3339.
+fn moments(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match [24, 17].into_iter().find(|&length| rest.get(..length).is_some_and(is_moment)) {
+            Some(length) => {
+                out.push_str("MOMENT");
+                rest = &rest[length..];
+            }
+            None => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+fn is_moment(text: &str) -> bool {
+    let form = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        10 => matches!(byte, b' ' | b'T'),
+        13 | 16 if at + 1 < text.len() => byte == b':',
+        19 if at + 1 < text.len() => byte == b'.',
+        _ if at + 1 == text.len() => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    text.bytes().enumerate().all(form)
+}
