@@ -61,7 +61,14 @@ impl Talk<'_> {
         let mut interrupted = false;
         loop {
             tokio::select! {
-                line = self.lines.next() => return Ok(line?),
+                line = self.lines.next() => {
+                    let line = line?;
+                    if line.is_none() && self.lines.is_terminal {
+                        // Ctrl-D leaves the cursor behind the prompt.
+                        output::note("");
+                    }
+                    return Ok(line);
+                }
                 caught = self.signals.next() => match caught {
                     Caught::Interrupt if !interrupted => {
                         interrupted = true;
