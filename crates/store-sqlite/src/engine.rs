@@ -69,6 +69,11 @@ impl SqliteStore {
         })
     }
 
+    /// The schema that files of this program have.
+    pub fn schema_version() -> i32 {
+        migrations::newest()
+    }
+
     /// Runs a write and waits until it is on disk.
     async fn write<T: Send + 'static>(
         &self,
