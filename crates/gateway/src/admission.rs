@@ -27,7 +27,8 @@ use crate::log::{SessionView, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::TurnRequest;
 
-/// How often a conversation may change under a request before it is given up; each time somebody else made progress.
+/// How often a conversation may change under a request before it is given up; each time somebody else made progress. Waiting is
+/// bounded by time, not by this.
 const MOST_TRIES: u32 = 100;
 /// How long a running turn may take to yield before it is cut off.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -90,7 +91,8 @@ impl Door<'_> {
         let mut namespace = self.request.namespace;
         let mut must_exist = self.request.must_exist;
         let retry = self.retry_identity();
-        for _ in 0..MOST_TRIES {
+        let mut stale = 0;
+        while stale < MOST_TRIES {
             let before = self.history(scope, name.as_ref(), namespace).await?;
             let input = Input::of(self.request, before.as_ref())?;
             self.check_window(before.as_ref(), &input)?;
@@ -138,7 +140,7 @@ impl Door<'_> {
                     namespace = Namespace::Session;
                     must_exist = true;
                 }
-                AdmitOutcome::Stale => {}
+                AdmitOutcome::Stale => stale += 1,
                 AdmitOutcome::Refused(refusal) => return Err(refused(&refusal)),
             }
         }
