@@ -129,7 +129,10 @@ impl Loop {
                     Err(TryRecvError::Disconnected) => open = false,
                 }
             }
-            batch.extend(self.lazy.drain(..));
+            // First, so that whoever asks later finds what was noted before, an answer's delivery say.
+            for work in self.lazy.drain(..).rev() {
+                batch.push_front(work);
+            }
             self.lazy_since = None;
             if !batch.is_empty() {
                 self.transact(&mut batch);
