@@ -187,7 +187,8 @@ fn start(
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let row = match admission.retry_of {
         Some(unanswered) => {
-            let Some(row) = next_attempt(connection, admission, &state, unanswered, owner, fence, brings_key)? else {
+            let next = next_attempt(connection, admission, &state, unanswered, resolution, owner, fence, brings_key)?;
+            let Some(row) = next else {
                 return Ok(AdmitOutcome::Stale);
             };
             row
@@ -316,6 +317,7 @@ fn next_attempt(
     admission: &Admission,
     state: &ConversationState,
     unanswered: TurnId,
+    resolution: Resolution,
     owner: i64,
     fence: i64,
     brings_key: bool,
@@ -344,8 +346,8 @@ fn next_attempt(
     let attempt = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
-             stop_requested = NULL, brought_key = ?5 WHERE pk = ?1 RETURNING attempt",
-            params![key, fence, owner, &admission.retry.fingerprint, brings_key],
+             stop_requested = NULL, brought_key = ?5, resolution = ?6 WHERE pk = ?1 RETURNING attempt",
+            params![key, fence, owner, &admission.retry.fingerprint, brings_key, resolution.as_str()],
             |row| row.get(0),
         )
         .translated()?;
