@@ -12,8 +12,8 @@ use herma_model::alias::Namespace;
 use herma_model::{Alias, NewMessage, SessionKind, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
-    Admission, AdmitOutcome, Creation, Durability, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Target,
-    Ticket,
+    Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot,
+    Target, Ticket,
 };
 use herma_turn::{Stop, Transcript, align, check_tool_results};
 use sha2::{Digest, Sha256};
@@ -75,8 +75,9 @@ impl Door<'_> {
         let mut waiting =
             Waiting { ticket: None, place: None, until: Instant::now() + self.gateway.settings.queue_timeout };
         let outcome = self.ask(&scope, &mut waiting).await;
-        if waiting.ticket.is_some() && !matches!(outcome, Ok(Admitted::Running(_))) {
+        if let Some(place) = waiting.place.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
             let _ = self.gateway.store.withdraw(&scope, self.turn).await;
+            place.leave();
         }
         outcome
     }
@@ -94,12 +95,21 @@ impl Door<'_> {
         let mut stale = 0;
         while stale < MOST_TRIES {
             let before = self.history(scope, name.as_ref(), namespace).await?;
-            let input = Input::of(self.request, before.as_ref())?;
-            self.check_window(before.as_ref(), &input)?;
+            let input = Input::of(self.request, before.as_ref());
+            let input = input.and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
+            // What is wrong as a new request may still be the repetition of one that was right when it first came.
+            let (input, intent, flaw) = match input {
+                Ok(input) => (input, Intent::Lease, None),
+                Err(flaw) if waiting.ticket.is_none() && retry.may_repeat() => {
+                    (Input { new: &[], retry_of: None }, Intent::Repeat, Some(flaw))
+                }
+                Err(flaw) => return Err(flaw),
+            };
             let admission = Admission {
                 scope: scope.clone(),
                 turn: self.turn,
                 ticket: waiting.ticket,
+                intent,
                 target: match name.clone() {
                     Some(alias) => Target::Alias { alias, namespace, must_exist },
                     None => Target::New,
@@ -141,7 +151,12 @@ impl Door<'_> {
                     must_exist = true;
                 }
                 AdmitOutcome::Stale => stale += 1,
-                AdmitOutcome::Refused(refusal) => return Err(refused(&refusal)),
+                AdmitOutcome::Refused(refusal) => {
+                    return Err(match (refusal, flaw) {
+                        (Refusal::NotRepeated, Some(flaw)) => flaw,
+                        (refusal, _) => refused(&refusal),
+                    });
+                }
             }
         }
         Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
@@ -155,7 +170,8 @@ impl Door<'_> {
         namespace: Namespace,
     ) -> Result<Option<Snapshot>, GatewayError> {
         let Some(alias) = name else { return Ok(None) };
-        if let Some(known) = self.gateway.cache.take(scope.tenant, namespace, alias) {
+        let known = self.gateway.cache.take(scope.tenant, namespace, alias);
+        if let Some(known) = known.filter(|known| scope.keys.sees(known.facts.session_key.as_ref())) {
             return Ok(Some(known));
         }
         Ok(self.gateway.store.open(scope, alias, namespace).await?)
@@ -297,7 +313,7 @@ pub(crate) fn cancelled() -> GatewayError {
 
 fn refused(refusal: &Refusal) -> GatewayError {
     match *refusal {
-        Refusal::NotFound => GatewayError::NotFound,
+        Refusal::NotFound | Refusal::NotRepeated => GatewayError::NotFound,
         Refusal::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict),
         Refusal::Busy(running) => GatewayError::Busy { running, retry_after: RETRY_AFTER },
         Refusal::QueueFull { limit } => {

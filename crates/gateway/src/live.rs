@@ -82,7 +82,7 @@ impl LiveTurns {
     }
 }
 
-/// A place in line; leaving it lets the next one try.
+/// A place in line, lost when dropped.
 pub(crate) struct Place {
     live: Arc<LiveTurns>,
     conversation: ConversationId,
@@ -93,6 +93,13 @@ impl Place {
     /// Waits until it may be this one's turn. Cancel-safe.
     pub(crate) async fn woken(&self) {
         self.notify.notified().await;
+    }
+
+    /// Leaves the line without having had a turn, and lets the next one try: it may have been this one that was woken.
+    pub(crate) fn leave(self) {
+        let (live, conversation) = (Arc::clone(&self.live), self.conversation);
+        drop(self);
+        live.wake_first(conversation);
     }
 }
 

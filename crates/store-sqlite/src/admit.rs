@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use herma_model::{Fence, Message, Resolution, Seq, Timestamp, TurnId, TurnState};
 use herma_store::{
-    Admission, AdmitOutcome, Lease, Receipt, Refusal, Running, Seen, StoreError, Target, Ticket, TurnPolicy, Version,
+    Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, StoreError, Target, Ticket, TurnPolicy,
+    Version,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,6 +26,9 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
         && let Some(outcome) = retry::recognise(connection, instance, admission)?
     {
         return Ok(outcome);
+    }
+    if admission.intent == Intent::Repeat {
+        return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
     }
     let queued_as = match admission.ticket {
         None => None,

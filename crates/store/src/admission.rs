@@ -50,6 +50,15 @@ pub enum TurnPolicy {
     Interrupt,
 }
 
+/// What a caller can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// The lease, or a place in the queue.
+    Lease,
+    /// Only the turn that this request repeats: as a new one it would be wrong.
+    Repeat,
+}
+
 /// How soon an admission must be on disk. It is visible to every process at once either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -68,6 +77,13 @@ pub struct RetryIdentity {
     pub sdk_attempt: u32,
     /// The caller's `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
+}
+
+impl RetryIdentity {
+    /// Whether the request says that it may have been made before.
+    pub const fn may_repeat(&self) -> bool {
+        self.sdk_attempt > 0 || self.idempotency.is_some()
+    }
 }
 
 /// An `Idempotency-Key` in its scope, and the body it came with.
@@ -105,6 +121,8 @@ pub struct Admission {
     pub turn: TurnId,
     /// Its place in the queue, once it has one.
     pub ticket: Option<Ticket>,
+    /// What the caller can take.
+    pub intent: Intent,
     /// Which conversation.
     pub target: Target,
     /// What the messages were aligned with.
@@ -171,7 +189,7 @@ pub enum AdmitOutcome {
         ticket: Ticket,
         /// The conversation as it is now.
         facts: Arc<ConversationFacts>,
-        /// The turn that is running.
+        /// The turn that is running, if one is: an interrupting turn stops that one, never one that waits.
         running: Option<TurnId>,
     },
     /// The request is this turn, which runs or was answered: its outcome is the answer.
@@ -202,6 +220,8 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The conversation was ended.
     Ended,
+    /// The request repeats no turn that could be joined.
+    NotRepeated,
     /// The turn was withdrawn or its queue place was lost while it waited.
     Withdrawn,
 }

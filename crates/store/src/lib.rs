@@ -25,7 +25,8 @@ mod store;
 pub mod turns;
 
 pub use admission::{
-    Admission, AdmitOutcome, Creation, Durability, Refusal, RetryIdentity, Running, Seen, Target, Ticket, TurnPolicy,
+    Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Seen, Target, Ticket,
+    TurnPolicy,
 };
 pub use commit::{Commit, Committed, Lease, Outcome};
 pub use error::StoreError;
