@@ -1,0 +1,61 @@
+//! What a process remembers is never older than what another has written.
+
+use herma_testkit::Reply;
+
+use crate::support::{CHAT, World, ask, ask_streamed, named};
+
+#[tokio::test]
+async fn two_processes_that_take_turns_see_each_others_messages() {
+    let world = World::start().await;
+    let other = world.another().await;
+    for number in 0..6 {
+        let client = if number % 2 == 0 { world.session("s") } else { named(other.client(), "s") };
+        client.post_json(CHAT, &ask(&number.to_string())).await.expect(200);
+        let context = world.upstream.last_request().transcript();
+        let mut expected: Vec<String> =
+            (0..number).flat_map(|n| [format!("user: {n}"), format!("assistant: reply to: {n}")]).collect();
+        expected.push(format!("user: {number}"));
+        assert_eq!(context, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_failed_in_the_other_process_is_known_here() {
+    let world = World::start().await;
+    let other = world.another().await;
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    world.upstream.push(Reply::cut_off_after(1));
+    named(other.client(), "s").post_stream(CHAT, &ask_streamed("two")).await.rest().await;
+    world.session("s").post_json(CHAT, &ask("three")).await.expect(200);
+    assert_eq!(
+        world.upstream.last_request().transcript()[2..],
+        ["user: two", "assistant: chunk1 \n\n[The reply ends here: the model server failed.]", "user: three"]
+    );
+    named(other.client(), "s").post_json(CHAT, &ask("four")).await.expect(200);
+    assert_eq!(world.upstream.last_request().messages().len(), 7);
+}
+
+#[tokio::test]
+async fn a_newer_system_message_of_the_other_process_holds_here() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let with_system = |system: &str, text: &str| serde_json::json!({"messages": [{"role": "system", "content": system}, {"role": "user", "content": text}]});
+    world.session("s").post_json(CHAT, &with_system("be brief", "one")).await.expect(200);
+    named(other.client(), "s").post_json(CHAT, &with_system("be long", "two")).await.expect(200);
+    world.session("s").post_json(CHAT, &ask("three")).await.expect(200);
+    let context = world.upstream.last_request().transcript();
+    assert_eq!((context[0].as_str(), context.len()), ("system: be long", 6));
+}
+
+#[tokio::test]
+async fn a_name_used_by_both_leads_to_one_history_whatever_name_was_used_before() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let first = world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let handle = first["session"]["conversation_id"].as_str().unwrap();
+    let by_handle = |herma: &herma_testkit::Herma| herma.client().header("x-hermes-conversation-id", handle);
+    by_handle(&other).post_json(CHAT, &ask("two")).await.expect(200);
+    by_handle(&world.herma).post_json(CHAT, &ask("three")).await.expect(200);
+    world.session("s").post_json(CHAT, &ask("four")).await.expect(200);
+    assert_eq!(world.upstream.last_request().messages().len(), 7);
+}

@@ -1,0 +1,127 @@
+//! `X-Hermes-Turn-Policy: interrupt`: the running turn yields, and what it had shown stays.
+
+use herma_testkit::upstream::Pace;
+use herma_testkit::{Client, Completion, EventStream, Gate, Reply};
+
+use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, retry, send, stream_error, transcript};
+
+fn interrupting(client: Client) -> Client {
+    client.header("x-hermes-turn-policy", "interrupt")
+}
+
+/// A stream that has shown `half ` and will show no more until its gate is opened.
+async fn half_shown(world: &World, client: Client) -> (Gate, EventStream) {
+    let gate = Gate::new();
+    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    gate.release(1);
+    let mut stream = client.post_stream(CHAT, &ask_streamed("one")).await;
+    assert_eq!(next_text(&mut stream).await, "half ");
+    (gate, stream)
+}
+
+const AFTERWARDS: [&str; 4] = ["user: one", "assistant (partial): half ", "user: two", "assistant: reply to: two"];
+const SHOWN_TO_THE_MODEL: [&str; 3] =
+    ["user: one", "assistant: half \n\n[The reply ends here: it was interrupted.]", "user: two"];
+
+#[tokio::test]
+async fn an_interrupted_stream_ends_with_an_error_and_keeps_what_it_showed() {
+    let world = World::start().await;
+    let (_gate, mut old) = half_shown(&world, world.session("s")).await;
+    let new = interrupting(world.session("s")).post_json(CHAT, &ask("two")).await;
+    assert_eq!(new.content(), "reply to: two");
+    assert_eq!(stream_error(&old.rest().await)["code"], "interrupted");
+    world.upstream.until_open(0).await;
+    assert_eq!(transcript(&world.herma.client(), "s").await, AFTERWARDS);
+    assert_eq!(world.upstream.last_request().transcript(), SHOWN_TO_THE_MODEL);
+    assert_eq!(world.stored().turns("interrupted"), 1);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn an_interrupted_client_that_was_shown_nothing_is_told_not_to_retry() {
+    let world = World::start().await;
+    let (_gate, old) = world.hold(world.session("s"), ask("one")).await;
+    interrupting(world.session("s")).post_json(CHAT, &ask("two")).await.expect(200);
+    let old = old.await.unwrap();
+    assert_eq!(old.expect(409)["error"]["code"], "interrupted");
+    assert_eq!(old.header("x-should-retry"), Some("false"));
+    let context = world.upstream.last_request().transcript();
+    assert_eq!(context, ["user: one", "assistant: [No reply was given: the request was interrupted.]", "user: two"]);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_turn_of_another_process_yields_too() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let (_gate, mut old) = half_shown(&world, world.session("s")).await;
+    let new = interrupting(named(other.client(), "s")).post_json(CHAT, &ask("two")).await;
+    assert_eq!(new.content(), "reply to: two");
+    assert_eq!(stream_error(&old.rest().await)["code"], "interrupted");
+    assert_eq!(transcript(&world.herma.client(), "s").await, AFTERWARDS);
+    assert_eq!(world.upstream.last_request().transcript(), SHOWN_TO_THE_MODEL);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_process_that_stands_still_is_cut_off_and_cannot_commit_later() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let (gate, old) = world.hold(world.session("s"), ask("one")).await;
+    world.herma.pause();
+    let new = interrupting(named(other.client(), "s")).post_json(CHAT, &ask("two")).await;
+    gate.open();
+    world.herma.resume();
+    assert_eq!(new.content(), "reply to: two");
+    assert_eq!(old.await.unwrap().expect(409)["error"]["code"], "interrupted");
+    let said = transcript(&other.client(), "s").await;
+    assert_eq!(said, ["user: one", "user: two", "assistant: reply to: two"]);
+    world.stored().until_settled().await;
+}
+
+/// Scripts a first answer that is held, an answer for the interrupting turn, and one for the waiting turn, which the
+/// interrupting one overtakes.
+async fn overtaken(world: &World, waiting: Reply) -> herma_testkit::Answer {
+    let gate = Gate::new();
+    world.upstream.push(Reply::Echo.held(&gate));
+    world.upstream.push(Reply::Echo);
+    world.upstream.push(waiting);
+    let first = send(world.session("s"), ask("one"));
+    gate.until_waiting(1).await;
+    let waiter = send(world.session("s"), ask("waiting"));
+    world.stored().until_turns("queued", 1).await;
+    let interrupting = interrupting(world.session("s")).post_json(CHAT, &ask("interrupting")).await;
+    assert_eq!(interrupting.content(), "reply to: interrupting");
+    first.await.unwrap().expect(409);
+    waiter.await.unwrap()
+}
+
+#[tokio::test]
+async fn an_interrupting_turn_goes_before_those_that_wait_and_harms_none_of_them() {
+    let world = World::start().await;
+    let waited = overtaken(&world, Reply::Echo).await;
+    assert_eq!(waited.content(), "reply to: waiting");
+    let said = transcript(&world.herma.client(), "s").await;
+    assert_eq!(
+        said,
+        [
+            "user: one",
+            "user: interrupting",
+            "assistant: reply to: interrupting",
+            "user: waiting",
+            "assistant: reply to: waiting"
+        ]
+    );
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn an_overtaken_turn_that_failed_can_be_tried_again() {
+    let world = World::start().await;
+    overtaken(&world, Reply::status(400, "no")).await.expect(502);
+    let again = retry(&world.session("s"), 1).post_json(CHAT, &ask("waiting")).await;
+    assert_eq!(again.content(), "reply to: waiting");
+    let said = transcript(&world.herma.client(), "s").await;
+    assert_eq!(said.iter().filter(|line| *line == "user: waiting").count(), 1);
+    world.stored().until_settled().await;
+}

@@ -1,0 +1,18 @@
+//! The promises under concurrency, retries and crashes, over real sockets and real processes.
+#![cfg(test)]
+
+#[cfg(feature = "crash-points")]
+mod crash_points;
+mod disconnect;
+mod drain;
+mod history_cache;
+mod idempotency;
+mod interrupts;
+mod isolation;
+mod kills;
+mod queue;
+mod reattempts;
+mod sdk_retries;
+mod stored;
+mod support;
+mod turns;

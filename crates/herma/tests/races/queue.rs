@@ -1,0 +1,52 @@
+//! Waiting: how many may, for how long, and what a waiting stream shows.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use crate::support::{CHAT, World, ask, ask_streamed, send};
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_says_the_limit() {
+    let world = World::start().await;
+    let capabilities = world.herma.client().get("/v1/capabilities").await.expect(200);
+    let limit = capabilities["limits"]["queued_turns_per_conversation"].as_i64().unwrap();
+    let (gate, held) = world.hold(world.session("s"), ask("first")).await;
+    let waiting: Vec<_> = (0..limit).map(|number| send(world.session("s"), ask(&number.to_string()))).collect();
+    world.stored().until_turns("queued", limit).await;
+    let refused = world.session("s").post_json(CHAT, &ask("one too many")).await;
+    assert!(refused.header("retry-after").is_some());
+    let error = refused.expect(429)["error"].clone();
+    assert_eq!(error["code"], "overloaded");
+    assert!(error["message"].as_str().unwrap().contains(&limit.to_string()), "{error}");
+    gate.open();
+    held.await.unwrap().expect(200);
+    for answer in join_all(waiting).await {
+        answer.unwrap().expect(200);
+    }
+    world.stored().until_settled().await;
+}
+
+/// Other conversations go on all the time, so that everything that could wake the waiting ones does.
+#[tokio::test]
+async fn a_stream_that_waited_ten_seconds_opens_and_goes_on_waiting() {
+    let world = World::start().await;
+    let (gate, held) = world.hold(world.session("s"), ask("one")).await;
+    let whole = send(world.session("s"), ask("two"));
+    let began = Instant::now();
+    let client = world.session("s");
+    let opening = tokio::spawn(async move { client.post_stream(CHAT, &ask_streamed("three")).await });
+    let elsewhere = world.session("elsewhere");
+    while began.elapsed() < Duration::from_secs(13) {
+        elsewhere.post_json(CHAT, &ask("meanwhile")).await.expect(200);
+    }
+    assert!(opening.is_finished(), "the stream was to open while it waits");
+    let mut stream = opening.await.unwrap();
+    assert_eq!((stream.status, stream.header("x-hermes-session-id")), (200, Some("s")));
+    assert!(!whole.is_finished());
+    gate.open();
+    assert_eq!(held.await.unwrap().content(), "reply to: one");
+    assert_eq!(whole.await.unwrap().content(), "reply to: two");
+    assert_eq!(stream.text().await, "reply to: three");
+    world.stored().until_settled().await;
+}

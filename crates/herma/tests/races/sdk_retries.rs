@@ -1,0 +1,186 @@
+//! Retries that the official SDKs make by themselves, without a key.
+
+use futures_util::future::join_all;
+use herma_testkit::upstream::Pace;
+use herma_testkit::{Client, Completion, Gate, Reply, ToolCall};
+use serde_json::json;
+
+use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, retry, send, transcript};
+
+#[tokio::test]
+async fn a_retry_after_a_dropped_connection_joins_the_running_turn() {
+    for named in [true, false] {
+        let world = World::start().await;
+        let client = if named { world.session("s") } else { world.herma.client() };
+        let (gate, dropped) = world.hold(client.clone(), ask("one")).await;
+        dropped.abort();
+        let retried = send(retry(&client, 1), ask("one"));
+        world.stored().until_joined(1).await;
+        gate.open();
+        assert_eq!(retried.await.unwrap().content(), "reply to: one");
+        assert_eq!(world.upstream.requests().len(), 1);
+        assert_eq!((world.stored().all_turns(), world.stored().conversations()), (1, 1));
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_retried_stream_begins_again_from_its_first_word() {
+    let world = World::start().await;
+    let gate = Gate::new();
+    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    gate.release(1);
+    let mut dropped = world.session("s").post_stream(CHAT, &ask_streamed("one")).await;
+    assert_eq!(next_text(&mut dropped).await, "half ");
+    drop(dropped);
+    let mut joined = retry(&world.session("s"), 1).post_stream(CHAT, &ask_streamed("one")).await;
+    assert_eq!(next_text(&mut joined).await, "half ");
+    gate.open();
+    assert_eq!(joined.text().await, "whole");
+    assert_eq!(world.stored().all_turns(), 1);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_retry_gets_the_answer_that_nobody_was_there_to_take() {
+    let mut world = World::start().await;
+    for client in [world.session("s"), world.herma.client()] {
+        let before = world.stored().turns("completed");
+        let (gate, dropped) = world.hold(client.clone(), ask("one")).await;
+        dropped.abort();
+        assert!(dropped.await.is_err());
+        // Its connection is closed when the server has dropped the request, which a model call that goes on does not show;
+        // a second request on the same server does not overtake the closing.
+        world.herma.client().get("/health").await.expect(200);
+        gate.open();
+        world.stored().until_turns("completed", before + 1).await;
+        let retried = retry(&client, 1).post_json(CHAT, &ask("one")).await;
+        assert_eq!(retried.content(), "reply to: one");
+    }
+    let (gate, dropped) = world.hold(world.session("t"), ask("one")).await;
+    dropped.abort();
+    gate.open();
+    world.stored().until_turns("completed", 3).await;
+    world.restart().await;
+    assert_eq!(retry(&world.session("t"), 1).post_json(CHAT, &ask("one")).await.content(), "reply to: one");
+    assert_eq!(world.upstream.requests().len(), 3);
+    assert_eq!(world.stored().all_turns(), 3);
+}
+
+#[tokio::test]
+async fn a_delivered_answer_is_never_given_again() {
+    let world = World::start().await;
+    for (client, body) in [
+        (world.session("s"), ask("one")),
+        (world.session("t"), ask_streamed("one")),
+        (world.herma.client(), ask("one")),
+    ] {
+        let before = world.upstream.requests().len();
+        client.post_json(CHAT, &body).await;
+        retry(&client, 1).post_json(CHAT, &body).await;
+        assert_eq!(world.upstream.requests().len(), before + 2);
+    }
+    assert_eq!((world.stored().all_turns(), world.stored().conversations()), (6, 4));
+}
+
+#[tokio::test]
+async fn an_answer_that_a_retry_took_is_delivered() {
+    let world = World::start().await;
+    let (gate, dropped) = world.hold(world.session("s"), ask("one")).await;
+    dropped.abort();
+    let retried = send(retry(&world.session("s"), 1), ask("one"));
+    world.stored().until_joined(1).await;
+    gate.open();
+    retried.await.unwrap().expect(200);
+    retry(&world.session("s"), 2).post_json(CHAT, &ask("one")).await.expect(200);
+    assert_eq!(world.stored().all_turns(), 2);
+}
+
+#[tokio::test]
+async fn each_attempt_number_joins_once() {
+    let world = World::start().await;
+    let (gate, first) = world.hold(world.session("s"), ask("one")).await;
+    let joining = [1, 2].map(|count| send(retry(&world.session("s"), count), ask("one")));
+    world.stored().until_joined(2).await;
+    let spent = send(retry(&world.session("s"), 2), ask("one"));
+    world.stored().until_turns("queued", 1).await;
+    gate.open();
+    let first = first.await.unwrap().text();
+    for answer in join_all(joining).await {
+        assert_eq!(answer.unwrap().text(), first);
+    }
+    assert_ne!(spent.await.unwrap().text(), first);
+    assert_eq!(world.stored().all_turns(), 2);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn only_the_same_request_of_the_same_caller_is_a_retry() {
+    let world = World::start().await;
+    let plain = world.session("s");
+    let (gate, first) = world.hold(plain.clone(), ask("one")).await;
+    let mut other_user = ask("one");
+    other_user["user"] = json!("somebody");
+    let others: Vec<(Client, serde_json::Value)> = vec![
+        (plain.clone(), other_user),
+        (plain.clone(), ask("two")),
+        (plain.clone(), ask_streamed("one")),
+        (plain.clone().header("x-hermes-session-key", "agent:main"), ask("one")),
+    ];
+    let waiting: Vec<_> = others.into_iter().map(|(client, body)| send(retry(&client, 1), body)).collect();
+    world.stored().until_turns("queued", 4).await;
+    for elsewhere in [world.session("t"), world.herma.client()] {
+        retry(&elsewhere, 1).post_json(CHAT, &ask("one")).await.expect(200);
+    }
+    assert_eq!(world.stored().conversations(), 3);
+    gate.open();
+    first.await.unwrap().expect(200);
+    for answer in join_all(waiting).await {
+        assert_eq!(answer.unwrap().status, 200);
+    }
+    assert_eq!(world.stored().all_turns(), 7);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_storm_of_retries_makes_one_turn() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let (gate, first) = world.hold(world.session("s"), ask("one")).await;
+    first.abort();
+    let storm = (1..=30).map(|count| {
+        let herma = if count % 3 == 0 { &other } else { &world.herma };
+        send(retry(&named(herma.client(), "s"), count), ask("one"))
+    });
+    let storm: Vec<_> = storm.collect();
+    world.stored().until_joined(30).await;
+    for dropped in storm.iter().skip(1).step_by(2) {
+        dropped.abort();
+    }
+    let late = send(retry(&world.session("s"), 31), ask("one"));
+    world.stored().until_joined(31).await;
+    gate.open();
+    assert_eq!(late.await.unwrap().content(), "reply to: one");
+    for answer in join_all(storm).await {
+        assert!(answer.map_or(true, |answer| answer.content() == "reply to: one"));
+    }
+    assert_eq!(world.upstream.requests().len(), 1);
+    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
+    assert_eq!(world.stored().all_turns(), 1);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_tool_result_is_joined_although_its_call_is_answered() {
+    let world = World::start().await;
+    world.upstream.push(Reply::tool_calls([ToolCall::new("call_1", "look", "{}")]));
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let result = json!({"messages": [{"role": "tool", "tool_call_id": "call_1", "content": "found"}]});
+    let (gate, dropped) = world.hold(world.session("s"), result.clone()).await;
+    dropped.abort();
+    let retried = send(retry(&world.session("s"), 1), result);
+    world.stored().until_joined(1).await;
+    gate.open();
+    retried.await.unwrap().expect(200);
+    assert_eq!(world.stored().all_turns(), 2);
+}

@@ -1,0 +1,72 @@
+//! What the database holds, for what no client is shown: who waits, and whether anything was left behind.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::support::until;
+
+/// A database, looked at from outside.
+pub(crate) struct Stored(PathBuf);
+
+impl Stored {
+    pub(crate) fn open(data: &Path) -> Self {
+        Self(data.join("herma.db"))
+    }
+
+    fn count(&self, query: &str) -> i64 {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.0, flags).unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+        connection.query_row(query, [], |row| row.get(0)).unwrap()
+    }
+
+    /// Turns in this state.
+    pub(crate) fn turns(&self, state: &str) -> i64 {
+        self.count(&format!("SELECT count(*) FROM turns WHERE state = '{state}'"))
+    }
+
+    /// Turns, however they stand.
+    pub(crate) fn all_turns(&self) -> i64 {
+        self.count("SELECT count(*) FROM turns")
+    }
+
+    /// The attempts of all turns together.
+    pub(crate) fn attempts(&self) -> i64 {
+        self.count("SELECT coalesce(sum(attempt), 0) FROM turns")
+    }
+
+    /// Conversations of all tenants.
+    pub(crate) fn conversations(&self) -> i64 {
+        self.count("SELECT count(*) FROM conversations")
+    }
+
+    /// Characters in the journals of running turns.
+    pub(crate) fn journaled(&self) -> i64 {
+        self.count("SELECT coalesce(sum(length(text)), 0) FROM turn_journal")
+    }
+
+    /// Waits until so many turns are in this state.
+    pub(crate) async fn until_turns(&self, state: &str, wanted: i64) {
+        until(&format!("{wanted} turns were to be {state}"), async || self.turns(state) == wanted).await;
+    }
+
+    /// Waits until so many retries have joined the conversations' turns.
+    pub(crate) async fn until_joined(&self, wanted: u32) {
+        let numbers = "SELECT coalesce(sum(retried), 0) FROM turns";
+        let joined = async || self.count(numbers).count_ones() == wanted;
+        until(&format!("{wanted} retries were to join"), joined).await;
+    }
+
+    /// No turn runs or waits, no lease is held, no waiter is counted, no journal is left.
+    pub(crate) async fn until_settled(&self) {
+        self.until_turns("queued", 0).await;
+        self.until_turns("running", 0).await;
+        assert_eq!(self.count("SELECT count(*) FROM conversations WHERE running_turn IS NOT NULL"), 0, "leases held");
+        assert_eq!(self.count("SELECT count(*) FROM conversations WHERE waiting <> 0"), 0, "waiters counted");
+        assert_eq!(self.count("SELECT count(*) FROM turn_journal"), 0, "journals left");
+        let uncounted = "SELECT count(*) FROM conversations c WHERE message_count <>
+            (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk)";
+        assert_eq!(self.count(uncounted), 0, "conversations that count their messages wrong");
+    }
+}

@@ -1,0 +1,146 @@
+//! A gateway with a scripted model behind it, and the few requests that all tests make.
+
+use std::time::Duration;
+
+use herma_testkit::{Client, Event, EventStream, Gate, Herma, Launch, PATIENCE, Reply, ScriptedUpstream};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use crate::stored::Stored;
+
+pub(crate) const CHAT: &str = "/v1/chat/completions";
+
+/// A scripted model, a data directory that outlives processes, and one process on it.
+pub(crate) struct World {
+    pub(crate) upstream: ScriptedUpstream,
+    pub(crate) herma: Herma,
+    data: TempDir,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|launch| launch).await
+    }
+
+    pub(crate) async fn start_with(adjust: impl FnOnce(Launch) -> Launch) -> Self {
+        let upstream = ScriptedUpstream::start().await;
+        let data = tempfile::tempdir().unwrap();
+        let herma = adjust(launch(&upstream, &data)).start().await;
+        Self { upstream, herma, data }
+    }
+
+    /// One more process on the same data and the same model.
+    pub(crate) async fn another(&self) -> Herma {
+        launch(&self.upstream, &self.data).start().await
+    }
+
+    /// Ends the process as `kill -9` does, if it has not ended yet, and starts a new one.
+    pub(crate) async fn restart(&mut self) {
+        self.herma.kill();
+        self.herma = self.another().await;
+    }
+
+    /// A client that names this session.
+    pub(crate) fn session(&self, id: &str) -> Client {
+        named(self.herma.client(), id)
+    }
+
+    /// What is in the database.
+    pub(crate) fn stored(&self) -> Stored {
+        Stored::open(self.data.path())
+    }
+
+    /// Makes the model's next answer wait, and asks for it; returns when the model has been called.
+    pub(crate) async fn hold(&self, client: Client, body: Value) -> (Gate, JoinHandle<herma_testkit::Answer>) {
+        let gate = Gate::new();
+        self.upstream.push(Reply::Echo.held(&gate));
+        let asked = tokio::spawn(async move { client.post_json(CHAT, &body).await });
+        gate.until_waiting(1).await;
+        (gate, asked)
+    }
+}
+
+fn launch(upstream: &ScriptedUpstream, data: &TempDir) -> Launch {
+    Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&upstream.base_url()).data(data.path())
+}
+
+/// The same client, naming a session.
+pub(crate) fn named(client: Client, id: &str) -> Client {
+    client.header("x-hermes-session-id", id)
+}
+
+/// A retry that an official SDK makes by itself.
+pub(crate) fn retry(client: &Client, count: u32) -> Client {
+    client.clone().header("x-stainless-retry-count", &count.to_string())
+}
+
+pub(crate) fn ask(text: &str) -> Value {
+    json!({"model": "m", "messages": [{"role": "user", "content": text}]})
+}
+
+pub(crate) fn ask_streamed(text: &str) -> Value {
+    streamed(ask(text))
+}
+
+pub(crate) fn streamed(mut body: Value) -> Value {
+    body["stream"] = json!(true);
+    body
+}
+
+/// A request with a whole history: user and assistant in turn.
+pub(crate) fn history(texts: &[&str]) -> Value {
+    let roles = ["user", "assistant"].into_iter().cycle();
+    let messages: Vec<Value> = roles.zip(texts).map(|(role, text)| json!({"role": role, "content": text})).collect();
+    json!({"model": "m", "messages": messages})
+}
+
+/// The full view as `role: text`; partial answers are marked.
+pub(crate) async fn transcript(client: &Client, alias: &str) -> Vec<String> {
+    let page = client.get(&format!("/api/sessions/{alias}/messages?limit=200")).await.expect(200);
+    let rows = page["data"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let mark = if row["status"] == "partial" { " (partial)" } else { "" };
+        format!("{}{mark}: {}", row["role"].as_str().unwrap(), row["content"].as_str().unwrap())
+    })
+    .collect()
+}
+
+/// Sends without waiting for the answer.
+pub(crate) fn send(client: Client, body: Value) -> JoinHandle<herma_testkit::Answer> {
+    tokio::spawn(async move { client.post_json(CHAT, &body).await })
+}
+
+/// Reads a chat stream up to and with its next piece of text.
+pub(crate) async fn next_text(stream: &mut EventStream) -> String {
+    loop {
+        let event = stream.next().await.expect("a piece of text before the end");
+        let text = event.json()["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned();
+        if !text.is_empty() {
+            return text;
+        }
+    }
+}
+
+/// The error that a stream ended with.
+pub(crate) fn stream_error(events: &[Event]) -> Value {
+    let errors = events.iter().filter(|event| event.data.starts_with('{')).map(Event::json);
+    errors.map(|data| data["error"].clone()).find(|error| !error.is_null()).expect("a stream that failed")
+}
+
+/// The id of a completion or of the chunks of a stream.
+pub(crate) fn ids(chunks: &[Value]) -> Vec<String> {
+    let mut ids: Vec<String> = chunks.iter().filter_map(|chunk| chunk["id"].as_str().map(str::to_owned)).collect();
+    ids.dedup();
+    ids
+}
+
+/// Waits for something that nothing announces.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let looking = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, looking).await.is_ok(), "{what}");
+}
