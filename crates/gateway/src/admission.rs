@@ -5,11 +5,14 @@
 //! what was there when the lease was taken.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use herma_model::alias::Namespace;
-use herma_model::{Alias, NewMessage, SessionKind, TurnId, Utterance};
+use herma_model::turn::FailureCode;
+use herma_model::{Alias, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot,
@@ -74,7 +77,9 @@ impl Door<'_> {
         }
         let mut waiting =
             Waiting { ticket: None, place: None, until: Instant::now() + self.gateway.settings.queue_timeout };
-        let outcome = self.ask(&scope, &mut waiting).await;
+        // A defect must not leave a place in line behind that nobody will ever take.
+        let asked = AssertUnwindSafe(self.ask(&scope, &mut waiting)).catch_unwind().await;
+        let outcome = asked.unwrap_or_else(|_| Err(GatewayError::Turn(defect())));
         if let Some(place) = waiting.place.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
             let _ = self.gateway.store.withdraw(&scope, self.turn).await;
             place.leave();
@@ -190,8 +195,8 @@ impl Door<'_> {
         if total <= u64::from(window) {
             return Ok(());
         }
-        Err(GatewayError::Turn(herma_model::TurnFailure::new(
-            herma_model::turn::FailureCode::ContextLengthExceeded,
+        Err(GatewayError::Turn(TurnFailure::new(
+            FailureCode::ContextLengthExceeded,
             format!(
                 "the conversation needs about {total} tokens, and {model} takes {window}; start a new conversation, send less, or raise context_window"
             ),
@@ -304,11 +309,13 @@ fn own_alias(name: &str) -> Result<Alias, GatewayError> {
     Alias::parse(name).map_err(|_| GatewayError::NotFound)
 }
 
+/// What clients are told of a panic.
+pub(crate) fn defect() -> TurnFailure {
+    TurnFailure::new(FailureCode::Internal, "the gateway failed; the turn was given up")
+}
+
 pub(crate) fn cancelled() -> GatewayError {
-    GatewayError::Turn(herma_model::TurnFailure::new(
-        herma_model::turn::FailureCode::Cancelled,
-        "the turn was cancelled",
-    ))
+    GatewayError::Turn(TurnFailure::new(FailureCode::Cancelled, "the turn was cancelled"))
 }
 
 fn refused(refusal: &Refusal) -> GatewayError {

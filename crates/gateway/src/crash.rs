@@ -1,4 +1,4 @@
-//! Named points of a turn at which a test can make the whole process die, as `kill -9` would.
+//! Named points of a turn at which a test can make the whole process die, as `kill -9` would, or the turn alone panic.
 //!
 //! Without the feature `crash-points` nothing of this is in the program.
 
@@ -14,11 +14,18 @@ pub const COMMITTED: &str = "committed";
 /// Every point, in the order a turn reaches them.
 pub const POINTS: [&str; 4] = [ADMITTED, SHOWN, ANSWERED, COMMITTED];
 
-/// Dies here if `HERMA_CRASH_AT` names this point.
+/// Dies here if `HERMA_CRASH_AT` names this point; panics once if `HERMA_PANIC_AT` does.
 #[cfg(feature = "crash-points")]
+#[expect(clippy::panic, reason = "that is what a test asked for")]
 pub fn point(name: &str) {
-    if std::env::var("HERMA_CRASH_AT").is_ok_and(|wanted| wanted == name) {
+    static PANICKED: std::sync::Once = std::sync::Once::new();
+    let is_wanted = |variable| std::env::var(variable).is_ok_and(|wanted| wanted == name);
+    if is_wanted("HERMA_CRASH_AT") {
         std::process::abort();
+    }
+    if is_wanted("HERMA_PANIC_AT") && !PANICKED.is_completed() {
+        PANICKED.call_once(|| {});
+        panic!("asked to panic at {name}");
     }
 }
 

@@ -30,23 +30,51 @@ pub(crate) async fn follow(gateway: &Gateway, request: &TurnRequest, turn: TurnI
             }
         }
     }
-    log.push(match stored(gateway, request, turn).await {
+    log.push(match stored(gateway, request, turn, log).await {
         Ok(finished) => TurnEvent::Finished(Arc::new(finished)),
         Err(error) => TurnEvent::Failed(Arc::new(error)),
     });
 }
 
 /// Waits for the outcome of a turn that is not this process' and reads it.
-async fn stored(gateway: &Gateway, request: &TurnRequest, turn: TurnId) -> Result<Finished, GatewayError> {
+async fn stored(
+    gateway: &Gateway,
+    request: &TurnRequest,
+    turn: TurnId,
+    log: &TurnLog,
+) -> Result<Finished, GatewayError> {
     let principal = &request.principal;
     let scope = Scope { tenant: principal.tenant, keys: principal.session_keys.clone() };
+    let mut told = None;
     loop {
         let record = gateway.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound)?;
-        if record.state.is_live() {
-            tokio::time::sleep(LOOK_EVERY).await;
-            continue;
+        if !record.state.is_live() {
+            return outcome(request, record);
         }
-        return outcome(request, record);
+        if told != Some(record.state) {
+            told = Some(record.state);
+            log.push(progress(request, &record));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// What a listener can be told of a turn that has not ended.
+fn progress(request: &TurnRequest, record: &TurnRecord) -> TurnEvent {
+    let session = view(request, record);
+    if record.state == TurnState::Running {
+        TurnEvent::Started { turn: record.id, started_at: record.started_at, session }
+    } else {
+        TurnEvent::Queued(session)
+    }
+}
+
+fn view(request: &TurnRequest, record: &TurnRecord) -> SessionView {
+    SessionView {
+        facts: Arc::clone(&record.facts),
+        requested: request.alias.as_ref().map(|alias| Arc::from(alias.as_str())),
+        resolution: record.resolution,
+        rotated: record.rotated,
     }
 }
 
@@ -58,6 +86,7 @@ fn outcome(request: &TurnRequest, record: TurnRecord) -> Result<Finished, Gatewa
     let Some(message) = record.answer.last() else {
         return Err(GatewayError::Store(StoreError::Unavailable("the turn's answer is missing".to_owned())));
     };
+    let session = view(request, &record);
     let finish = record.finish.unwrap_or(Finish {
         reason: FinishReason::Stop,
         usage: None,
@@ -69,11 +98,6 @@ fn outcome(request: &TurnRequest, record: TurnRecord) -> Result<Finished, Gatewa
         tenant: request.principal.tenant,
         started_at: record.started_at,
         answer: answer_of(&message.said, finish),
-        session: SessionView {
-            facts: record.facts,
-            requested: request.alias.as_ref().map(|alias| Arc::from(alias.as_str())),
-            resolution: record.resolution,
-            rotated: record.rotated,
-        },
+        session,
     })
 }

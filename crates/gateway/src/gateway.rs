@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use herma_model::turn::FailureCode;
-use herma_model::{TenantId, TurnFailure, TurnId};
+use herma_model::{TenantId, TurnId};
 use herma_store::Store;
 use herma_turn::Stop;
 use herma_upstream::ModelServer;
 use tokio::sync::{Semaphore, watch};
 
-use crate::admission::{Admitted, Door};
+use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
 use crate::error::GatewayError;
 use crate::live::{LiveTurn, LiveTurns};
@@ -98,8 +97,7 @@ impl Gateway {
         tokio::spawn(async move {
             let log = Arc::clone(&live.log);
             if std::panic::AssertUnwindSafe(gateway.drive(request, live, stopped)).catch_unwind().await.is_err() {
-                let failure = TurnFailure::new(FailureCode::Internal, "the gateway failed; the turn was given up");
-                log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(failure))));
+                log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(defect()))));
             }
             drop(place);
         });

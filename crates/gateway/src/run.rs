@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryFutureExt};
 use herma_model::turn::FailureCode;
-use herma_model::{MessageStatus, ModelCall, NewMessage, Payload, TurnFailure, TurnState, Unanswered, Utterance};
-use herma_store::{Commit, Committed, Outcome, Snapshot, StoreError};
+use herma_model::{
+    ConversationId, MessageStatus, ModelCall, NewMessage, Payload, TurnFailure, TurnState, Unanswered, Utterance,
+};
+use herma_store::{Commit, Committed, Lease, Outcome, Snapshot, StoreError};
 use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
@@ -32,17 +34,15 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the turn to its end and tells its listeners. Not cancel-safe: dropped half-way, the lease stays until it is taken over.
+    /// Runs the turn to its end and tells its listeners. Not cancel-safe: dropped half-way, the turn is given up.
     pub(crate) async fn finish(&mut self, lead: Lead) {
         let mut turn = Turn::of(lead, self.request);
+        let held = Held::new(self.gateway, &turn);
         crash::point(crash::ADMITTED);
-        let ending = match self.answer(&mut turn).await {
-            Ok(ending) => ending,
-            Err(error) => return self.log.push(TurnEvent::Failed(Arc::new(error.into()))),
+        let event = match self.answer(&mut turn).await {
+            Ok(ending) => self.end(turn, ending, held).await,
+            Err(error) => failed(error.into()),
         };
-        let conversation = turn.session.facts.id;
-        let event = self.end(turn, ending).await;
-        self.gateway.live.wake_first(conversation);
         crash::point(crash::COMMITTED);
         self.log.push(event);
     }
@@ -103,7 +103,7 @@ impl Run<'_> {
     }
 
     /// Writes the end down, then says what listeners are told.
-    async fn end(&self, mut turn: Turn, ending: Ending) -> TurnEvent {
+    async fn end(&self, mut turn: Turn, ending: Ending, mut held: Held<'_>) -> TurnEvent {
         crash::point(crash::ANSWERED);
         match ending {
             Ending::Answered(answer) => {
@@ -112,7 +112,7 @@ impl Run<'_> {
                     messages: vec![NewMessage { id: mint::message(), said }],
                     finish: answer.finish.clone(),
                 };
-                match self.commit(&turn, outcome).await {
+                match self.commit(&turn, outcome, &mut held).await {
                     Ok(committed) => {
                         let finished = Finished {
                             turn: turn.running.turn,
@@ -126,15 +126,18 @@ impl Run<'_> {
                     }
                     Err(StoreError::StopRequested) => {
                         let failure = TurnFailure::new(FailureCode::Interrupted, "another turn interrupted this one");
-                        self.end_unanswered(turn, TurnState::Interrupted, failure, answer.content).await
+                        self.end_unanswered(turn, TurnState::Interrupted, failure, answer.content, held).await
                     }
                     Err(error) => failed(lost(error)),
                 }
             }
-            Ending::Unanswered { state, failure, shown } => self.end_unanswered(turn, state, failure, shown).await,
+            Ending::Unanswered { state, failure, shown } => {
+                self.end_unanswered(turn, state, failure, shown, held).await
+            }
             Ending::Refused(failure) => {
-                if let Err(error) = self.gateway.store.retract(turn.running.lease).await {
-                    tracing::warn!(%error, "a refused turn could not be taken back");
+                match self.gateway.store.retract(turn.running.lease).await {
+                    Ok(()) => held.is_over(),
+                    Err(error) => tracing::warn!(%error, "a refused turn could not be taken back"),
                 }
                 failed(GatewayError::Turn(failure))
             }
@@ -147,12 +150,13 @@ impl Run<'_> {
         state: TurnState,
         failure: TurnFailure,
         shown: Option<String>,
+        mut held: Held<'_>,
     ) -> TurnEvent {
         // Text that no client was shown is not part of what happened.
         let shown = shown.filter(|_| self.request.streaming);
         let partial = shown.map(|text| NewMessage { id: mint::message(), said: Utterance::partial_text(&text) });
         let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
-        match self.commit(&turn, outcome).await {
+        match self.commit(&turn, outcome, &mut held).await {
             Ok(committed) => {
                 turn.remember(self.gateway, self.request, &committed, Some(state));
                 failed(GatewayError::Turn(failure))
@@ -161,7 +165,7 @@ impl Run<'_> {
         }
     }
 
-    async fn commit(&self, turn: &Turn, outcome: Outcome) -> Result<Committed, StoreError> {
+    async fn commit(&self, turn: &Turn, outcome: Outcome, held: &mut Held<'_>) -> Result<Committed, StoreError> {
         let commit = Commit {
             lease: turn.running.lease,
             session: turn.session.facts.head.id.clone(),
@@ -169,7 +173,39 @@ impl Run<'_> {
             system: turn.new_system.clone(),
             now: mint::now(),
         };
-        self.gateway.store.commit(commit).await
+        let committed = self.gateway.store.commit(commit).await;
+        if committed.is_ok() {
+            held.is_over();
+        }
+        committed
+    }
+}
+
+/// A lease in use. However its use ends, a panic included, the next turn can go on.
+struct Held<'a> {
+    gateway: &'a Gateway,
+    lease: Lease,
+    conversation: ConversationId,
+    over: bool,
+}
+
+impl<'a> Held<'a> {
+    fn new(gateway: &'a Gateway, turn: &Turn) -> Self {
+        Self { gateway, lease: turn.running.lease, conversation: turn.session.facts.id, over: false }
+    }
+
+    /// The turn's end is written and the lease given back.
+    fn is_over(&mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.gateway.store.abandon(self.lease);
+        }
+        self.gateway.live.wake_first(self.conversation);
     }
 }
 

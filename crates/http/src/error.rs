@@ -129,6 +129,9 @@ impl ApiError {
                 };
                 Self::new(StatusCode::BAD_GATEWAY, failure.code.as_str(), message).again(again)
             }
+            FailureCode::Abandoned => {
+                Self::new(StatusCode::CONFLICT, FailureCode::Interrupted.as_str(), message).again(Again::After(1))
+            }
             FailureCode::Interrupted | FailureCode::Cancelled => {
                 Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never)
             }

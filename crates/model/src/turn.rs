@@ -54,8 +54,10 @@ stored_enum!(
         UpstreamTimeout = "upstream_timeout",
         /// The context does not fit the model's window.
         ContextLengthExceeded = "context_length_exceeded",
-        /// Another turn's `interrupt` stopped this one, or its process ended.
+        /// Another turn's `interrupt` stopped this one.
         Interrupted = "interrupted",
+        /// The process that ran it ended or gave it up; the same request can be sent again.
+        Abandoned = "abandoned",
         /// The client called it off.
         Cancelled = "cancelled",
         /// The store could not take the answer.

@@ -17,7 +17,7 @@ use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::queue::{self, NewWaiter};
 use crate::rows::{self, ConversationState};
-use crate::takeover::take_over;
+use crate::takeover::{Why, take_over};
 use crate::{retry, snapshot};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
@@ -110,7 +110,7 @@ fn live_turn(
         .translated()?;
     let now = admission.now;
     if instance.is_dead(connection, owner, turn, now)? {
-        take_over(connection, state, turn, "the process that ran this turn ended", now)?;
+        take_over(connection, state, turn, Why::OwnerGone, now)?;
         return Ok(None);
     }
     if admission.policy == TurnPolicy::Interrupt {
@@ -121,7 +121,7 @@ fn live_turn(
                     .translated()?;
             }
             Some(at) if now.since(Timestamp(at)) > admission.interrupt_grace => {
-                take_over(connection, state, turn, "another turn interrupted this one", now)?;
+                take_over(connection, state, turn, Why::Interrupted, now)?;
                 return Ok(None);
             }
             Some(_) => {}
@@ -174,8 +174,17 @@ fn wait(
     };
     let ticket = queue::add(connection, &waiter)?;
     retry::bind(connection, admission, ticket)?;
-    instance.live.insert(ticket);
+    instance.live.insert(ticket, Fence(0));
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running })
+}
+
+/// What a turn is given with the lease.
+#[derive(Clone, Copy)]
+struct Grant {
+    owner: i64,
+    fence: i64,
+    resolution: Resolution,
+    brings_key: bool,
 }
 
 /// The turn gets the lease: a new fence, its messages, its row.
@@ -186,18 +195,18 @@ fn start(
     mut state: ConversationState,
     resolution: Resolution,
 ) -> Outcome<AdmitOutcome> {
-    let owner = instance.key(connection, admission.now)?;
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
+    let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
     let row = match admission.retry_of {
         Some(unanswered) => {
-            let next = next_attempt(connection, admission, &state, unanswered, resolution, owner, fence, brings_key)?;
+            let next = next_attempt(connection, admission, &state, unanswered, grant)?;
             let Some(row) = next else {
                 return Ok(AdmitOutcome::Stale);
             };
             row
         }
-        None => first_attempt(connection, admission, &state, resolution, owner, fence, brings_key)?,
+        None => first_attempt(connection, admission, &state, grant)?,
     };
     let mut messages = Vec::with_capacity(admission.messages.len());
     for (seq, message) in (state.next_seq..).zip(&admission.messages) {
@@ -237,7 +246,7 @@ fn start(
     if let Some(ticket) = admission.ticket {
         instance.live.remove(&ticket.0);
     }
-    instance.live.insert(row.key);
+    instance.live.insert(row.key, Fence(fence));
     Ok(AdmitOutcome::Running(Box::new(Running {
         turn: row.id,
         attempt: row.attempt,
@@ -269,11 +278,9 @@ fn first_attempt(
     connection: &Connection,
     admission: &Admission,
     state: &ConversationState,
-    resolution: Resolution,
-    owner: i64,
-    fence: i64,
-    brings_key: bool,
+    grant: Grant,
 ) -> Outcome<TurnRow> {
+    let Grant { owner, fence, resolution, brings_key } = grant;
     let row = |key| TurnRow { key, id: admission.turn, attempt: 1, started_at: admission.now };
     if let Some(ticket) = admission.ticket {
         let started = connection
@@ -321,11 +328,9 @@ fn next_attempt(
     admission: &Admission,
     state: &ConversationState,
     unanswered: TurnId,
-    resolution: Resolution,
-    owner: i64,
-    fence: i64,
-    brings_key: bool,
+    grant: Grant,
 ) -> Outcome<Option<TurnRow>> {
+    let Grant { owner, fence, resolution, brings_key } = grant;
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
         .prepare_cached(
             "SELECT t.pk, t.id, t.state, t.created_at FROM messages m JOIN turns t ON t.pk = m.turn_pk WHERE m.session_pk = ?1 AND m.seq = ?2 - 1",

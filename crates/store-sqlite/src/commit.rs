@@ -35,7 +35,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         })
         .translated()?;
     let Some((session, seq, version)) = held else {
-        instance.live.remove(&lease.turn);
+        instance.let_go(lease);
         return Err(StoreError::Fenced);
     };
     let last_seq = seq + added.len() as i64 - 1;
@@ -74,7 +74,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         }));
     }
     clear_journal(connection, lease.turn)?;
-    instance.live.remove(&lease.turn);
+    instance.let_go(lease);
     Ok(Committed { version: Version(version), messages })
 }
 

@@ -98,7 +98,7 @@ impl SqliteStore {
         lease: Lease,
         work: impl FnOnce(&Connection, &mut Instance) -> Outcome<T> + Send + 'static,
     ) -> Outcome<T> {
-        let held = Held { writer: Arc::clone(&self.writer), turn: lease.turn, ended: false };
+        let held = Held { writer: Arc::clone(&self.writer), lease, ended: false };
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, instance| match work(connection, instance) {
             Ok(value) => Step::KeepDurably(Box::new(move |committed| {
@@ -144,7 +144,7 @@ fn sync_names(path: &Path, log: &File) -> std::io::Result<()> {
 /// Lets a turn go unless the write that ends it has happened.
 struct Held {
     writer: Arc<Writer>,
-    turn: i64,
+    lease: Lease,
     ended: bool,
 }
 
@@ -157,7 +157,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.ended {
-            self.writer.give_up(self.turn);
+            self.writer.give_up(self.lease);
         }
     }
 }
@@ -234,6 +234,10 @@ impl Store for SqliteStore {
         self.end(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
     }
 
+    fn abandon(&self, lease: Lease) {
+        self.writer.give_up(lease);
+    }
+
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
         self.end(lease, move |connection, instance| retract::retract(connection, instance, lease)).await
     }
@@ -259,7 +263,7 @@ impl Store for SqliteStore {
     async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {
-            let _ = answer.send(instance.live.iter().copied().collect::<Vec<_>>());
+            let _ = answer.send(instance.live.keys().copied().collect::<Vec<_>>());
             Step::Keep(Box::new(|_| {}))
         });
         let live = answered.await.map_err(|_| self.not_taken())?;

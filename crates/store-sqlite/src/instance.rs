@@ -3,13 +3,13 @@
 //! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it ends, so
 //! a lease whose owner's lock can be taken is dead. Where locks do not work, a time limit that living processes renew decides.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use herma_model::Timestamp;
-use herma_store::StoreError;
+use herma_model::{Fence, Timestamp};
+use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
@@ -24,8 +24,8 @@ pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
 pub(crate) struct Instance {
     directory: PathBuf,
     registered: Option<Registered>,
-    /// Turns of this process that run or wait, by their key.
-    pub(crate) live: HashSet<i64>,
+    /// Turns of this process that run or wait, by their key, with the fence they run under; waiting ones have none yet.
+    pub(crate) live: HashMap<i64, Fence>,
 }
 
 struct Registered {
@@ -45,7 +45,7 @@ impl Instance {
     pub(crate) fn new(database: &Path) -> Self {
         let mut directory = database.as_os_str().to_owned();
         directory.push("-instances");
-        Self { directory: PathBuf::from(directory), registered: None, live: HashSet::new() }
+        Self { directory: PathBuf::from(directory), registered: None, live: HashMap::new() }
     }
 
     /// This process' key, made at its first lease; renews its time limit when that is due.
@@ -118,14 +118,21 @@ impl Instance {
             .prepare("SELECT pk FROM turns WHERE state IN ('queued', 'running') AND owner = ?1")
             .and_then(|mut select| select.query_map([registered.key], |row| row.get(0))?.collect());
         if let Ok(stored) = stored {
-            self.live.retain(|turn| stored.contains(turn));
+            self.live.retain(|turn, _| stored.contains(turn));
+        }
+    }
+
+    /// Forgets a turn that ended or was given up, unless a later attempt of it runs here by now.
+    pub(crate) fn let_go(&mut self, lease: Lease) {
+        if self.live.get(&lease.turn) == Some(&lease.fence) {
+            self.live.remove(&lease.turn);
         }
     }
 
     /// Whether the owner of a turn is gone. For this process' own turns: whether it has given them up.
     pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64, now: Timestamp) -> Outcome<bool> {
         if self.registered.as_ref().is_some_and(|own| own.key == owner) {
-            return Ok(!self.live.contains(&turn));
+            return Ok(!self.live.contains_key(&turn));
         }
         let row: Option<(String, i64)> = connection
             .prepare_cached("SELECT name, expires_at FROM instances WHERE pk = ?1")

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::{Instance, RENEWAL};
-use crate::takeover::take_over;
+use crate::takeover::{Why, take_over};
 use crate::writer::{Step, Writer};
 use crate::{queue, snapshot};
 
@@ -155,7 +155,7 @@ fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcom
             continue;
         }
         let mut state = snapshot::load(connection, conversation)?;
-        take_over(connection, &mut state, turn, "the process that ran this turn ended", now)?;
+        take_over(connection, &mut state, turn, Why::OwnerGone, now)?;
     }
     Ok(())
 }

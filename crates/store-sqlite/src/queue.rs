@@ -86,7 +86,7 @@ pub(crate) fn place(connection: &Connection, instance: &mut Instance, ticket: Ti
         .prepare_cached("SELECT resolution FROM turns WHERE pk = ?1 AND state = 'queued'")
         .and_then(|mut select| select.query_row([ticket.0], |row| rows::word(row, 0, Resolution::parse)).optional())
         .translated()?
-        .filter(|_| instance.live.contains(&ticket.0));
+        .filter(|_| instance.live.contains_key(&ticket.0));
     if waits.is_none() {
         instance.live.remove(&ticket.0);
     }

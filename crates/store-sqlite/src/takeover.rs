@@ -10,12 +10,37 @@ use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
 use crate::rows::ConversationState;
 
+/// Why a turn is ended by somebody else.
+#[derive(Clone, Copy)]
+pub(crate) enum Why {
+    /// Its owner is gone.
+    OwnerGone,
+    /// It did not yield to an interrupt.
+    Interrupted,
+}
+
+impl Why {
+    const fn code(self) -> FailureCode {
+        match self {
+            Self::OwnerGone => FailureCode::Abandoned,
+            Self::Interrupted => FailureCode::Interrupted,
+        }
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::OwnerGone => "the process that ran this turn ended; send the request again",
+            Self::Interrupted => "another turn interrupted this one",
+        }
+    }
+}
+
 /// Records the running turn as interrupted, with what its journal says was shown, and frees the lease.
 pub(crate) fn take_over(
     connection: &Connection,
     state: &mut ConversationState,
     turn: i64,
-    why: &str,
+    why: Why,
     now: Timestamp,
 ) -> Outcome<()> {
     let (attempt, session): (u32, i64) = connection
@@ -32,7 +57,7 @@ pub(crate) fn take_over(
         .prepare_cached(
             "UPDATE turns SET state = 'interrupted', failure_code = ?2, failure_message = ?3, ended_at = ?4 WHERE pk = ?1",
         )
-        .and_then(|mut update| update.execute(params![turn, FailureCode::Interrupted.as_str(), why, now.0]))
+        .and_then(|mut update| update.execute(params![turn, why.code().as_str(), why.message(), now.0]))
         .translated()?;
     clear_journal(connection, turn)?;
     state.running = None;

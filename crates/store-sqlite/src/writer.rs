@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herma_store::StoreError;
+use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
 use crate::failure::{Outcome, Translate};
@@ -47,7 +47,7 @@ type Work = Box<dyn FnOnce(&Connection, &mut Instance) -> Step + Send>;
 enum Job {
     Work(Work),
     Lazy(Work),
-    GiveUp(i64),
+    GiveUp(Lease),
     Checkpoint,
     Stop,
 }
@@ -89,8 +89,8 @@ impl Writer {
 
     /// Says that nobody will end this turn of ours: whoever comes next takes its lease over. Needs no transaction, so it
     /// works when the database does not.
-    pub(crate) fn give_up(&self, turn: i64) {
-        let _ = self.jobs.send(Job::GiveUp(turn));
+    pub(crate) fn give_up(&self, lease: Lease) {
+        let _ = self.jobs.send(Job::GiveUp(lease));
     }
 
     /// Lets the log start over, after somebody else has copied most of it into the database.
@@ -168,9 +168,7 @@ impl Loop {
                 self.lazy.push(work);
                 self.lazy_since.get_or_insert_with(Instant::now);
             }
-            Job::GiveUp(turn) => {
-                self.instance.live.remove(&turn);
-            }
+            Job::GiveUp(lease) => self.instance.let_go(lease),
             Job::Checkpoint => self.restart_log(),
             Job::Stop => return false,
         }

@@ -51,6 +51,9 @@ pub trait Store: Send + Sync + 'static {
     /// complete all the same.
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
 
+    /// Gives up a turn whose end could not be written: whoever comes next takes its lease over and records it as interrupted.
+    fn abandon(&self, lease: Lease);
+
     /// Takes back a turn that was refused after its admission, with all it wrote and the conversation if it made one.
     async fn retract(&self, lease: Lease) -> Result<(), StoreError>;
 

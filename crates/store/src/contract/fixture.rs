@@ -16,8 +16,9 @@ use uuid::Uuid;
 
 use super::Engine;
 use crate::{
-    Admission, AdmitOutcome, Commit, Committed, ConversationRow, Creation, Durability, Lease, ListFilter, Outcome, Pin,
-    Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Store, StoreError, Target, Ticket, TurnPolicy, TurnRecord,
+    Admission, AdmitOutcome, Commit, Committed, ConversationRow, Creation, Durability, Intent, Lease, ListFilter,
+    Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Store, StoreError, Target, Ticket,
+    TurnPolicy, TurnRecord,
 };
 
 /// Most times a conversation is read again before its lease is asked for; more means that nobody makes progress.
@@ -154,6 +155,7 @@ impl<S: Store> World<S> {
             scope: self.scope.clone(),
             turn: TurnId::from_uuid(Uuid::now_v7()),
             ticket: None,
+            intent: Intent::Lease,
             target: Target::New,
             seen: Seen::Nothing,
             messages: vec![message(Role::User, text)],
