@@ -1,1 +1,155 @@
-//! Later.
+//! The process dies at each named point of a turn, and is started again on the same data.
+
+use std::time::{Duration, Instant};
+
+use herma_gateway::crash::{ADMITTED, ANSWERED, COMMITTED, POINTS, SHOWN};
+use herma_testkit::Client;
+
+use crate::support::{CHAT, World, ask, ask_streamed, named, retry, stream_error, streamed, transcript};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Whole,
+    Streamed,
+}
+
+/// Every point with every form that passes it: only a stream shows something before its end.
+fn cases() -> impl Iterator<Item = (&'static str, Form)> {
+    let cases = POINTS.into_iter().flat_map(|point| [(point, Form::Whole), (point, Form::Streamed)]);
+    cases.filter(|case| *case != (SHOWN, Form::Whole))
+}
+
+/// A world with one finished turn in `s`, whose process has died at this point of the next one.
+async fn died_at(point: &str, form: Form, client: impl Fn(&World) -> Client) -> World {
+    let mut world = World::start().await;
+    assert_eq!(world.session("s").post_json(CHAT, &ask("zero")).await.content(), "reply to: zero");
+    world.herma.kill();
+    let data = world.herma.data().to_owned();
+    let launch = herma_testkit::Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&world.upstream.base_url());
+    world.herma = launch.data(data).env("HERMA_CRASH_AT", point).start().await;
+    let request = client(&world).request("POST".parse().unwrap(), CHAT).header("content-type", "application/json");
+    if let Ok(mut response) = request.body(body(form).to_string()).send().await {
+        while let Ok(Some(_)) = response.chunk().await {}
+    }
+    assert!(!world.herma.wait().await.success(), "the process was to die at {point}");
+    world.restart().await;
+    world
+}
+
+fn body(form: Form) -> serde_json::Value {
+    match form {
+        Form::Whole => ask("one"),
+        Form::Streamed => ask_streamed("one"),
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() {
+    for (point, form) in cases() {
+        let world = died_at(point, form, |world| world.session("s")).await;
+        let began = Instant::now();
+        assert_eq!(world.session("s").post_json(CHAT, &ask("two")).await.content(), "reply to: two");
+        assert!(began.elapsed() < Duration::from_secs(1), "{point} {form:?}: {:?}", began.elapsed());
+
+        let context = world.upstream.last_request().transcript();
+        world.stored().until_settled().await;
+        if point == ADMITTED && context.len() == 3 {
+            // The admission was decided, but the process died before it was written: nothing was promised yet.
+            assert_eq!(context, ["user: zero", "assistant: reply to: zero", "user: two"]);
+            continue;
+        }
+        assert_eq!(context[..3], ["user: zero", "assistant: reply to: zero", "user: one"], "{point} {form:?}");
+        assert_eq!(context[4..], ["user: two"], "{point} {form:?}");
+        let between = context[3].as_str();
+        if point == COMMITTED {
+            assert_eq!(between, "assistant: reply to: one");
+        } else if form == Form::Whole || point == ADMITTED {
+            assert_eq!(between, "assistant: [No reply was given: the request was interrupted.]", "{point} {form:?}");
+        } else {
+            // What was shown in the last quarter of a second may not have been written down.
+            let shown = between.strip_suffix("[The reply ends here: it was interrupted.]").map(str::trim_end);
+            let shown = shown.and_then(|text| text.strip_prefix("assistant: "));
+            let nothing = between == "assistant: [No reply was given: the request was interrupted.]";
+            assert!(nothing || shown.is_some_and(|text| "reply to: one".starts_with(text)), "{point}: {between}");
+        }
+        let interrupted = i64::from(point != COMMITTED);
+        assert_eq!(world.stored().turns("interrupted"), interrupted, "{point} {form:?}");
+        let said = transcript(&world.herma.client(), "s").await;
+        let asked: Vec<&str> = said.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
+        assert_eq!(asked, ["zero", "one", "two"], "{point} {form:?}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_anywhere_a_retry_ends_with_one_turn_answered_once() {
+    for (point, form) in cases() {
+        let world = died_at(point, form, |world| world.session("s")).await;
+        let answer = match form {
+            Form::Whole => retry(&world.session("s"), 1).post_json(CHAT, &ask("one")).await.content(),
+            Form::Streamed => retry(&world.session("s"), 1).post_stream(CHAT, &ask_streamed("one")).await.text().await,
+        };
+        assert_eq!(answer, "reply to: one", "{point} {form:?}");
+        let context = world.upstream.last_request().transcript();
+        assert_eq!(context, ["user: zero", "assistant: reply to: zero", "user: one"], "{point} {form:?}");
+        let said = transcript(&world.herma.client(), "s").await;
+        let whole: Vec<&String> = said.iter().filter(|line| !line.contains("(partial)")).collect();
+        assert_eq!(whole[2..], ["user: one", "assistant: reply to: one"], "{point} {form:?}");
+        let calls = if point == COMMITTED { 2 } else { 3 };
+        let called = world.upstream.requests().len();
+        // The model was called for the turn that died unless that happened before the call went out.
+        assert!(called == calls || (point == ADMITTED && called == 2), "{point} {form:?}: {called}");
+        assert_eq!(world.stored().all_turns(), 2, "{point} {form:?}");
+        world.stored().until_settled().await;
+    }
+}
+
+/// A defect in one turn is not the end of the process, and must not be the end of the conversation.
+#[tokio::test]
+async fn after_a_panic_anywhere_the_conversation_takes_a_turn_at_once() {
+    for (point, form) in cases() {
+        let world = World::start_with(|launch| launch.env("HERMA_PANIC_AT", point)).await;
+        let mut stream = world.session("s").post_stream(CHAT, &body(form)).await;
+        let events = if stream.status == 200 { stream.rest().await } else { Vec::new() };
+        let told = if events.is_empty() {
+            stream.into_answer().await.expect(500)["error"].clone()
+        } else {
+            stream_error(&events)
+        };
+        assert_eq!(told["code"], "internal_error", "{point} {form:?}");
+        let began = Instant::now();
+        assert_eq!(world.session("s").post_json(CHAT, &ask("two")).await.content(), "reply to: two");
+        assert!(began.elapsed() < Duration::from_secs(1), "{point} {form:?}: {:?}", began.elapsed());
+        assert_eq!(world.upstream.last_request().messages().len(), 3, "{point} {form:?}");
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_a_retry_without_a_session_finds_its_conversation() {
+    for (point, form) in [(ADMITTED, Form::Whole), (ANSWERED, Form::Streamed), (COMMITTED, Form::Whole)] {
+        let world = died_at(point, form, |world| world.herma.client()).await;
+        let client = retry(&world.herma.client(), 1);
+        let answer = match form {
+            Form::Whole => client.post_json(CHAT, &body(form)).await.content(),
+            Form::Streamed => client.post_stream(CHAT, &body(form)).await.text().await,
+        };
+        assert_eq!(answer, "reply to: one", "{point} {form:?}");
+        assert_eq!((world.stored().conversations(), world.stored().all_turns()), (2, 2), "{point} {form:?}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_an_idempotency_key_leads_to_the_same_turn() {
+    for (point, form) in [(ADMITTED, Form::Streamed), (ANSWERED, Form::Whole), (COMMITTED, Form::Streamed)] {
+        let keyed = |world: &World| named(world.herma.client(), "s").header("idempotency-key", "k");
+        let world = died_at(point, form, keyed).await;
+        let first = keyed(&world).post_json(CHAT, &body(form)).await;
+        let again = keyed(&world).post_json(CHAT, &body(form)).await;
+        assert_eq!((first.status, again.status), (200, 200), "{point} {form:?}");
+        let other = if form == Form::Whole { streamed(body(form)) } else { ask("one") };
+        keyed(&world).post_json(CHAT, &other).await.expect(422);
+        assert_eq!(world.stored().all_turns(), 2, "{point} {form:?}");
+        let said = transcript(&world.herma.client(), "s").await;
+        assert_eq!(said.iter().filter(|line| *line == "assistant: reply to: one").count(), 1, "{point} {form:?}");
+    }
+}

@@ -1,1 +1,142 @@
-//! Later.
+//! Nothing crosses tenants, and within one a restricted key sees only its own session keys.
+
+use herma_gateway::access::create_key;
+use herma_model::KeyScope;
+use herma_store::Store;
+use herma_store_sqlite::SqliteStore;
+use herma_testkit::Client;
+use serde_json::json;
+
+use crate::support::{CHAT, World, ask, named, retry, send, transcript};
+
+/// A key of a tenant, made by another process on the same file.
+async fn key_of(world: &World, tenant: &str, session_keys: Option<&str>) -> Client {
+    let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
+    let key = create_key(&store, tenant, KeyScope::parse(session_keys)).await.unwrap();
+    store.close().await;
+    Client::new(world.herma.base_url()).key(&key.secret)
+}
+
+#[tokio::test]
+async fn a_tenant_finds_nothing_of_another_by_any_name() {
+    let world = World::start().await;
+    let stranger = key_of(&world, "elsewhere", None).await;
+    let ours = world.session("s").header("x-hermes-session-key", "agent:main").post_json(CHAT, &ask("secret")).await;
+    let ours = ours.expect(200);
+    let handle = ours["session"]["conversation_id"].as_str().unwrap();
+    let row = world.herma.client().get("/api/sessions/s/messages").await.expect(200);
+    let (message, turn) = (row["data"][0]["id"].as_str().unwrap(), row["data"][0]["turn_id"].as_str().unwrap());
+    for name in ["s", handle, message, turn] {
+        for path in ["", "?pin=exact", "/messages", "/messages?view=model"] {
+            let answer = stranger.get(&format!("/api/sessions/{name}{path}")).await;
+            assert_eq!(answer.expect(404)["error"]["code"], "not_found", "{name}{path}");
+        }
+    }
+    for name in [handle, message, turn] {
+        named(stranger.clone(), name).post_json(CHAT, &ask("guess")).await.expect(404);
+        let by_handle = stranger.clone().header("x-hermes-conversation-id", name);
+        by_handle.post_json(CHAT, &ask("guess")).await.expect(404);
+    }
+    stranger.clone().header("x-hermes-conversation-id", "s").post_json(CHAT, &ask("guess")).await.expect(404);
+    for query in ["", "?session_key=agent:main", "?source=api", "?limit=200"] {
+        assert_eq!(stranger.get(&format!("/api/sessions{query}")).await.expect(200)["data"], json!([]));
+    }
+    assert_eq!((world.upstream.requests().len(), world.stored().conversations()), (1, 1));
+}
+
+#[tokio::test]
+async fn the_same_session_id_is_another_conversation_for_another_tenant() {
+    let world = World::start().await;
+    let stranger = named(key_of(&world, "elsewhere", None).await, "s");
+    let (gate, held) = world.hold(world.session("s"), ask("ours")).await;
+    let theirs = stranger.post_json(CHAT, &ask("theirs")).await.expect(200);
+    assert_eq!(theirs["session"]["resolution"], "created");
+    assert_eq!(world.upstream.last_request().transcript(), ["user: theirs"]);
+    gate.open();
+    let ours = held.await.unwrap().expect(200);
+    assert_ne!(ours["session"]["conversation_id"], theirs["session"]["conversation_id"]);
+    assert_eq!(transcript(&stranger, "s").await, ["user: theirs", "assistant: reply to: theirs"]);
+    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: ours", "assistant: reply to: ours"]);
+}
+
+#[tokio::test]
+async fn neither_a_retry_nor_a_key_reaches_the_turn_of_another_caller() {
+    let world = World::start().await;
+    let stranger = key_of(&world, "elsewhere", None).await;
+    let colleague = key_of(&world, "default", None).await;
+    let (gate, held) = world.hold(world.herma.client().header("idempotency-key", "k"), ask("one")).await;
+    for other in [stranger, colleague] {
+        let retried = retry(&other, 1).post_json(CHAT, &ask("one")).await;
+        let keyed = other.header("idempotency-key", "k").post_json(CHAT, &ask("one")).await;
+        assert_eq!((retried.content(), keyed.content()), ("reply to: one".to_owned(), "reply to: one".to_owned()));
+    }
+    assert!(!held.is_finished());
+    gate.open();
+    held.await.unwrap().expect(200);
+    assert_eq!((world.stored().conversations(), world.stored().all_turns()), (5, 5));
+}
+
+#[tokio::test]
+async fn a_restricted_key_sees_only_conversations_of_its_session_keys() {
+    let world = World::start().await;
+    let restricted = key_of(&world, "default", Some("team:a:*")).await;
+    for (id, key) in [("a", Some("team:a:1")), ("b", Some("team:b:1")), ("none", None)] {
+        let client = world.session(id);
+        let client = key.map_or(client.clone(), |key| client.clone().header("x-hermes-session-key", key));
+        client.post_json(CHAT, &ask("one")).await.expect(200);
+    }
+    named(restricted.clone(), "a").post_json(CHAT, &ask("two")).await.expect(200);
+    named(restricted.clone(), "none").post_json(CHAT, &ask("two")).await.expect(200);
+    // Whatever is asked, and although the conversation is in memory: it does not exist.
+    let whole =
+        json!({"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "reply to: one"}]});
+    for body in [ask("two"), whole] {
+        let answer = named(restricted.clone(), "b").post_json(CHAT, &body).await;
+        assert_eq!(answer.expect(404)["error"]["code"], "not_found");
+        world.session("b").post_json(CHAT, &ask("in memory again")).await.expect(200);
+    }
+    restricted.get("/api/sessions/b").await.expect(404);
+    restricted.get("/api/sessions/b/messages").await.expect(404);
+    let forbidden = named(restricted.clone(), "c").header("x-hermes-session-key", "team:b:1");
+    assert_eq!(forbidden.post_json(CHAT, &ask("x")).await.expect(403)["error"]["code"], "session_key_not_allowed");
+    let listed = restricted.get("/api/sessions").await.expect(200);
+    let mut ids: Vec<&str> = listed["data"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["a", "none"]);
+}
+
+#[tokio::test]
+async fn a_session_key_is_stored_at_its_first_use_and_applies_from_then_on() {
+    let world = World::start().await;
+    let keyed = |key: &str| world.session("s").header("x-hermes-session-key", key);
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    assert_eq!(keyed("mine").post_json(CHAT, &ask("two")).await.header("x-hermes-session-key"), Some("mine"));
+    let without = world.session("s").post_json(CHAT, &ask("three")).await;
+    assert_eq!((without.status, without.header("x-hermes-session-key")), (200, Some("mine")));
+    let conflict = keyed("yours").post_json(CHAT, &ask("four")).await;
+    assert_eq!(conflict.expect(409)["error"]["code"], "session_key_conflict");
+    assert_eq!(conflict.header("x-should-retry"), Some("false"));
+    assert_eq!(transcript(&world.herma.client(), "s").await.len(), 6);
+    assert_eq!(world.herma.client().get("/api/sessions/s").await.expect(200)["session_key"], "mine");
+}
+
+#[tokio::test]
+async fn of_two_first_keys_that_come_together_one_wins_and_the_other_is_a_conflict() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let (gate, held) = world.hold(world.session("s"), ask("zero")).await;
+    let clients = [(&world.herma, "mine"), (&other, "yours")];
+    let both =
+        clients.map(|(herma, key)| send(named(herma.client(), "s").header("x-hermes-session-key", key), ask(key)));
+    world.stored().until_turns("queued", 2).await;
+    gate.open();
+    held.await.unwrap().expect(200);
+    let mut statuses = Vec::new();
+    for answer in both {
+        statuses.push(answer.await.unwrap().status);
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409]);
+    assert_eq!(transcript(&world.herma.client(), "s").await.len(), 4);
+    world.stored().until_settled().await;
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use crate::support::{CHAT, World, ask, ask_streamed, send};
+use crate::support::{CHAT, World, ask, ask_streamed, named, retry, send};
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_says_the_limit() {
@@ -27,7 +27,7 @@ async fn a_full_queue_refuses_and_says_the_limit() {
     world.stored().until_settled().await;
 }
 
-/// Other conversations go on all the time, so that everything that could wake the waiting ones does.
+/// One stream waits in this process, one has joined it from another process. Other conversations go on all the time, so that everything that could wake the waiting ones does.
 #[tokio::test]
 async fn a_stream_that_waited_ten_seconds_opens_and_goes_on_waiting() {
     let world = World::start().await;
@@ -36,17 +36,27 @@ async fn a_stream_that_waited_ten_seconds_opens_and_goes_on_waiting() {
     let began = Instant::now();
     let client = world.session("s");
     let opening = tokio::spawn(async move { client.post_stream(CHAT, &ask_streamed("three")).await });
+    world.stored().until_turns("queued", 2).await;
+    let other = world.another().await;
+    let client = retry(&named(other.client(), "s"), 1);
+    let joining = tokio::spawn(async move { client.post_stream(CHAT, &ask_streamed("three")).await });
     let elsewhere = world.session("elsewhere");
     while began.elapsed() < Duration::from_secs(13) {
         elsewhere.post_json(CHAT, &ask("meanwhile")).await.expect(200);
     }
-    assert!(opening.is_finished(), "the stream was to open while it waits");
-    let mut stream = opening.await.unwrap();
-    assert_eq!((stream.status, stream.header("x-hermes-session-id")), (200, Some("s")));
+    let mut streams = Vec::new();
+    for opening in [opening, joining] {
+        assert!(opening.is_finished(), "the stream was to open while it waits");
+        let stream = opening.await.unwrap();
+        assert_eq!((stream.status, stream.header("x-hermes-session-id")), (200, Some("s")));
+        streams.push(stream);
+    }
     assert!(!whole.is_finished());
     gate.open();
     assert_eq!(held.await.unwrap().content(), "reply to: one");
     assert_eq!(whole.await.unwrap().content(), "reply to: two");
-    assert_eq!(stream.text().await, "reply to: three");
+    for stream in &mut streams {
+        assert_eq!(stream.text().await, "reply to: three");
+    }
     world.stored().until_settled().await;
 }
