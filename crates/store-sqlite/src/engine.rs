@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::failure::Outcome;
 use crate::instance::Instance;
-use crate::pulse::Pulse;
+use crate::pulse::{self, Pulse};
 use crate::readers::Readers;
 use crate::writer::{Step, Writer};
 use crate::{admit, commit, keys, listing, migrations, open, queue, retract, snapshot, takeover, turns};
@@ -235,7 +235,11 @@ impl Store for SqliteStore {
     }
 
     fn abandon(&self, lease: Lease) {
-        self.writer.give_up(lease);
+        // To other processes this one is alive, so it ends the turn itself as far as it can.
+        self.writer.submit_lazy(move |connection, instance| {
+            instance.let_go(lease);
+            pulse::keep(pulse::sweep(connection, instance, pulse::now()))
+        });
     }
 
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {

@@ -125,7 +125,7 @@ fn log_size(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |meta| meta.len())
 }
 
-fn keep<T>(outcome: Outcome<T>) -> Step {
+pub(crate) fn keep<T>(outcome: Outcome<T>) -> Step {
     match outcome {
         Ok(_) => Step::Keep(Box::new(|_| {})),
         Err(error) => {
@@ -135,8 +135,8 @@ fn keep<T>(outcome: Outcome<T>) -> Step {
     }
 }
 
-/// Ends the turns of processes that are gone.
-fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcome<()> {
+/// Ends the turns of processes that are gone, and those that this one has given up.
+pub(crate) fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcome<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT pk, owner, state = 'queued', conversation_pk FROM turns WHERE state IN ('queued', 'running')",

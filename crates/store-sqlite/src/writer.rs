@@ -129,10 +129,7 @@ impl Loop {
                     Err(TryRecvError::Disconnected) => open = false,
                 }
             }
-            // First, so that whoever asks later finds what was noted before, an answer's delivery say.
-            for work in self.lazy.drain(..).rev() {
-                batch.push_front(work);
-            }
+            batch.extend(self.lazy.drain(..));
             self.lazy_since = None;
             if !batch.is_empty() {
                 self.transact(&mut batch);
@@ -163,7 +160,11 @@ impl Loop {
 
     fn sort(&mut self, job: Job, batch: &mut VecDeque<Work>) -> bool {
         match job {
-            Job::Work(work) => batch.push_back(work),
+            Job::Work(work) => {
+                // In the order they came: whoever asks later finds what was noted before, an answer's delivery say.
+                batch.extend(self.lazy.drain(..));
+                batch.push_back(work);
+            }
             Job::Lazy(work) => {
                 self.lazy.push(work);
                 self.lazy_since.get_or_insert_with(Instant::now);

@@ -51,7 +51,7 @@ pub trait Store: Send + Sync + 'static {
     /// complete all the same.
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
 
-    /// Gives up a turn whose end could not be written: whoever comes next takes its lease over and records it as interrupted.
+    /// Gives up a turn whose end could not be written: it is recorded as interrupted soon, at the latest by whoever comes next.
     fn abandon(&self, lease: Lease);
 
     /// Takes back a turn that was refused after its admission, with all it wrote and the conversation if it made one.

@@ -36,7 +36,7 @@ pub async fn a_turn_whose_owner_is_gone_is_recorded_by_whoever_comes_next<S: Sto
     let outcome = world.two.admit(ask.clone()).await.unwrap();
     assert!(matches!(outcome, AdmitOutcome::Stale | AdmitOutcome::Running(_)), "nobody is waited for: {outcome:?}");
     let record = world.turn(first.turn).await.unwrap();
-    assert_eq!((record.state, record.failure.unwrap().code), (TurnState::Interrupted, FailureCode::Interrupted));
+    assert_eq!((record.state, record.failure.unwrap().code), (TurnState::Interrupted, FailureCode::Abandoned));
     if matches!(outcome, AdmitOutcome::Stale) {
         running(world.admit(&world.two, ask).await);
     }
