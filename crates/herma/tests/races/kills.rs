@@ -21,6 +21,8 @@ async fn takes_a_turn_at_once(herma: &Herma, text: &str) {
 async fn killed_before_the_answer_the_conversation_goes_on_at_once() {
     let mut world = World::start().await;
     let (_gate, asked) = world.hold(world.session("s"), ask("one")).await;
+    // The model may be called a moment before the admission is written.
+    world.stored().until_turns("running", 1).await;
     asked.abort();
     world.restart().await;
     takes_a_turn_at_once(&world.herma, "two").await;
@@ -125,6 +127,7 @@ async fn of_two_processes_one_is_killed_and_the_other_takes_its_conversation_ove
     let other = world.another().await;
     let (_lost, killed) = world.hold(world.session("s"), ask("one")).await;
     let (gate, untouched) = world.hold(named(other.client(), "t"), ask("elsewhere")).await;
+    world.stored().until_turns("running", 2).await;
     killed.abort();
     world.herma.kill();
     takes_a_turn_at_once(&other, "two").await;
