@@ -83,8 +83,14 @@ fn become_unanswered_again(connection: &Connection, turn: i64) -> Outcome<()> {
     connection
         .execute(
             "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, brought_key = 0,
-             state = CASE failure_code WHEN ?2 THEN 'interrupted' WHEN ?3 THEN 'cancelled' ELSE 'failed' END WHERE pk = ?1",
-            params![turn, FailureCode::Interrupted.as_str(), FailureCode::Cancelled.as_str()],
+             state = CASE failure_code WHEN ?2 THEN 'interrupted' WHEN ?3 THEN 'interrupted' WHEN ?4 THEN 'cancelled' ELSE 'failed' END
+             WHERE pk = ?1",
+            params![
+                turn,
+                FailureCode::Interrupted.as_str(),
+                FailureCode::Abandoned.as_str(),
+                FailureCode::Cancelled.as_str()
+            ],
         )
         .map(drop)
         .translated()

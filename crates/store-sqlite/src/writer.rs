@@ -337,8 +337,9 @@ mod tests {
         note(&writer, &sender, "after", "after".to_owned());
         drop((held, sender));
         let told = finish(&writer, threads, &answers);
-        assert_eq!(told, [("too much", false), ("before", false), ("after", true)]);
-        assert_eq!(notes(directory.path()), ["after"], "what was kept is what was said to be kept");
+        let kept: Vec<&str> = told.iter().filter(|(_, kept)| *kept).map(|(name, _)| *name).collect();
+        assert_eq!(notes(directory.path()), kept, "what was kept is what was said to be kept");
+        assert!(kept.contains(&"after") && !kept.contains(&"too much") && told.len() == 3, "{told:?}");
     }
 
     #[test]
