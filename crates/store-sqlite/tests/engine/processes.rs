@@ -73,6 +73,20 @@ async fn a_process_that_comes_and_goes_leaves_the_others_log_alone() {
     holds_together(&database.path());
 }
 
+/// Without its lock, another program's SQLite takes itself for the last one there and removes the log.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_holds_sqlites_lock_as_long_as_it_is_open() {
+    use std::os::unix::fs::MetadataExt;
+    let database = Database::new();
+    let world = database.world().await;
+    let inode = std::fs::metadata(database.path()).unwrap().ino();
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let own = format!(" {} ", std::process::id());
+    assert!(locks.lines().any(|lock| lock.contains(&own) && lock.contains(&format!(":{inode} "))), "{locks}");
+    world.holds_together().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_to_the_file_is_the_same_store() {
     let database = Database::new();
