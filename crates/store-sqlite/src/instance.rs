@@ -171,3 +171,93 @@ impl Drop for Instance {
         self.unregister();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp(1_000_000);
+
+    fn database(directory: &Path) -> Connection {
+        let mut connection = Connection::open(directory.join("test.db")).unwrap();
+        crate::migrations::run(&mut connection).unwrap();
+        connection
+    }
+
+    fn instance(directory: &Path) -> Instance {
+        Instance::new(&directory.join("test.db"))
+    }
+
+    fn lock_files(directory: &Path) -> usize {
+        fs::read_dir(directory.join("test.db-instances")).unwrap().count()
+    }
+
+    #[test]
+    fn a_process_is_dead_when_its_lock_is_free_or_its_time_is_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = database(directory.path());
+        let (mut one, two) = (instance(directory.path()), instance(directory.path()));
+        let key = one.key(&connection, START).unwrap();
+        assert!(!two.is_dead(&connection, key, 1, START).unwrap());
+        assert!(two.is_dead(&connection, key, 1, Timestamp(START.plus(LEASE).0 + 1)).unwrap());
+        drop(one);
+        assert!(two.is_dead(&connection, key, 1, START).unwrap());
+        assert!(two.is_dead(&connection, key + 1, 1, START).unwrap(), "nobody is known by this key");
+    }
+
+    #[test]
+    fn a_turn_of_our_own_is_dead_when_it_was_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = database(directory.path());
+        let mut own = instance(directory.path());
+        let key = own.key(&connection, START).unwrap();
+        own.live.insert(1);
+        assert!(!own.is_dead(&connection, key, 1, START).unwrap());
+        assert!(own.is_dead(&connection, key, 2, START).unwrap());
+    }
+
+    #[test]
+    fn those_who_are_gone_are_forgotten_and_the_idle_come_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = database(directory.path());
+        let (mut idle, mut gone) = (instance(directory.path()), instance(directory.path()));
+        let key = idle.key(&connection, START).unwrap();
+        gone.key(&connection, START).unwrap();
+        // A lock that nobody held any more, and whose file nobody removed.
+        gone.registered.as_mut().unwrap()._lock.unlock().unwrap();
+        let later = Timestamp(START.plus(LEASE).0 + 1);
+        let mut new = instance(directory.path());
+        new.key(&connection, later).unwrap();
+        let known: i64 = connection.query_row("SELECT count(*) FROM instances", [], |row| row.get(0)).unwrap();
+        assert_eq!((known, lock_files(directory.path())), (1, 2), "the new one, and the idle one's lock");
+        assert_eq!(idle.key(&connection, later).unwrap(), key);
+        assert!(!new.is_dead(&connection, key, 1, later).unwrap());
+    }
+
+    #[test]
+    fn a_renewal_that_was_rolled_back_is_done_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut connection = database(directory.path());
+        let (mut own, other) = (instance(directory.path()), instance(directory.path()));
+        let key = own.key(&connection, START).unwrap();
+        let later = START.plus(RENEWAL);
+        let mark = own.mark();
+        let transaction = connection.transaction().unwrap();
+        own.key(&transaction, later).unwrap();
+        transaction.rollback().unwrap();
+        own.restore(mark);
+        own.key(&connection, later).unwrap();
+        assert!(!other.is_dead(&connection, key, 1, later.plus(LEASE)).unwrap());
+    }
+
+    #[test]
+    fn a_registration_that_was_rolled_back_leaves_no_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = database(directory.path());
+        let mut own = instance(directory.path());
+        let mark = own.mark();
+        own.key(&connection, START).unwrap();
+        own.restore(mark);
+        assert_eq!(lock_files(directory.path()), 0);
+    }
+}

@@ -1,7 +1,10 @@
 //! A disk without room.
 
-use herma_model::TurnState;
-use herma_store::contract::fixture::texts;
+use std::time::{Duration, Instant};
+
+use herma_model::{Role as Speaker, TurnState};
+use herma_store::contract::fixture::{message, running, texts};
+use herma_store::{Admission, Durability};
 
 use crate::child::{Process, Role};
 use crate::database::{Database, holds_together};
@@ -20,4 +23,36 @@ async fn a_full_disk_is_said_to_be_unavailable_and_damages_nothing() {
     assert!(snapshot.unanswered.len() <= 1);
     world.holds_together().await;
     holds_together(&database.path());
+}
+
+const MEGABYTE: u64 = 1024 * 1024;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_emptied_and_used_again() {
+    let database = Database::new();
+    let world = database.world().await;
+    let size = |suffix: &str| {
+        let path = database.path().with_extension(format!("db{suffix}"));
+        std::fs::metadata(path).map_or(0, |file| file.len())
+    };
+    let big = "x".repeat(1_000_000);
+    for round in 1..=4 {
+        for _ in 0..20 {
+            let ask = Admission {
+                messages: vec![message(Speaker::User, &big)],
+                durability: Durability::WithCommit,
+                ..world.ask_anew("")
+            };
+            let turn = running(world.admit(&world.one, ask).await);
+            world.answer(&world.one, &turn, "yes").await;
+        }
+        let written = Instant::now();
+        while size("") < round * 16 * MEGABYTE {
+            assert!(written.elapsed() < Duration::from_secs(20), "the log is never copied");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert!(size("-wal") < 60 * MEGABYTE, "the log grew to {}", size("-wal"));
+    world.holds_together().await;
+    assert_eq!(size("-wal"), 0);
 }
