@@ -43,6 +43,8 @@ CREATE TABLE conversations (
     fence            INTEGER NOT NULL,
     running_turn     INTEGER,
     waiting          INTEGER NOT NULL DEFAULT 0,
+    -- Whether its first turn was taken back while others waited: the next to start makes it, and it goes with the last of them.
+    unmade           INTEGER NOT NULL DEFAULT 0 CHECK (unmade IN (0, 1)),
     next_seq         INTEGER NOT NULL,
     message_count    INTEGER NOT NULL DEFAULT 0,
     turn_count       INTEGER NOT NULL DEFAULT 0,

@@ -12,7 +12,7 @@ use herma_store::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::commit::insert_message;
-use crate::conversation::{self, FIRST_SEQ};
+use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::queue::{self, NewWaiter};
@@ -30,14 +30,12 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     if admission.intent == Intent::Repeat {
         return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
     }
-    let queued_as = match admission.ticket {
-        None => None,
-        Some(ticket) => match queue::place(connection, instance, ticket)? {
-            None => return Ok(AdmitOutcome::Refused(Refusal::Withdrawn)),
-            Some(resolution) => Some(resolution),
-        },
-    };
-    let Some((mut state, mut resolution)) = find(connection, admission)? else {
+    if let Some(ticket) = admission.ticket
+        && !queue::waits(connection, instance, ticket)?
+    {
+        return Ok(AdmitOutcome::Refused(Refusal::Withdrawn));
+    }
+    let Some((mut state, resolution)) = find(connection, admission)? else {
         return match &admission.target {
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
@@ -64,9 +62,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     if admission.seen != Seen::At(state.facts.id, Version(state.version)) {
         return Ok(AdmitOutcome::Stale);
     }
-    if queued_as == Some(Resolution::Created) && state.next_seq == FIRST_SEQ {
-        resolution = Resolution::Created;
-    }
+    let resolution = if state.unmade { Resolution::Created } else { resolution };
     start(connection, instance, admission, state, resolution)
 }
 
@@ -225,7 +221,7 @@ fn start(
     connection
         .prepare_cached(
             "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + ?4, message_count = message_count + ?4,
-             turn_count = turn_count + ?5, waiting = waiting - ?6, session_key = coalesce(session_key, ?7) WHERE pk = ?1",
+             turn_count = turn_count + ?5, waiting = waiting - ?6, unmade = 0, session_key = coalesce(session_key, ?7) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![

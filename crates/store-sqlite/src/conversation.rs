@@ -1,7 +1,7 @@
 //! Making a conversation, and unmaking one whose first turn came to nothing.
 
 use herma_model::alias::Namespace;
-use herma_model::{ConversationFacts, ConversationId, Resolution, SessionFacts, SessionId};
+use herma_model::{ConversationFacts, ConversationId, SessionFacts, SessionId};
 use herma_store::{Admission, Target};
 use rusqlite::{Connection, params};
 
@@ -9,7 +9,7 @@ use crate::failure::{Outcome, Translate};
 use crate::rows::ConversationState;
 
 /// Where a conversation's first message stands.
-pub(crate) const FIRST_SEQ: i64 = 1;
+const FIRST_SEQ: i64 = 1;
 
 /// Makes the conversation, its first session and their names.
 pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<ConversationState> {
@@ -67,6 +67,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
         waiting: 0,
         next_seq: FIRST_SEQ,
         ended: false,
+        unmade: false,
         head,
         facts: new_facts(admission, creation.conversation, session_id),
     })
@@ -108,25 +109,21 @@ fn alias(
         .translated()
 }
 
-/// Called when the turn that made a conversation has come to nothing. Turns that wait in it stand for its creation from then on;
-/// if there are none, and no other turn has been written, nothing is left of it.
+/// Called when the turn that made a conversation has come to nothing: whoever waits in it makes it in its place.
 pub(crate) fn unmake(connection: &Connection, conversation: i64) -> Outcome<()> {
-    let (turns, waiting): (i64, i64) = connection
-        .query_row("SELECT turn_count, waiting FROM conversations WHERE pk = ?1", [conversation], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+    connection
+        .execute("UPDATE conversations SET unmade = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
         .translated()?;
-    match (turns, waiting) {
-        (0, 0) => remove(connection, conversation),
-        (0, _) => connection
-            .execute(
-                "UPDATE turns SET resolution = ?2 WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'",
-                params![conversation, Resolution::Created.as_str()],
-            )
-            .map(drop)
-            .translated(),
-        _ => Ok(()),
-    }
+    abandon(connection, conversation)
+}
+
+/// Called when somebody stops waiting: nothing is left of a conversation that nobody will make any more.
+pub(crate) fn abandon(connection: &Connection, conversation: i64) -> Outcome<()> {
+    let wanted = connection
+        .prepare_cached("SELECT unmade = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
+        .and_then(|mut select| select.query_row([conversation], |row| row.get::<_, bool>(0)))
+        .translated()?;
+    if wanted { Ok(()) } else { remove(connection, conversation) }
 }
 
 fn remove(connection: &Connection, conversation: i64) -> Outcome<()> {

@@ -211,7 +211,7 @@ mod tests {
         let connection = database(directory.path());
         let mut own = instance(directory.path());
         let key = own.key(&connection, START).unwrap();
-        own.live.insert(1);
+        own.live.insert(1, herma_model::Fence(1));
         assert!(!own.is_dead(&connection, key, 1, START).unwrap());
         assert!(own.is_dead(&connection, key, 2, START).unwrap());
     }

@@ -1,8 +1,8 @@
 //! The [`herma_store::Store`] port on one SQLite file.
 //!
-//! - One writer thread ([`writer`]) commits whatever is queued as one transaction; one sync thread makes commits durable
+//! - One writer thread (`writer`) commits whatever is queued as one transaction; one sync thread makes commits durable
 //!   behind it, so that an admission never waits for another turn's `fsync`. Readers have connections of their own.
-//! - Any number of processes may use the file at once. Each holds a lock file named by its instance ([`instance`]); a lease
+//! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`); a lease
 //!   whose owner's lock can be taken is dead.
 //! - One file per operation; each is a function over a connection inside a transaction that somebody else began.
 

@@ -1,6 +1,6 @@
 //! Waiting turns: rows in ticket order, those of dead processes left out.
 
-use herma_model::{Resolution, Timestamp, TurnId};
+use herma_model::{Timestamp, TurnId};
 use herma_store::{Admission, Scope, Ticket, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -80,17 +80,16 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Waiter> {
     })
 }
 
-/// What a waiting turn was queued as; nothing if its place was given up or lost.
-pub(crate) fn place(connection: &Connection, instance: &mut Instance, ticket: Ticket) -> Outcome<Option<Resolution>> {
-    let waits = connection
-        .prepare_cached("SELECT resolution FROM turns WHERE pk = ?1 AND state = 'queued'")
-        .and_then(|mut select| select.query_row([ticket.0], |row| rows::word(row, 0, Resolution::parse)).optional())
-        .translated()?
-        .filter(|_| instance.live.contains_key(&ticket.0));
-    if waits.is_none() {
+/// Whether a turn still has its place, or has given it up or lost it.
+pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ticket) -> Outcome<bool> {
+    let stored = connection
+        .prepare_cached("SELECT 1 FROM turns WHERE pk = ?1 AND state = 'queued'")
+        .and_then(|mut select| select.exists([ticket.0]))
+        .translated()?;
+    if !stored {
         instance.live.remove(&ticket.0);
     }
-    Ok(waits)
+    Ok(instance.live.contains_key(&ticket.0))
 }
 
 /// What a waiting turn is stored with.
@@ -135,24 +134,22 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
 }
 
 /// Takes a turn out of line for another that is being admitted.
-fn remove(connection: &Connection, conversation: i64, turn: i64) -> Outcome<Option<Resolution>> {
+fn remove(connection: &Connection, conversation: i64, turn: i64) -> Outcome<()> {
     let removed = connection
-        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' RETURNING resolution")
-        .and_then(|mut delete| delete.query_row([turn], |row| rows::word(row, 0, Resolution::parse)).optional())
+        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'")
+        .and_then(|mut delete| delete.execute([turn]))
         .translated()?;
-    if removed.is_some() {
+    if removed == 1 {
         forget_idempotency(connection, turn)?;
         count(connection, conversation, -1)?;
     }
-    Ok(removed)
+    Ok(())
 }
 
-/// Takes a turn out of line for good: if it stood for the conversation's creation, that has come to nothing.
+/// Takes a turn out of line for good.
 pub(crate) fn leave(connection: &Connection, conversation: i64, turn: i64) -> Outcome<()> {
-    match remove(connection, conversation, turn)? {
-        Some(Resolution::Created) => conversation::unmake(connection, conversation),
-        _ => Ok(()),
-    }
+    remove(connection, conversation, turn)?;
+    conversation::abandon(connection, conversation)
 }
 
 /// Takes the caller's own turn out of line, if it waits.

@@ -59,6 +59,7 @@ pub(crate) struct ConversationState {
     pub(crate) waiting: i64,
     pub(crate) next_seq: i64,
     pub(crate) ended: bool,
+    pub(crate) unmade: bool,
     pub(crate) head: i64,
     pub(crate) facts: ConversationFacts,
 }
@@ -66,10 +67,10 @@ pub(crate) struct ConversationState {
 /// Columns of [`ConversationState`], from `conversations c` joined by [`FACTS_JOINS`].
 pub(crate) const FACTS: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, \
      c.id, c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, \
-     h.id, h.kind, h.parent_id, h.parent_relation, h.creator_kind, h.reason, h.depth, r.id, p.id";
+     h.id, h.kind, h.parent_id, h.parent_relation, h.creator_kind, h.reason, h.depth, r.id, p.id, c.unmade";
 
 /// How many columns [`FACTS`] has.
-pub(crate) const FACTS_WIDTH: usize = 22;
+pub(crate) const FACTS_WIDTH: usize = 23;
 
 /// Head, root and previous head of `conversations c`.
 pub(crate) const FACTS_JOINS: &str = "JOIN sessions h ON h.pk = c.head_pk JOIN sessions r ON r.pk = c.root_pk LEFT JOIN sessions p ON p.pk = c.previous_pk";
@@ -90,6 +91,7 @@ pub(crate) fn conversation(row: &Row<'_>) -> rusqlite::Result<ConversationState>
         next_seq: row.get(5)?,
         ended: row.get::<_, Option<i64>>(6)?.is_some(),
         head: row.get(7)?,
+        unmade: row.get(22)?,
         facts: facts(row, 8, session(row, 13)?, root, previous)?,
     })
 }

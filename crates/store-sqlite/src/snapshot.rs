@@ -40,7 +40,7 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<Conver
     connection
         .prepare_cached(
             "SELECT version, fence, running_turn, waiting, next_seq, ended_at, head_pk, root_pk, previous_pk, id, origin_kind, session_key,
-             compaction_mode, compaction_count FROM conversations WHERE pk = ?1",
+             compaction_mode, compaction_count, unmade FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| {
             select.query_row([conversation], |row| {
@@ -58,6 +58,7 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<Conver
                     next_seq: row.get(4)?,
                     ended: row.get::<_, Option<i64>>(5)?.is_some(),
                     head: head_key,
+                    unmade: row.get(14)?,
                     facts: rows::facts(row, 9, head, root, previous)?,
                 })
             })
