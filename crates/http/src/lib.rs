@@ -15,6 +15,7 @@ mod headers;
 mod json;
 mod metrics;
 mod openapi;
+mod path;
 mod query;
 mod request_id;
 mod routes;

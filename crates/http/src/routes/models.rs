@@ -1,6 +1,6 @@
 //! `GET /v1/models` and `/v1/models/{id}`.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use herma_model::TurnFailure;
 use herma_upstream::ModelInfo;
 use serde::Serialize;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
+use crate::path::Named;
 
 /// A model as clients list it.
 #[derive(Serialize)]
@@ -63,7 +64,7 @@ pub(crate) async fn list(State(app): State<Shared>) -> Result<Json<Value>, ApiEr
 }
 
 /// One model by its name, which may contain slashes.
-pub(crate) async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Model>, ApiError> {
+pub(crate) async fn show(State(app): State<Shared>, Named(id): Named) -> Result<Json<Model>, ApiError> {
     let found = all(&app).await?.into_iter().find(|model| model.id == id);
     found.map(Json).ok_or_else(|| ApiError::not_found("there is no such model; GET /v1/models lists them"))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Principal, Seq};
@@ -17,6 +17,7 @@ use super::{alias, scope, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
+use crate::path::Named;
 use crate::query::Parameters;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,7 @@ fn view(name: &str) -> Option<View> {
 pub(crate) async fn messages(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
+    Named(name): Named,
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["view", "limit", "cursor"])?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_model::Principal;
 use herma_store::Pin;
@@ -11,13 +11,14 @@ use herma_store::Pin;
 use super::{alias, row_response, scope, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
+use crate::path::Named;
 use crate::query::Parameters;
 
 /// One conversation, at its head or at the very session named.
 pub(crate) async fn show(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
-    Path(name): Path<String>,
+    Named(name): Named,
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["pin"])?;
