@@ -14,7 +14,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::error::ApiError;
 use crate::metrics::Metrics;
-use crate::{auth, headers, metrics, request_id, routes};
+use crate::{auth, headers, linger, metrics, request_id, routes};
 
 /// How callers prove who they are.
 pub enum Authentication {
@@ -67,6 +67,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .merge(guarded)
         .fallback(async || ApiError::unknown_route())
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(from_fn(linger::read_to_the_end))
         .layer(from_fn_with_state(Arc::clone(app), metrics::count))
         .layer(from_fn(request_id::take_over))
         .with_state(Arc::clone(app));

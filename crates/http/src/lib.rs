@@ -13,6 +13,7 @@ mod body;
 mod error;
 mod headers;
 mod json;
+mod linger;
 mod metrics;
 mod openapi;
 mod path;
