@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use herma_gateway::{GatewayError, KeyProblem};
 use herma_model::TurnFailure;
 use herma_model::turn::FailureCode;
@@ -100,6 +101,19 @@ impl ApiError {
 
     pub(crate) fn unreadable_body() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "the request body broke off")
+    }
+
+    pub(crate) fn headers_too_large() -> Self {
+        let message = "the headers of the request are too many or too long";
+        Self::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", message)
+    }
+
+    pub(crate) fn address_too_long() -> Self {
+        Self::new(StatusCode::URI_TOO_LONG, "address_too_long", "the address of the request is too long")
+    }
+
+    pub(crate) fn not_http() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", "the request is not valid HTTP/1.1")
     }
 
     pub(crate) fn media_type() -> Self {
@@ -226,6 +240,18 @@ impl From<BadRequest> for ApiError {
             Some(param) => error.param(param),
             None => error,
         }
+    }
+}
+
+impl ApiError {
+    /// The whole answer as bytes, for a connection that ends with it.
+    pub(crate) fn into_http(self) -> Bytes {
+        let (status, json) = (self.status, self.body.to_json());
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            json.len()
+        );
+        [head.as_bytes(), &json].concat().into()
     }
 }
 

@@ -111,7 +111,7 @@ fn bad(name: &HeaderName, why: &str) -> ApiError {
 }
 
 /// A header's name as people write it.
-fn spelled(name: &HeaderName) -> String {
+pub(crate) fn spelled(name: &HeaderName) -> String {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
     name.as_str().split('-').map(capital).collect::<Vec<_>>().join("-")
 }

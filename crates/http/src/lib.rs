@@ -14,6 +14,7 @@ mod error;
 mod headers;
 mod json;
 mod linger;
+mod malformed;
 mod metrics;
 mod openapi;
 mod path;

@@ -12,6 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
 use crate::app::{App, HttpSettings, router};
+use crate::malformed::Socket;
 use crate::metrics::Metrics;
 
 /// How long a client may take to send the head of a request.
@@ -31,7 +32,7 @@ pub async fn serve(
     let app = Arc::new(App { gateway, settings, metrics: Metrics::default(), started: Instant::now() });
     let routes = router(&app);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES).pipeline_flush(true);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);
     let open = GracefulShutdown::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -44,7 +45,8 @@ pub async fn serve(
             continue;
         };
         let _ = socket.set_nodelay(true);
-        let connection = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(routes.clone()));
+        let connection =
+            http.serve_connection(TokioIo::new(Socket::new(socket)), TowerToHyperService::new(routes.clone()));
         let connection = open.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -1,0 +1,164 @@
+//! Heads that are no HTTP, refused in Herma's words.
+//!
+//! Such a head never reaches a route: hyper answers it with a bare status and hangs up. This stands between hyper and the socket,
+//! notes the header at fault on its way in, and puts an error in the envelope in place of the bare status on its way out.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::error::ApiError;
+use crate::headers::spelled;
+use crate::request_id::REQUEST_ID;
+
+/// A socket as hyper is given it.
+pub(crate) struct Socket<T> {
+    inner: T,
+    /// The header with a character that no header may have.
+    fault: Option<String>,
+    /// What is left to write in place of a bare status.
+    instead: Bytes,
+}
+
+impl<T> Socket<T> {
+    pub(crate) const fn new(inner: T) -> Self {
+        Self { inner, fault: None, instead: Bytes::new() }
+    }
+
+    /// Begins to say the refusal in full, if this is a bare one.
+    fn refuse(&mut self, bare: &[u8]) -> bool {
+        if !self.instead.is_empty() {
+            return true;
+        }
+        let Some(status) = bare_refusal(bare) else { return false };
+        let error = match (status, &self.fault) {
+            (b"431", _) => ApiError::headers_too_large(),
+            (b"414", _) => ApiError::address_too_long(),
+            (_, Some(name)) => {
+                ApiError::invalid_header(name, format!("{name} must be printable UTF-8 without control characters"))
+            }
+            (_, None) => ApiError::not_http(),
+        };
+        self.instead = error.into_http();
+        true
+    }
+}
+
+impl<T: AsyncWrite + Unpin> Socket<T> {
+    fn write_instead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.instead.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(context, &self.instead))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.instead.advance(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The status of an answer that hyper made by itself: every answer of a route has a request's id.
+fn bare_refusal(written: &[u8]) -> Option<&[u8]> {
+    let status = written.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
+    let is_refusal = matches!(status, b"400" | b"414" | b"431");
+    let id = REQUEST_ID;
+    let name = id.as_str().as_bytes();
+    (is_refusal && !written.windows(name.len()).any(|window| window == name)).then_some(status)
+}
+
+/// The header of a head that has a control character in its value. Bytes that are no head, or a part of one, may go unnoticed.
+fn fault_in(read: &[u8]) -> Option<String> {
+    if !read.first().is_some_and(u8::is_ascii_uppercase) {
+        return None;
+    }
+    let head = read.split(|byte| *byte == b'\n').skip(1).take_while(|line| !matches!(line, [] | [b'\r']));
+    let faulty = head
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .find(|line| line.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 127))?;
+    let name = faulty.split(|byte| *byte == b':').next().and_then(|name| std::str::from_utf8(name).ok())?;
+    let name = http::HeaderName::try_from(name).ok()?;
+    Some(spelled(&name))
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Socket<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        if let Some(name) = fault_in(&buffer.filled()[before..]) {
+            self.fault = Some(name);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Socket<T> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.refuse(bytes) {
+            ready!(self.write_instead(context))?;
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let Some(first) = slices.first()
+            && self.refuse(first)
+        {
+            ready!(self.write_instead(context))?;
+            return Poll::Ready(Ok(first.len()));
+        }
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_at_fault_is_found_in_a_head_and_nowhere_else() {
+        for (read, fault) in [
+            (&b"GET / HTTP/1.1\r\nhost: x\r\nx-hermes-session-id: a\x01b\r\n\r\n"[..], Some("X-Hermes-Session-Id")),
+            (b"GET / HTTP/1.1\r\nx-a: \x7f\r\n", Some("X-A")),
+            (b"GET / HTTP/1.1\r\nx-a: tab\there\r\n\r\n\x01", None),
+            (b"GET / HTTP/1.1\r\nbad name\x01: x\r\n\r\n", None),
+            (b"{\"a\": \"\x01\"}", None),
+            (b"", None),
+        ] {
+            assert_eq!(fault_in(read).as_deref(), fault, "{read:?}");
+        }
+    }
+
+    #[test]
+    fn only_answers_that_no_route_gave_are_bare() {
+        assert_eq!(bare_refusal(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), Some(&b"400"[..]));
+        for written in
+            [&b"HTTP/1.1 400 Bad Request\r\nx-request-id: r\r\n\r\n"[..], b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP", b"{}"]
+        {
+            assert_eq!(bare_refusal(written), None);
+        }
+    }
+}
