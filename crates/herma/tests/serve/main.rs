@@ -1,0 +1,10 @@
+//! The running gateway over real sockets, with a scripted model server behind it.
+#![cfg(test)]
+
+mod alignment;
+mod chat;
+mod refusals;
+mod resources;
+mod support;
+mod tools;
+mod upstream;

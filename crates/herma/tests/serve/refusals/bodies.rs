@@ -1,0 +1,148 @@
+//! Bodies that are no request at all: not JSON, no object, too deep, too large, of another type.
+
+use serde_json::json;
+
+use super::nothing_is_left;
+use crate::support::{CHAT, World, chat, error, user};
+
+#[tokio::test]
+async fn what_is_not_a_json_object_is_refused() {
+    let world = World::start().await;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let twice = r#"{"messages":[{"role":"user","content":"x"}]}{"#;
+    for body in [
+        "",
+        " ",
+        "{",
+        "{]",
+        "[]",
+        "[{}]",
+        "null",
+        "1",
+        "true",
+        "\"x\"",
+        "{'a':1}",
+        "{\"messages\":[}",
+        "\u{feff}{}",
+        "nul",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"\\ud800\"}]}",
+        "{\"messages\":NaN}",
+        twice,
+        &deep,
+        "data: {}",
+    ] {
+        let answer = world.in_session("s").post_bytes(CHAT, body.to_owned()).await;
+        assert_eq!(error(&answer, 400)["code"], "invalid_request", "{:.40}", body);
+    }
+    for body in [&b"\xff\xfe{}"[..], b"{\"messages\":\"\xff\"}", b"\x1f\x8b\x08\x00", b"{\"a\":\"\x00\"}"] {
+        let answer = world.in_session("s").post_bytes(CHAT, body.to_vec()).await;
+        assert_eq!(error(&answer, 400)["code"], "invalid_request", "{body:?}");
+    }
+    for body in [json!({}), json!({"messages": null}), json!({"messages": []}), json!({"Messages": [user("x")]})] {
+        let error = error(&world.in_session("s").post_json(CHAT, &body).await, 400);
+        assert_eq!(error["param"], "messages", "{body}");
+    }
+    nothing_is_left(world).await;
+}
+
+#[tokio::test]
+async fn deep_nesting_is_refused_wherever_it_hides() {
+    let world = World::start().await;
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    for levels in [97, 1_000, 100_000] {
+        let deep = deep(levels);
+        for body in [
+            format!(r#"{{"messages":[{{"role":"user","content":"x"}}],"x":{deep}}}"#),
+            format!(r#"{{"messages":[{{"role":"user","content":"x"}}],"tools":[{{"a":{deep}}}]}}"#),
+            format!(r#"{{"messages":[{{"role":"user","content":"x","x":{deep}}}]}}"#),
+            format!(r#"{{"messages":[{{"role":"user","content":[{{"type":"odd","x":{deep}}}]}}]}}"#),
+            format!(r#"{{"messages":[{{"role":"user","content":{deep}}}]}}"#),
+            format!(r#"{{"messages":{deep}}}"#),
+        ] {
+            let answer = world.in_session("s").post_bytes(CHAT, body).await;
+            assert_eq!(error(&answer, 400)["code"], "invalid_request");
+        }
+    }
+    nothing_is_left(world).await;
+}
+
+#[tokio::test]
+async fn too_many_messages_or_fields_are_refused() {
+    let world = World::start().await;
+    let many = chat(&vec![user("x"); 10_001]);
+    assert_eq!(error(&world.in_session("s").post_json(CHAT, &many).await, 400)["param"], "messages");
+    let mut wide = chat(&[user("x")]);
+    (0..200).for_each(|number| wide[format!("x{number}")] = json!(1));
+    assert_eq!(error(&world.in_session("s").post_json(CHAT, &wide).await, 400)["code"], "invalid_request");
+    nothing_is_left(world).await;
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused_and_told_the_limit() {
+    let world = World::start().await;
+    let large = chat(&[user(&"x".repeat(11_000_000))]);
+    // Several times, because a refusal that hangs up while the client still writes is lost only now and then.
+    for _ in 0..5 {
+        let refused = error(&world.in_session("s").post_json(CHAT, &large).await, 413);
+        assert_eq!(refused["code"], "body_too_large");
+        assert!(refused["message"].as_str().is_some_and(|message| message.contains("10000000")), "{refused}");
+    }
+    nothing_is_left(world).await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_say_how_long_it_is_has_the_same_limit() {
+    let world = World::start().await;
+    let mut body = Vec::new();
+    for _ in 0..11 {
+        body.extend_from_slice(format!("{:x}\r\n", 1_000_000).as_bytes());
+        body.extend_from_slice(&[b' '; 1_000_000]);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(b"0\r\n\r\n");
+    let headers = b"content-type: application/json\r\ntransfer-encoding: chunked\r\n";
+    assert_eq!(world.raw_chat(headers, &body).await.error(413)["code"], "body_too_large");
+    nothing_is_left(world).await;
+}
+
+#[tokio::test]
+async fn a_large_body_within_the_limit_is_taken() {
+    let world = World::start().await;
+    world.upstream.push(herma_testkit::Reply::text("long"));
+    let answer = world.in_session("s").post_json(CHAT, &chat(&[user(&"x".repeat(9_900_000))])).await;
+    assert_eq!(answer.content(), "long");
+}
+
+#[tokio::test]
+async fn another_content_type_than_json_is_refused() {
+    let world = World::start().await;
+    let body = chat(&[user("hello")]).to_string();
+    let send = async |kind: &str| {
+        let headers = format!("content-type: {kind}\r\ncontent-length: {}\r\n", body.len());
+        world.raw_chat(headers.as_bytes(), body.as_bytes()).await
+    };
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json5", "x"]
+    {
+        assert_eq!(send(kind).await.error(415)["code"], "unsupported_media_type", "{kind}");
+    }
+    assert!(world.sessions().await.is_empty());
+    for kind in ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.api+json"] {
+        assert_eq!(send(kind).await.status, 200, "{kind}");
+    }
+    let headers = format!("content-length: {}\r\n", body.len());
+    assert_eq!(world.raw_chat(headers.as_bytes(), body.as_bytes()).await.status, 200, "no type is JSON");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_leaves_nothing() {
+    let world = World::start().await;
+    let body = chat(&[user("hello")]).to_string();
+    for framing in [format!("content-length: {}", body.len() + 1), "transfer-encoding: chunked".to_owned()] {
+        let headers = format!("content-type: application/json\r\nx-hermes-session-id: s\r\n{framing}\r\n");
+        let sent =
+            if framing.starts_with('t') { format!("{:x}\r\n{body}\r\nzz\r\n", body.len()) } else { body.clone() };
+        world.hang_up_after(headers.as_bytes(), sent.as_bytes()).await;
+    }
+    nothing_is_left(world).await;
+}

@@ -1,0 +1,65 @@
+//! Failures that may pass: tried again while nothing of an answer was seen, and told with how long to wait.
+
+use herma_testkit::Reply;
+
+use super::{check, fails_at_once, one_good_turn};
+use crate::support::{CHAT, World, chat, error, streamed, user};
+
+/// How often a request is sent in all.
+const TRIES: usize = 3;
+
+#[tokio::test]
+async fn a_server_error_is_tried_again_and_then_told() {
+    let answer = fails_at_once(Reply::status(500, "oh no"), TRIES, 502, "upstream_error", "answered 500: oh no").await;
+    assert_eq!((answer.header("retry-after"), answer.header("x-should-retry")), (None, None));
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_tried_again_and_then_told() {
+    fails_at_once(Reply::status(503, "overloaded"), TRIES, 502, "upstream_error", "answered 503: overloaded").await;
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_is_tried_again_and_then_told() {
+    fails_at_once(Reply::CloseBeforeHeaders, TRIES, 502, "upstream_error", "cannot be reached").await;
+}
+
+#[tokio::test]
+async fn a_failure_that_passes_is_never_seen() {
+    let world = World::start().await;
+    for body in [chat(&[user("hello")]), streamed(chat(&[user("hello")]))] {
+        for reply in [Reply::status(503, "wait"), Reply::CloseBeforeHeaders] {
+            world.upstream.push(reply);
+        }
+        world.client().post_json(CHAT, &body).await;
+        assert_eq!(world.context(), ["user: hello"]);
+    }
+    assert_eq!(world.upstream.requests().len(), 2 * TRIES);
+    for row in world.sessions().await {
+        assert_eq!((row["message_count"].as_u64(), row["turn_count"].as_u64()), (Some(2), Some(1)));
+    }
+}
+
+#[tokio::test]
+async fn a_short_wait_that_the_server_asks_for_is_waited() {
+    let world = World::start().await;
+    world.upstream.push(Reply::rate_limited("0.05"));
+    assert_eq!(world.say("s", "hello").await.content(), "reply to: hello");
+    assert_eq!(world.transcript("s").await, ["user: hello", "assistant: reply to: hello"]);
+}
+
+#[tokio::test]
+async fn a_long_wait_is_the_clients_to_wait() {
+    let says = "answered 429: Rate limit reached";
+    let answer = fails_at_once(Reply::rate_limited("3600"), 1, 502, "upstream_error", says).await;
+    assert_eq!((answer.header("retry-after"), answer.header("x-should-retry")), (Some("3600"), None));
+}
+
+#[tokio::test]
+async fn a_limit_that_does_not_lift_is_told_with_its_wait() {
+    let world = one_good_turn().await;
+    (0..TRIES).for_each(|_| world.upstream.push(Reply::rate_limited("0.01")));
+    let answer = world.say("s", "broken").await;
+    check(&error(&answer, 502), "upstream_error", "429");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+}
