@@ -199,3 +199,24 @@ async fn arguments_that_are_no_json_are_kept_as_they_are() {
     let sent = world.upstream.last_request();
     assert_eq!(sent.messages()[1]["tool_calls"][0]["function"]["arguments"], "{\"q\": oops\n");
 }
+
+#[tokio::test]
+async fn calls_that_share_an_id_can_still_be_answered_by_every_client() {
+    for streaming in [false, true] {
+        let world = World::start().await;
+        world.upstream.push(calls(&["call_0", "call_0"]));
+        let body = chat(&[user("look around")]);
+        if streaming {
+            world.in_session("s").post_stream(CHAT, &streamed(body)).await.rest().await;
+        } else {
+            world.in_session("s").post_json(CHAT, &body).await.expect(200);
+        }
+        let called = world.rows("s").await[1]["tool_calls"].clone();
+        let ids = [0, 1].map(|at: usize| called[at]["id"].as_str().expect("an id").to_owned());
+        assert!(ids[0] == "call_0" && ids[1] != ids[0], "{ids:?}");
+        let message = json!({"role": "assistant", "content": null, "tool_calls": called});
+        let whole = [user("look around"), message, result(&ids[0], "1"), result(&ids[1], "2")];
+        send(&world, &whole).await.expect(200);
+        assert_eq!(world.context()[2..], [format!("tool {}: 1", ids[0]), format!("tool {}: 2", ids[1])]);
+    }
+}

@@ -97,7 +97,8 @@ fn take_message(answer: &mut Answer, message: Map<String, Value>) -> Result<(), 
             ("tool_calls", Value::Array(calls)) => {
                 for call in calls {
                     let Value::Object(call) = call else { return Err(nonsense("a tool call that is no object")) };
-                    answer.tool_calls.push(whole_call(call));
+                    let call = whole_call(call, &answer.tool_calls);
+                    answer.tool_calls.push(call);
                 }
             }
             (name, value) => keep(&mut answer.extra, name, value),

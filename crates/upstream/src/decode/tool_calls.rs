@@ -50,11 +50,12 @@ fn made_id() -> String {
     format!("call_{}", Uuid::new_v4().simple())
 }
 
-/// Reads a call of a whole answer. A call without an id gets one.
-pub(super) fn whole_call(call: Map<String, Value>) -> ToolCall {
+/// Reads a call of a whole answer. A call without an id, or with that of a call before it, gets one.
+pub(super) fn whole_call(call: Map<String, Value>, before: &[ToolCall]) -> ToolCall {
     let sent = read(call);
+    let own = sent.id.filter(|id| before.iter().all(|call| call.id != *id));
     ToolCall {
-        id: sent.id.unwrap_or_else(made_id),
+        id: own.unwrap_or_else(made_id),
         name: sent.name.unwrap_or_default(),
         arguments: sent.arguments.unwrap_or_default(),
         extra: sent.extra,
@@ -68,7 +69,7 @@ pub(super) struct Calls(Vec<Begun>);
 #[derive(Debug)]
 struct Begun {
     wire_index: Option<u64>,
-    id: String,
+    wire_id: String,
     named: bool,
 }
 
@@ -94,8 +95,10 @@ impl Calls {
                 extra: sent.extra,
             });
         }
-        let id = sent.id.unwrap_or_else(made_id);
-        self.0.push(Begun { wire_index: sent.index, id: id.clone(), named: sent.name.is_some() });
+        let wire_id = sent.id.unwrap_or_else(made_id);
+        let is_taken = self.0.iter().any(|call| call.wire_id == wire_id);
+        let id = if is_taken { made_id() } else { wire_id.clone() };
+        self.0.push(Begun { wire_index: sent.index, wire_id, named: sent.name.is_some() });
         Some(ToolCallDelta {
             index: place(self.0.len() - 1),
             id: Some(id),
@@ -110,11 +113,11 @@ impl Calls {
     fn begun(&self, sent: &Sent) -> Option<usize> {
         let at = match (sent.index, &sent.id) {
             (Some(index), _) => self.0.iter().rposition(|call| call.wire_index == Some(index))?,
-            (None, Some(id)) => return self.0.iter().rposition(|call| &call.id == id),
+            (None, Some(id)) => return self.0.iter().rposition(|call| &call.wire_id == id),
             (None, None) if sent.name.is_some() => return None,
             (None, None) => self.0.len().checked_sub(1)?,
         };
-        let is_another = sent.name.is_some() && sent.id.as_ref().is_some_and(|id| *id != self.0[at].id);
+        let is_another = sent.name.is_some() && sent.id.as_ref().is_some_and(|id| *id != self.0[at].wire_id);
         (!is_another).then_some(at)
     }
 }
@@ -168,10 +171,21 @@ mod tests {
     }
 
     #[test]
+    fn calls_with_the_same_id_get_ids_of_their_own() {
+        let seen = pieces(vec![
+            json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "1"}}),
+            json!({"index": 1, "id": "a", "function": {"name": "f", "arguments": "2"}}),
+            json!({"index": 1, "id": "a", "function": {"name": "f", "arguments": "3"}}),
+        ]);
+        assert!(seen[1].1.starts_with("call_"));
+        assert_eq!(seen[2], piece(1, "", "", "3"));
+    }
+
+    #[test]
     fn a_call_without_an_id_gets_one_of_its_own() {
         let call = json!({"function": {"name": "f", "arguments": {"x": 1}}, "extra_content": {"y": 2}});
-        let one = whole_call(call.as_object().unwrap().clone());
-        let other = whole_call(call.as_object().unwrap().clone());
+        let one = whole_call(call.as_object().unwrap().clone(), &[]);
+        let other = whole_call(call.as_object().unwrap().clone(), &[]);
         assert!(one.id.starts_with("call_") && one.id != other.id);
         assert_eq!((one.name.as_str(), one.arguments.as_str()), ("f", r#"{"x":1}"#));
         assert_eq!(Value::Object(one.extra), json!({"extra_content": {"y": 2}}));
