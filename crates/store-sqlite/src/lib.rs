@@ -23,6 +23,7 @@ mod retract;
 mod retry;
 mod rows;
 mod snapshot;
+mod sync;
 mod takeover;
 mod turns;
 mod writer;

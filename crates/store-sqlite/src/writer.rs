@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::open::BUSY_TIMEOUT;
+use crate::sync::{self, Log};
 
 /// Most jobs in one transaction.
 const BATCH_JOBS: usize = 256;
@@ -69,9 +70,12 @@ impl Writer {
         let (jobs, queue) = channel();
         let (syncs, sync_queue) = channel();
         let live = Arc::new(AtomicUsize::new(0));
-        let sync = std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync_loop(&log, &sync_queue))?;
+        let log = Arc::new(Log::new(log));
+        let behind = Arc::clone(&log);
+        let sync =
+            std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync::run(&behind, &sync_queue))?;
         let mut state =
-            Loop { connection, instance, live: Arc::clone(&live), syncs, lazy: Vec::new(), lazy_since: None };
+            Loop { connection, instance, log, live: Arc::clone(&live), syncs, lazy: Vec::new(), lazy_since: None };
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || state.run(&queue))?;
         Ok((Self { jobs, live }, vec![write, sync]))
     }
@@ -107,8 +111,9 @@ impl Writer {
 struct Loop {
     connection: Connection,
     instance: Instance,
+    log: Arc<Log>,
     live: Arc<AtomicUsize>,
-    syncs: Sender<Finish>,
+    syncs: Sender<Vec<Finish>>,
     lazy: Vec<Work>,
     /// When the first of the lazy work came.
     lazy_since: Option<Instant>,
@@ -217,11 +222,17 @@ impl Loop {
             }
             return;
         }
-        for finish in durable {
-            let _ = self.syncs.send(finish);
-        }
         for finish in kept {
             finish(Ok(()));
+        }
+        if durable.is_empty() {
+            return;
+        }
+        if self.instance.live.is_empty() {
+            // Nobody else is on the way: a lone client need not wait for another thread to wake up.
+            self.log.sync_for(durable);
+        } else {
+            let _ = self.syncs.send(durable);
         }
     }
 
@@ -257,25 +268,6 @@ impl Loop {
 fn refuse(work: Work, error: &StoreError) {
     tracing::error!(%error, "a write could not begin");
     drop(work);
-}
-
-fn sync_loop(log: &File, queue: &Receiver<Finish>) {
-    let mut broken: Option<StoreError> = None;
-    while let Ok(first) = queue.recv() {
-        let mut waiting = vec![first];
-        waiting.extend(queue.try_iter());
-        if broken.is_none()
-            && let Err(error) = log.sync_data()
-        {
-            // After a failed sync nobody knows what is on disk: nothing is acknowledged again until a restart.
-            tracing::error!(%error, "the database could not be synced to disk");
-            broken = Some(StoreError::Unavailable(format!("the database could not be synced to disk: {error}")));
-        }
-        let outcome = broken.clone().map_or(Ok(()), Err);
-        for finish in waiting {
-            finish(outcome.clone());
-        }
-    }
 }
 
 #[cfg(test)]
