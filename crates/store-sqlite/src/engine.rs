@@ -20,7 +20,7 @@ use crate::failure::Outcome;
 use crate::instance::Instance;
 use crate::pulse::{self, Pulse};
 use crate::readers::Readers;
-use crate::writer::{Step, Writer};
+use crate::writer::{Finish, Step, Writer};
 use crate::{admit, commit, keys, listing, migrations, open, queue, retract, snapshot, takeover, turns};
 
 /// A store in one SQLite file.
@@ -205,27 +205,35 @@ impl Store for SqliteStore {
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.writer.submit(move |connection, instance| match admit::admit(connection, instance, &admission) {
-            Ok(AdmitOutcome::Running(mut running)) => {
-                let (durable, promise) = receipt();
-                running.durable = promise;
-                // The write lock is held, so the decision is final for every process; only the disk can still fail. The turn
-                // need not wait for that, while every other answer is about what must be there to be read.
-                let _ = answer.send(Ok(AdmitOutcome::Running(running)));
-                let finish = Box::new(move |committed| {
-                    let _ = durable.send(committed);
-                });
-                match admission.durability {
-                    Durability::WithCommit => Step::Keep(finish),
-                    Durability::Now => Step::KeepDurably(finish),
+        self.writer.submit(move |connection, instance| {
+            let mut outcome = match admit::admit(connection, instance, &admission) {
+                outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
+                    return Step::Undo(Box::new(move |_| {
+                        let _ = answer.send(outcome);
+                    }));
                 }
-            }
-            outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => Step::Undo(Box::new(move |_| {
-                let _ = answer.send(outcome);
-            })),
-            Ok(outcome) => Step::Keep(Box::new(move |committed| {
+                Ok(outcome) => outcome,
+            };
+            let durable = match &mut outcome {
+                AdmitOutcome::Running(running) if admission.durability == Durability::Now => {
+                    let (durable, promise) = receipt();
+                    running.durable = promise;
+                    Some(durable)
+                }
+                _ => None,
+            };
+            let committed: Finish = Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| outcome));
-            })),
+            });
+            match durable {
+                None => Step::Keep(committed),
+                Some(durable) => Step::KeepThenDurably(
+                    committed,
+                    Box::new(move |synced| {
+                        let _ = durable.send(synced);
+                    }),
+                ),
+            }
         });
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }

@@ -40,6 +40,12 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
         )
         .translated()?;
     if turn.attempt > 1 {
+        connection
+            .execute(
+                "DELETE FROM idempotency WHERE turn_pk = ?1 AND created_at > (SELECT created_at FROM turns WHERE pk = ?1)",
+                [lease.turn],
+            )
+            .translated()?;
         return become_unanswered_again(connection, lease.turn);
     }
     forget_idempotency(connection, lease.turn)?;

@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Keep(Finish),
     /// Keep it; say so when it is on disk.
     KeepDurably(Finish),
+    /// Keep it; say so when the transaction is committed, and once more when it is on disk.
+    KeepThenDurably(Finish, Finish),
     /// Undo it; say so at once.
     Undo(Finish),
 }
@@ -207,6 +209,10 @@ impl Loop {
             match step {
                 Step::Keep(finish) => kept.push(finish),
                 Step::KeepDurably(finish) => durable.push(finish),
+                Step::KeepThenDurably(committed, synced) => {
+                    kept.push(committed);
+                    durable.push(synced);
+                }
                 Step::Undo(finish) => finish(Ok(())),
             }
             if intact.is_err() || began.elapsed() > BATCH_TIME {

@@ -41,8 +41,8 @@ pub trait Store: Send + Sync + 'static {
         namespace: herma_model::alias::Namespace,
     ) -> Result<Option<Snapshot>, StoreError>;
 
-    /// Asks for the lease of a conversation. Decides as soon as the decision cannot be undone by anybody else; the
-    /// [`crate::Receipt`] says when it is also on disk.
+    /// Asks for the lease of a conversation. Answers when every process can see the decision; the [`crate::Receipt`] says when it is also
+    /// on disk.
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError>;
 
     /// Ends a turn. Durable when it returns.

@@ -61,7 +61,7 @@ impl Process {
 
     fn spawn(mut command: Command, role: Role, file: &Path) -> Self {
         command
-            .args(["--exact", "child::is_a_process_of_its_own", "--ignored", "--nocapture"])
+            .args(["--exact", "child::is_a_process_of_its_own", "--nocapture"])
             .env(ROLE, format!("{role:?}"))
             .env(FILE, file)
             .stdin(Stdio::null())
@@ -110,10 +110,10 @@ fn say(what: &str) {
     out.flush().unwrap();
 }
 
+/// What the processes run that other tests start; without a role there is nothing to do.
 #[test]
-#[ignore = "a process that other tests start"]
 fn is_a_process_of_its_own() {
-    let role = std::env::var(ROLE).unwrap();
+    let Ok(role) = std::env::var(ROLE) else { return };
     let role = ROLES.into_iter().find(|known| format!("{known:?}") == role).unwrap();
     let file = PathBuf::from(std::env::var_os(FILE).unwrap());
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
