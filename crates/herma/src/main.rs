@@ -26,10 +26,6 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command, KeysCommand};
 
-/// Small allocations are a third of a turn's work, SQLite's included, which this one serves too.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
     let outcome = match command {

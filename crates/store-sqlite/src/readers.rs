@@ -5,24 +5,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use herma_store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::Semaphore;
 
 use crate::failure::{Outcome, Translate};
 use crate::open;
 
-/// Connections kept for the next reader; more are opened when all are in use.
-const KEPT: usize = 4;
+/// Most reads at one time, each with a connection of its own; more would only wait for the same disk, and cost memory.
+const AT_ONCE: usize = 4;
 
 /// A pool of reading connections.
 #[derive(Clone)]
 pub(crate) struct Readers {
     path: Arc<PathBuf>,
+    places: Arc<Semaphore>,
     /// Nothing once the store is closed.
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
 impl Readers {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path: Arc::new(path), idle: Arc::new(Mutex::new(Some(Vec::new()))) }
+        Self {
+            path: Arc::new(path),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            idle: Arc::new(Mutex::new(Some(Vec::new()))),
+        }
     }
 
     /// Runs a read in one transaction, off the async threads. Cancel-safe.
@@ -31,7 +37,9 @@ impl Readers {
         work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
     ) -> Outcome<T> {
         let readers = self.clone();
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let done = tokio::task::spawn_blocking(move || {
+            let _place = place;
             let mut connection = readers.take()?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred).translated()?;
             let outcome = work(&transaction);
@@ -53,9 +61,8 @@ impl Readers {
     }
 
     fn put_back(&self, connection: Connection) {
-        match &mut *self.lock() {
-            Some(idle) if idle.len() < KEPT => idle.push(connection),
-            _ => {}
+        if let Some(idle) = &mut *self.lock() {
+            idle.push(connection);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One turn, without IO, clock or runtime: data in, decisions out.
 //!
-//! - [`align`]: what of a request is new, given what the conversation already knows.
+//! - [`mod@align`]: what of a request is new, given what the conversation already knows.
 //! - [`pairing`]: whether tool results answer the calls that are open.
 //! - [`context`]: what the model is shown.
 //! - [`machine`]: what becomes of the model's answer.

@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 /// How long connections get to be closed once no turn runs any more.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 /// Reads of the store and name look-ups wait on these threads; more would only cost memory.
-const BLOCKING_THREADS: usize = 16;
+const BLOCKING_THREADS: usize = 8;
 const THREAD_STACK: usize = 1024 * 1024;
 
 /// Serves until a signal comes.
