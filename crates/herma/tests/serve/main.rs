@@ -5,6 +5,7 @@ mod alignment;
 mod chat;
 mod refusals;
 mod resources;
+mod settings;
 mod support;
 mod tools;
 mod upstream;

@@ -1,0 +1,95 @@
+//! What an operator sets: origins, authentication, time limits, the window.
+
+use herma_testkit::{Client, Gate, Launch, Reply, ScriptedUpstream};
+use serde_json::json;
+
+use crate::support::{CHAT, SESSION_ID, chat, error, user};
+
+fn serve(upstream: &ScriptedUpstream) -> Launch {
+    Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&upstream.base_url())
+}
+
+#[tokio::test]
+async fn pages_of_configured_origins_can_send_and_read_every_header() {
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).env("HERMA_SERVER__CORS_ORIGINS", "http://app.example").start().await;
+    let preflight = |origin: &'static str| {
+        Client::new(herma.base_url())
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "authorization,x-hermes-session-id,x-stainless-lang")
+    };
+    let allowed = preflight("http://app.example").send_json("OPTIONS", CHAT, &json!({})).await;
+    assert_eq!(allowed.header("access-control-allow-origin"), Some("http://app.example"));
+    let headers = allowed.header("access-control-allow-headers").unwrap();
+    assert!(headers.contains("x-hermes-session-id") && headers.contains("x-stainless-lang"), "{headers}");
+    let other = preflight("http://evil.example").send_json("OPTIONS", CHAT, &json!({})).await;
+    assert_eq!(other.header("access-control-allow-origin"), None);
+
+    let page = herma.client().header("origin", "http://app.example").header(SESSION_ID, "trip");
+    let answer = page.post_json(CHAT, &chat(&[user("hi")])).await;
+    answer.expect(200);
+    let exposed = answer.header("access-control-expose-headers").unwrap();
+    for name in
+        ["x-hermes-session-id", "x-hermes-conversation-id", "x-hermes-session-key", "x-request-id", "retry-after"]
+    {
+        assert!(exposed.contains(name), "{name} in {exposed}");
+    }
+}
+
+#[tokio::test]
+async fn without_authentication_chat_works_and_session_headers_are_refused() {
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).without_key().arg("--no-auth").start().await;
+    let anybody = Client::new(herma.base_url());
+    anybody.post_json(CHAT, &chat(&[user("hi")])).await.expect(200);
+    for name in ["x-hermes-session-id", "x-hermes-session-key", "x-hermes-conversation-id"] {
+        let refused = anybody.clone().header(name, "trip").post_json(CHAT, &chat(&[user("hi")])).await;
+        assert_eq!(error(&refused, 403)["code"], "session_headers_need_auth", "{name}");
+    }
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_model_server_that_says_nothing_is_a_timeout_and_the_conversation_goes_on() {
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).env("HERMA_UPSTREAM__TIMEOUT", "200ms").start().await;
+    let client = herma.client().header(SESSION_ID, "trip");
+    upstream.push(Reply::Hang);
+    let late = client.post_json(CHAT, &chat(&[user("hi")])).await;
+    assert_eq!(error(&late, 504)["code"], "upstream_timeout");
+    upstream.push(Reply::hang_after(1));
+    let mut request = chat(&[user("hi")]);
+    request["stream"] = json!(true);
+    let events = client.post_stream(CHAT, &request).await.rest().await;
+    let failed = events.iter().find(|event| event.data.contains("\"error\"")).expect("the stream's error");
+    assert!(failed.data.contains("upstream_timeout"), "{}", failed.data);
+    client.post_json(CHAT, &chat(&[user("and now?")])).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_cannot_fit_the_window_is_refused_and_leaves_nothing() {
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).args(["--context-window", "100"]).start().await;
+    let client = herma.client();
+    let long = client.clone().header(SESSION_ID, "trip").post_json(CHAT, &chat(&[user(&"word ".repeat(200))])).await;
+    let refusal = error(&long, 400);
+    assert_eq!(refusal["code"], "context_length_exceeded");
+    assert!(refusal["message"].as_str().unwrap().contains("100"), "{refusal}");
+    assert_eq!(client.get("/api/sessions").await.expect(200)["data"], json!([]));
+    assert_eq!(upstream.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_drain_that_takes_too_long_interrupts_what_still_runs() {
+    let upstream = ScriptedUpstream::start().await;
+    let mut herma = serve(&upstream).env("HERMA_SERVER__DRAIN_TIMEOUT", "200ms").start().await;
+    let gate = Gate::new();
+    upstream.push(Reply::text("never").held(&gate));
+    let client = herma.client().header(SESSION_ID, "trip");
+    let running = tokio::spawn(async move { client.post_json(CHAT, &chat(&[user("hi")])).await });
+    upstream.until_requests(1).await;
+    herma.terminate();
+    assert_eq!(error(&running.await.unwrap(), 409)["code"], "interrupted");
+    assert!(herma.wait().await.success());
+}
