@@ -12,14 +12,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
+use herma_model::{Alias, Digest, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot,
     Target, Ticket,
 };
 use herma_turn::{Stop, Transcript, align, check_tool_results};
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -262,10 +261,11 @@ impl Door<'_> {
         let session_key = request.session_key.as_ref().map_or("", |key| key.as_str());
         let user = identity.user.as_deref().unwrap_or("");
         let route = identity.route.as_bytes();
-        let fingerprint =
-            digest(&[&tenant, &key, session_key.as_bytes(), user.as_bytes(), route, alias.as_bytes(), &identity.body]);
+        let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
+        let what = [route, alias.as_bytes(), &identity.body];
+        let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
         let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
-            scope: digest(&[&tenant, &key, route, alias.as_bytes(), wanted.as_bytes()]),
+            scope: Digest::of_fields([&tenant[..], &key, route, alias.as_bytes(), wanted.as_bytes()]).0,
             body: identity.body,
         });
         RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, idempotency }
@@ -330,16 +330,4 @@ fn refused(refusal: &Refusal) -> GatewayError {
         Refusal::Ended => GatewayError::Ended,
         Refusal::Withdrawn => cancelled(),
     }
-}
-
-fn digest(fields: &[&[u8]]) -> [u8; 16] {
-    let mut hash = Sha256::new();
-    for field in fields {
-        hash.update((field.len() as u64).to_le_bytes());
-        hash.update(field);
-    }
-    let full = hash.finalize();
-    let mut short = [0; 16];
-    short.copy_from_slice(&full[..16]);
-    short
 }

@@ -61,7 +61,7 @@ impl Run<'_> {
                 durable = turn.running.durable.wait(), if !started => {
                     durable?;
                     started = true;
-                    self.log.push(turn.started());
+                    tell_started(self.request, self.log, turn);
                     continue;
                 }
                 () = journal.due() => {
@@ -78,7 +78,7 @@ impl Run<'_> {
             if !started {
                 turn.running.durable.wait().await?;
                 started = true;
-                self.log.push(turn.started());
+                tell_started(self.request, self.log, turn);
             }
             match effect {
                 Some(Effect::Show(delta)) => {
@@ -206,6 +206,13 @@ impl Drop for Held<'_> {
             self.gateway.store.abandon(self.lease);
         }
         self.gateway.live.wake_first(self.conversation);
+    }
+}
+
+/// Only a stream has something to do with it; who waits for the whole answer is not woken.
+fn tell_started(request: &TurnRequest, log: &TurnLog, turn: &Turn) {
+    if request.streaming {
+        log.push(turn.started());
     }
 }
 
