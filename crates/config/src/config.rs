@@ -102,7 +102,7 @@ impl Config {
         page.comment("The configuration in force. Flags go before HERMA_* variables, those before herma.toml.");
         page.comment(&format!("Data directory: {:?}", self.data_dir));
         if self.api_key.is_some() {
-            page.comment(&format!("HERMA_API_KEY is set: {:?}", self.api_key));
+            page.comment("HERMA_API_KEY is set");
         }
         self.server.write(&mut page);
         self.store.write(&mut page);

@@ -133,7 +133,7 @@ impl Gateway {
         self.draining.store(true, Ordering::Release);
         self.live.wake_all();
         if tokio::time::timeout(limit, self.idle()).await.is_err() {
-            self.live.stop_all(Stop::Interrupt);
+            self.live.stop_all(Stop::Shutdown);
             let _ = tokio::time::timeout(LAST_WORDS, self.idle()).await;
         }
         self.store.close().await;

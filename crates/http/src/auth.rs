@@ -1,9 +1,12 @@
 //! Who calls.
 
+use std::net::IpAddr;
+
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::AUTHORIZATION;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HOST};
 
 use crate::app::{Authentication, Shared};
 use crate::error::ApiError;
@@ -18,6 +21,9 @@ pub(crate) async fn require(State(app): State<Shared>, mut request: Request, nex
             access.principal(secret).await?.ok_or_else(ApiError::unauthorized)?
         }
         Authentication::None(principal) => {
+            if !is_own_name(request.headers()) {
+                return Err(ApiError::host_not_allowed());
+            }
             if let Some(name) = headers::names_a_session(request.headers()) {
                 return Err(ApiError::headers_need_auth(name));
             }
@@ -28,7 +34,39 @@ pub(crate) async fn require(State(app): State<Shared>, mut request: Request, nex
     Ok(next.run(request).await)
 }
 
+/// Whether the request was meant for this machine by name. A page of another site that has had its own name point here says another.
+fn is_own_name(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|value| value.to_str().ok()) else { return true };
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
+    name.eq_ignore_ascii_case("localhost")
+        || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, key) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()).filter(|key| !key.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_its_own() {
+        for (host, own) in [
+            ("localhost:8642", true),
+            ("127.0.0.1", true),
+            ("127.0.0.1:1", true),
+            ("[::1]:8642", true),
+            ("[::1]", true),
+            ("evil.example", false),
+            ("127.0.0.1.evil.example:80", false),
+            ("192.168.0.1", false),
+        ] {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+            assert_eq!(is_own_name(&headers), own, "{host}");
+        }
+    }
 }

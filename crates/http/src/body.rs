@@ -3,17 +3,21 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use herma_gateway::Gateway;
 use herma_model::{TenantId, TurnId};
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::error::ApiError;
+
+/// How long a client may pause while it sends a body.
+const MOST_SILENCE: Duration = Duration::from_secs(30);
 
 /// Reads a JSON body up to a limit.
 pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
@@ -25,10 +29,19 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Resul
     if declared.is_some_and(|length| length > limit) {
         return Err(ApiError::body_too_large(limit));
     }
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::body_too_large(limit)),
-        Err(_) => Err(ApiError::unreadable_body()),
+    if headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
+        return Err(ApiError::content_encoding());
+    }
+    let mut body = Limited::new(body, limit);
+    let mut bytes = BytesMut::with_capacity(declared.unwrap_or(0));
+    loop {
+        match tokio::time::timeout(MOST_SILENCE, body.frame()).await {
+            Ok(Some(Ok(frame))) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Ok(None) => return Ok(bytes.freeze()),
+            Ok(Some(Err(error))) if error.is::<LengthLimitError>() => return Err(ApiError::body_too_large(limit)),
+            Ok(Some(Err(_))) => return Err(ApiError::unreadable_body()),
+            Err(_) => return Err(ApiError::body_too_slow(MOST_SILENCE)),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Failures as clients see them. Status, code, message, retry advice and metric label are decided here and nowhere else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -114,6 +115,21 @@ impl ApiError {
 
     pub(crate) fn not_http() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "the request is not valid HTTP/1.1")
+    }
+
+    pub(crate) fn body_too_slow(limit: Duration) -> Self {
+        let message = format!("the rest of the request body did not come within {} seconds", limit.as_secs());
+        Self::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+    }
+
+    pub(crate) fn content_encoding() -> Self {
+        let message = "compressed request bodies are not read; send the body without 'Content-Encoding'";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message).param("Content-Encoding")
+    }
+
+    pub(crate) fn host_not_allowed() -> Self {
+        let message = "without authentication only this machine's own names are answered; use http://127.0.0.1 or http://localhost";
+        Self::new(StatusCode::FORBIDDEN, "host_not_allowed", message).param("Host")
     }
 
     pub(crate) fn media_type() -> Self {

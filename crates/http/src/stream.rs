@@ -43,7 +43,7 @@ pub(crate) fn completion_id(turn: TurnId) -> String {
 pub(crate) struct ChatStream {
     pub(crate) app: Shared,
     pub(crate) handle: TurnHandle,
-    /// The model by the name the client used, until the model server says its own.
+    /// The model by the name the model server was given: one name from the first chunk to the last.
     pub(crate) model: String,
     pub(crate) include_usage: bool,
     pub(crate) began: Instant,
@@ -113,9 +113,6 @@ impl ChatStream {
             }
         }
         let finish = &finished.answer.finish;
-        if let Some(model) = &finish.model {
-            self.model.clone_from(model);
-        }
         let session = session_object(&finished.session);
         let last = chat::finish_chunk(&self.head(), finish, Some(&session));
         self.ready.push_back(last);

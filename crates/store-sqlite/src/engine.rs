@@ -43,6 +43,7 @@ impl SqliteStore {
             std::fs::create_dir_all(directory).map_err(|error| refused("make the directory of", &error))?;
         }
         open::look(path)?;
+        open::make_private(path).map_err(|error| refused("make", &error))?;
         let mut connection = open::writer(path)?;
         migrations::run(&mut connection)?;
         // All processes must mean the same log and the same locks, by whatever link or relative path they came.

@@ -163,5 +163,5 @@ pub(crate) fn messages(
         .translated()?;
     let has_more = messages.len() > range.limit;
     messages.truncate(range.limit);
-    Ok(Some(MessagePage { messages, has_more }))
+    Ok(Some(MessagePage { messages, has_more, unanswered: snapshot::unanswered(connection, state.key)? }))
 }

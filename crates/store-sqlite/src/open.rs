@@ -82,6 +82,22 @@ pub(crate) fn log_path(path: &Path) -> PathBuf {
     PathBuf::from(log)
 }
 
+/// Makes a new file readable by its owner alone; the log takes its permissions over. A file that is there is left as it is.
+#[cfg(unix)]
+pub(crate) fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    match std::fs::File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Leaves permissions to the system.
+#[cfg(not(unix))]
+pub(crate) fn make_private(_path: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 /// A connection that may write. The schema is brought up to date by the first one.
 pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
     let connection = Connection::open(path).translated()?;

@@ -101,7 +101,8 @@ fn messages(connection: &Connection, conversation: i64) -> Outcome<Vec<Arc<Messa
     rows.collect::<rusqlite::Result<_>>().translated()
 }
 
-fn unanswered(connection: &Connection, conversation: i64) -> Outcome<HashMap<TurnId, Unanswered>> {
+/// The turns of a conversation that have no answer.
+pub(crate) fn unanswered(connection: &Connection, conversation: i64) -> Outcome<HashMap<TurnId, Unanswered>> {
     let mut select = connection
         .prepare_cached(
             "SELECT id, state, attempt FROM turns WHERE conversation_pk = ?1 AND state IN ('failed', 'cancelled', 'interrupted')",

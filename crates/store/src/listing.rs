@@ -1,9 +1,11 @@
 //! Lists, a page at a time, by keyset: a page neither skips nor repeats while rows are added.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::{
-    ConversationFacts, EndReason, Message, Seq, SessionFacts, SessionKey, SessionKind, Timestamp, Usage,
+    ConversationFacts, EndReason, Message, Seq, SessionFacts, SessionKey, SessionKind, Timestamp, TurnId, Unanswered,
+    Usage,
 };
 
 /// Where a page begins: after the row with this time and key.
@@ -98,4 +100,6 @@ pub struct MessagePage {
     pub messages: Vec<Arc<Message>>,
     /// Whether there are more.
     pub has_more: bool,
+    /// Turns of the conversation that have no answer.
+    pub unanswered: HashMap<TurnId, Unanswered>,
 }

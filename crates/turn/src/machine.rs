@@ -23,6 +23,8 @@ pub enum Stop {
     Interrupt,
     /// The client does not want the answer any more.
     Cancel,
+    /// The process is about to end.
+    Shutdown,
 }
 
 /// What to do about it.
@@ -83,6 +85,13 @@ impl Machine {
             Event::Stop(Stop::Interrupt) => self.unanswered(
                 TurnState::Interrupted,
                 TurnFailure::new(FailureCode::Interrupted, "another turn interrupted this one"),
+            ),
+            Event::Stop(Stop::Shutdown) => self.unanswered(
+                TurnState::Interrupted,
+                TurnFailure::new(
+                    FailureCode::Abandoned,
+                    "the gateway was stopped before the answer was complete; send the request again",
+                ),
             ),
             Event::Stop(Stop::Cancel) => self
                 .unanswered(TurnState::Cancelled, TurnFailure::new(FailureCode::Cancelled, "the turn was cancelled")),

@@ -64,6 +64,9 @@ async fn a_model_server_that_says_nothing_is_a_timeout_and_the_conversation_goes
     let events = client.post_stream(CHAT, &request).await.rest().await;
     let failed = events.iter().find(|event| event.data.contains("\"error\"")).expect("the stream's error");
     assert!(failed.data.contains("upstream_timeout"), "{}", failed.data);
+    let rows = client.get("/api/sessions/trip/messages").await.expect(200)["data"].clone();
+    let told: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["turn_status"].as_str()).collect();
+    assert_eq!(told, [Some("failed"); 2], "the full view says that the turn failed: {rows}");
     client.post_json(CHAT, &chat(&[user("and now?")])).await.expect(200);
 }
 
@@ -90,6 +93,25 @@ async fn a_drain_that_takes_too_long_interrupts_what_still_runs() {
     let running = tokio::spawn(async move { client.post_json(CHAT, &chat(&[user("hi")])).await });
     upstream.until_requests(1).await;
     herma.terminate();
-    assert_eq!(error(&running.await.unwrap(), 409)["code"], "interrupted");
+    let cut_off = running.await.unwrap();
+    assert_eq!(error(&cut_off, 409)["code"], "interrupted");
+    assert_eq!(
+        (cut_off.header("x-should-retry"), cut_off.header("retry-after")),
+        (None, Some("1")),
+        "it can be sent again"
+    );
     assert!(herma.wait().await.success());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_else_can_read_the_database() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).start().await;
+    herma.client().post_json(CHAT, &chat(&[user("hi")])).await.expect(200);
+    for name in ["herma.db", "herma.db-wal"] {
+        let mode = std::fs::metadata(herma.data().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{name}");
+    }
 }

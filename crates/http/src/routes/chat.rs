@@ -38,7 +38,7 @@ pub(crate) async fn create(
     let chat = chat::parse(&body)?;
     let (alias, must_exist) = conversation(&app, &principal, &headers).await?;
     let (streaming, include_usage) = (chat.stream, chat.include_usage);
-    let model = chat.model.clone().unwrap_or_else(|| app.gateway.settings().default_model.clone());
+    let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
     let turn = turn_request(principal, headers, alias, must_exist, chat, &body);
     let handle = app.gateway.submit(turn)?;
     if streaming {

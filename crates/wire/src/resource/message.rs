@@ -1,6 +1,6 @@
 //! A message of the transcript, as `GET /api/sessions/{alias}/messages` shows it.
 
-use herma_model::Message;
+use herma_model::{Message, TurnState};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::rfc3339;
@@ -8,21 +8,34 @@ use crate::chat::Extra;
 use crate::json::Object;
 
 /// Fields of the row that no payload may set.
-const OWN: [&str; 9] = ["id", "object", "seq", "role", "status", "session_id", "turn_id", "created_at", "extra"];
+const OWN: [&str; 10] =
+    ["id", "object", "seq", "role", "status", "session_id", "turn_id", "turn_status", "created_at", "extra"];
 
 /// One message: its own facts, the fields of its payload, and under `extra` what a model server added.
 #[derive(Debug, Clone, Copy)]
-pub struct MessageRow<'a>(&'a Message);
+pub struct MessageRow<'a> {
+    message: &'a Message,
+    /// How the message's turn ended, if it has no answer.
+    unanswered: Option<TurnState>,
+}
+
+impl MessageRow<'_> {
+    /// The same row, of a turn that ended without an answer.
+    #[must_use]
+    pub const fn unanswered(self, state: Option<TurnState>) -> Self {
+        Self { unanswered: state, ..self }
+    }
+}
 
 impl<'a> From<&'a Message> for MessageRow<'a> {
     fn from(message: &'a Message) -> Self {
-        Self(message)
+        Self { message, unanswered: None }
     }
 }
 
 impl Serialize for MessageRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(message) = self;
+        let Self { message, unanswered } = self;
         let said = &message.said;
         let mut row = serializer.serialize_map(None)?;
         row.serialize_entry("id", &message.id)?;
@@ -42,6 +55,9 @@ impl Serialize for MessageRow<'_> {
         row.serialize_entry("status", &said.status)?;
         row.serialize_entry("session_id", &message.session)?;
         row.serialize_entry("turn_id", &message.turn)?;
+        if let Some(state) = unanswered {
+            row.serialize_entry("turn_status", state)?;
+        }
         row.serialize_entry("created_at", &rfc3339(message.created_at))?;
         row.end()
     }

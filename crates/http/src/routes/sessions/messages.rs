@@ -65,7 +65,13 @@ async fn full(
     let range = MessageRange { after: after.map(Seq), limit };
     let page = app.gateway.store().messages(&scope(principal), alias, range).await?.ok_or_else(unknown)?;
     let next = page.messages.last().filter(|_| page.has_more).map(|last| last.seq.0.to_string());
-    let rows: Vec<MessageRow<'_>> = page.messages.iter().map(|message| MessageRow::from(&**message)).collect();
+    let rows: Vec<MessageRow<'_>> = page
+        .messages
+        .iter()
+        .map(|message| {
+            MessageRow::from(&**message).unanswered(page.unanswered.get(&message.turn).map(|ending| ending.state))
+        })
+        .collect();
     Ok(Json(Page::new(rows, next)).into_response())
 }
 
