@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, Digest, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
+use herma_model::{Alias, ConversationId, Digest, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot,
@@ -95,10 +95,12 @@ impl Door<'_> {
         let mut name = self.request.alias.clone();
         let mut namespace = self.request.namespace;
         let mut must_exist = self.request.must_exist;
-        let retry = self.retry_identity();
         let mut stale = 0;
         while stale < MOST_TRIES {
             let before = self.history(scope, name.as_ref(), namespace).await?;
+            let creation = self.creation();
+            let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
+            let retry = self.retry_identity(conversation);
             let input = Input::of(self.request, before.as_ref());
             let input = input.and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
             // What is wrong as a new request may still be the repetition of one that was right when it first came.
@@ -124,9 +126,9 @@ impl Door<'_> {
                 policy: self.request.policy,
                 queue_limit: self.gateway.settings.queue_limit,
                 interrupt_grace: INTERRUPT_GRACE,
-                retry: retry.clone(),
+                retry,
                 retry_of: input.retry_of,
-                creation: self.creation(),
+                creation,
                 durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
                 api: self.request.identity.route,
                 now: mint::now(),
@@ -252,7 +254,7 @@ impl Door<'_> {
         }
     }
 
-    fn retry_identity(&self) -> RetryIdentity {
+    fn retry_identity(&self, conversation: ConversationId) -> RetryIdentity {
         let request = self.request;
         let identity = &request.identity;
         let tenant = request.principal.tenant.0.to_le_bytes();
@@ -264,8 +266,11 @@ impl Door<'_> {
         let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
         let what = [route, alias.as_bytes(), &identity.body];
         let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
+        let scope_of = |name: &str, wanted: &str| {
+            Digest::of_fields([&tenant[..], &key, route, name.as_bytes(), wanted.as_bytes()]).0
+        };
         let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
-            scope: Digest::of_fields([&tenant[..], &key, route, alias.as_bytes(), wanted.as_bytes()]).0,
+            scopes: [scope_of(alias, wanted), scope_of(&conversation.to_string(), wanted)],
             body: identity.body,
         });
         RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, idempotency }

@@ -16,7 +16,7 @@ pub(crate) fn recognise(
     admission: &Admission,
 ) -> Outcome<Option<AdmitOutcome>> {
     if let Some(idempotency) = &admission.retry.idempotency
-        && let Some((body, earlier)) = by_key(connection, admission, &idempotency.scope)?
+        && let Some((body, earlier)) = by_key(connection, admission, &idempotency.scopes)?
     {
         if body != idempotency.body {
             return Ok(Some(AdmitOutcome::Refused(Refusal::IdempotencyMismatch)));
@@ -62,16 +62,20 @@ impl Earlier {
     }
 }
 
-fn by_key(connection: &Connection, admission: &Admission, scope: &[u8; 16]) -> Outcome<Option<([u8; 16], Earlier)>> {
+fn by_key(
+    connection: &Connection,
+    admission: &Admission,
+    [name, conversation]: &[[u8; 16]; 2],
+) -> Outcome<Option<([u8; 16], Earlier)>> {
     connection
         .prepare_cached(&format!(
             "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk JOIN conversations c ON c.pk = t.conversation_pk
-             WHERE i.tenant_pk = ?2 AND i.scope = ?1",
+             WHERE i.tenant_pk = ?1 AND i.scope IN (?2, ?3) LIMIT 1",
             Earlier::COLUMNS
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![scope, admission.scope.tenant.0], |row| Ok((row.get(5)?, Earlier::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(5)?, Earlier::read(row)?)))
                 .optional()
         })
         .translated()
@@ -117,11 +121,13 @@ fn again(
 /// Binds the request's idempotency key to the turn that now stands for it.
 pub(crate) fn bind(connection: &Connection, admission: &Admission, turn: i64) -> Outcome<()> {
     let Some(idempotency) = &admission.retry.idempotency else { return Ok(()) };
-    connection
+    let mut insert = connection
         .prepare_cached("INSERT OR REPLACE INTO idempotency (scope, tenant_pk, body, turn_pk, created_at) VALUES (?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut insert| {
-            insert.execute(params![&idempotency.scope, admission.scope.tenant.0, &idempotency.body, turn, admission.now.0])
-        })
-        .map(drop)
-        .translated()
+        .translated()?;
+    for scope in &idempotency.scopes {
+        insert
+            .execute(params![scope, admission.scope.tenant.0, &idempotency.body, turn, admission.now.0])
+            .translated()?;
+    }
+    Ok(())
 }

@@ -89,8 +89,8 @@ impl RetryIdentity {
 /// An `Idempotency-Key` in its scope, and the body it came with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idempotency {
-    /// Principal, route, conversation and key, digested.
-    pub scope: [u8; 16],
+    /// Principal, route, conversation and key, digested: once with the name that the request used, once with the conversation's own id.
+    pub scopes: [[u8; 16]; 2],
     /// The body, digested.
     pub body: [u8; 16],
 }

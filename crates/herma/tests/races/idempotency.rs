@@ -144,3 +144,18 @@ async fn a_tool_result_sent_again_gets_the_stored_answer() {
     world.session("s").post_json(CHAT, &result).await.expect(400);
     assert_eq!(world.stored().all_turns(), 2);
 }
+
+#[tokio::test]
+async fn the_same_key_under_another_name_of_the_conversation_is_the_same_request() {
+    let world = World::start().await;
+    let first = keyed(world.session("s"), "k").post_json(CHAT, &ask("one")).await;
+    let conversation = first.expect(200)["session"]["conversation_id"].as_str().unwrap().to_owned();
+    let by_id = keyed(world.session(&conversation), "k").post_json(CHAT, &ask("one")).await;
+    let by_handle = keyed(world.herma.client(), "k").header("x-hermes-conversation-id", &conversation);
+    let by_handle = by_handle.post_json(CHAT, &ask("one")).await;
+    assert_eq!(
+        [by_id.expect(200)["id"].clone(), by_handle.expect(200)["id"].clone()],
+        [&first.json()["id"]; 2].map(Clone::clone)
+    );
+    assert_eq!(world.upstream.requests().len(), 1);
+}

@@ -10,7 +10,7 @@ use crate::{Admission, AdmitOutcome, Refusal, Store, Target};
 
 /// Puts a key and a body on a request.
 fn with_key(mut admission: Admission, body: u8) -> Admission {
-    admission.retry.idempotency = Some(Idempotency { scope: [7; 16], body: [body; 16] });
+    admission.retry.idempotency = Some(Idempotency { scopes: [[7; 16], [8; 16]], body: [body; 16] });
     admission
 }
 
@@ -27,7 +27,7 @@ pub async fn the_same_body_joins_an_answered_turn<S: Store>(world: &World<S>) {
     for target in ["trip", "train"] {
         let key = |ask: Admission| with_key(ask, u8::try_from(target.len()).unwrap());
         let mut ask = key(world.ask(target, "pay"));
-        ask.retry.idempotency.as_mut().unwrap().scope = [u8::try_from(target.len()).unwrap(); 16];
+        ask.retry.idempotency.as_mut().unwrap().scopes = [[u8::try_from(target.len()).unwrap(); 16]; 2];
         let first = running(world.admit(&world.one, ask.clone()).await);
         world.answer(&world.one, &first, "paid").await;
         world.one.mark_delivered(world.scope.tenant, first.turn);
