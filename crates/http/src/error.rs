@@ -165,7 +165,6 @@ impl ApiError {
             FailureCode::Interrupted | FailureCode::Cancelled => {
                 Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never)
             }
-            FailureCode::StoreUnavailable => Self::unavailable(message),
             FailureCode::Internal => Self::new(StatusCode::INTERNAL_SERVER_ERROR, failure.code.as_str(), message),
         }
     }

@@ -60,8 +60,6 @@ stored_enum!(
         Abandoned = "abandoned",
         /// The client called it off.
         Cancelled = "cancelled",
-        /// The store could not take the answer.
-        StoreUnavailable = "store_unavailable",
         /// A defect of the gateway.
         Internal = "internal_error",
     }

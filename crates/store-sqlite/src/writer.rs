@@ -2,7 +2,7 @@
 //!
 //! The writer drains what is queued, runs it as one transaction with a savepoint a job, and commits without waiting for the
 //! disk. Jobs that promise durability are then handed to the sync thread, which syncs the write-ahead log once for all that
-//! have gathered. A commit is therefore visible to every process at once and durable a moment later; who waits for
+//! have gathered; when no turn is left, the writer syncs by itself. A commit is therefore visible to every process at once and durable a moment later; who waits for
 //! durability is told only then.
 
 use std::collections::VecDeque;
