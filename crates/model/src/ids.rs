@@ -95,6 +95,10 @@ own_id!(
     TurnId, "turn_"
 );
 own_id!(
+    /// One row of a conversation's compaction ledger.
+    CompactionId, "cmp_"
+);
+own_id!(
     /// An API key's public id; never the secret.
     ApiKeyId, "key_"
 );

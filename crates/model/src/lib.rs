@@ -5,6 +5,7 @@
 //! id never travels inward.
 
 pub mod alias;
+pub mod compaction;
 pub mod generation;
 pub mod ids;
 pub mod kind;
@@ -19,8 +20,9 @@ pub mod turn;
 pub mod usage;
 
 pub use alias::{Alias, InvalidName};
+pub use compaction::{Base, Compaction, Summary};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params};
-pub use ids::{ApiKeyId, ConversationId, MessageId, SessionId, TenantId, TurnId};
+pub use ids::{ApiKeyId, CompactionId, ConversationId, MessageId, SessionId, TenantId, TurnId};
 pub use kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
 pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;

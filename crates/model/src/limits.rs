@@ -16,3 +16,5 @@ pub const MAX_PAGE: usize = 200;
 pub const RETRY_WINDOW: Duration = Duration::from_secs(60);
 /// Highest attempt number of an SDK's own retry that can join a turn.
 pub const MAX_RETRY_ATTEMPT: u32 = 62;
+/// Most messages of a conversation that can be pinned.
+pub const MAX_PINNED: usize = 100;

@@ -17,7 +17,7 @@ use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::queue::{self, NewWaiter};
 use crate::rows::{self, ConversationState};
-use crate::takeover::{Why, take_over};
+use crate::takeover::{self, Why, take_over};
 use crate::{retry, snapshot};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
@@ -90,40 +90,30 @@ fn refusal(state: &ConversationState, admission: &Admission) -> Option<Refusal> 
     }
 }
 
-/// The turn that holds the lease, if it still does. A dead owner's turn is ended here; so is one that did not yield in time.
+/// The turn that the admission has to wait for because it holds the lease. One that did not yield in time is ended here.
 fn live_turn(
     connection: &Connection,
     instance: &Instance,
     state: &mut ConversationState,
     admission: &Admission,
 ) -> Outcome<Option<TurnId>> {
-    let Some(turn) = state.running else { return Ok(None) };
-    let (owner, id, stop_requested): (i64, TurnId, Option<i64>) = connection
-        .prepare_cached("SELECT owner, id, stop_requested FROM turns WHERE pk = ?1")
-        .and_then(|mut select| {
-            select.query_row([turn], |row| Ok((row.get(0)?, TurnId::from_uuid(rows::uuid(row, 1)?), row.get(2)?)))
-        })
-        .translated()?;
     let now = admission.now;
-    if instance.is_dead(connection, owner, turn, now)? {
-        take_over(connection, state, turn, Why::OwnerGone, now)?;
-        return Ok(None);
-    }
+    let Some(live) = takeover::live_turn(connection, instance, state, now)? else { return Ok(None) };
     if admission.policy == TurnPolicy::Interrupt {
-        match stop_requested {
+        match live.stop_requested {
             None => {
                 connection
-                    .execute("UPDATE turns SET stop_requested = ?2 WHERE pk = ?1", params![turn, now.0])
+                    .execute("UPDATE turns SET stop_requested = ?2 WHERE pk = ?1", params![live.key, now.0])
                     .translated()?;
             }
-            Some(at) if now.since(Timestamp(at)) > admission.interrupt_grace => {
-                take_over(connection, state, turn, Why::Interrupted, now)?;
+            Some(at) if now.since(at) > admission.interrupt_grace => {
+                take_over(connection, state, live.key, Why::Interrupted, now)?;
                 return Ok(None);
             }
             Some(_) => {}
         }
     }
-    Ok(Some(id))
+    Ok(Some(live.id))
 }
 
 /// The turn that an admission has to wait for.
@@ -318,7 +308,7 @@ fn first_attempt(
     Ok(row(connection.last_insert_rowid()))
 }
 
-/// Runs an unanswered turn again, if the conversation's last message is its.
+/// Runs an unanswered turn again, if the last that was said in the conversation is its.
 fn next_attempt(
     connection: &Connection,
     admission: &Admission,
@@ -329,11 +319,12 @@ fn next_attempt(
     let Grant { owner, fence, resolution, brings_key } = grant;
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
         .prepare_cached(
-            "SELECT t.pk, t.id, t.state, t.created_at FROM messages m JOIN turns t ON t.pk = m.turn_pk WHERE m.session_pk = ?1 AND m.seq = ?2 - 1",
+            "SELECT t.pk, t.id, t.state, t.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
+             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
         )
         .and_then(|mut select| {
             select
-                .query_row([state.head, state.next_seq], |row| {
+                .query_row([state.key], |row| {
                     let id = TurnId::from_uuid(rows::uuid(row, 1)?);
                     Ok((row.get(0)?, id, rows::word(row, 2, TurnState::parse)?, row.get(3)?))
                 })
@@ -351,8 +342,8 @@ fn next_attempt(
     let attempt = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
-             stop_requested = NULL, brought_key = ?5, resolution = ?6 WHERE pk = ?1 RETURNING attempt",
-            params![key, fence, owner, &admission.retry.fingerprint, brings_key, resolution.as_str()],
+             stop_requested = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0 WHERE pk = ?1 RETURNING attempt",
+            params![key, fence, owner, &admission.retry.fingerprint, brings_key, resolution.as_str(), state.head],
             |row| row.get(0),
         )
         .translated()?;

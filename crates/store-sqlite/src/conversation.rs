@@ -1,8 +1,10 @@
-//! Making a conversation, and unmaking one whose first turn came to nothing.
+//! Making a conversation, going on with it in a new session, and unmaking one whose first turn came to nothing.
 
 use herma_model::alias::Namespace;
-use herma_model::{ConversationFacts, ConversationId, SessionFacts, SessionId};
-use herma_store::{Admission, Target};
+use herma_model::{
+    ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts, SessionId, SessionKind,
+};
+use herma_store::{Admission, NewCompaction, Target};
 use rusqlite::{Connection, params};
 
 use crate::failure::{Outcome, Translate};
@@ -109,12 +111,72 @@ fn alias(
         .translated()
 }
 
+/// Ends the head and starts its continuation, with its name.
+pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> Outcome<i64> {
+    let (id, now) = (compaction.session.as_str(), compaction.now.0);
+    let compression = EndReason::Compression.as_str();
+    let tenant: i64 = connection
+        .query_row(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE pk = ?1 RETURNING tenant_pk",
+            params![state.head, now, compression],
+            |row| row.get(0),
+        )
+        .translated()?;
+    connection
+        .execute(
+            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind, reason, base_session_pk,
+             base_seq, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            params![
+                tenant,
+                state.key,
+                id,
+                SessionKind::Continuation.as_str(),
+                state.facts.head.depth + 1,
+                state.facts.head.id.as_str(),
+                ParentRelation::Continuation.as_str(),
+                CreatorKind::Compression.as_str(),
+                compression,
+                state.head,
+                compaction.through.0,
+                now
+            ],
+        )
+        .translated()?;
+    let head = connection.last_insert_rowid();
+    alias(connection, tenant, Namespace::Session.as_str(), id, state.key, Some(head))?;
+    connection
+        .execute("UPDATE conversations SET head_pk = ?2, previous_pk = head_pk WHERE pk = ?1", [state.key, head])
+        .translated()?;
+    Ok(head)
+}
+
 /// Called when the turn that made a conversation has come to nothing: whoever waits in it makes it in its place.
 pub(crate) fn unmake(connection: &Connection, conversation: i64) -> Outcome<()> {
-    connection
+    let unmade = connection
         .execute("UPDATE conversations SET unmade = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
         .translated()?;
+    if unmade == 1 {
+        forget_compactions(connection, conversation)?;
+    }
     abandon(connection, conversation)
+}
+
+/// Makes a conversation in which nothing is left to be summarised begin at its root again.
+fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()> {
+    let begun = "SELECT root_pk FROM conversations WHERE pk = ?1";
+    for statement in [
+        "DELETE FROM messages WHERE session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1)",
+        "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1)",
+        "DELETE FROM compactions WHERE conversation_pk = ?1",
+        &format!("DELETE FROM aliases WHERE conversation_pk = ?1 AND session_pk <> ({begun})"),
+        &format!("DELETE FROM sessions WHERE conversation_pk = ?1 AND pk <> ({begun})"),
+        "UPDATE sessions SET base_compaction_pk = NULL, ended_at = NULL, end_reason = NULL WHERE conversation_pk = ?1",
+        "UPDATE conversations SET head_pk = root_pk, previous_pk = NULL, compaction_count = 0, compaction_mode = NULL, message_count = 0,
+         next_seq = 1, counted_seq = NULL, counted_tokens = NULL, held_back = 0 WHERE pk = ?1",
+    ] {
+        connection.execute(statement, [conversation]).translated()?;
+    }
+    Ok(())
 }
 
 /// Called when somebody stops waiting: nothing is left of a conversation that nobody will make any more.

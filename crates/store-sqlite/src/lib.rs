@@ -7,15 +7,19 @@
 //! - One file per operation; each is a function over a connection inside a transaction that somebody else began.
 
 mod admit;
+mod base;
 mod commit;
+mod compact;
 mod conversation;
 mod engine;
 mod failure;
 mod instance;
 mod keys;
+mod ledger;
 mod listing;
 mod migrations;
 mod open;
+mod pins;
 mod pulse;
 mod queue;
 mod readers;
@@ -25,7 +29,9 @@ mod rows;
 mod snapshot;
 mod sync;
 mod takeover;
+mod transcript;
 mod turns;
+mod undo;
 mod writer;
 
 pub use engine::SqliteStore;

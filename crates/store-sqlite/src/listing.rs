@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, EndReason, KeyScope, Timestamp, Usage};
-use herma_store::{ConversationRow, Cursor, ListFilter, MessagePage, MessageRange, Page, Pin, Scope};
+use herma_model::{Alias, EndReason, KeyScope, Timestamp};
+use herma_store::{ConversationRow, Cursor, ListFilter, Page, Pin, Scope};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use crate::failure::{Outcome, Translate};
-use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
+use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, SESSION};
 use crate::snapshot;
 
 const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, c.message_count, c.turn_count, \
@@ -23,12 +23,9 @@ pub(crate) fn conversation(
     alias: &Alias,
     pin: Pin,
 ) -> Outcome<Option<ConversationRow>> {
-    let Some((state, session)) = snapshot::find(connection, scope.tenant, alias, Namespace::Session)? else {
+    let Some((state, session)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
-    if !scope.keys.sees(state.facts.session_key.as_ref()) {
-        return Ok(None);
-    }
     let mut found = connection
         .prepare_cached(&format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.pk = ?1"))
         .and_then(|mut select| select.query_row([state.key], read))
@@ -114,7 +111,6 @@ fn ended(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<(Timestamp, EndRea
 fn read(row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
     const AT: usize = FACTS_WIDTH;
     let state = rows::conversation(row)?;
-    let count = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
     Ok(ConversationRow {
         session: state.facts.head.clone(),
         running: state.running.is_some(),
@@ -126,42 +122,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
         created_at: Timestamp(row.get(AT + 4)?),
         updated_at: Timestamp(row.get(AT + 5)?),
         ended: ended(row, AT + 6)?,
-        message_count: count(AT + 8)?,
-        turn_count: count(AT + 9)?,
-        usage: Usage {
-            input: count(AT + 10)?,
-            output: count(AT + 11)?,
-            cached: count(AT + 12)?,
-            reasoning: count(AT + 13)?,
-        },
+        message_count: rows::count(row, AT + 8)?,
+        turn_count: rows::count(row, AT + 9)?,
+        usage: rows::usage(row, AT + 10)?,
     })
-}
-
-/// A page of a conversation's full view.
-pub(crate) fn messages(
-    connection: &Connection,
-    scope: &Scope,
-    alias: &Alias,
-    range: MessageRange,
-) -> Outcome<Option<MessagePage>> {
-    let Some((state, _)) = snapshot::find(connection, scope.tenant, alias, Namespace::Session)? else {
-        return Ok(None);
-    };
-    if !scope.keys.sees(state.facts.session_key.as_ref()) {
-        return Ok(None);
-    }
-    let mut select = connection
-        .prepare_cached(&format!(
-            "SELECT {MESSAGE} FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND m.seq > ?2 ORDER BY s.pk, m.seq LIMIT ?3"
-        ))
-        .translated()?;
-    let after = range.after.map_or(0, |seq| seq.0);
-    let mut messages: Vec<_> = select
-        .query_map(params![state.key, after, range.limit as i64 + 1], |row| rows::message(row).map(Arc::new))
-        .and_then(Iterator::collect)
-        .translated()?;
-    let has_more = messages.len() > range.limit;
-    messages.truncate(range.limit);
-    Ok(Some(MessagePage { messages, has_more, unanswered: snapshot::unanswered(connection, state.key)? }))
 }

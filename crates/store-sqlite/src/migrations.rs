@@ -17,7 +17,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration { number: 1, sql: include_str!("../migrations/0001_ground.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, sql: include_str!("../migrations/0001_ground.sql") },
+    Migration { number: 2, sql: include_str!("../migrations/0002_compactions.sql") },
+];
 
 /// The newest schema this program knows.
 pub(crate) fn newest() -> i32 {

@@ -25,18 +25,19 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
         return Err(StoreError::Fenced);
     }
     let turn = Retracted::read(connection, lease.turn)?;
-    let removed = connection
-        .execute(
-            "DELETE FROM messages WHERE session_pk = ?1 AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4",
-            params![turn.session, turn.first_seq, lease.turn, turn.attempt],
-        )
-        .translated()?;
+    let removed = remove_messages(connection, lease, &turn)?;
     clear_journal(connection, lease.turn)?;
     connection
         .execute(
-            "UPDATE conversations SET next_seq = next_seq - ?2, message_count = message_count - ?2, turn_count = turn_count - ?3,
+            "UPDATE conversations SET next_seq = ?5, message_count = message_count - ?2, turn_count = turn_count - ?3,
              session_key = CASE WHEN ?4 THEN NULL ELSE session_key END WHERE pk = ?1",
-            params![lease.conversation, removed as i64, turn.attempt == 1, turn.brought_key],
+            params![
+                lease.conversation,
+                removed as i64,
+                turn.attempt == 1,
+                turn.brought_key,
+                next_seq(connection, lease.conversation)?
+            ],
         )
         .translated()?;
     if turn.attempt > 1 {
@@ -56,30 +57,54 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     }
 }
 
+/// Removes what the attempt wrote, wherever the head has gone since, and every trace of it.
+fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> Outcome<usize> {
+    let own = "session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4";
+    let delete = |statement: &str| {
+        connection
+            .execute(statement, params![lease.conversation, turn.first_seq, lease.turn, turn.attempt])
+            .translated()
+    };
+    delete(&format!(
+        "DELETE FROM pins WHERE conversation_pk = ?1 AND message_pk IN (SELECT pk FROM messages WHERE {own})"
+    ))?;
+    delete(&format!(
+        "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1)
+         AND message_pk IN (SELECT pk FROM messages WHERE {own})"
+    ))?;
+    delete(&format!("DELETE FROM messages WHERE {own}"))
+}
+
+/// The place after the last that is taken: a summary that was written meanwhile keeps its own.
+fn next_seq(connection: &Connection, conversation: i64) -> Outcome<i64> {
+    connection
+        .query_row(
+            "SELECT 1 + coalesce((SELECT m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+             ORDER BY s.pk DESC, m.seq DESC LIMIT 1), 0)",
+            [conversation],
+            |row| row.get(0),
+        )
+        .translated()
+}
+
 struct Retracted {
     attempt: u32,
     resolution: Resolution,
     brought_key: bool,
-    session: i64,
     first_seq: i64,
 }
 
 impl Retracted {
     fn read(connection: &Connection, turn: i64) -> Outcome<Self> {
         connection
-            .query_row(
-                "SELECT attempt, resolution, brought_key, session_pk, first_seq FROM turns WHERE pk = ?1",
-                [turn],
-                |row| {
-                    Ok(Self {
-                        attempt: row.get(0)?,
-                        resolution: rows::word(row, 1, Resolution::parse)?,
-                        brought_key: row.get(2)?,
-                        session: row.get(3)?,
-                        first_seq: row.get(4)?,
-                    })
-                },
-            )
+            .query_row("SELECT attempt, resolution, brought_key, first_seq FROM turns WHERE pk = ?1", [turn], |row| {
+                Ok(Self {
+                    attempt: row.get(0)?,
+                    resolution: rows::word(row, 1, Resolution::parse)?,
+                    brought_key: row.get(2)?,
+                    first_seq: row.get(3)?,
+                })
+            })
             .translated()
     }
 }

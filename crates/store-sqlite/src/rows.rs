@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode;
 use herma_model::{
-    CallId, ConversationFacts, ConversationId, CreatorKind, Digest, Message, MessageId, MessageStatus, ParentRelation,
-    Payload, Role, Seq, SessionFacts, SessionId, SessionKey, SessionKind, Timestamp, TurnId, Utterance,
+    CallId, CompactionId, ConversationFacts, ConversationId, CreatorKind, Digest, Message, MessageId, MessageStatus,
+    ParentRelation, Payload, Role, Seq, SessionFacts, SessionId, SessionKey, SessionKind, Summary, Timestamp, TurnId,
+    Usage, Utterance,
 };
+use herma_store::Entry;
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type};
 use uuid::Uuid;
@@ -48,6 +50,21 @@ pub(crate) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Arc<str>> {
 /// A shared text column that may be empty.
 pub(crate) fn optional_text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Arc<str>>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.map(Arc::from))
+}
+
+/// Reads a count that is stored as a signed integer.
+pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(i64::unsigned_abs)
+}
+
+/// Reads input, output, cached and reasoning tokens from a column on.
+pub(crate) fn usage(row: &Row<'_>, from: usize) -> rusqlite::Result<Usage> {
+    Ok(Usage {
+        input: count(row, from)?,
+        output: count(row, from + 1)?,
+        cached: count(row, from + 2)?,
+        reasoning: count(row, from + 3)?,
+    })
 }
 
 /// A conversation and its head, as [`FACTS`] selects them.
@@ -134,6 +151,16 @@ pub(crate) fn session(row: &Row<'_>, from: usize) -> rusqlite::Result<SessionFac
 /// Columns of [`message`], from `messages m` joined with `sessions s` and `turns t`.
 pub(crate) const MESSAGE: &str = "m.id, m.seq, s.id, t.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
 
+/// How many columns [`MESSAGE`] and [`SUMMARY`] have.
+pub(crate) const MESSAGE_WIDTH: usize = 13;
+
+/// Columns of [`summary`], from `messages m` joined with `sessions s` and `compactions k`.
+pub(crate) const SUMMARY: &str = "m.id, m.seq, s.id, k.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
+
+/// Columns of [`entry`], from `messages m` joined with `sessions s` and, where there is one, `turns t` or `compactions k`.
+pub(crate) const ENTRY: &str = "m.id, m.seq, s.id, coalesce(t.id, k.id), m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, \
+     m.tokens, k.pk IS NOT NULL";
+
 /// Reads [`MESSAGE`].
 pub(crate) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
@@ -143,15 +170,39 @@ pub(crate) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
         turn: TurnId::from_uuid(uuid(row, 3)?),
         attempt: row.get(4)?,
         created_at: Timestamp(row.get(5)?),
-        said: Utterance {
-            role: word(row, 6, Role::parse)?,
-            status: word(row, 7, MessageStatus::parse)?,
-            payload: Payload::from_json(text(row, 8)?),
-            extra: optional_text(row, 9)?,
-            digest: Digest(row.get(10)?),
-            calls: calls_from(row.get_ref(11)?.as_str_or_null()?),
-            tokens: row.get(12)?,
-        },
+        said: utterance(row, 6)?,
+    })
+}
+
+/// Reads [`SUMMARY`] from a column on.
+pub(crate) fn summary(row: &Row<'_>, from: usize) -> rusqlite::Result<Summary> {
+    Ok(Summary {
+        id: MessageId::from_uuid(uuid(row, from)?),
+        seq: Seq(row.get(from + 1)?),
+        session: SessionId::from_name(row.get_ref(from + 2)?.as_str()?),
+        compaction: CompactionId::from_uuid(uuid(row, from + 3)?),
+        created_at: Timestamp(row.get(from + 5)?),
+        said: utterance(row, from + 6)?,
+    })
+}
+
+/// Reads [`ENTRY`].
+pub(crate) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    if row.get(MESSAGE_WIDTH)? {
+        return summary(row, 0).map(Arc::new).map(Entry::Summary);
+    }
+    message(row).map(Arc::new).map(Entry::Said)
+}
+
+fn utterance(row: &Row<'_>, from: usize) -> rusqlite::Result<Utterance> {
+    Ok(Utterance {
+        role: word(row, from, Role::parse)?,
+        status: word(row, from + 1, MessageStatus::parse)?,
+        payload: Payload::from_json(text(row, from + 2)?),
+        extra: optional_text(row, from + 3)?,
+        digest: Digest(row.get(from + 4)?),
+        calls: calls_from(row.get_ref(from + 5)?.as_str_or_null()?),
+        tokens: row.get(from + 6)?,
     })
 }
 
@@ -160,7 +211,8 @@ pub(crate) fn calls_to(calls: &[CallId]) -> Option<String> {
     if calls.is_empty() { None } else { serde_json::to_string(calls).ok() }
 }
 
-fn calls_from(stored: Option<&str>) -> Arc<[CallId]> {
+/// Reads [`calls_to`].
+pub(crate) fn calls_from(stored: Option<&str>) -> Arc<[CallId]> {
     stored
         .and_then(|json| serde_json::from_str::<Vec<String>>(json).ok())
         .map_or_else(|| Arc::from([]), |ids| ids.into_iter().map(CallId::from).collect())

@@ -1,15 +1,16 @@
-//! Looking a name up, and reading all of a conversation at one version.
+//! Looking a name up, and reading a conversation at one version.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Message, Payload, SessionFacts, TenantId, TurnId, TurnState, Unanswered};
-use herma_store::{Scope, Snapshot, Version};
+use herma_model::{Alias, Message, Payload, Seq, SessionFacts, TenantId, TurnId, TurnState, Unanswered};
+use herma_store::{Counted, Extent, Scope, Snapshot, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
-use crate::rows::{self, ConversationState, MESSAGE, SESSION};
+use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
 
 /// Where a name leads: the conversation, and the session the name is the id of, if it is one's.
 pub(crate) fn find(
@@ -68,48 +69,99 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<Conver
 
 static SESSION_BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {SESSION} FROM sessions s WHERE s.pk = ?1"));
 
+/// Where a name leads for a caller that may go there.
+pub(crate) fn visible(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    namespace: Namespace,
+) -> Outcome<Option<(ConversationState, Option<i64>)>> {
+    let found = find(connection, scope.tenant, alias, namespace)?;
+    Ok(found.filter(|(state, _)| scope.keys.sees(state.facts.session_key.as_ref())))
+}
+
 /// Reads the conversation a name leads to. The caller holds a read transaction.
 pub(crate) fn open(
     connection: &Connection,
     scope: &Scope,
     alias: &Alias,
     namespace: Namespace,
+    extent: Extent,
 ) -> Outcome<Option<Snapshot>> {
-    let Some((state, _)) = find(connection, scope.tenant, alias, namespace)? else { return Ok(None) };
-    if !scope.keys.sees(state.facts.session_key.as_ref()) {
-        return Ok(None);
+    let Some((state, named)) = visible(connection, scope, alias, namespace)? else { return Ok(None) };
+    let session = match extent {
+        Extent::Session => named.unwrap_or(state.head),
+        Extent::View | Extent::Whole | Extent::Without(_) => state.head,
+    };
+    let mut ground = Ground::of_session(connection, session)?;
+    if let Extent::Without(compaction) = extent {
+        let Some(last) = ground.filter(|last| last.id == compaction) else { return Ok(None) };
+        ground = last.beneath(connection)?;
     }
+    let whole = extent == Extent::Whole || ground.is_none();
+    let (from, after) = ground.filter(|_| !whole).map_or((0, 0), |ground| (ground.tail, ground.through));
+    let (messages, first_turn) = messages(connection, state.key, from, session, after)?;
+    let mut unanswered = unanswered(connection, state.key, first_turn)?;
+    if !unanswered.is_empty() {
+        let read: HashSet<TurnId> = messages.iter().map(|message| message.turn).collect();
+        unanswered.retain(|turn, _| read.contains(turn));
+    }
+    let Kept { system, counted, held_back } = Kept::read(connection, state.key)?;
     Ok(Some(Snapshot {
-        messages: messages(connection, state.key)?,
-        unanswered: unanswered(connection, state.key)?,
-        system: system(connection, state.key)?,
+        base: ground.map(|ground| ground.base(connection)).transpose()?.map(Arc::new),
+        messages,
+        whole,
+        counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
+        held_back,
+        unanswered,
+        system,
         version: Version(state.version),
         ended: state.ended,
         facts: Arc::new(state.facts),
     }))
 }
 
-/// Sessions are numbered in the order in which they follow each other, so nothing has to be sorted.
-fn messages(connection: &Connection, conversation: i64) -> Outcome<Vec<Arc<Message>>> {
+/// What was said after a place, in a range of sessions, and the first turn that said any of it. Sessions are numbered in the order in
+/// which they follow each other, so nothing has to be sorted.
+fn messages(
+    connection: &Connection,
+    conversation: i64,
+    from: i64,
+    to: i64,
+    after: i64,
+) -> Outcome<(Vec<Arc<Message>>, Option<i64>)> {
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {MESSAGE} FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 ORDER BY s.pk, m.seq"
+            "SELECT {MESSAGE}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.compaction_pk IS NULL ORDER BY s.pk, m.seq"
         ))
         .translated()?;
-    let rows = select.query_map([conversation], |row| rows::message(row).map(Arc::new)).translated()?;
-    rows.collect::<rusqlite::Result<_>>().translated()
+    let mut first_turn = None;
+    let read = select
+        .query_map([conversation, from, to, after], |row| {
+            let turn: i64 = row.get(MESSAGE_WIDTH)?;
+            first_turn = Some(first_turn.map_or(turn, |first: i64| first.min(turn)));
+            rows::message(row).map(Arc::new)
+        })
+        .and_then(Iterator::collect)
+        .translated()?;
+    Ok((read, first_turn))
 }
 
-/// The turns of a conversation that have no answer.
-pub(crate) fn unanswered(connection: &Connection, conversation: i64) -> Outcome<HashMap<TurnId, Unanswered>> {
+/// The turns of a conversation, from one on, that have no answer.
+pub(crate) fn unanswered(
+    connection: &Connection,
+    conversation: i64,
+    first: Option<i64>,
+) -> Outcome<HashMap<TurnId, Unanswered>> {
+    let Some(first) = first else { return Ok(HashMap::new()) };
     let mut select = connection
         .prepare_cached(
-            "SELECT id, state, attempt FROM turns WHERE conversation_pk = ?1 AND state IN ('failed', 'cancelled', 'interrupted')",
+            "SELECT id, state, attempt FROM turns WHERE conversation_pk = ?1 AND pk >= ?2 AND state IN ('failed', 'cancelled', 'interrupted')",
         )
         .translated()?;
     let rows = select
-        .query_map([conversation], |row| {
+        .query_map([conversation, first], |row| {
             let state = rows::word(row, 1, TurnState::parse)?;
             Ok((TurnId::from_uuid(rows::uuid(row, 0)?), Unanswered { state, attempt: row.get(2)? }))
         })
@@ -117,11 +169,28 @@ pub(crate) fn unanswered(connection: &Connection, conversation: i64) -> Outcome<
     rows.collect::<rusqlite::Result<_>>().translated()
 }
 
-fn system(connection: &Connection, conversation: i64) -> Outcome<Arc<[Payload]>> {
-    connection
-        .prepare_cached("SELECT system FROM conversations WHERE pk = ?1")
-        .and_then(|mut select| {
-            select.query_row([conversation], |row| Ok(rows::system_from(row.get_ref(0)?.as_str_or_null()?)))
-        })
-        .translated()
+/// What a conversation keeps for its next turn.
+struct Kept {
+    system: Arc<[Payload]>,
+    counted: Option<Counted>,
+    held_back: bool,
+}
+
+impl Kept {
+    fn read(connection: &Connection, conversation: i64) -> Outcome<Self> {
+        connection
+            .prepare_cached("SELECT system, counted_seq, counted_tokens, held_back FROM conversations WHERE pk = ?1")
+            .and_then(|mut select| {
+                select.query_row([conversation], |row| {
+                    let through = row.get::<_, Option<i64>>(1)?.map(Seq);
+                    let tokens = row.get::<_, Option<i64>>(2)?.map(i64::unsigned_abs);
+                    Ok(Self {
+                        system: rows::system_from(row.get_ref(0)?.as_str_or_null()?),
+                        counted: through.zip(tokens).map(|(through, tokens)| Counted { through, tokens }),
+                        held_back: row.get(3)?,
+                    })
+                })
+            })
+            .translated()
+    }
 }

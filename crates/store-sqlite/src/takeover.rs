@@ -2,13 +2,14 @@
 
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
-use herma_model::{MessageId, NewMessage, Timestamp};
+use herma_model::{MessageId, NewMessage, Timestamp, TurnId};
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
 use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
-use crate::rows::ConversationState;
+use crate::instance::Instance;
+use crate::rows::{self, ConversationState};
 
 /// Why a turn is ended by somebody else.
 #[derive(Clone, Copy)]
@@ -33,6 +34,39 @@ impl Why {
             Self::Interrupted => "another turn interrupted this one",
         }
     }
+}
+
+/// A turn that holds a lease.
+pub(crate) struct LiveTurn {
+    pub(crate) key: i64,
+    pub(crate) id: TurnId,
+    /// When it was asked to stop.
+    pub(crate) stop_requested: Option<Timestamp>,
+}
+
+/// The turn that holds a conversation's lease, if it still does. A dead owner's turn is ended here.
+pub(crate) fn live_turn(
+    connection: &Connection,
+    instance: &Instance,
+    state: &mut ConversationState,
+    now: Timestamp,
+) -> Outcome<Option<LiveTurn>> {
+    let Some(key) = state.running else { return Ok(None) };
+    let (owner, live) = connection
+        .prepare_cached("SELECT owner, id, stop_requested FROM turns WHERE pk = ?1")
+        .and_then(|mut select| {
+            select.query_row([key], |row| {
+                let id = TurnId::from_uuid(rows::uuid(row, 1)?);
+                let stop_requested = row.get::<_, Option<i64>>(2)?.map(Timestamp);
+                Ok((row.get(0)?, LiveTurn { key, id, stop_requested }))
+            })
+        })
+        .translated()?;
+    if instance.is_dead(connection, owner, key, now)? {
+        take_over(connection, state, key, Why::OwnerGone, now)?;
+        return Ok(None);
+    }
+    Ok(Some(live))
 }
 
 /// Records the running turn as interrupted, with what its journal says was shown, and frees the lease.

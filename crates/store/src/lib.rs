@@ -9,11 +9,14 @@
 //! - **Whole or not at all.** Each operation is one transaction. A refusal leaves nothing behind.
 //! - **History is what the lease saw.** A caller says which version it has read; if that is not the version at the
 //!   moment the lease is taken, the answer is [`AdmitOutcome::Stale`] and nothing has happened.
+//! - **A compaction is one step.** The summary, the end of the old session, the new one with its names, the head and the ledger's row are
+//!   written together, on the base that the caller planned with, by the turn that holds the lease or while none is running.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 
 pub mod admission;
 pub mod commit;
+pub mod compaction;
 #[cfg(feature = "contract-suite")]
 pub mod contract;
 mod error;
@@ -29,10 +32,14 @@ pub use admission::{
     TurnPolicy,
 };
 pub use commit::{Commit, Committed, Lease, Outcome};
+pub use compaction::{
+    Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
+    UndoRefusal,
+};
 pub use error::StoreError;
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
-pub use listing::{ConversationRow, Cursor, ListFilter, MessagePage, MessageRange, Page, Pin};
+pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Page, Pin};
 pub use receipt::{Receipt, ReceiptSender, receipt};
-pub use snapshot::{Scope, Snapshot, Version};
+pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
 pub use turns::TurnRecord;

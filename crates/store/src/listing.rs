@@ -1,11 +1,11 @@
 //! Lists, a page at a time, by keyset: a page neither skips nor repeats while rows are added.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::{
-    ConversationFacts, EndReason, Message, Seq, SessionFacts, SessionKey, SessionKind, Timestamp, TurnId, Unanswered,
-    Usage,
+    ConversationFacts, EndReason, Message, Seq, SessionFacts, SessionKey, SessionKind, Summary, Timestamp, TurnId,
+    Unanswered, Usage,
 };
 
 /// Where a page begins: after the row with this time and key.
@@ -91,13 +91,36 @@ pub struct MessageRange {
     pub after: Option<Seq>,
     /// Most messages.
     pub limit: usize,
+    /// Of the whole conversation, or only of the very session that has this name.
+    pub pin: Pin,
+}
+
+/// One entry of a full view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Something that was said.
+    Said(Arc<Message>),
+    /// The boundary of a compaction.
+    Summary(Arc<Summary>),
+}
+
+impl Entry {
+    /// Where it stands.
+    pub fn seq(&self) -> Seq {
+        match self {
+            Self::Said(message) => message.seq,
+            Self::Summary(summary) => summary.seq,
+        }
+    }
 }
 
 /// A page of a transcript.
 #[derive(Debug, Clone)]
 pub struct MessagePage {
-    /// The messages, in order.
-    pub messages: Vec<Arc<Message>>,
+    /// What was said, in order, and where it was compacted.
+    pub entries: Vec<Entry>,
+    /// Which of them every compaction keeps word for word.
+    pub pinned: HashSet<Seq>,
     /// Whether there are more.
     pub has_more: bool,
     /// Turns of the conversation that have no answer.

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use herma_model::{ConversationFacts, KeyScope, Message, Payload, TenantId, TurnId, Unanswered};
+use herma_model::{Base, CompactionId, ConversationFacts, KeyScope, Message, Payload, TenantId, TurnId, Unanswered};
+
+pub use herma_model::tokens::Counted;
 
 /// What a caller can reach: one tenant, and within it the session keys it may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,19 @@ pub struct Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub i64);
 
+/// How far back a conversation is read, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// At its head, what the model is shown: the base and what was said since.
+    View,
+    /// At its head, every message from the first on.
+    Whole,
+    /// What the model was shown at the end of the very session that has this name; the head for names that are no session's.
+    Session,
+    /// What the model would be shown if this compaction, on which the head stands, had not been made.
+    Without(CompactionId),
+}
+
 /// A conversation as it stood at one version. Consistent: read in one transaction.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -27,8 +42,16 @@ pub struct Snapshot {
     pub version: Version,
     /// System and developer messages in force, in order.
     pub system: Arc<[Payload]>,
-    /// Every message of the chain, in order.
+    /// What stands for the messages up to its end; absent if nothing was ever compacted away.
+    pub base: Option<Arc<Base>>,
+    /// Messages in order: those after the base, and if the conversation was read whole, those before it as well.
     pub messages: Vec<Arc<Message>>,
+    /// Whether `messages` begins with the conversation's first.
+    pub whole: bool,
+    /// What the model server last counted of this view.
+    pub counted: Option<Counted>,
+    /// Whether the last compaction was undone: the next one by itself waits until nothing else helps.
+    pub held_back: bool,
     /// The turns among them that have no answer.
     pub unanswered: HashMap<TurnId, Unanswered>,
     /// Whether the conversation was ended.

@@ -1,15 +1,22 @@
 //! The port itself.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use herma_model::{Alias, ApiKeyId, Principal, TenantId, Timestamp, TurnId};
+use herma_model::alias::Namespace;
+use herma_model::{
+    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, TenantId, Timestamp,
+    TurnId,
+};
 use tokio::sync::watch;
 
 use crate::admission::{Admission, AdmitOutcome};
 use crate::commit::{Commit, Committed, Lease};
+use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::error::StoreError;
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
-use crate::snapshot::{Scope, Snapshot};
+use crate::snapshot::{Extent, Scope, Snapshot};
 use crate::turns::TurnRecord;
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
@@ -33,12 +40,14 @@ pub trait Store: Send + Sync + 'static {
     /// Whom a valid key stands for. The one look-up without a tenant: it is what yields one.
     async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError>;
 
-    /// Reads the conversation that a name leads to, whole and at one version. `None` if it leads nowhere.
+    /// Reads the conversation that a name leads to, all at one version. `None` if it leads nowhere, or if the compaction that
+    /// [`Extent::Without`] names is not the one the head stands on.
     async fn open(
         &self,
         scope: &Scope,
         alias: &Alias,
-        namespace: herma_model::alias::Namespace,
+        namespace: Namespace,
+        extent: Extent,
     ) -> Result<Option<Snapshot>, StoreError>;
 
     /// Asks for the lease of a conversation. Answers when every process can see the decision; the [`crate::Receipt`] says when it is also
@@ -89,6 +98,46 @@ pub trait Store: Send + Sync + 'static {
         alias: &Alias,
         range: MessageRange,
     ) -> Result<Option<MessagePage>, StoreError>;
+
+    /// Puts a summary in place of what is old, and moves the head if that is the mode. Durable when it returns.
+    ///
+    /// [`StoreError::Fenced`] if it was to happen under a lease that was lost.
+    async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError>;
+
+    /// Gives the model back what the head's last compaction took away. Durable when it returns.
+    async fn undo(&self, undo: Undo) -> Result<UndoOutcome, StoreError>;
+
+    /// Notes in the ledger that a compaction came to nothing. Written soon, not waited for.
+    fn record_failed(&self, failed: FailedCompaction);
+
+    /// Part of the ledger of the conversation a name leads to, newest first. `None` if it leads nowhere.
+    async fn compactions(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Option<LedgerPage>, StoreError>;
+
+    /// One row of that ledger. `None` if the name leads nowhere or the conversation has no such row.
+    async fn compaction(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        id: CompactionId,
+    ) -> Result<Option<Compaction>, StoreError>;
+
+    /// Has every compaction keep a message word for word, or no longer. A tool call and its results go together.
+    async fn pin(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        message: MessageId,
+        pinned: bool,
+    ) -> Result<PinOutcome, StoreError>;
+
+    /// Messages of a conversation that are pinned, in order.
+    async fn pinned(&self, tenant: TenantId, conversation: ConversationId) -> Result<Vec<Arc<Message>>, StoreError>;
 
     /// Whether the store can be read and written now.
     async fn check(&self) -> Result<(), StoreError>;

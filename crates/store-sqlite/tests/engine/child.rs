@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
+use herma_model::provenance::CompactionMode;
 use herma_model::{Seq, TurnState};
 use herma_store::contract::World;
 use herma_store::contract::fixture::{message, name};
-use herma_store::{Admission, AdmitOutcome, MessageRange, Store, StoreError};
+use herma_store::contract::summaries::undone;
+use herma_store::{Admission, AdmitOutcome, MessageRange, Pin, Store, StoreError};
 use herma_store_sqlite::SqliteStore;
 
 use crate::database::Existing;
@@ -141,9 +143,9 @@ async fn hold(world: &World<SqliteStore>) {
 }
 
 async fn visit(world: &World<SqliteStore>) {
-    let range = MessageRange { after: None, limit: 1000 };
+    let range = MessageRange { after: None, limit: 1000, pin: Pin::Head };
     let page = world.one.messages(&world.scope, &name("trip"), range).await.unwrap();
-    say(&page.map_or(0, |page| page.messages.len()).to_string());
+    say(&page.map_or(0, |page| page.entries.len()).to_string());
 }
 
 async fn talk(world: &World<SqliteStore>) {
@@ -182,15 +184,27 @@ async fn storm(world: &World<SqliteStore>) {
             for number in speaker.. {
                 let seq = say_patiently(&world, store, to).await;
                 say(&format!("said {to} {}", seq.0));
-                let turn = world.start(&world.two, to, "unfinished").await;
+                let mut turn = world.start(&world.two, to, "unfinished").await;
                 world.two.journal(turn.lease, "half an ans".to_owned());
-                match number % 3 {
+                match number % 5 {
                     0 => drop(world.leave(&world.two, &turn, TurnState::Failed, Some("half")).await),
                     1 => world.two.retract(turn.lease).await.unwrap(),
-                    _ => {
+                    2 => {
                         let waiting = world.queue(store, world.ask(to, "impatient")).await;
                         world.answer(&world.two, &turn, "whole").await;
                         store.withdraw(&world.scope, waiting.turn).await.unwrap();
+                    }
+                    3 => {
+                        let done = world.compact_during(&world.two, &mut turn, CompactionMode::Split, "so far").await;
+                        say(&format!("moved {to} {}", done.facts.head.id));
+                        world.answer(&world.two, &turn, "whole").await;
+                    }
+                    _ => {
+                        world.compact_during(&world.two, &mut turn, CompactionMode::InPlace, "so far").await;
+                        world.two.retract(turn.lease).await.unwrap();
+                        let done = world.compact(store, to, CompactionMode::Split, "further").await;
+                        say(&format!("moved {to} {}", done.facts.head.id));
+                        undone(world.undo(&world.two, to, done.record.id).await);
                     }
                 }
             }

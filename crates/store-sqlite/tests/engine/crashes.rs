@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use herma_model::Seq;
+use herma_store::Extent;
+
 use crate::child::{Process, Role};
 use crate::database::{Database, holds_together};
 
@@ -11,26 +14,35 @@ const KILLS: u64 = 20;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_killed_at_any_moment_loses_nothing_it_acknowledged() {
     let database = Database::new();
-    let mut acknowledged: HashMap<String, i64> = HashMap::new();
+    let mut acknowledged: HashMap<String, Seq> = HashMap::new();
+    let mut heads: HashMap<String, String> = HashMap::new();
     for kill in 0..KILLS {
         let mut process = Process::start(Role::Storm, &database.path());
         assert_eq!(process.hear().as_deref(), Some("storming"));
         tokio::time::sleep(Duration::from_millis(kill * 37 % 101)).await;
         for line in process.kill() {
-            let ["said", name, seq] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-            acknowledged.insert(name.to_owned(), seq.parse().unwrap());
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["said", name, seq] => drop(acknowledged.insert(name.to_owned(), Seq(seq.parse().unwrap()))),
+                ["moved", name, head] => drop(heads.insert(head.to_owned(), name.to_owned())),
+                _ => panic!("{line}"),
+            }
         }
         holds_together(&database.path());
         let restarted = Instant::now();
         let world = database.world().await;
         for (name, seq) in &acknowledged {
-            let snapshot = world.read(name).await.unwrap();
-            assert!(snapshot.messages.len() as i64 >= *seq, "{name} has lost what was said at {seq}");
+            let snapshot = world.read_as(name, Extent::Whole).await.unwrap();
+            let kept = snapshot.messages.iter().any(|message| message.seq == *seq);
+            assert!(kept, "{name} has lost what was said at {seq:?}");
             world.talk(&world.one, name, "still there?", "yes").await;
+        }
+        for (head, name) in &heads {
+            let (led, expected) = (world.row(head).await.unwrap(), world.row(name).await.unwrap());
+            assert_eq!(led.facts, expected.facts, "{head} leads to the head of {name}");
         }
         assert!(restarted.elapsed() < Duration::from_secs(5), "every conversation takes a turn again");
         world.holds_together().await;
         holds_together(&database.path());
     }
-    assert!(!acknowledged.is_empty(), "something was said");
+    assert!(!acknowledged.is_empty() && !heads.is_empty(), "something was said and compacted");
 }

@@ -74,7 +74,11 @@ const NEVER: &[(&str, &str)] = &[
         "turns have a conversation",
         "SELECT count(*) FROM turns WHERE conversation_pk NOT IN (SELECT pk FROM conversations)",
     ),
-    ("messages have a turn", "SELECT count(*) FROM messages WHERE turn_pk NOT IN (SELECT pk FROM turns)"),
+    (
+        "messages have a turn, or are summaries",
+        "SELECT count(*) FROM messages WHERE (compaction_pk IS NULL AND turn_pk NOT IN (SELECT pk FROM turns))
+         OR (compaction_pk IS NOT NULL AND (turn_pk, attempt, role) <> (0, 0, 'user'))",
+    ),
     (
         "only running turns have a journal",
         "SELECT count(*) FROM turn_journal WHERE turn_pk NOT IN (SELECT pk FROM turns WHERE state = 'running')",
@@ -89,7 +93,71 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "the next place follows the last",
-        "SELECT count(*) FROM conversations c WHERE next_seq <> 1 + (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk)",
+        "SELECT count(*) FROM conversations c WHERE next_seq <> 1 + (SELECT coalesce(max(m.seq), 0) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk)",
+    ),
+    (
+        "messages are counted",
+        "SELECT count(*) FROM conversations c WHERE message_count <> (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk)",
+    ),
+    (
+        "the head is the one session that has not ended",
+        "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk WHERE (s.ended_at IS NULL) <> (s.pk = c.head_pk)",
+    ),
+    (
+        "sessions are a chain",
+        "SELECT count(*) FROM sessions s WHERE kind = 'continuation' AND NOT EXISTS (SELECT 1 FROM sessions p WHERE p.pk = s.base_session_pk
+         AND p.conversation_pk = s.conversation_pk AND p.pk < s.pk AND p.id = s.parent_id AND p.depth + 1 = s.depth AND p.end_reason = 'compression')",
+    ),
+    (
+        "no session goes on twice",
+        "SELECT count(*) FROM (SELECT 1 FROM sessions GROUP BY conversation_pk, depth HAVING count(*) > 1)",
+    ),
+    (
+        "every session has its name",
+        "SELECT count(*) FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM aliases a WHERE a.tenant_pk = s.tenant_pk AND a.namespace = 'session'
+         AND a.alias = s.id AND a.session_pk = s.pk)",
+    ),
+    (
+        "sessions stand on compactions of their conversation, the head on one that holds",
+        "SELECT count(*) FROM sessions s LEFT JOIN compactions k ON k.pk = s.base_compaction_pk AND k.conversation_pk = s.conversation_pk
+         AND k.action = 'compact' AND k.outcome <> 'failed' WHERE s.base_compaction_pk IS NOT NULL AND (k.pk IS NULL
+         OR (k.outcome <> 'applied' AND s.ended_at IS NULL))",
+    ),
+    (
+        "compactions that were made stand on earlier ones, and reach further",
+        "SELECT count(*) FROM compactions k LEFT JOIN compactions b ON b.pk = k.base_pk AND b.conversation_pk = k.conversation_pk
+         AND b.summary_pk IS NOT NULL AND b.pk < k.pk WHERE k.summary_pk IS NOT NULL AND k.base_pk IS NOT NULL
+         AND (b.pk IS NULL OR b.through_seq > k.through_seq OR k.first_seq <> b.through_seq + 1)",
+    ),
+    (
+        "what holds is what the head stands on, directly or not",
+        "WITH RECURSIVE below (pk) AS (SELECT s.base_compaction_pk FROM conversations c JOIN sessions s ON s.pk = c.head_pk
+         UNION SELECT k.base_pk FROM below JOIN compactions k ON k.pk = below.pk)
+         SELECT count(*) FROM compactions WHERE action = 'compact' AND (outcome = 'applied') <> (pk IN (SELECT pk FROM below WHERE pk IS NOT NULL))",
+    ),
+    (
+        "a summary and its compaction know each other",
+        "SELECT (SELECT count(*) FROM messages m LEFT JOIN compactions k ON k.pk = m.compaction_pk AND k.summary_pk = m.pk
+         WHERE m.compaction_pk IS NOT NULL AND k.pk IS NULL) + (SELECT count(*) FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk
+         AND m.compaction_pk = k.pk AND m.session_pk = k.session_after_pk
+         WHERE (m.pk IS NULL) <> (k.action = 'undo' OR k.outcome = 'failed'))",
+    ),
+    (
+        "an undo and what it took back know each other",
+        "SELECT count(*) FROM compactions k WHERE (k.outcome = 'undone') <> EXISTS (SELECT 1 FROM compactions u WHERE u.pk = k.undone_by_pk
+         AND u.undoes_pk = k.pk AND u.action = 'undo')",
+    ),
+    (
+        "nothing after a range lies before its tail",
+        "SELECT count(*) FROM compactions k JOIN sessions s ON s.conversation_pk = k.conversation_pk AND s.pk < k.tail_session_pk
+         JOIN messages m ON m.session_pk = s.pk AND m.seq > k.through_seq AND m.compaction_pk IS NULL",
+    ),
+    (
+        "what is carried or pinned was said there",
+        "SELECT count(*) FROM (SELECT k.conversation_pk, c.seq, c.message_pk FROM carried c JOIN compactions k ON k.pk = c.compaction_pk
+         UNION ALL SELECT conversation_pk, seq, message_pk FROM pins) kept WHERE NOT EXISTS (SELECT 1 FROM messages m
+         JOIN sessions s ON s.pk = m.session_pk WHERE m.pk = kept.message_pk AND m.seq = kept.seq AND m.compaction_pk IS NULL
+         AND s.conversation_pk = kept.conversation_pk)",
     ),
     (
         "no conversation is empty",

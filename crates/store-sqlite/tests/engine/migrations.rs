@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use herma_model::provenance::CompactionMode;
+use herma_store::contract::summaries::{shown, undone};
 use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
@@ -44,4 +46,37 @@ async fn a_file_of_every_earlier_release_takes_a_turn() {
         world.holds_together().await;
         holds_together(&database.path());
     }
+}
+
+/// A conversation of one turn, as the first release wrote it.
+const CONVERSATION: &str = "
+    INSERT INTO tenants (pk, name, created_at) VALUES (1, 'tenant', 1);
+    INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, message_count, turn_count,
+        input_tokens, output_tokens, created_at, updated_at) VALUES (1, 1, zeroblob(16), 1, 1, 'main', 'api', 2, 1, 3, 2, 1, 10, 3, 1, 2);
+    INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at) VALUES (1, 1, 1, 'trip', 'main', 0, 'api', 1);
+    INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk)
+        VALUES (1, 'session', 'trip', 1, 1), (1, 'session', 'conv_00000000000000000000000000000000', 1, NULL);
+    INSERT INTO turns (pk, tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, first_seq, answer_seq,
+        last_seq, model, finish_reason, input_tokens, output_tokens, cached_tokens, reasoning_tokens, created_at, ended_at)
+        VALUES (1, 1, zeroblob(16), 1, 1, 'chat', 'completed', 1, 1, 'created', zeroblob(16), 1, 2, 2, 'model', 'stop', 10, 3, 0, 0, 1, 2);
+    INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, digest, tokens, created_at)
+        VALUES (1, 1, zeroblob(16), 1, 1, 'user', 'complete', '{\"role\":\"user\",\"content\":\"hello\"}', zeroblob(16), 7, 1),
+               (1, 2, x'00000000000000000000000000000001', 1, 1, 'assistant', 'complete', '{\"role\":\"assistant\",\"content\":\"hi\"}', zeroblob(16), 7, 2);
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_first_release_wrote_is_read_and_compacted() {
+    let database = written_by(1);
+    Connection::open(database.path()).unwrap().execute_batch(CONVERSATION).unwrap();
+    let world = database.world().await;
+    let snapshot = world.read("trip").await.unwrap();
+    assert_eq!(shown(&snapshot), ["hello", "hi"]);
+    assert_eq!((snapshot.whole, snapshot.counted, snapshot.held_back), (true, None, false));
+    let done = world.compact(&world.one, "trip", CompactionMode::Split, "so far").await;
+    world.talk(&world.one, "trip", "more", "yes").await;
+    assert_eq!(shown(&world.read("trip").await.unwrap()), ["[so far]", "hi", "more", "yes"]);
+    undone(world.undo(&world.one, "trip", done.record.id).await);
+    assert_eq!(shown(&world.read("trip").await.unwrap()), ["hello", "hi", "more", "yes"]);
+    world.holds_together().await;
+    holds_together(&database.path());
 }

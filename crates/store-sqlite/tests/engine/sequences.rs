@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use herma_model::TurnState;
+use herma_model::provenance::CompactionMode;
+use herma_model::{Alias, TurnState};
 use herma_store::contract::{Engine, World};
-use herma_store::{Admission, AdmitOutcome, Running, Store, StoreError, TurnPolicy};
+use herma_store::{
+    Admission, AdmitOutcome, Authority, CompactOutcome, NewCompaction, PinOutcome, Running, Store, StoreError,
+    TurnPolicy, UndoOutcome,
+};
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
@@ -25,6 +29,10 @@ enum Step {
     Retry { second: bool, name: bool },
     Journal(u8),
     Reopen { second: bool },
+    Compact { second: bool, name: bool, mode: CompactionMode },
+    CompactDuring { turn: u8, mode: CompactionMode },
+    Undo { second: bool, name: bool },
+    Pin { name: bool, message: u8, pinned: bool },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -34,6 +42,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             1 => proptest::strategy::Just(TurnPolicy::Reject),
             1 => proptest::strategy::Just(TurnPolicy::Interrupt),
         ]
+    };
+    let mode = || {
+        prop_oneof![proptest::strategy::Just(CompactionMode::Split), proptest::strategy::Just(CompactionMode::InPlace)]
     };
     let step = prop_oneof![
         6 => (any::<bool>(), any::<bool>(), policy()).prop_map(|(second, name, policy)| Step::Ask { second, name, policy }),
@@ -45,6 +56,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (any::<bool>(), any::<bool>()).prop_map(|(second, name)| Step::Retry { second, name }),
         1 => any::<u8>().prop_map(Step::Journal),
         1 => any::<bool>().prop_map(|second| Step::Reopen { second }),
+        2 => (any::<bool>(), any::<bool>(), mode()).prop_map(|(second, name, mode)| Step::Compact { second, name, mode }),
+        3 => (any::<u8>(), mode()).prop_map(|(turn, mode)| Step::CompactDuring { turn, mode }),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(second, name)| Step::Undo { second, name }),
+        1 => (any::<bool>(), any::<u8>(), any::<bool>())
+            .prop_map(|(name, message, pinned)| Step::Pin { name, message, pinned }),
     ];
     proptest::collection::vec(step, 1..40)
 }
@@ -140,7 +156,57 @@ impl Play {
                 *(if second { &mut self.world.two } else { &mut self.world.one }) = opened;
                 self.waiting.retain(|(owner, _)| *owner != second);
             }
+            Step::Compact { second, name, mode } => self.compact(second, NAMES[usize::from(name)], mode).await,
+            Step::CompactDuring { turn, mode } => {
+                if let Some((second, turn)) = take(&mut self.running, turn) {
+                    self.compact_during(second, turn, mode).await;
+                }
+            }
+            Step::Undo { second, name } => self.undo(second, NAMES[usize::from(name)]).await,
+            Step::Pin { name, message, pinned } => {
+                let name = NAMES[usize::from(name)];
+                let Some(mut snapshot) = self.world.read(name).await else { return };
+                let Some(said) = take(&mut snapshot.messages, message) else { return };
+                let alias = Alias::parse(name).unwrap();
+                let outcome = self.world.one.pin(&self.world.scope, &alias, said.id, pinned).await.unwrap();
+                assert_eq!(outcome, PinOutcome::Done);
+            }
         }
+    }
+
+    /// A compaction that carries what is pinned; nothing if nothing was said.
+    async fn plan(&self, to: &str, mode: CompactionMode) -> Option<NewCompaction> {
+        let snapshot = self.world.read(to).await.filter(|snapshot| !snapshot.messages.is_empty())?;
+        let plan = self.world.plan(to, mode, 1, "so far").await;
+        let pinned = self.world.two.pinned(self.world.scope.tenant, snapshot.facts.id).await.unwrap();
+        let carried = pinned.iter().map(|said| said.seq).filter(|seq| *seq <= plan.through).collect();
+        Some(NewCompaction { carried, ..plan })
+    }
+
+    async fn compact(&self, second: bool, name: &str, mode: CompactionMode) {
+        let Some(plan) = self.plan(name, mode).await else { return };
+        let outcome = self.store(second).compact(plan).await.unwrap();
+        assert!(matches!(outcome, CompactOutcome::Compacted(_) | CompactOutcome::Busy(_)), "{outcome:?}");
+    }
+
+    async fn compact_during(&mut self, second: bool, mut turn: Running, mode: CompactionMode) {
+        let plan = self.plan(&turn.facts.id.to_string(), mode).await;
+        let Some(plan) = plan else { return self.running.push((second, turn)) };
+        let plan = NewCompaction { authority: Authority::Lease(turn.lease), ..plan };
+        match self.store(second).compact(plan).await {
+            Ok(CompactOutcome::Compacted(done)) => {
+                turn.facts = done.facts;
+                self.running.push((second, turn));
+            }
+            Err(StoreError::Fenced) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn undo(&self, second: bool, name: &str) {
+        let Some(base) = self.world.read(name).await.and_then(|snapshot| snapshot.base) else { return };
+        let outcome = self.world.undo(&self.store(second), name, base.summary.compaction).await;
+        assert!(matches!(outcome, UndoOutcome::Undone(_) | UndoOutcome::Busy(_) | UndoOutcome::Stale), "{outcome:?}");
     }
 
     async fn retry(&mut self, second: bool, name: &str) {

@@ -16,9 +16,9 @@ use uuid::Uuid;
 
 use super::Engine;
 use crate::{
-    Admission, AdmitOutcome, Commit, Committed, ConversationRow, Creation, Durability, Intent, Lease, ListFilter,
-    Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Store, StoreError, Target, Ticket,
-    TurnPolicy, TurnRecord,
+    Admission, AdmitOutcome, Commit, Committed, ConversationRow, Creation, Durability, Extent, Intent, Lease,
+    ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Store, StoreError, Target,
+    Ticket, TurnPolicy, TurnRecord,
 };
 
 /// Most times a conversation is read again before its lease is asked for; more means that nobody makes progress.
@@ -199,7 +199,7 @@ impl<S: Store> World<S> {
     /// What a caller of this admission sees of its conversation now.
     pub async fn seen(&self, store: &S, admission: &Admission) -> Seen {
         let Target::Alias { alias, namespace, .. } = &admission.target else { return Seen::Nothing };
-        let snapshot = store.open(&admission.scope, alias, *namespace).await.unwrap();
+        let snapshot = store.open(&admission.scope, alias, *namespace, Extent::View).await.unwrap();
         snapshot.map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version))
     }
 
@@ -263,7 +263,7 @@ impl<S: Store> World<S> {
 
     /// The conversation of a name as the tenant sees it.
     pub async fn read(&self, to: &str) -> Option<Snapshot> {
-        self.two.open(&self.scope, &name(to), Namespace::Session).await.unwrap()
+        self.two.open(&self.scope, &name(to), Namespace::Session, Extent::View).await.unwrap()
     }
 
     /// The row of a name as the tenant sees it.

@@ -1,13 +1,14 @@
 //! What must be true of a store after whatever happened.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Message, Seq, TurnId, TurnState, Unanswered};
+use herma_model::{EndReason, Message, ParentRelation, Seq, TurnId, TurnState, Unanswered};
 
 use super::World;
 use super::fixture::name;
-use crate::{ConversationRow, MessageRange, Pin, Scope, Snapshot, Store, TurnRecord};
+use crate::{ConversationRow, Entry, Extent, LedgerPage, Pin, Scope, Snapshot, Store, TurnRecord};
 
 impl<S: Store> World<S> {
     /// Looks over every conversation of both tenants, then closes both instances.
@@ -26,70 +27,122 @@ impl<S: Store> World<S> {
 
     async fn conversation_holds_together(&self, scope: &Scope, row: &ConversationRow) {
         let id = row.facts.id.to_string();
-        for alias in [id.as_str(), row.facts.head.id.as_str(), row.facts.root.as_str()] {
-            let led_to = self.two.conversation(scope, &name(alias), Pin::Head).await.unwrap();
-            let led_to = led_to.unwrap_or_else(|| panic!("{alias} leads nowhere"));
-            assert_eq!(led_to.facts, row.facts, "{alias} leads to its one head");
-        }
         let view = self.view(scope, &id).await;
+        let led_to = self.two.conversation(scope, &name(&id), Pin::Head).await.unwrap();
+        assert_eq!(led_to.unwrap().facts, row.facts, "{id} leads to its one head");
+        let sessions = self.sessions_hold_together(scope, row).await;
+        assert_eq!(sessions, view.entries, "every entry is in one session, in order");
         view.messages_hold_together();
+        view.base_holds_together();
         view.turns_hold_together();
     }
 
     /// Reads until nothing changed in between: an engine may find a turn's owner gone at any moment.
     async fn view(&self, scope: &Scope, id: &str) -> View {
+        let open = async |extent| self.two.open(scope, &name(id), Namespace::Session, extent).await.unwrap().unwrap();
         loop {
-            let snapshot = self.two.open(scope, &name(id), Namespace::Session).await.unwrap().unwrap();
+            let whole = open(Extent::Whole).await;
             let row = self.two.conversation(scope, &name(id), Pin::Head).await.unwrap().unwrap();
-            let paged = self.paged(scope, id).await;
+            let entries = self.entries(scope, id, Pin::Head).await;
+            let ledger = self.two.compactions(scope, &name(id), None, 1000).await.unwrap().unwrap();
             let mut turns: Vec<TurnRecord> = Vec::new();
-            for message in &snapshot.messages {
+            for message in &whole.messages {
                 if turns.last().is_none_or(|turn| turn.id != message.turn) {
                     let turn = self.two.turn(scope, message.turn).await.unwrap();
                     turns.push(turn.expect("a turn with messages is stored"));
                 }
             }
-            let again = self.two.open(scope, &name(id), Namespace::Session).await.unwrap().unwrap();
-            if again.version == snapshot.version {
-                return View { row, snapshot, paged, turns };
+            let shown = open(Extent::View).await;
+            if shown.version == whole.version {
+                return View { row, whole, shown, entries, ledger, turns };
             }
         }
     }
 
-    async fn paged(&self, scope: &Scope, id: &str) -> Vec<Message> {
-        let mut all: Vec<Message> = Vec::new();
-        loop {
-            let range = MessageRange { after: all.last().map(|message| message.seq), limit: 7 };
-            let page = self.two.messages(scope, &name(id), range).await.unwrap().unwrap();
-            assert!(page.messages.len() <= 7);
-            all.extend(page.messages.iter().map(|message| (**message).clone()));
-            if !page.has_more {
-                return all;
-            }
+    /// Goes from the head to the root, and gives back what each session has, from the root on.
+    async fn sessions_hold_together(&self, scope: &Scope, row: &ConversationRow) -> Vec<Entry> {
+        let parent = row.facts.head.parent.as_ref().filter(|(_, how)| *how == ParentRelation::Continuation);
+        assert_eq!(row.facts.previous, parent.map(|(parent, _)| parent.clone()), "the head came from the one before");
+        let mut all = Vec::new();
+        let mut next = Some(row.facts.head.clone());
+        while let Some(session) = next {
+            let id = session.id.as_str();
+            let head = self.two.conversation(scope, &name(id), Pin::Head).await.unwrap().unwrap();
+            assert_eq!(head.facts, row.facts, "{id} leads to the one head");
+            let exact = self.two.conversation(scope, &name(id), Pin::Exact).await.unwrap().unwrap();
+            assert_eq!(exact.session, session);
+            let is_head = session.id == row.facts.head.id;
+            let ended_by = exact.ended.map(|(_, reason)| reason);
+            assert_eq!(ended_by == Some(EndReason::Compression), !is_head, "only the head is live");
+            let mut own = self.entries(scope, id, Pin::Exact).await;
+            own.extend(all);
+            all = own;
+            next = match session.parent {
+                Some((parent, ParentRelation::Continuation)) => {
+                    let parent = self.two.conversation(scope, &name(parent.as_str()), Pin::Exact).await.unwrap();
+                    let parent = parent.unwrap().session;
+                    assert_eq!(parent.depth + 1, session.depth);
+                    Some(parent)
+                }
+                _ => {
+                    assert_eq!((&session.id, session.depth), (&row.facts.root, 0), "the chain begins at the root");
+                    None
+                }
+            };
         }
+        all
     }
 }
 
 /// One conversation, read in every way at one version.
 struct View {
     row: ConversationRow,
-    snapshot: Snapshot,
-    paged: Vec<Message>,
+    whole: Snapshot,
+    shown: Snapshot,
+    entries: Vec<Entry>,
+    ledger: LedgerPage,
     /// In the order of their messages.
     turns: Vec<TurnRecord>,
 }
 
 impl View {
     fn messages_hold_together(&self) {
-        let messages: Vec<Message> = self.snapshot.messages.iter().map(|message| (**message).clone()).collect();
-        assert_eq!(self.snapshot.facts, self.row.facts);
-        let places: Vec<Seq> = messages.iter().map(|message| message.seq).collect();
-        let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
-        assert_eq!(places, expected, "places are without gaps");
+        assert_eq!((&self.whole.facts, &self.shown.facts), (&self.row.facts, &self.row.facts));
+        let places: Vec<Seq> = self.entries.iter().map(Entry::seq).collect();
+        assert!(places.is_sorted_by(|one, next| one < next), "entries are in order");
+        if self.row.facts.compaction_count == 0 {
+            let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
+            assert_eq!(places, expected, "places are without gaps");
+        }
         assert_eq!(self.row.message_count, places.len() as u64, "messages are counted");
-        let ids: HashSet<_> = messages.iter().map(|message| message.id).collect();
-        assert_eq!(ids.len(), places.len(), "a message is written once");
-        assert_eq!(self.paged, messages, "pages and the whole are the same");
+        let said: Vec<Arc<Message>> = self.entries.iter().filter_map(said).collect();
+        let ids: HashSet<_> = said.iter().map(|message| message.id).collect();
+        assert_eq!(ids.len(), said.len(), "a message is written once");
+        assert_eq!(said, self.whole.messages, "pages and the whole are the same");
+        assert!(self.whole.whole);
+    }
+
+    fn base_holds_together(&self) {
+        let boundaries = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Said(_) => None,
+            Entry::Summary(summary) => Some((**summary).clone()),
+        });
+        let written = self.ledger.rows.iter().rev().filter_map(|row| row.summary.clone());
+        assert!(boundaries.eq(written), "every summary is its compaction's");
+        let compactions = self.ledger.rows.iter().filter(|row| row.summary.is_some()).count();
+        assert_eq!(self.row.facts.compaction_count as usize, compactions, "compactions are counted");
+        assert_eq!(self.shown.base, self.whole.base);
+        assert_eq!(self.shown.counted, self.whole.counted);
+        assert_eq!(self.shown.whole, self.shown.base.is_none());
+        let through = self.shown.base.as_ref().map_or(Seq(0), |base| base.through);
+        let before = self.whole.messages.partition_point(|message| message.seq <= through);
+        assert_eq!(self.shown.messages, self.whole.messages[before..], "the view is the end of the whole");
+        if let Some(base) = &self.shown.base {
+            let row = self.ledger.rows.iter().find(|row| row.id == base.summary.compaction).unwrap();
+            assert_eq!((row.summary.as_ref(), row.through), (Some(&base.summary), base.through));
+            assert!(base.carried.iter().map(|kept| kept.seq).eq(row.carried.iter().copied()));
+            assert!(base.carried.iter().all(|kept| self.whole.messages[..before].contains(kept)));
+        }
     }
 
     fn turns_hold_together(&self) {
@@ -102,7 +155,7 @@ impl View {
             match turn.state {
                 TurnState::Running => running += 1,
                 TurnState::Completed => {
-                    let own = self.snapshot.messages.iter().filter(|message| message.turn == turn.id);
+                    let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
                     let own: Vec<_> = own.cloned().collect();
                     assert!(!turn.answer.is_empty() && own.ends_with(&turn.answer), "an answer ends its turn");
                     assert!(turn.finish.is_some() && turn.failure.is_none());
@@ -114,8 +167,18 @@ impl View {
                 }
             }
         }
-        assert_eq!(self.snapshot.unanswered, unanswered);
+        assert_eq!(self.whole.unanswered, unanswered);
+        let read: HashSet<TurnId> = self.shown.messages.iter().map(|message| message.turn).collect();
+        unanswered.retain(|turn, _| read.contains(turn));
+        assert_eq!(self.shown.unanswered, unanswered);
         assert!(running <= 1, "one turn runs at a time");
         assert_eq!(self.row.running, running == 1, "the running turn is known");
+    }
+}
+
+fn said(entry: &Entry) -> Option<Arc<Message>> {
+    match entry {
+        Entry::Said(message) => Some(Arc::clone(message)),
+        Entry::Summary(_) => None,
     }
 }

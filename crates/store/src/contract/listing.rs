@@ -4,7 +4,7 @@ use herma_model::{Role, Seq, SessionKind, Timestamp};
 
 use super::World;
 use super::fixture::{finish, message, name, running};
-use crate::{Commit, ListFilter, MessageRange, Outcome, Store};
+use crate::{Commit, ListFilter, MessageRange, Outcome, Pin, Store};
 
 async fn ids<S: Store>(world: &World<S>) -> Vec<String> {
     world.all(&world.scope).await.iter().map(|row| row.facts.head.id.to_string()).collect()
@@ -73,14 +73,14 @@ pub async fn messages_are_read_a_page_at_a_time<S: Store>(world: &World<S>) {
         world.talk(&world.one, "trip", "hello", "hi").await;
     }
     let read = async |after: Option<i64>, limit| {
-        let range = MessageRange { after: after.map(Seq), limit };
+        let range = MessageRange { after: after.map(Seq), limit, pin: Pin::Head };
         let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
-        (page.messages.iter().map(|message| message.seq.0).collect::<Vec<_>>(), page.has_more)
+        (page.entries.iter().map(|entry| entry.seq().0).collect::<Vec<_>>(), page.has_more)
     };
     assert_eq!(read(None, 4).await, (vec![1, 2, 3, 4], true));
     assert_eq!(read(Some(4), 4).await, (vec![5, 6], false));
     assert_eq!(read(Some(2), 4).await, (vec![3, 4, 5, 6], false));
     assert_eq!(read(Some(6), 4).await, (Vec::new(), false));
-    let range = MessageRange { after: None, limit: 4 };
+    let range = MessageRange { after: None, limit: 4, pin: Pin::Head };
     assert!(world.two.messages(&world.scope, &name("nowhere"), range).await.unwrap().is_none());
 }

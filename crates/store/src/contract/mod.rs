@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::Store;
 
 pub mod committing;
+pub mod compacting;
 pub mod creating;
 pub mod fixture;
 pub mod idempotency;
@@ -23,13 +24,18 @@ pub mod interrupting;
 mod invariants;
 pub mod isolation;
 pub mod keys;
+pub mod leased;
+pub mod ledger;
 pub mod listing;
 pub mod owners;
+pub mod pinning;
 pub mod queueing;
 pub mod retracting;
 pub mod retrying;
 pub mod sdk_retries;
 pub mod session_keys;
+pub mod summaries;
+pub mod undoing;
 
 pub use fixture::World;
 
@@ -142,6 +148,57 @@ macro_rules! contract_suite {
                 pages_neither_skip_nor_repeat_while_rows_are_added
                 a_filter_leaves_out_what_it_says
                 messages_are_read_a_page_at_a_time
+            }
+            compacting {
+                a_split_ends_the_session_and_starts_its_continuation
+                every_older_id_leads_to_the_head
+                a_hundred_splits_later_every_id_still_leads_to_the_head
+                in_place_keeps_the_head
+                no_message_is_copied_or_moved
+                the_model_is_shown_the_summary_what_is_carried_and_the_rest
+                the_full_view_has_everything_once_with_its_boundaries
+                an_earlier_session_is_read_as_it_ended
+                a_plan_on_another_base_is_stale
+                a_plan_that_covers_what_was_taken_back_is_stale
+                of_two_at_once_one_happens
+                a_busy_conversation_is_not_compacted
+                a_gone_owners_turn_keeps_nobody_from_compacting
+                those_who_wait_start_in_the_new_head
+                unanswered_turns_are_known_in_whatever_order_they_went
+                what_is_no_conversation_is_not_compacted
+            }
+            leased {
+                the_turn_that_compacted_goes_on_in_the_new_head
+                a_turn_may_compact_more_than_once
+                a_lost_lease_compacts_nothing
+                a_turn_that_failed_after_a_split_is_tried_again
+                a_turn_retracted_after_a_compaction_leaves_only_that
+                an_attempt_retracted_after_a_split_is_the_unanswered_turn_again
+                a_retracted_first_turn_takes_its_compaction_along
+                what_a_gone_owner_had_shown_is_in_the_head_it_moved_to
+                what_the_server_counted_holds_until_the_view_changes
+                a_turn_that_was_asked_to_stop_may_still_compact
+            }
+            undoing {
+                an_undo_gives_the_range_back_and_keeps_what_was_said_since
+                an_undo_is_a_row_of_the_ledger
+                compactions_are_undone_from_the_last_to_the_first
+                what_cannot_be_undone_is_refused_and_changes_nothing
+                a_compaction_can_follow_an_undo
+                of_two_undos_at_once_one_happens
+            }
+            ledger {
+                a_compaction_is_a_row_of_the_ledger
+                a_failure_changes_nothing_but_the_ledger
+                the_ledger_is_read_a_page_at_a_time_newest_first
+                a_ledger_is_nobody_elses
+            }
+            pinning {
+                a_message_is_pinned_until_it_is_let_go
+                what_was_not_said_is_not_pinned
+                a_call_and_its_results_are_pinned_together
+                only_so_many_are_pinned
+                what_is_pinned_stays_so_through_compactions
             }
             keys {
                 a_key_stands_for_its_tenant_until_it_is_revoked

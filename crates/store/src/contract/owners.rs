@@ -8,7 +8,7 @@ use herma_model::{MessageStatus, TurnState};
 
 use super::World;
 use super::fixture::{name, queued, running, texts};
-use crate::{Admission, AdmitOutcome, ListFilter, Refusal, Store, StoreError};
+use crate::{Admission, AdmitOutcome, Extent, ListFilter, Refusal, Store, StoreError};
 
 /// How long an engine may take to notice another instance.
 const NOTICED: Duration = Duration::from_secs(5);
@@ -98,7 +98,7 @@ pub async fn a_closed_store_says_so<S: Store>(world: &World<S>) {
     world.one.close().await;
     world.one.close().await;
     let (store, scope, alias) = (&world.one, &world.scope, name("trip"));
-    assert_eq!(store.open(scope, &alias, Namespace::Session).await.unwrap_err(), StoreError::Closed);
+    assert_eq!(store.open(scope, &alias, Namespace::Session, Extent::View).await.unwrap_err(), StoreError::Closed);
     assert_eq!(store.conversations(scope, ListFilter::default()).await.unwrap_err(), StoreError::Closed);
     assert_eq!(store.admit(world.ask("trip", "more")).await.unwrap_err(), StoreError::Closed);
     assert_eq!(world.try_answer(store, &turn, "more").await.unwrap_err(), StoreError::Closed);

@@ -1,0 +1,194 @@
+//! Putting a summary in place of what is old, as one step.
+//!
+//! No message is copied or moved: the summary is a new one, and the head session is made to stand on it.
+
+use std::sync::Arc;
+
+use herma_model::alias::Namespace;
+use herma_model::provenance::CompactionMode;
+use herma_model::{Alias, Timestamp, TurnId};
+use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Scope, StoreError, Version};
+use rusqlite::{Connection, params};
+
+use crate::base::Ground;
+use crate::commit::insert_message;
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::rows::ConversationState;
+use crate::takeover::live_turn;
+use crate::{conversation, ledger, snapshot};
+
+/// Compacts, or changes nothing but that a dead owner's turn is ended.
+pub(crate) fn compact(
+    connection: &Connection,
+    instance: &mut Instance,
+    compaction: &NewCompaction,
+) -> Outcome<CompactOutcome> {
+    let (state, turn) = match &compaction.authority {
+        Authority::Lease(lease) => (held(connection, instance, *lease)?, Some(lease.turn)),
+        Authority::Idle { scope, alias } => match idle(connection, instance, scope, alias, compaction.now)? {
+            Idle::Free(state) if state.ended => return Ok(CompactOutcome::Ended),
+            Idle::Free(state) => (state, None),
+            Idle::Busy(turn) => return Ok(CompactOutcome::Busy(turn)),
+            Idle::NotFound => return Ok(CompactOutcome::NotFound),
+        },
+    };
+    let ground = Ground::of_session(connection, state.head)?;
+    // What the plan covers may also have been taken back since.
+    if ground.map(|ground| ground.id) != compaction.base || compaction.through.0 >= state.next_seq {
+        return Ok(CompactOutcome::Stale);
+    }
+    let head = match compaction.mode {
+        CompactionMode::Split => conversation::go_on(connection, &state, compaction)?,
+        CompactionMode::InPlace => state.head,
+    };
+    let key = write(connection, &state, head, ground, turn, compaction)?;
+    stand_on(connection, head, Some(key))?;
+    carry(connection, state.key, key, compaction)?;
+    connection
+        .execute(
+            "UPDATE conversations SET version = version + 1, next_seq = next_seq + 1, message_count = message_count + 1,
+             compaction_count = compaction_count + 1, compaction_mode = ?2, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL,
+             held_back = 0 WHERE pk = ?1",
+            params![state.key, compaction.mode.as_str(), compaction.now.0],
+        )
+        .translated()?;
+    if let Some(turn) = turn
+        && head != state.head
+    {
+        connection.execute("UPDATE turns SET rotated = 1, session_pk = ?2 WHERE pk = ?1", [turn, head]).translated()?;
+    }
+    compacted(connection, state.key, key).map(CompactOutcome::Compacted)
+}
+
+/// The conversation of a turn that holds its lease.
+fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> Outcome<ConversationState> {
+    let holds = connection
+        .prepare_cached(
+            "SELECT 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
+        )
+        .and_then(|mut select| select.exists([lease.conversation, lease.tenant.0, lease.turn, lease.fence.0]))
+        .translated()?;
+    if !holds {
+        instance.let_go(lease);
+        return Err(StoreError::Fenced);
+    }
+    snapshot::load(connection, lease.conversation)
+}
+
+/// A conversation as somebody finds it who holds no lease.
+pub(crate) enum Idle {
+    /// No turn is running.
+    Free(ConversationState),
+    /// This one is.
+    Busy(TurnId),
+    /// It does not exist for the caller.
+    NotFound,
+}
+
+/// Finds a conversation in which nobody is writing. A dead owner's turn is ended first.
+pub(crate) fn idle(
+    connection: &Connection,
+    instance: &Instance,
+    scope: &Scope,
+    alias: &Alias,
+    now: Timestamp,
+) -> Outcome<Idle> {
+    let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
+    let Some((mut state, _)) = found.filter(|(state, _)| !state.unmade) else { return Ok(Idle::NotFound) };
+    let live = live_turn(connection, instance, &mut state, now)?;
+    Ok(live.map_or(Idle::Free(state), |live| Idle::Busy(live.id)))
+}
+
+/// Writes the summary and the row of the ledger, which know each other.
+fn write(
+    connection: &Connection,
+    state: &ConversationState,
+    head: i64,
+    ground: Option<Ground>,
+    turn: Option<i64>,
+    compaction: &NewCompaction,
+) -> Outcome<i64> {
+    insert_message(connection, head, state.next_seq, 0, 0, &compaction.summary, compaction.now)?;
+    let summary = connection.last_insert_rowid();
+    let usage = compaction.usage;
+    connection
+        .execute(
+            "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
+             first_seq, through_seq, tail_session_pk, summary_pk, model, tokens_before, tokens_after, input_tokens, output_tokens, cached_tokens,
+             reasoning_tokens, duration_ms, turn_pk, created_at)
+             SELECT tenant_pk, pk, ?2, 'compact', ?3, ?4, 'applied', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21
+             FROM conversations WHERE pk = ?1",
+            params![
+                state.key,
+                compaction.id.uuid().as_bytes(),
+                compaction.mode.as_str(),
+                compaction.trigger.as_str(),
+                state.head,
+                head,
+                ground.map(|ground| ground.key),
+                ground.map_or(0, |ground| ground.through) + 1,
+                compaction.through.0,
+                tail(connection, state, ground, compaction.through.0)?,
+                summary,
+                compaction.model,
+                compaction.sizes.before as i64,
+                compaction.sizes.after as i64,
+                usage.input as i64,
+                usage.output as i64,
+                usage.cached as i64,
+                usage.reasoning as i64,
+                compaction.duration_ms as i64,
+                turn,
+                compaction.now.0
+            ],
+        )
+        .translated()?;
+    let key = connection.last_insert_rowid();
+    connection.execute("UPDATE messages SET compaction_pk = ?2 WHERE pk = ?1", [summary, key]).translated()?;
+    Ok(key)
+}
+
+/// The session in which the first message after a place lies; if there is none yet, it will be this head or a later one.
+fn tail(connection: &Connection, state: &ConversationState, ground: Option<Ground>, through: i64) -> Outcome<i64> {
+    let from = ground.filter(|ground| ground.through <= through).map_or(0, |ground| ground.tail);
+    connection
+        .query_row(
+            "SELECT coalesce((SELECT s.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1 AND s.pk >= ?2 AND m.seq > ?3 AND m.compaction_pk IS NULL ORDER BY s.pk LIMIT 1), ?4)",
+            [state.key, from, through, state.head],
+            |row| row.get(0),
+        )
+        .translated()
+}
+
+/// Makes a session stand on a compaction.
+pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> Outcome<()> {
+    connection
+        .execute("UPDATE sessions SET base_compaction_pk = ?2 WHERE pk = ?1", params![session, compaction])
+        .map(drop)
+        .translated()
+}
+
+fn carry(connection: &Connection, conversation: i64, key: i64, compaction: &NewCompaction) -> Outcome<()> {
+    let mut insert = connection
+        .prepare_cached(
+            "INSERT INTO carried (compaction_pk, seq, message_pk) SELECT ?1, m.seq, m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?2 AND m.seq = ?3 AND m.compaction_pk IS NULL",
+        )
+        .translated()?;
+    for seq in &compaction.carried {
+        insert.execute([key, conversation, seq.0]).translated()?;
+    }
+    Ok(())
+}
+
+/// A conversation after a row was added to its ledger.
+pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) -> Outcome<Box<Compacted>> {
+    let state = snapshot::load(connection, conversation)?;
+    Ok(Box::new(Compacted {
+        record: ledger::by_key(connection, key)?,
+        version: Version(state.version),
+        facts: Arc::new(state.facts),
+    }))
+}

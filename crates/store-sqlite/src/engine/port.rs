@@ -1,0 +1,243 @@
+//! The port's operations, each sent to the writer or to a reader.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use async_trait::async_trait;
+use herma_model::alias::Namespace;
+use herma_model::{
+    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, TenantId, Timestamp,
+    TurnId,
+};
+use herma_store::{
+    Admission, AdmitOutcome, ApiKeyRow, Commit, Committed, CompactOutcome, ConversationRow, Durability, Extent,
+    FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, MessagePage, MessageRange, NewApiKey, NewCompaction,
+    Page, Pin, PinOutcome, Scope, Snapshot, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+};
+use tokio::sync::{oneshot, watch};
+
+use super::SqliteStore;
+use crate::writer::{Finish, Step};
+use crate::{
+    admit, commit, compact, keys, ledger, listing, pins, pulse, queue, retract, snapshot, takeover, transcript, turns,
+    undo,
+};
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn ensure_tenant(&self, name: &str, now: Timestamp) -> Result<TenantId, StoreError> {
+        let name = name.to_owned();
+        let wanted = name.clone();
+        if let Some(found) = self.readers.read(move |connection| keys::find_tenant(connection, &wanted)).await? {
+            return Ok(found);
+        }
+        self.write(move |connection, _| keys::ensure_tenant(connection, &name, now)).await
+    }
+
+    async fn create_key(&self, key: NewApiKey) -> Result<(), StoreError> {
+        self.write(move |connection, _| keys::create(connection, &key)).await
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKeyRow>, StoreError> {
+        self.readers.read(keys::list).await
+    }
+
+    async fn revoke_key(&self, id: ApiKeyId, now: Timestamp) -> Result<bool, StoreError> {
+        self.write(move |connection, _| keys::revoke(connection, id, now)).await
+    }
+
+    async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError> {
+        self.readers.read(move |connection| keys::principal_of(connection, hash)).await
+    }
+
+    async fn open(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        namespace: Namespace,
+        extent: Extent,
+    ) -> Result<Option<Snapshot>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| snapshot::open(connection, &scope, &alias, namespace, extent)).await
+    }
+
+    async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.submit(move |connection, instance| {
+            let mut outcome = match admit::admit(connection, instance, &admission) {
+                outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
+                    return Step::Undo(Box::new(move |_| {
+                        let _ = answer.send(outcome);
+                    }));
+                }
+                Ok(outcome) => outcome,
+            };
+            let durable = match &mut outcome {
+                AdmitOutcome::Running(running) if admission.durability == Durability::Now => {
+                    let (durable, promise) = receipt();
+                    running.durable = promise;
+                    Some(durable)
+                }
+                _ => None,
+            };
+            let committed: Finish = Box::new(move |committed| {
+                let _ = answer.send(committed.map(|()| outcome));
+            });
+            match durable {
+                None => Step::Keep(committed),
+                Some(durable) => Step::KeepThenDurably(
+                    committed,
+                    Box::new(move |synced| {
+                        let _ = durable.send(synced);
+                    }),
+                ),
+            }
+        });
+        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+        self.end(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
+    }
+
+    fn abandon(&self, lease: Lease) {
+        // To other processes this one is alive, so it ends the turn itself as far as it can.
+        self.writer.submit_lazy(move |connection, instance| {
+            instance.let_go(lease);
+            pulse::keep(pulse::sweep(connection, instance, pulse::now()))
+        });
+    }
+
+    async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
+        self.end(lease, move |connection, instance| retract::retract(connection, instance, lease)).await
+    }
+
+    async fn withdraw(&self, scope: &Scope, turn: TurnId) -> Result<(), StoreError> {
+        let scope = scope.clone();
+        self.write(move |connection, instance| queue::withdraw(connection, instance, &scope, turn)).await
+    }
+
+    fn journal(&self, lease: Lease, text: String) {
+        self.write_lazily(move |connection| takeover::append_journal(connection, lease.turn, lease.fence.0, &text));
+    }
+
+    fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
+        self.write_lazily(move |connection| commit::mark_delivered(connection, tenant, turn));
+    }
+
+    async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| turns::turn(connection, &scope, id)).await
+    }
+
+    async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.submit(move |_, instance| {
+            let _ = answer.send(instance.live.keys().copied().collect::<Vec<_>>());
+            Step::Keep(Box::new(|_| {}))
+        });
+        let live = answered.await.map_err(|_| self.not_taken())?;
+        self.readers.read(move |connection| turns::stop_requests(connection, &live)).await
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    async fn conversation(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        pin: Pin,
+    ) -> Result<Option<ConversationRow>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| listing::conversation(connection, &scope, &alias, pin)).await
+    }
+
+    async fn conversations(&self, scope: &Scope, filter: ListFilter) -> Result<Page<ConversationRow>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| listing::conversations(connection, &scope, &filter)).await
+    }
+
+    async fn messages(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        range: MessageRange,
+    ) -> Result<Option<MessagePage>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| transcript::page(connection, &scope, &alias, range)).await
+    }
+
+    async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError> {
+        self.write(move |connection, instance| compact::compact(connection, instance, &compaction)).await
+    }
+
+    async fn undo(&self, undo: Undo) -> Result<UndoOutcome, StoreError> {
+        self.write(move |connection, instance| undo::undo(connection, instance, &undo)).await
+    }
+
+    fn record_failed(&self, failed: FailedCompaction) {
+        self.write_lazily(move |connection| ledger::record_failed(connection, &failed));
+    }
+
+    async fn compactions(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Option<LedgerPage>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| ledger::page(connection, &scope, &alias, before, limit)).await
+    }
+
+    async fn compaction(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        id: CompactionId,
+    ) -> Result<Option<Compaction>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| ledger::one(connection, &scope, &alias, id)).await
+    }
+
+    async fn pin(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        message: MessageId,
+        pinned: bool,
+    ) -> Result<PinOutcome, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        let change = if pinned { pins::pin } else { pins::unpin };
+        self.write(move |connection, _| change(connection, &scope, &alias, message)).await
+    }
+
+    async fn pinned(&self, tenant: TenantId, conversation: ConversationId) -> Result<Vec<Arc<Message>>, StoreError> {
+        self.readers.read(move |connection| pins::pinned(connection, tenant, conversation)).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        // A transaction that writes nothing still has to get the write lock and a log that can be synced.
+        self.write(|_, _| Ok(())).await
+    }
+
+    async fn close(&self) {
+        // One after the other, and the writer last: the last connection to close empties the log into the database, which one that only
+        // reads cannot, and which none does if two close at the same moment.
+        self.readers.close();
+        self.stop.store(true, Ordering::Release);
+        let mut threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let writer = Arc::clone(&self.writer);
+        let ended = tokio::task::spawn_blocking(move || {
+            if let Some(pulse) = threads.pop() {
+                pulse.thread().unpark();
+                let _ = pulse.join();
+            }
+            writer.stop();
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        });
+        let _ = ended.await;
+    }
+}

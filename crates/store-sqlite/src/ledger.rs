@@ -1,0 +1,145 @@
+//! The ledger of a conversation's compactions.
+
+use herma_model::alias::Namespace;
+use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, Sizes};
+use herma_model::provenance::CompactionMode;
+use herma_model::{Alias, Compaction, CompactionId, Seq, SessionId, Timestamp, TurnId};
+use herma_store::{FailedCompaction, LedgerPage, Scope};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use crate::failure::{Outcome, Translate};
+use crate::rows::{self, MESSAGE_WIDTH, SUMMARY};
+use crate::snapshot;
+
+const ROW: &str = "k.pk, k.action, k.mode, k.trigger, k.outcome, b.id, a.id, k.first_seq, k.through_seq, k.model, k.tokens_before, k.tokens_after, \
+     k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at, k.id";
+
+const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
+     LEFT JOIN messages m ON m.pk = k.summary_pk LEFT JOIN sessions s ON s.pk = m.session_pk
+     LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk LEFT JOIN turns t ON t.pk = k.turn_pk";
+
+/// A row that is known to exist.
+pub(crate) fn by_key(connection: &Connection, key: i64) -> Outcome<Compaction> {
+    let row = connection
+        .prepare_cached(&format!("SELECT {SUMMARY}, {ROW} {JOINS} WHERE k.pk = ?1"))
+        .and_then(|mut select| select.query_row([key], read))
+        .translated()?;
+    with_carried(connection, row)
+}
+
+/// One row of the ledger of the conversation a name leads to.
+pub(crate) fn one(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    id: CompactionId,
+) -> Outcome<Option<Compaction>> {
+    let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
+    let row = connection
+        .prepare_cached(&format!("SELECT {SUMMARY}, {ROW} {JOINS} WHERE k.id = ?1 AND k.conversation_pk = ?2"))
+        .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), state.key], read).optional())
+        .translated()?;
+    row.map(|row| with_carried(connection, row)).transpose()
+}
+
+/// A page of the ledger of the conversation a name leads to, newest first.
+pub(crate) fn page(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    before: Option<i64>,
+    limit: usize,
+) -> Outcome<Option<LedgerPage>> {
+    let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
+    let mut keyed: Vec<(i64, Compaction)> = connection
+        .prepare_cached(&format!(
+            "SELECT {SUMMARY}, {ROW} {JOINS} WHERE k.conversation_pk = ?1 AND k.pk < ?2 ORDER BY k.pk DESC LIMIT ?3"
+        ))
+        .and_then(|mut select| {
+            select.query_map([state.key, before.unwrap_or(i64::MAX), limit as i64 + 1], read)?.collect()
+        })
+        .translated()?;
+    let more = keyed.len() > limit;
+    keyed.truncate(limit);
+    let next = keyed.last().filter(|_| more).map(|(key, _)| *key);
+    let rows = keyed.into_iter().map(|row| with_carried(connection, row)).collect::<Outcome<_>>()?;
+    Ok(Some(LedgerPage { rows, next }))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Compaction)> {
+    const AT: usize = MESSAGE_WIDTH;
+    let session = |column| Ok::<_, rusqlite::Error>(SessionId::from_name(row.get_ref(column)?.as_str()?));
+    let written = row.get_ref(0)?.data_type() != Type::Null;
+    let compaction = Compaction {
+        id: CompactionId::from_uuid(rows::uuid(row, AT + 22)?),
+        action: rows::word(row, AT + 1, CompactionAction::parse)?,
+        mode: rows::word(row, AT + 2, CompactionMode::parse)?,
+        trigger: rows::word(row, AT + 3, CompactionTrigger::parse)?,
+        outcome: rows::word(row, AT + 4, CompactionOutcome::parse)?,
+        session_before: session(AT + 5)?,
+        session_after: session(AT + 6)?,
+        first: Seq(row.get(AT + 7)?),
+        through: Seq(row.get(AT + 8)?),
+        carried: Vec::new(),
+        summary: written.then(|| rows::summary(row, 0)).transpose()?,
+        model: row.get(AT + 9)?,
+        sizes: Sizes { before: rows::count(row, AT + 10)?, after: rows::count(row, AT + 11)? },
+        usage: rows::usage(row, AT + 12)?,
+        duration_ms: rows::count(row, AT + 16)?,
+        failure: row.get(AT + 17)?,
+        undoes: optional_id(row, AT + 18)?.map(CompactionId::from_uuid),
+        undone_by: optional_id(row, AT + 19)?.map(CompactionId::from_uuid),
+        turn: optional_id(row, AT + 20)?.map(TurnId::from_uuid),
+        created_at: Timestamp(row.get(AT + 21)?),
+    };
+    Ok((row.get(AT)?, compaction))
+}
+
+fn optional_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+    Ok(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes))
+}
+
+fn with_carried(connection: &Connection, (key, mut compaction): (i64, Compaction)) -> Outcome<Compaction> {
+    compaction.carried = connection
+        .prepare_cached("SELECT seq FROM carried WHERE compaction_pk = ?1 ORDER BY seq")
+        .and_then(|mut select| select.query_map([key], |row| row.get(0).map(Seq))?.collect())
+        .translated()?;
+    Ok(compaction)
+}
+
+/// Notes a compaction that came to nothing; the context stayed as large as it was.
+pub(crate) fn record_failed(connection: &Connection, failed: &FailedCompaction) -> Outcome<()> {
+    let usage = failed.usage;
+    connection
+        .execute(
+            "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
+             first_seq, through_seq, model, tokens_before, tokens_after, input_tokens, output_tokens, cached_tokens, reasoning_tokens, duration_ms,
+             failure, turn_pk, created_at)
+             SELECT c.tenant_pk, c.pk, ?3, 'compact', ?4, ?5, 'failed', h.pk, h.pk, h.base_compaction_pk, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14,
+             ?15, (SELECT pk FROM turns WHERE id = ?16 AND conversation_pk = c.pk), ?17
+             FROM conversations c JOIN sessions h ON h.pk = c.head_pk WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.unmade = 0",
+            params![
+                failed.tenant.0,
+                failed.conversation.uuid().as_bytes(),
+                failed.id.uuid().as_bytes(),
+                failed.mode.as_str(),
+                failed.trigger.as_str(),
+                failed.first.0,
+                failed.through.0,
+                failed.model,
+                failed.tokens as i64,
+                usage.input as i64,
+                usage.output as i64,
+                usage.cached as i64,
+                usage.reasoning as i64,
+                failed.duration_ms as i64,
+                failed.failure,
+                failed.turn.map(|turn| turn.uuid().into_bytes()),
+                failed.now.0
+            ],
+        )
+        .map(drop)
+        .translated()
+}

@@ -1,0 +1,158 @@
+//! Messages that every compaction keeps word for word. A tool call and its results are pinned together.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use herma_model::alias::Namespace;
+use herma_model::limits::MAX_PINNED;
+use herma_model::{Alias, CallId, ConversationId, Message, MessageId, Role, TenantId};
+use herma_store::{PinOutcome, Scope};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows::{self, MESSAGE};
+use crate::snapshot;
+
+/// Pins a message and what belongs to it.
+pub(crate) fn pin(connection: &Connection, scope: &Scope, alias: &Alias, message: MessageId) -> Outcome<PinOutcome> {
+    let Some((conversation, group)) = find(connection, scope, alias, message)? else {
+        return Ok(PinOutcome::NotFound);
+    };
+    let already = places(connection, conversation)?;
+    let new: Vec<&Said> = group.iter().filter(|said| !already.contains(&said.seq)).collect();
+    if already.len() + new.len() > MAX_PINNED {
+        return Ok(PinOutcome::TooMany { limit: MAX_PINNED });
+    }
+    for said in new {
+        connection
+            .execute(
+                "INSERT INTO pins (conversation_pk, seq, message_pk) VALUES (?1, ?2, ?3)",
+                [conversation, said.seq, said.key],
+            )
+            .translated()?;
+    }
+    Ok(PinOutcome::Done)
+}
+
+/// Lets go of a message and of what belongs to it.
+pub(crate) fn unpin(connection: &Connection, scope: &Scope, alias: &Alias, message: MessageId) -> Outcome<PinOutcome> {
+    let Some((conversation, group)) = find(connection, scope, alias, message)? else {
+        return Ok(PinOutcome::NotFound);
+    };
+    for said in &group {
+        connection
+            .execute("DELETE FROM pins WHERE conversation_pk = ?1 AND seq = ?2", [conversation, said.seq])
+            .translated()?;
+    }
+    Ok(PinOutcome::Done)
+}
+
+/// The pinned messages of a conversation, in order.
+pub(crate) fn pinned(
+    connection: &Connection,
+    tenant: TenantId,
+    conversation: ConversationId,
+) -> Outcome<Vec<Arc<Message>>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {MESSAGE} FROM conversations c JOIN pins p ON p.conversation_pk = c.pk JOIN messages m ON m.pk = p.message_pk
+             JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE c.id = ?1 AND c.tenant_pk = ?2 ORDER BY p.seq"
+        ))
+        .and_then(|mut select| {
+            let id = conversation.uuid();
+            select.query_map(params![id.as_bytes(), tenant.0], |row| rows::message(row).map(Arc::new))?.collect()
+        })
+        .translated()
+}
+
+fn places(connection: &Connection, conversation: i64) -> Outcome<HashSet<i64>> {
+    connection
+        .prepare_cached("SELECT seq FROM pins WHERE conversation_pk = ?1")
+        .and_then(|mut select| select.query_map([conversation], |row| row.get(0))?.collect())
+        .translated()
+}
+
+/// A message, as far as it matters what belongs to it.
+struct Said {
+    key: i64,
+    seq: i64,
+    role: Role,
+    calls: Arc<[CallId]>,
+}
+
+const SAID: &str = "m.pk, m.seq, m.role, m.calls FROM sessions s JOIN messages m ON m.session_pk = s.pk
+     WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1";
+
+impl Said {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            seq: row.get(1)?,
+            role: rows::word(row, 2, Role::parse)?,
+            calls: rows::calls_from(row.get_ref(3)?.as_str_or_null()?),
+        })
+    }
+
+    /// Whether this is the result of one of another message's calls.
+    fn answers(&self, caller: &Self) -> bool {
+        self.role == Role::Tool && self.calls.iter().any(|call| caller.calls.contains(call))
+    }
+}
+
+/// The conversation a name leads to, and in it a message with what belongs to it.
+fn find(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    message: MessageId,
+) -> Outcome<Option<(i64, Vec<Said>)>> {
+    let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
+    let found = connection
+        .query_row(&format!("SELECT {SAID} AND m.id = ?2"), params![state.key, message.uuid().as_bytes()], Said::read)
+        .optional()
+        .translated()?;
+    let Some(said) = found else { return Ok(None) };
+    let caller = match said.role {
+        Role::Assistant if !said.calls.is_empty() => Ok(said),
+        Role::Tool => caller(connection, state.key, &said)?.ok_or(said),
+        Role::Assistant | Role::User => Err(said),
+    };
+    Ok(Some((
+        state.key,
+        match caller {
+            Ok(caller) => group(connection, state.key, caller)?,
+            Err(alone) => vec![alone],
+        },
+    )))
+}
+
+/// The message whose call a result answers: the last one before it that is no result itself.
+fn caller(connection: &Connection, conversation: i64, result: &Said) -> Outcome<Option<Said>> {
+    let before = connection
+        .query_row(
+            &format!("SELECT {SAID} AND m.seq < ?2 AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"),
+            [conversation, result.seq],
+            Said::read,
+        )
+        .optional()
+        .translated()?;
+    Ok(before.filter(|before| result.answers(before)))
+}
+
+/// A message with calls, and the results that directly follow it.
+fn group(connection: &Connection, conversation: i64, caller: Said) -> Outcome<Vec<Said>> {
+    let mut select =
+        connection.prepare_cached(&format!("SELECT {SAID} AND m.seq > ?2 ORDER BY s.pk, m.seq")).translated()?;
+    let mut following = select.query([conversation, caller.seq]).translated()?;
+    let mut group = vec![caller];
+    while let Some(row) = following.next().translated()? {
+        let next = Said::read(row).translated()?;
+        if next.role != Role::Tool {
+            break;
+        }
+        if next.answers(&group[0]) {
+            group.push(next);
+        }
+    }
+    Ok(group)
+}

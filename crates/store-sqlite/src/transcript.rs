@@ -1,0 +1,61 @@
+//! The full view: all that was said, and where it was compacted.
+
+use std::collections::HashSet;
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, Seq};
+use herma_store::{MessagePage, MessageRange, Pin, Scope};
+use rusqlite::{Connection, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows::{self, ENTRY, MESSAGE_WIDTH};
+use crate::snapshot;
+
+/// A page of a conversation's full view.
+pub(crate) fn page(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    range: MessageRange,
+) -> Outcome<Option<MessagePage>> {
+    let Some((state, named)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
+        return Ok(None);
+    };
+    let only = match range.pin {
+        Pin::Head => None,
+        Pin::Exact => Some(named.unwrap_or(state.head)),
+    };
+    let after = range.after.map_or(0, |seq| seq.0);
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {ENTRY}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 ORDER BY s.pk, m.seq LIMIT ?5"
+        ))
+        .translated()?;
+    let mut read: Vec<(_, i64)> = select
+        .query_map(
+            params![state.key, only.unwrap_or(0), only.unwrap_or(i64::MAX), after, range.limit as i64 + 1],
+            |row| Ok((rows::entry(row)?, row.get(MESSAGE_WIDTH + 1)?)),
+        )
+        .and_then(Iterator::collect)
+        .translated()?;
+    let has_more = read.len() > range.limit;
+    read.truncate(range.limit);
+    let first_turn = read.iter().map(|(_, turn)| *turn).filter(|turn| *turn > 0).min();
+    let entries: Vec<_> = read.into_iter().map(|(entry, _)| entry).collect();
+    let last = entries.last().map_or(after, |entry| entry.seq().0);
+    Ok(Some(MessagePage {
+        entries,
+        pinned: pinned(connection, state.key, after, last)?,
+        has_more,
+        unanswered: snapshot::unanswered(connection, state.key, first_turn)?,
+    }))
+}
+
+fn pinned(connection: &Connection, conversation: i64, after: i64, last: i64) -> Outcome<HashSet<Seq>> {
+    connection
+        .prepare_cached("SELECT seq FROM pins WHERE conversation_pk = ?1 AND seq > ?2 AND seq <= ?3")
+        .and_then(|mut select| select.query_map([conversation, after, last], |row| row.get(0).map(Seq))?.collect())
+        .translated()
+}
