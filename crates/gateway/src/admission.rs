@@ -15,13 +15,14 @@ use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, Digest, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
-    Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot,
-    Target, Ticket,
+    Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
+    Snapshot, Target, Ticket,
 };
-use herma_turn::{Stop, Transcript, align, check_tool_results};
+use herma_turn::{Alignment, Stop, Transcript, align, check_tool_results};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::compaction::{Load, transcript};
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
 use crate::live::Place;
@@ -95,13 +96,17 @@ impl Door<'_> {
         let mut name = self.request.alias.clone();
         let mut namespace = self.request.namespace;
         let mut must_exist = self.request.must_exist;
+        let mut extent = Extent::View;
         let mut stale = 0;
         while stale < MOST_TRIES {
-            let before = self.history(scope, name.as_ref(), namespace).await?;
+            let before = self.history(scope, name.as_ref(), namespace, extent).await?;
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
             let retry = self.retry_identity(conversation);
-            let input = Input::of(self.request, before.as_ref());
+            let Some(input) = Input::of(self.request, before.as_ref()) else {
+                extent = Extent::Whole;
+                continue;
+            };
             let input = input.and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
             // What is wrong as a new request may still be the repetition of one that was right when it first came.
             let (input, intent, flaw) = match input {
@@ -168,38 +173,38 @@ impl Door<'_> {
         Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
     }
 
-    /// What is known of the conversation: from memory if it is there, else from the store.
+    /// What is known of the conversation: from memory if that is enough, else from the store.
     async fn history(
         &self,
         scope: &Scope,
         name: Option<&Alias>,
         namespace: Namespace,
+        extent: Extent,
     ) -> Result<Option<Snapshot>, GatewayError> {
         let Some(alias) = name else { return Ok(None) };
-        let known = self.gateway.cache.take(scope.tenant, namespace, alias);
+        let known = self.gateway.cache.take(scope.tenant, namespace, alias).filter(|_| extent == Extent::View);
         if let Some(known) = known.filter(|known| scope.keys.sees(known.facts.session_key.as_ref())) {
             return Ok(Some(known));
         }
-        Ok(self.gateway.store.open(scope, alias, namespace).await?)
+        Ok(self.gateway.store.open(scope, alias, namespace, extent).await?)
     }
 
-    /// Refuses what cannot fit before anything is written.
+    /// Refuses what cannot fit, not even after a compaction, before anything is written.
     fn check_window(&self, before: Option<&Snapshot>, input: &Input) -> Result<(), GatewayError> {
-        let (model, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
-        let Some(window) = window else { return Ok(()) };
-        let history =
-            before.map_or(0, |snapshot| snapshot.messages.iter().map(|m| u64::from(m.said.tokens)).sum::<u64>());
-        let system: u64 =
-            self.request.system.iter().map(|p| u64::from(herma_model::tokens::estimate(p.as_json()))).sum();
+        let asked = self.request.model.as_deref();
+        let (model, window) = self.gateway.settings.resolve_model(asked);
+        let Some(window) = window.map(u64::from) else { return Ok(()) };
+        let load = Load::of(self.request, before, input.new);
         let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
-        let total = history + system + new;
-        if total <= u64::from(window) {
+        let may_shrink = before.is_some_and(|snapshot| self.gateway.may_compact(snapshot.facts.id, asked));
+        if load.total <= window || (may_shrink && load.front + new < window) {
             return Ok(());
         }
         Err(GatewayError::Turn(TurnFailure::new(
             FailureCode::ContextLengthExceeded,
             format!(
-                "the conversation needs about {total} tokens, and {model} takes {window}; start a new conversation, send less, or raise context_window"
+                "the conversation needs about {} tokens, and {model} takes {window}; start a new conversation, send less, or raise context_window",
+                load.total
             ),
         )))
     }
@@ -290,13 +295,16 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Result<Self, GatewayError> {
+    /// Aligns a request with its conversation; `None` if more of that has to be read first.
+    fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
         let nobody = HashMap::new();
-        let transcript = before.map_or(Transcript { messages: &[], unanswered: &nobody }, |snapshot| Transcript {
-            messages: &snapshot.messages,
-            unanswered: &snapshot.unanswered,
-        });
-        let alignment = align(&request.messages, transcript);
+        let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody };
+        let transcript = before.map_or(nothing, transcript);
+        let alignment = align(&request.messages, transcript)?;
+        Some(Self::check(request, transcript, alignment))
+    }
+
+    fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
         let new = &request.messages[alignment.new_from..];
         if new.is_empty() && alignment.retry_of.is_none() {
             let message = "the request adds no message to the conversation; send the new message last".to_owned();

@@ -4,6 +4,10 @@
 
 /// After the admission was decided, before the model is called.
 pub const ADMITTED: &str = "admitted";
+/// With the summary in hand, before the compaction is written.
+pub const SUMMARISED: &str = "summarised";
+/// After the compaction was written, before the model is called.
+pub const COMPACTED: &str = "compacted";
 /// After the first piece of a streamed answer was shown.
 pub const SHOWN: &str = "shown";
 /// With the whole answer in hand, before it is committed.
@@ -11,7 +15,7 @@ pub const ANSWERED: &str = "answered";
 /// After the commit, before the client is told.
 pub const COMMITTED: &str = "committed";
 
-/// Every point, in the order a turn reaches them.
+/// The points that every streamed turn reaches, in order.
 pub const POINTS: [&str; 4] = [ADMITTED, SHOWN, ANSWERED, COMMITTED];
 
 /// Dies here if `HERMA_CRASH_AT` names this point; panics once if `HERMA_PANIC_AT` does.

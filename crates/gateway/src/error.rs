@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use herma_model::{TurnFailure, TurnId};
+use herma_model::{CompactionId, TurnFailure, TurnId};
 use herma_store::StoreError;
 
 /// What is wrong with a session key.
@@ -12,6 +12,33 @@ pub enum KeyProblem {
     Conflict,
     /// The caller may not use it.
     NotAllowed,
+}
+
+/// Why a compaction cannot be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UndoProblem {
+    /// A later one stands on it.
+    #[error("a later compaction ({0}) covers this one; undo that first")]
+    Covered(CompactionId),
+    /// It was taken back already.
+    #[error("this compaction was undone already")]
+    AlreadyUndone,
+    /// It failed.
+    #[error("this compaction failed and changed nothing, so there is nothing to undo")]
+    NeverApplied,
+    /// It is an undo itself.
+    #[error("this is an undo itself; compact again instead")]
+    IsAnUndo,
+    /// The model could not be shown what would come back.
+    #[error(
+        "without this compaction the model would be shown about {tokens} tokens, and only {window} fit; use a model with a larger context_window"
+    )]
+    DoesNotFit {
+        /// Tokens of the view.
+        tokens: u64,
+        /// Tokens that fit.
+        window: u64,
+    },
 }
 
 /// Why a request got no answer.
@@ -56,10 +83,29 @@ pub enum GatewayError {
     /// The idempotency key was used with another body.
     #[error("this Idempotency-Key was used with a different request body; use a new key")]
     IdempotencyMismatch,
+    /// There is too little to summarise for a compaction to free anything.
+    #[error(
+        "there is nothing to compact: what is kept word for word is all there is, or a summary would be no shorter"
+    )]
+    NothingToCompact,
+    /// Another compaction was made while this one's summary was written.
+    #[error("the conversation was compacted by somebody else in the meantime")]
+    CompactedMeanwhile,
+    /// The compaction cannot be taken back.
+    #[error("{0}")]
+    CannotUndo(UndoProblem),
     /// The store did not do its part.
     #[error("{0}")]
     Store(#[from] StoreError),
     /// The turn ran and has no answer.
     #[error("{}", .0.message)]
     Turn(TurnFailure),
+}
+
+impl GatewayError {
+    /// Nothing says which model to ask.
+    pub(crate) fn no_model() -> Self {
+        let message = "no model is set for requests that name none; name one in `model`, or set `upstream.model`";
+        Self::Invalid { message: message.to_owned(), param: Some("model".to_owned()) }
+    }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
+use crate::compaction::Compactor;
 use crate::error::GatewayError;
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
@@ -30,6 +31,7 @@ pub struct Gateway {
     pub(crate) upstream: Arc<dyn ModelServer>,
     pub(crate) settings: Settings,
     pub(crate) cache: HistoryCache,
+    pub(crate) compactor: Compactor,
     pub(crate) live: Arc<LiveTurns>,
     places: Arc<Semaphore>,
     draining: AtomicBool,
@@ -40,6 +42,7 @@ impl Gateway {
     pub fn start(store: Arc<dyn Store>, upstream: Arc<dyn ModelServer>, settings: Settings) -> Arc<Self> {
         let gateway = Arc::new(Self {
             cache: HistoryCache::new(settings.cache_bytes),
+            compactor: Compactor::default(),
             live: Arc::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             draining: AtomicBool::new(false),
@@ -82,8 +85,7 @@ impl Gateway {
             return Err(GatewayError::Draining);
         }
         if self.settings.resolve_model(request.model.as_deref()).0.is_empty() {
-            let message = "no model is set for requests that name none; name one in `model`, or set `upstream.model`";
-            return Err(GatewayError::Invalid { message: message.to_owned(), param: Some("model".to_owned()) });
+            return Err(GatewayError::no_model());
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             let limit = self.settings.max_live_turns;
@@ -104,7 +106,7 @@ impl Gateway {
         Ok(handle)
     }
 
-    async fn drive(&self, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {
+    async fn drive(self: &Arc<Self>, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {
         let turn = mint::turn();
         let log = Arc::clone(&live.log);
         let registered = Registered::new(self, turn, live);

@@ -2,7 +2,8 @@
 //! in than that.
 //!
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
-//! - [`run`]: from the lease to the end of the turn: call the model, show, commit.
+//! - [`run`]: from the lease to the end of the turn: make room, call the model, show, commit.
+//! - [`compaction`]: room in the model's context, for a turn that needs it or because somebody asks.
 //! - [`log`]: what listeners see of a turn, from its beginning, however late they come.
 //! - [`live`]: the turns of this process, who waits for whom, who must stop.
 //! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
@@ -11,21 +12,25 @@
 pub mod access;
 mod admission;
 mod cache;
+mod compaction;
 pub mod crash;
 mod error;
 mod follow;
 mod gateway;
+mod journal;
 mod live;
 mod log;
 mod mint;
 mod request;
 mod run;
+mod running;
 mod settings;
 mod watch;
 
-pub use error::{GatewayError, KeyProblem};
+pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
+pub use error::{GatewayError, KeyProblem, UndoProblem};
 pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
 pub use request::{OnDisconnect, Policy, RequestIdentity, TurnHandle, TurnRequest};
-pub use settings::{ModelSettings, Settings};
+pub use settings::{CompactionSettings, ModelSettings, Settings};

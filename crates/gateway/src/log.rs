@@ -49,6 +49,8 @@ pub enum TurnEvent {
         /// Where it belongs.
         session: SessionView,
     },
+    /// Its conversation was compacted to make room for it; the head may be another now.
+    Compacted(SessionView),
     /// A piece of its answer.
     Delta(Arc<Delta>),
     /// It has its answer. The last event.

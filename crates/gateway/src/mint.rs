@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use herma_model::{ConversationId, MessageId, SessionId, Timestamp, TurnId};
+use herma_model::{CompactionId, ConversationId, MessageId, SessionId, Timestamp, TurnId};
 use uuid::Uuid;
 
 /// The time by this machine's clock.
@@ -21,6 +21,10 @@ pub(crate) fn session() -> SessionId {
 
 pub(crate) fn turn() -> TurnId {
     TurnId::from_uuid(Uuid::now_v7())
+}
+
+pub(crate) fn compaction() -> CompactionId {
+    CompactionId::from_uuid(Uuid::now_v7())
 }
 
 pub(crate) fn message() -> MessageId {

@@ -1,33 +1,29 @@
-//! From the lease to the end of a turn: call the model, show what it says, commit.
+//! From the lease to the end of a turn: make room, call the model, show what it says, commit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{StreamExt, TryFutureExt};
 use herma_model::turn::FailureCode;
-use herma_model::{
-    ConversationId, MessageStatus, ModelCall, NewMessage, Payload, TurnFailure, TurnState, Unanswered, Utterance,
-};
+use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
 use herma_store::{Commit, Committed, Lease, Outcome, Snapshot, StoreError};
-use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build};
+use herma_turn::{Effect, Ending, Event, Machine, Stop};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::admission::Lead;
+use crate::compaction::{self, Fit, Need, Room};
 use crate::crash;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
-use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
+use crate::journal::Journal;
+use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::TurnRequest;
-
-/// How often what was shown is written down while a turn runs.
-const JOURNAL_EVERY: Duration = Duration::from_millis(250);
+use crate::running::{End, RunningTurn};
 
 /// A turn that holds its lease.
 pub(crate) struct Run<'a> {
-    pub(crate) gateway: &'a Gateway,
+    pub(crate) gateway: &'a Arc<Gateway>,
     pub(crate) request: &'a TurnRequest,
     pub(crate) log: &'a TurnLog,
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
@@ -36,36 +32,88 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Runs the turn to its end and tells its listeners. Not cancel-safe: dropped half-way, the turn is given up.
     pub(crate) async fn finish(&mut self, lead: Lead) {
-        let mut turn = Turn::of(lead, self.request);
+        let mut turn = RunningTurn::of(lead, self.request);
         let held = Held::new(self.gateway, &turn);
         crash::point(crash::ADMITTED);
         let event = match self.answer(&mut turn).await {
             Ok(ending) => self.end(turn, ending, held).await,
-            Err(error) => failed(error.into()),
+            Err(error) => failed(lost(error)),
         };
         crash::point(crash::COMMITTED);
         self.log.push(event);
     }
 
+    /// Makes room if the turn needs any, and calls the model; once more, after a compaction, if the model server says that the context is
+    /// too long.
+    async fn answer(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
+        if let Some(ending) = self.make_room(turn, &Need::Threshold).await? {
+            return Ok(ending);
+        }
+        let ending = self.call_model(turn).await?;
+        let Ending::TooLong(failure) = ending else { return Ok(ending) };
+        if let Some(ending) = self.make_room(turn, &Need::TooLong(failure)).await? {
+            return Ok(ending);
+        }
+        self.call_model(turn).await
+    }
+
+    /// Compacts the conversation if the turn would not fit otherwise. Says how the turn ends if it cannot go on.
+    async fn make_room(&mut self, turn: &mut RunningTurn, need: &Need) -> Result<Option<Ending>, StoreError> {
+        let Some(snapshot) = &turn.before else {
+            return Ok(match need {
+                Need::Threshold => None,
+                Need::TooLong(failure) => Some(Ending::TooLong(failure.clone())),
+            });
+        };
+        let tight = match self.gateway.measure(self.request, snapshot, turn.running.lease, need) {
+            Fit::Fits => return Ok(None),
+            Fit::Refused(failure) => return Ok(Some(Ending::Refused(failure))),
+            Fit::Tight(tight) => tight,
+        };
+        if !turn.is_told {
+            turn.running.durable.wait().await?;
+            tell(self.request, self.log, turn.started());
+            turn.is_told = true;
+        }
+        let room = tokio::select! {
+            biased;
+            stop = self.stop.wait_for(Option::is_some) => {
+                let why = (*stop.map_err(|_| StoreError::Closed)?).unwrap_or(Stop::Cancel);
+                return Ok(Some(stopped(why)));
+            }
+            room = self.gateway.find_room(&tight) => room?,
+        };
+        match room {
+            Room::Enough => Ok(None),
+            Room::Refused(failure) => Ok(Some(Ending::Refused(failure))),
+            Room::Found(found) => {
+                if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
+                    turn.compacted(&compacted, base);
+                    tell(self.request, self.log, TurnEvent::Compacted(turn.session.clone()));
+                }
+                Ok(None)
+            }
+        }
+    }
+
     /// Calls the model and shows its answer as it comes. Nothing is shown before the admission is on disk.
-    async fn answer(&mut self, turn: &mut Turn) -> Result<Ending, StoreError> {
+    async fn call_model(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
         let call = self.call(turn);
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::default();
         let mut journal = Journal::new(self.request.streaming);
-        let mut started = false;
         loop {
             let event = tokio::select! {
                 biased;
                 stop = self.stop.wait_for(Option::is_some) => Event::Stop((*stop.map_err(|_| StoreError::Closed)?).unwrap_or(Stop::Cancel)),
-                durable = turn.running.durable.wait(), if !started => {
+                durable = turn.running.durable.wait(), if !turn.is_told => {
                     durable?;
-                    started = true;
-                    tell_started(self.request, self.log, turn);
+                    turn.is_told = true;
+                    tell(self.request, self.log, turn.started());
                     continue;
                 }
                 () = journal.due() => {
-                    journal.write(self.gateway, turn, machine.shown());
+                    journal.write(self.gateway, turn.running.lease, machine.shown());
                     continue;
                 }
                 event = events.next() => match event {
@@ -75,10 +123,10 @@ impl Run<'_> {
                 },
             };
             let effect = machine.on(event);
-            if !started {
+            if !turn.is_told {
                 turn.running.durable.wait().await?;
-                started = true;
-                tell_started(self.request, self.log, turn);
+                turn.is_told = true;
+                tell(self.request, self.log, turn.started());
             }
             match effect {
                 Some(Effect::Show(delta)) => {
@@ -92,7 +140,7 @@ impl Run<'_> {
         }
     }
 
-    fn call(&self, turn: &Turn) -> ModelCall {
+    fn call(&self, turn: &RunningTurn) -> ModelCall {
         let (model, _) = self.gateway.settings.resolve_model(self.request.model.as_deref());
         ModelCall {
             model,
@@ -103,7 +151,7 @@ impl Run<'_> {
     }
 
     /// Writes the end down, then says what listeners are told.
-    async fn end(&self, mut turn: Turn, ending: Ending, mut held: Held<'_>) -> TurnEvent {
+    async fn end(&self, turn: RunningTurn, ending: Ending, mut held: Held<'_>) -> TurnEvent {
         crash::point(crash::ANSWERED);
         match ending {
             Ending::Answered(answer) => {
@@ -121,7 +169,10 @@ impl Run<'_> {
                             session: turn.session.clone(),
                             answer: *answer,
                         };
-                        turn.remember(self.gateway, self.request, &committed, None);
+                        let end = End::Answered(finished.answer.finish.usage);
+                        let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, end));
+                        compaction::prepare(self.gateway, self.request, &snapshot);
+                        self.keep(&alias, snapshot);
                         TurnEvent::Finished(Arc::new(finished))
                     }
                     Err(StoreError::StopRequested) => {
@@ -134,19 +185,23 @@ impl Run<'_> {
             Ending::Unanswered { state, failure, shown } => {
                 self.end_unanswered(turn, state, failure, shown, held).await
             }
-            Ending::Refused(failure) => {
-                match self.gateway.store.retract(turn.running.lease).await {
-                    Ok(()) => held.is_over(),
-                    Err(error) => tracing::warn!(%error, "a refused turn could not be taken back"),
-                }
-                failed(GatewayError::Turn(failure))
-            }
+            Ending::TooLong(failure) => self.take_back(turn, failure.into(), held).await,
+            Ending::Refused(failure) => self.take_back(turn, failure, held).await,
         }
+    }
+
+    /// Takes a refused turn back, as if it had never been asked for.
+    async fn take_back(&self, turn: RunningTurn, failure: TurnFailure, mut held: Held<'_>) -> TurnEvent {
+        match self.gateway.store.retract(turn.running.lease).await {
+            Ok(()) => held.is_over(),
+            Err(error) => tracing::warn!(%error, "a refused turn could not be taken back"),
+        }
+        failed(GatewayError::Turn(failure))
     }
 
     async fn end_unanswered(
         &self,
-        mut turn: Turn,
+        turn: RunningTurn,
         state: TurnState,
         failure: TurnFailure,
         shown: Option<String>,
@@ -158,14 +213,20 @@ impl Run<'_> {
         let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
         match self.commit(&turn, outcome, &mut held).await {
             Ok(committed) => {
-                turn.remember(self.gateway, self.request, &committed, Some(state));
+                let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, End::Unanswered(state)));
+                self.keep(&alias, snapshot);
                 failed(GatewayError::Turn(failure))
             }
             Err(error) => failed(lost(error)),
         }
     }
 
-    async fn commit(&self, turn: &Turn, outcome: Outcome, held: &mut Held<'_>) -> Result<Committed, StoreError> {
+    /// Keeps the conversation in memory as it is now.
+    fn keep(&self, alias: &Alias, snapshot: Snapshot) {
+        self.gateway.cache.put(self.request.principal.tenant, self.request.namespace, alias, snapshot);
+    }
+
+    async fn commit(&self, turn: &RunningTurn, outcome: Outcome, held: &mut Held<'_>) -> Result<Committed, StoreError> {
         let commit = Commit {
             lease: turn.running.lease,
             session: turn.session.facts.head.id.clone(),
@@ -190,7 +251,7 @@ struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    fn new(gateway: &'a Gateway, turn: &Turn) -> Self {
+    fn new(gateway: &'a Gateway, turn: &RunningTurn) -> Self {
         Self { gateway, lease: turn.running.lease, conversation: turn.session.facts.id, over: false }
     }
 
@@ -209,10 +270,18 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Only a stream has something to do with it; who waits for the whole answer is not woken.
-fn tell_started(request: &TurnRequest, log: &TurnLog, turn: &Turn) {
+/// Only a stream has something to do with how a turn comes along; who waits for the whole answer is not woken.
+fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
     if request.streaming {
-        log.push(turn.started());
+        log.push(event);
+    }
+}
+
+/// The end of a turn that was stopped before the model was called.
+fn stopped(why: Stop) -> Ending {
+    match Machine::default().on(Event::Stop(why)) {
+        Some(Effect::End(ending)) => ending,
+        _ => Ending::Refused(crate::admission::defect()),
     }
 }
 
@@ -233,120 +302,4 @@ fn lost(error: StoreError) -> GatewayError {
 fn cut_off() -> herma_model::ModelFailure {
     let kind = herma_model::generation::ModelFailureKind::CutOff;
     herma_model::ModelFailure::new(kind, "the model server stopped without finishing its answer")
-}
-
-/// A running turn and its conversation.
-struct Turn {
-    running: herma_store::Running,
-    alias: herma_model::Alias,
-    session: SessionView,
-    before: Option<Snapshot>,
-    new_system: Option<Arc<[Payload]>>,
-}
-
-impl Turn {
-    fn of(lead: Lead, request: &TurnRequest) -> Self {
-        let Lead { running, mut before, alias } = lead;
-        if let Some(snapshot) = &mut before {
-            snapshot.messages.extend(running.messages.iter().cloned());
-        }
-        let session = SessionView {
-            facts: Arc::clone(&running.facts),
-            requested: request.alias.as_ref().map(|alias| Arc::from(alias.as_str())),
-            resolution: running.resolution,
-            rotated: false,
-        };
-        let new_system = (!request.system.is_empty()).then(|| Arc::from(request.system.as_slice()));
-        Self { running, alias, session, before, new_system }
-    }
-
-    fn started(&self) -> TurnEvent {
-        TurnEvent::Started {
-            turn: self.running.turn,
-            started_at: self.running.started_at,
-            session: self.session.clone(),
-        }
-    }
-
-    fn context(&self) -> Vec<Payload> {
-        let nobody = std::collections::HashMap::new();
-        let running = Some(self.running.turn);
-        match &self.before {
-            Some(snapshot) => {
-                let system = self.new_system.as_ref().unwrap_or(&snapshot.system);
-                build(system, Transcript { messages: &snapshot.messages, unanswered: &snapshot.unanswered }, running)
-            }
-            None => {
-                let system = self.new_system.as_deref().unwrap_or(&[]);
-                build(system, Transcript { messages: &self.running.messages, unanswered: &nobody }, running)
-            }
-        }
-    }
-
-    /// Keeps the conversation in memory as it is now.
-    fn remember(
-        &mut self,
-        gateway: &Gateway,
-        request: &TurnRequest,
-        committed: &Committed,
-        unanswered: Option<TurnState>,
-    ) {
-        let mut snapshot = self.before.take().unwrap_or_else(|| Snapshot {
-            facts: Arc::clone(&self.running.facts),
-            version: committed.version,
-            system: Arc::from([]),
-            messages: std::mem::take(&mut self.running.messages),
-            unanswered: std::collections::HashMap::new(),
-            ended: false,
-        });
-        snapshot.facts = Arc::clone(&self.running.facts);
-        snapshot.version = committed.version;
-        if let Some(system) = self.new_system.take() {
-            snapshot.system = system;
-        }
-        snapshot.messages.extend(committed.messages.iter().cloned());
-        match unanswered {
-            Some(state) => {
-                snapshot.unanswered.insert(self.running.turn, Unanswered { state, attempt: self.running.attempt });
-            }
-            None => {
-                snapshot.unanswered.remove(&self.running.turn);
-            }
-        }
-        gateway.cache.put(request.principal.tenant, request.namespace, &self.alias, snapshot);
-    }
-}
-
-/// Writes what was shown down, now and then.
-struct Journal {
-    streaming: bool,
-    written: usize,
-    due: Option<Instant>,
-}
-
-impl Journal {
-    const fn new(streaming: bool) -> Self {
-        Self { streaming, written: 0, due: None }
-    }
-
-    fn shown(&mut self) {
-        if self.streaming && self.due.is_none() {
-            self.due = Some(Instant::now() + JOURNAL_EVERY);
-        }
-    }
-
-    async fn due(&self) {
-        match self.due {
-            Some(at) => tokio::time::sleep_until(at).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn write(&mut self, gateway: &Gateway, turn: &Turn, shown: &str) {
-        self.due = None;
-        if let Some(new) = shown.get(self.written..).filter(|new| !new.is_empty()) {
-            gateway.store.journal(turn.running.lease, new.to_owned());
-            self.written = shown.len();
-        }
-    }
 }

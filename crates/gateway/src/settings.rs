@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use herma_model::provenance::CompactionMode;
+
 /// A model by the name clients use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSettings {
@@ -10,6 +12,21 @@ pub struct ModelSettings {
     pub upstream_model: String,
     /// How many tokens fit into it.
     pub context_window: Option<u32>,
+}
+
+/// When and how histories are summarised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompactionSettings {
+    /// What it does to the session; absent, nothing is compacted unless somebody asks.
+    pub mode: Option<CompactionMode>,
+    /// The part of the window at which it begins.
+    pub threshold: f64,
+    /// The part of the window, of the newest messages, that is kept word for word.
+    pub keep_recent: f64,
+    /// The model that summarises; the one the conversation is for if absent.
+    pub model: Option<String>,
+    /// How long one try at a summary may take.
+    pub timeout: Duration,
 }
 
 /// What an operator can set about turns.
@@ -21,6 +38,8 @@ pub struct Settings {
     pub context_window: Option<u32>,
     /// Models with names of their own.
     pub models: HashMap<String, ModelSettings>,
+    /// When and how histories are summarised.
+    pub compaction: CompactionSettings,
     /// Most turns of this process at one time, waiting ones included.
     pub max_live_turns: usize,
     /// Most turns that wait in one conversation.

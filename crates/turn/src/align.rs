@@ -16,44 +16,77 @@ pub struct Alignment {
     pub retry_of: Option<TurnId>,
 }
 
-/// Finds where the new part of a request begins.
+/// Finds where the new part of a request begins; `None` if the messages in hand do not reach far enough back to tell.
 ///
 /// The longest run of the request that ends in an assistant message and equals the end of the transcript is known; of two equally long
 /// runs the later counts. If none aligns, what follows the last assistant message is new. The input of trailing unanswered turns, sent
 /// again in its place, is known too.
-pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Alignment {
+pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Option<Alignment> {
     let last_answer = request.iter().rposition(|said| said.role == Role::Assistant);
     let known = match last_answer {
         None => 0,
-        Some(_) if transcript.messages.is_empty() => 0,
-        Some(last) => longest_run(request, transcript).map_or(last, |(end, _)| end) + 1,
+        Some(_) if transcript.messages.is_empty() && transcript.whole => 0,
+        Some(last) => match longest_run(request, transcript) {
+            Longest::Run(end) => end + 1,
+            Longest::None => last + 1,
+            Longest::Unclear => return None,
+        },
     };
     skip_unanswered(request, known, transcript)
 }
 
-/// The end of the longest known run and its length.
-fn longest_run(request: &[Utterance], transcript: Transcript<'_>) -> Option<(usize, usize)> {
-    let ends = request.iter().enumerate().filter(|(_, said)| said.role == Role::Assistant);
-    let runs = ends.map(|(end, _)| (end, run_length(&request[..=end], transcript)));
-    runs.filter(|(_, length)| *length > 0).max_by_key(|(end, length)| (*length, *end))
+/// Messages at the end of a part of the request that equal the end of the transcript.
+#[derive(Clone, Copy)]
+struct Run {
+    end: usize,
+    length: usize,
+    /// Whether it may go on before the first message in hand.
+    open: bool,
 }
 
-/// How many messages at the end of `request` equal the end of the transcript. What belongs to unanswered turns or was replaced by a later
-/// attempt may be missing from the request.
-fn run_length(request: &[Utterance], transcript: Transcript<'_>) -> usize {
-    let mut wanted = request.iter().rev();
+enum Longest {
+    None,
+    /// It ends here.
+    Run(usize),
+    /// It depends on messages that are not in hand.
+    Unclear,
+}
+
+fn longest_run(request: &[Utterance], transcript: Transcript<'_>) -> Longest {
+    let ends = request.iter().enumerate().filter(|(_, said)| said.role == Role::Assistant);
+    let runs: Vec<Run> = ends.map(|(end, _)| run_to(end, request, transcript)).filter(Run::counts).collect();
+    let Some(longest) = runs.iter().max_by_key(|run| (run.length, run.end)) else { return Longest::None };
+    // An open run is at least as long as it looks. It is the longest for sure only if it is the only one, and looks the longest.
+    let mut open = runs.iter().filter(|run| run.open);
+    match (open.next(), open.next()) {
+        (Some(_), Some(_)) => Longest::Unclear,
+        (Some(only), None) if only.end != longest.end => Longest::Unclear,
+        _ => Longest::Run(longest.end),
+    }
+}
+
+/// How many messages up to `end` equal the end of the transcript. What belongs to unanswered turns or was replaced by a later attempt may
+/// be missing from the request.
+fn run_to(end: usize, request: &[Utterance], transcript: Transcript<'_>) -> Run {
+    let mut wanted = request[..=end].iter().rev();
     let mut next = wanted.next();
-    let mut matched = 0;
+    let mut length = 0;
     for message in transcript.messages.iter().rev() {
         let Some(said) = next else { break };
         if message.said.digest == said.digest {
-            matched += 1;
+            length += 1;
             next = wanted.next();
         } else if !may_be_missing(message, transcript) {
-            break;
+            return Run { end, length, open: false };
         }
     }
-    matched
+    Run { end, length, open: next.is_some() && !transcript.whole }
+}
+
+impl Run {
+    const fn counts(&self) -> bool {
+        self.length > 0 || self.open
+    }
 }
 
 fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
@@ -61,9 +94,12 @@ fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
 }
 
 /// Steps over the input of trailing unanswered turns that the client sent again in its place.
-fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Alignment {
+fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Option<Alignment> {
     let messages = transcript.messages;
     let answered = messages.iter().rposition(|message| transcript.ending(message.turn).is_none());
+    if answered.is_none() && !transcript.whole {
+        return None;
+    }
     let trailing = &messages[answered.map_or(0, |at| at + 1)..];
     let last_turn = trailing.last().map(|message| message.turn);
     let (mut from, mut stepped_over) = (known, None);
@@ -77,14 +113,14 @@ fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'
             from += input.len();
         }
     }
-    match stepped_over {
+    Some(match stepped_over {
         Some((_, turn)) if from == request.len() && Some(turn) == last_turn => {
             Alignment { new_from: from, retry_of: Some(turn) }
         }
         // An earlier unanswered turn's input at the very end is a new message of the same wording.
         Some((before, _)) if from == request.len() => Alignment { new_from: before, retry_of: None },
         _ => Alignment { new_from: from, retry_of: None },
-    }
+    })
 }
 
 #[cfg(test)]
@@ -95,7 +131,7 @@ mod tests {
     use crate::testing::{Story, assistant, user};
 
     fn new_from(request: &[Utterance], story: &Story) -> usize {
-        align(request, story.transcript()).new_from
+        align(request, story.transcript()).unwrap().new_from
     }
 
     fn two_turns() -> Story {
@@ -153,8 +189,8 @@ mod tests {
         story.unanswered("e", None, TurnState::Failed);
         let whole = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")];
         let expected = |at| Alignment { new_from: at, retry_of: Some(story.last_turn()) };
-        assert_eq!(align(&whole, story.transcript()), expected(5));
-        assert_eq!(align(&[user("e")], story.transcript()), expected(1));
+        assert_eq!(align(&whole, story.transcript()), Some(expected(5)));
+        assert_eq!(align(&[user("e")], story.transcript()), Some(expected(1)));
     }
 
     #[test]
@@ -162,11 +198,11 @@ mod tests {
         let mut story = two_turns();
         story.unanswered("e", Some("par"), TurnState::Interrupted);
         let kept = [user("a"), assistant("b"), user("c"), assistant("d"), user("e"), user("f")];
-        assert_eq!(align(&kept, story.transcript()), Alignment { new_from: 5, retry_of: None });
+        assert_eq!(align(&kept, story.transcript()), Some(Alignment { new_from: 5, retry_of: None }));
         let with_partial = [user("c"), assistant("d"), user("e"), assistant("par"), user("f")];
-        assert_eq!(align(&with_partial, story.transcript()), Alignment { new_from: 4, retry_of: None });
+        assert_eq!(align(&with_partial, story.transcript()), Some(Alignment { new_from: 4, retry_of: None }));
         let dropped = [user("c"), assistant("d"), user("f")];
-        assert_eq!(align(&dropped, story.transcript()), Alignment { new_from: 2, retry_of: None });
+        assert_eq!(align(&dropped, story.transcript()), Some(Alignment { new_from: 2, retry_of: None }));
     }
 
     #[test]
@@ -174,8 +210,43 @@ mod tests {
         let mut story = Story::default();
         story.unanswered("a", None, TurnState::Failed);
         story.unanswered("b", None, TurnState::Failed);
-        assert_eq!(align(&[user("a"), user("b"), user("c")], story.transcript()).new_from, 2);
-        assert_eq!(align(&[user("a"), user("b")], story.transcript()).retry_of, Some(story.last_turn()));
-        assert_eq!(align(&[user("a")], story.transcript()), Alignment { new_from: 0, retry_of: None });
+        assert_eq!(align(&[user("a"), user("b"), user("c")], story.transcript()).unwrap().new_from, 2);
+        assert_eq!(align(&[user("a"), user("b")], story.transcript()).unwrap().retry_of, Some(story.last_turn()));
+        assert_eq!(align(&[user("a")], story.transcript()), Some(Alignment { new_from: 0, retry_of: None }));
+    }
+
+    #[test]
+    fn what_the_model_is_shown_is_enough_to_align_a_whole_history() {
+        let mut story = two_turns();
+        story.compact("they spoke", 2, &[]);
+        story.forget();
+        let whole = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")];
+        assert_eq!(new_from(&whole, &story), 4);
+        assert_eq!(new_from(&[user("e")], &story), 0);
+        assert_eq!(new_from(&[user("x"), assistant("y"), user("e")], &story), 2);
+    }
+
+    #[test]
+    fn where_the_forgotten_messages_decide_they_are_asked_for() {
+        let mut story = Story::default();
+        for _ in 0..3 {
+            story.turn("go on", "done");
+        }
+        story.compact("they spoke", 4, &[]);
+        let twice = [user("x"), assistant("done"), user("go on"), assistant("done"), user("go on"), assistant("done")];
+        let twice = [&twice[..], &[user("go on"), assistant("done"), user("e")]].concat();
+        let expected = align(&twice, story.transcript());
+        assert_eq!(expected, Some(Alignment { new_from: 8, retry_of: None }));
+        story.forget();
+        assert_eq!(align(&twice, story.transcript()), None);
+    }
+
+    #[test]
+    fn unanswered_turns_alone_are_not_enough_to_align_with() {
+        let mut story = two_turns();
+        story.unanswered("e", None, TurnState::Failed);
+        story.compact("they spoke", 4, &[]);
+        story.forget();
+        assert_eq!(align(&[user("e")], story.transcript()), None);
     }
 }

@@ -1,22 +1,33 @@
-//! What the model is shown: system messages, then the transcript, made whole where a turn or a tool call was left open.
+//! What the model is shown: system messages, what stands for the messages that were compacted away, then the transcript, made whole
+//! where a turn or a tool call was left open.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use herma_model::{CallId, Message, MessageStatus, Payload, Role, TurnId, Unanswered};
+use herma_model::{Base, CallId, Message, MessageStatus, Payload, Role, TurnId, Unanswered};
 
 use crate::words;
 
 /// A conversation's messages and which of its turns have no answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Transcript<'a> {
-    /// Every message, in order.
+    /// What stands for the messages up to its end.
+    pub base: Option<&'a Base>,
+    /// Messages in order: every one after the base, and those before it if they are in hand.
     pub messages: &'a [Arc<Message>],
+    /// Whether `messages` begins with the conversation's first.
+    pub whole: bool,
     /// Turns that ended without an answer.
     pub unanswered: &'a HashMap<TurnId, Unanswered>,
 }
 
-impl Transcript<'_> {
+impl<'a> Transcript<'a> {
+    /// The messages that the model is shown themselves.
+    pub fn since_base(&self) -> &'a [Arc<Message>] {
+        let from = self.base.map_or(0, |base| self.messages.partition_point(|message| message.seq <= base.through));
+        &self.messages[from..]
+    }
+
     /// How a turn ended, if it ended without an answer.
     pub fn ending(&self, turn: TurnId) -> Option<Unanswered> {
         self.unanswered.get(&turn).copied()
@@ -34,11 +45,15 @@ impl Transcript<'_> {
 /// The result never has a tool call without its result, a result without its call, or two user messages around a turn that was
 /// not answered; and as long as nothing is compacted, a later context begins with an earlier one byte for byte.
 pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<TurnId>) -> Vec<Payload> {
+    let messages = transcript.since_base();
+    let carried = transcript.base.map_or(&[][..], |base| &base.carried);
     let mut context =
-        Builder { payloads: Vec::with_capacity(system.len() + transcript.messages.len() + 1), open: Vec::new() };
+        Builder { payloads: Vec::with_capacity(system.len() + carried.len() + messages.len() + 2), open: Vec::new() };
     context.payloads.extend(system.iter().cloned());
+    context.payloads.extend(transcript.base.map(|base| base.summary.said.payload.clone()));
+    carried.iter().for_each(|message| context.push(message));
     let mut shown: Option<&Message> = None;
-    for (at, message) in transcript.messages.iter().enumerate() {
+    for (at, message) in messages.iter().enumerate() {
         let is_running = Some(message.turn) == running;
         if message.said.status == MessageStatus::Partial {
             if !is_running && !transcript.is_superseded(message) {
@@ -47,7 +62,7 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
         } else {
             context.push(message);
         }
-        let ends_turn = transcript.messages.get(at + 1).is_none_or(|next| next.turn != message.turn);
+        let ends_turn = messages.get(at + 1).is_none_or(|next| next.turn != message.turn);
         if ends_turn
             && !is_running
             && let Some(ending) = transcript.ending(message.turn)
@@ -164,6 +179,17 @@ mod tests {
         let context = build(&[], story.transcript(), Some(story.last_turn()));
         assert_eq!(contents(&context).last().map(String::as_str), Some("user: never mind"));
         assert_eq!(context.len(), 5);
+    }
+
+    #[test]
+    fn after_a_compaction_the_summary_and_what_is_carried_stand_for_the_rest() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        story.turn("c", "d");
+        story.input("e");
+        story.compact("they spoke", 3, &[3]);
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(contents(&context), ["user: they spoke", "user: c", "assistant: d", "user: e"]);
     }
 
     #[test]

@@ -3,19 +3,24 @@
 //! - [`mod@align`]: what of a request is new, given what the conversation already knows.
 //! - [`pairing`]: whether tool results answer the calls that are open.
 //! - [`context`]: what the model is shown.
+//! - [`compaction`]: when the context is too long, and what of it stays.
+//! - [`summary`]: asking for what stands in place of the rest, and judging it.
 //! - [`machine`]: what becomes of the model's answer.
 //! - [`words`]: the few sentences of the gateway's own that a model ever sees.
 
 pub mod align;
+pub mod compaction;
 pub mod context;
 pub mod machine;
 pub mod pairing;
+pub mod summary;
 pub mod words;
 
 #[cfg(test)]
 mod testing;
 
 pub use align::{Alignment, align};
+pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build};
 pub use machine::{Effect, Ending, Event, Machine, Stop};
 pub use pairing::{BadToolResult, check_tool_results};

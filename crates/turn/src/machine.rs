@@ -50,6 +50,8 @@ pub enum Ending {
         /// Text that had been shown.
         shown: Option<String>,
     },
+    /// The model server takes no context of this length. A shorter one may do; else nothing of the request is kept.
+    TooLong(ModelFailure),
     /// The request cannot be answered as it is: nothing of it is kept.
     Refused(TurnFailure),
 }
@@ -79,7 +81,7 @@ impl Machine {
             Event::Model(ModelEvent::Finished(finish)) => Ending::Answered(Box::new(self.answer(finish))),
             Event::Model(ModelEvent::Answered(answer)) => Ending::Answered(answer),
             Event::Failed(failure) if failure.kind == ModelFailureKind::ContextTooLong && !self.has_shown() => {
-                Ending::Refused(failure.into())
+                Ending::TooLong(failure)
             }
             Event::Failed(failure) => self.unanswered(TurnState::Failed, failure.into()),
             Event::Stop(Stop::Interrupt) => self.unanswered(
@@ -209,7 +211,7 @@ mod tests {
     fn a_context_that_is_too_long_is_refused_unless_something_was_shown() {
         let failure = ModelFailure::new(ModelFailureKind::ContextTooLong, "too long");
         let mut machine = Machine::default();
-        assert!(matches!(machine.on(Event::Failed(failure.clone())), Some(Effect::End(Ending::Refused(_)))));
+        assert!(matches!(machine.on(Event::Failed(failure.clone())), Some(Effect::End(Ending::TooLong(_)))));
         let mut machine = Machine::default();
         machine.on(text("x"));
         assert!(matches!(machine.on(Event::Failed(failure)), Some(Effect::End(Ending::Unanswered { .. }))));

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::{
-    CallId, Digest, Message, MessageId, MessageStatus, Payload, Role, Seq, SessionId, Timestamp, TurnId, TurnState,
-    Unanswered, Utterance,
+    Base, CallId, CompactionId, Digest, Message, MessageId, MessageStatus, Payload, Role, Seq, SessionId, Summary,
+    Timestamp, TurnId, TurnState, Unanswered, Utterance,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,12 +16,39 @@ use crate::context::Transcript;
 pub(crate) struct Story {
     pub(crate) messages: Vec<Arc<Message>>,
     unanswered: HashMap<TurnId, Unanswered>,
+    base: Option<Base>,
+    forgotten: bool,
     turns: u128,
 }
 
 impl Story {
     pub(crate) fn transcript(&self) -> Transcript<'_> {
-        Transcript { messages: &self.messages, unanswered: &self.unanswered }
+        let (base, whole) = (self.base.as_ref(), !self.forgotten);
+        Transcript { base, messages: &self.messages, whole, unanswered: &self.unanswered }
+    }
+
+    /// Puts a summary in place of the messages up to a place, but for those carried.
+    pub(crate) fn compact(&mut self, summary: &str, through: i64, carried: &[i64]) {
+        let carried = carried.iter().map(|place| Arc::clone(self.messages.iter().find(|m| m.seq.0 == *place).unwrap()));
+        self.base = Some(Base {
+            through: Seq(through),
+            carried: carried.collect(),
+            summary: Summary {
+                id: MessageId::from_uuid(Uuid::nil()),
+                seq: Seq(self.messages.len() as i64 + 1),
+                session: SessionId::from_name("s"),
+                compaction: CompactionId::from_uuid(Uuid::nil()),
+                created_at: Timestamp(0),
+                said: user(summary),
+            },
+        });
+    }
+
+    /// Forgets what the model is not shown any more.
+    pub(crate) fn forget(&mut self) {
+        let through = self.base.as_ref().map_or(Seq(0), |base| base.through);
+        self.messages.retain(|message| message.seq > through);
+        self.forgotten = true;
     }
 
     pub(crate) fn last_turn(&self) -> TurnId {
@@ -68,7 +95,7 @@ impl Story {
     }
 
     fn push(&mut self, said: Utterance, attempt: u32) {
-        let place = self.messages.len() as i64 + 1;
+        let place = self.messages.last().map_or(0, |last| last.seq.0) + 1;
         self.messages.push(Arc::new(Message {
             id: MessageId::from_uuid(Uuid::from_u128(place.unsigned_abs().into())),
             seq: Seq(place),

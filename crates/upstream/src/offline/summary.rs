@@ -12,24 +12,76 @@ const FIRST_LINES: usize = 6;
 const LAST_LINES: usize = 18;
 /// Longest line, in characters.
 const MAX_LINE: usize = 120;
+/// How speakers are named in a conversation that is given as text.
+const SPEAKERS: &[(&str, &str)] = &[("User: ", "user"), ("Assistant: ", "assistant"), ("Tool result: ", "tool")];
 
-/// A summary, if the last message asks for one.
+/// A summary, if the last message asks for one: of the conversation that it quotes, else of the messages before it.
 pub(super) fn summary_of(prompt: &Prompt) -> Option<String> {
     let (last, earlier) = prompt.messages.split_last()?;
-    let asked = last.text.to_lowercase();
+    let (quoted, request) = match last.text.split_once("<conversation>") {
+        Some((_, rest)) => rest.rsplit_once("</conversation>")?,
+        None => ("", last.text.as_str()),
+    };
+    let asked = request.to_lowercase();
     if !ASKING.iter().any(|word| asked.contains(word)) {
         return None;
     }
-    let lines: Vec<String> = earlier.iter().filter_map(line).collect();
+    let lines: Vec<String> = match quoted {
+        "" => earlier.iter().filter_map(line).collect(),
+        quoted => quoted.split("\n\n").flat_map(quoted_lines).collect(),
+    };
     if lines.is_empty() {
         return None;
     }
-    let left_out = lines.len().saturating_sub(FIRST_LINES + LAST_LINES);
-    let mut shown = lines.clone();
-    if left_out > 1 {
-        shown.splice(FIRST_LINES..FIRST_LINES + left_out, [format!("({left_out} more)")]);
+    let (limit, mut most) = (word_limit(&asked), FIRST_LINES + LAST_LINES);
+    let mut shown = shortened(&lines, most);
+    while most > 2 && words(&shown) > limit {
+        most -= 1;
+        shown = shortened(&lines, most);
     }
     Some(format!("Summary of {} messages:\n{}", lines.len(), shown.join("\n")))
+}
+
+/// At most so many lines, and one that says how many were left out between the first quarter and the rest.
+fn shortened(lines: &[String], most: usize) -> Vec<String> {
+    let left_out = lines.len().saturating_sub(most);
+    let mut shown = lines.to_vec();
+    if left_out > 1 {
+        let first = most / 4;
+        shown.splice(first..first + left_out, [format!("({left_out} more)")]);
+    }
+    shown
+}
+
+fn words(lines: &[String]) -> usize {
+    lines.iter().map(|line| line.split_whitespace().count()).sum()
+}
+
+/// The number before "words" in a request, if there is one.
+fn word_limit(request: &str) -> usize {
+    let mut before = None;
+    for word in request.split_whitespace() {
+        if word.trim_matches(|c: char| !c.is_alphanumeric()) == "words"
+            && let Some(limit) = before
+        {
+            return limit;
+        }
+        before = word.parse().ok();
+    }
+    usize::MAX
+}
+
+/// A message of a quoted conversation as a line; the lines of an earlier summary stay what they are.
+fn quoted_lines(paragraph: &str) -> Vec<String> {
+    let paragraph = paragraph.trim();
+    match SPEAKERS.iter().find(|(prefix, _)| paragraph.starts_with(prefix)) {
+        Some((_, _)) if paragraph.contains("[Summary of") => Vec::new(),
+        Some((prefix, role)) => {
+            let said = Said { role: (*role).to_owned(), text: paragraph[prefix.len()..].to_owned() };
+            line(&said).into_iter().collect()
+        }
+        None => paragraph.lines().filter(|line| line.starts_with("- ")).map(str::to_owned).collect(),
+    }
 }
 
 fn line(said: &Said) -> Option<String> {

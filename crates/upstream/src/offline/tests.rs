@@ -134,6 +134,20 @@ fn a_summary_keeps_what_was_said() {
     assert!(!summary.contains("secret"));
 }
 
+#[test]
+fn a_quoted_conversation_is_summarised_within_the_words_asked_for() {
+    let said: String = (0..30).map(|n| format!("User: question {n} of many\n\nAssistant: answer {n}\n\n")).collect();
+    let asking = |limit| {
+        format!(
+            "<conversation>\nUser: [Summary of what was]\n\nSummary of 1 messages:\n- user: I am Ada\n\n{said}</conversation>\n\nWrite a summary, at most {limit} words."
+        )
+    };
+    let summary = text_of(&[user(&asking(1_000))], &json!({}));
+    assert!(summary.starts_with("Summary of 61 messages:\n- user: I am Ada\n- user: question 0 of many"), "{summary}");
+    let short = text_of(&[user(&asking(30))], &json!({}));
+    assert!(short.split_whitespace().count() <= 36 && short.ends_with("- assistant: answer 29"), "{short}");
+}
+
 #[tokio::test]
 async fn a_streamed_answer_is_the_same_answer_word_by_word() {
     for text in ["hello there", "call get_weather"] {

@@ -1,0 +1,224 @@
+//! Compactions that somebody asks for: compact now, show what that would do, take one back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use herma_model::alias::Namespace;
+use herma_model::compaction::{CompactionTrigger, Sizes};
+use herma_model::provenance::CompactionMode;
+use herma_model::turn::FailureCode;
+use herma_model::{Alias, CompactionId, ConversationFacts, Message, Seq, TurnFailure, TurnId, Usage, Utterance};
+use herma_store::{Authority, CompactOutcome, Compacted, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal};
+use herma_turn::compaction::{size, system_tokens};
+use tokio::time::Instant;
+
+use super::draft::{Case, NoDraft};
+use super::summarise::NoSummary;
+use super::{Load, transcript};
+use crate::error::{GatewayError, UndoProblem};
+use crate::gateway::Gateway;
+use crate::mint;
+
+/// How often a busy conversation is asked again.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What a client is told to wait when a conversation stays busy.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A compaction that somebody asks for.
+#[derive(Debug, Clone)]
+pub struct CompactionRequest {
+    /// Who asks.
+    pub scope: Scope,
+    /// A name of the conversation.
+    pub alias: Alias,
+    /// How the session is treated, if not as configured.
+    pub mode: Option<CompactionMode>,
+    /// The model whose window the conversation has to fit, if not the default one.
+    pub model: Option<String>,
+}
+
+/// A compaction that somebody wants taken back.
+#[derive(Debug, Clone)]
+pub struct UndoRequest {
+    /// Who asks.
+    pub scope: Scope,
+    /// A name of the conversation.
+    pub alias: Alias,
+    /// Which compaction.
+    pub compaction: CompactionId,
+    /// The model whose window the conversation has to fit then, if not the default one.
+    pub model: Option<String>,
+}
+
+/// What a compaction would do.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// The conversation as it is.
+    pub facts: Arc<ConversationFacts>,
+    /// How the session would be treated.
+    pub mode: CompactionMode,
+    /// The first message that would be summarised.
+    pub first: Seq,
+    /// The last one.
+    pub through: Seq,
+    /// How many messages that is.
+    pub summarised: usize,
+    /// Messages from before that point that would be kept word for word.
+    pub carried: Vec<Arc<Message>>,
+    /// Messages after that point.
+    pub kept: Vec<Arc<Message>>,
+    /// What would be written.
+    pub summary: Utterance,
+    /// The model that summarised.
+    pub model: Option<String>,
+    /// The context's size.
+    pub sizes: Sizes,
+    /// What the summary cost.
+    pub usage: Usage,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+impl Gateway {
+    /// Says what a compaction would do, and changes nothing. The summary is kept for a while: a compaction soon after writes exactly it.
+    pub async fn preview_compaction(&self, request: CompactionRequest) -> Result<Preview, GatewayError> {
+        let snapshot = self.snapshot_of(&request).await?;
+        let case = Case { dry_run: true, ..self.case(&request, &snapshot) };
+        let draft = self.draft(case).await?;
+        self.remember(case, &draft);
+        let kept = snapshot.messages.iter().filter(|message| message.seq > draft.plan.through);
+        Ok(Preview {
+            facts: Arc::clone(&snapshot.facts),
+            mode: case.mode,
+            first: draft.plan.first,
+            through: draft.plan.through,
+            summarised: draft.plan.summarised,
+            kept: kept.cloned().collect(),
+            carried: draft.plan.carried,
+            summary: draft.summary.said,
+            model: Some(draft.summary.cost.model),
+            sizes: draft.sizes,
+            usage: draft.summary.cost.usage,
+            duration_ms: draft.summary.cost.duration_ms,
+        })
+    }
+
+    /// Compacts a conversation now. Turns go on while the summary is made; a running one is waited for as long as a turn would wait.
+    pub async fn compact(&self, request: CompactionRequest) -> Result<Compacted, GatewayError> {
+        let snapshot = self.snapshot_of(&request).await?;
+        let case = self.case(&request, &snapshot);
+        let draft = self.draft(case).await?;
+        let authority = Authority::Idle { scope: request.scope.clone(), alias: request.alias.clone() };
+        let new = draft.compaction(case, authority);
+        let until = Instant::now() + self.settings.queue_timeout;
+        loop {
+            match self.store.compact(new.clone()).await? {
+                CompactOutcome::Compacted(compacted) => {
+                    self.compacted(&compacted);
+                    return Ok(*compacted);
+                }
+                CompactOutcome::Busy(running) => wait(running, until).await?,
+                CompactOutcome::Stale => return Err(GatewayError::CompactedMeanwhile),
+                CompactOutcome::NotFound => return Err(GatewayError::NotFound),
+                CompactOutcome::Ended => return Err(GatewayError::Ended),
+            }
+        }
+    }
+
+    /// Gives the model back what a compaction took away. Waits for a running turn as long as a turn would.
+    pub async fn undo_compaction(&self, request: &UndoRequest) -> Result<Compacted, GatewayError> {
+        let UndoRequest { scope, alias, compaction: id, model } = request;
+        let window = self.settings.resolve_model(model.as_deref()).1.map(u64::from);
+        let until = Instant::now() + self.settings.queue_timeout;
+        let open = async |extent| self.store.open(scope, alias, Namespace::Session, extent).await;
+        loop {
+            let now = open(Extent::View).await?.ok_or(GatewayError::NotFound)?;
+            let without = open(Extent::Without(*id)).await?;
+            let tokens =
+                |snapshot: &Snapshot| size(system_tokens(&snapshot.system), transcript(snapshot), snapshot.counted);
+            let sizes = Sizes { before: tokens(&now), after: without.as_ref().map_or(0, tokens) };
+            if let Some(window) = window.filter(|window| sizes.after > *window) {
+                return Err(GatewayError::CannotUndo(UndoProblem::DoesNotFit { tokens: sizes.after, window }));
+            }
+            let undo = Undo {
+                id: mint::compaction(),
+                scope: scope.clone(),
+                alias: alias.clone(),
+                target: *id,
+                seen: without.map_or(now.version, |snapshot| snapshot.version),
+                sizes,
+                now: mint::now(),
+            };
+            match self.store.undo(undo).await? {
+                UndoOutcome::Undone(compacted) => return Ok(*compacted),
+                UndoOutcome::Refused(refusal) => return Err(GatewayError::CannotUndo(refusal.into())),
+                UndoOutcome::Busy(running) => wait(running, until).await?,
+                UndoOutcome::Stale => {}
+                UndoOutcome::NotFound => return Err(GatewayError::NotFound),
+            }
+        }
+    }
+
+    async fn snapshot_of(&self, request: &CompactionRequest) -> Result<Snapshot, GatewayError> {
+        if self.summary_model(request.model.as_deref()).0.is_empty() {
+            return Err(GatewayError::no_model());
+        }
+        let opened = self.store.open(&request.scope, &request.alias, Namespace::Session, Extent::View).await?;
+        let snapshot = opened.ok_or(GatewayError::NotFound)?;
+        if snapshot.ended { Err(GatewayError::Ended) } else { Ok(snapshot) }
+    }
+
+    /// Who asks for a compaction wants less than there is, however much would fit.
+    fn case<'a>(&self, request: &'a CompactionRequest, snapshot: &'a Snapshot) -> Case<'a> {
+        let (_, window) = self.settings.resolve_model(request.model.as_deref());
+        let front = system_tokens(&snapshot.system);
+        let total = size(front, transcript(snapshot), snapshot.counted);
+        Case {
+            tenant: request.scope.tenant,
+            snapshot,
+            load: Load { total, front },
+            running: None,
+            budget: self.budget(window.map_or(total, u64::from).min(total)),
+            model: request.model.as_deref(),
+            mode: request.mode.or(self.settings.compaction.mode).unwrap_or(CompactionMode::Split),
+            trigger: CompactionTrigger::Manual,
+            dry_run: false,
+        }
+    }
+}
+
+/// Waits a moment for a running turn to end, or gives up.
+async fn wait(running: TurnId, until: Instant) -> Result<(), GatewayError> {
+    if Instant::now() >= until {
+        return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });
+    }
+    tokio::time::sleep(LOOK_EVERY).await;
+    Ok(())
+}
+
+impl From<NoDraft> for GatewayError {
+    fn from(why: NoDraft) -> Self {
+        match why {
+            NoDraft::Nothing | NoDraft::Hopeless | NoDraft::CoolingDown(_) => Self::NothingToCompact,
+            NoDraft::Store(error) => Self::Store(error),
+            NoDraft::Failed(NoSummary::Failed(failure)) => Self::Turn(failure.into()),
+            NoDraft::Failed(why @ NoSummary::TimedOut(_)) => {
+                Self::Turn(TurnFailure::new(FailureCode::UpstreamTimeout, why.to_string()))
+            }
+            NoDraft::Failed(why @ NoSummary::Unusable(_)) => {
+                Self::Turn(TurnFailure::new(FailureCode::UpstreamError, why.to_string()))
+            }
+        }
+    }
+}
+
+impl From<UndoRefusal> for UndoProblem {
+    fn from(refusal: UndoRefusal) -> Self {
+        match refusal {
+            UndoRefusal::Covered(by) => Self::Covered(by),
+            UndoRefusal::AlreadyUndone => Self::AlreadyUndone,
+            UndoRefusal::NeverApplied => Self::NeverApplied,
+            UndoRefusal::IsAnUndo => Self::IsAnUndo,
+        }
+    }
+}

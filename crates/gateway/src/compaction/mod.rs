@@ -1,0 +1,155 @@
+//! Making room in a model's context: when, with which summary, and by what right.
+//!
+//! - [`room`]: for a turn that would not fit, under its lease, before the model is called.
+//! - [`ahead`]: after an answer, so that the next turn need not wait for a summary.
+//! - [`manual`]: because somebody asks, and taking one back.
+//! - [`draft`]: what they share: a plan and its summary, fresh or from memory.
+//! - [`summarise`]: asking the model, and asking again.
+//! - [`cool_down`]: whom not to ask for a while.
+//!
+//! Nothing here writes anything but through one call of the store: [`herma_store::Store::compact`]. Before it nothing has happened.
+
+mod ahead;
+mod cool_down;
+mod draft;
+mod manual;
+mod room;
+mod summarise;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use herma_model::tokens::{self, Counted};
+use herma_model::{Compaction, ConversationId, Payload, Utterance};
+use herma_store::{Compacted, Snapshot};
+use herma_turn::compaction::{size, system_tokens};
+use herma_turn::{Budget, Transcript};
+use tokio::sync::Semaphore;
+
+use crate::gateway::Gateway;
+use crate::request::TurnRequest;
+
+use cool_down::CoolDown;
+use draft::Drafts;
+
+pub(crate) use ahead::prepare;
+pub use manual::{CompactionRequest, Preview, UndoRequest};
+pub(crate) use room::{Fit, Need, Room};
+
+/// Most summaries that are prepared ahead at one time.
+const MOST_AHEAD: usize = 4;
+
+/// What the gateway remembers about compactions. All of it can be lost.
+pub(crate) struct Compactor {
+    drafts: Drafts,
+    cool_down: CoolDown,
+    ahead: Arc<Semaphore>,
+    count: Count,
+}
+
+/// Compactions of this process so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compactions {
+    /// Those that were written.
+    pub applied: u64,
+    /// Those for which no summary could be had.
+    pub failed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    applied: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Count {
+    fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Default for Compactor {
+    fn default() -> Self {
+        Self {
+            drafts: Drafts::default(),
+            cool_down: CoolDown::default(),
+            ahead: Arc::new(Semaphore::new(MOST_AHEAD)),
+            count: Count::default(),
+        }
+    }
+}
+
+/// A snapshot as the rules of turns see it.
+pub fn transcript(snapshot: &Snapshot) -> Transcript<'_> {
+    Transcript {
+        base: snapshot.base.as_deref(),
+        messages: &snapshot.messages,
+        whole: snapshot.whole,
+        unanswered: &snapshot.unanswered,
+    }
+}
+
+/// Tokens that a turn's context will need, as far as can be known before the model server counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// All of it.
+    pub(crate) total: u64,
+    /// What stands in front of the transcript: system messages and tools.
+    pub(crate) front: u64,
+}
+
+impl Load {
+    /// The load of a request with `new` messages, on a conversation.
+    pub(crate) fn of(request: &TurnRequest, before: Option<&Snapshot>, new: &[Utterance]) -> Self {
+        let stored: &[Payload] = before.map_or(&[], |snapshot| &snapshot.system);
+        let stored_system = system_tokens(stored);
+        let system = if request.system.is_empty() { stored_system } else { system_tokens(&request.system) };
+        let tools = request.params.get("tools").map_or(0, |tools| u64::from(tokens::estimate(tools)));
+        let front = system + tools;
+        let new: u64 = new.iter().map(|said| u64::from(said.tokens)).sum();
+        let known = before.map_or(front, |snapshot| {
+            let counted = snapshot
+                .counted
+                .map(|counted| Counted { tokens: (counted.tokens + system).saturating_sub(stored_system), ..counted });
+            size(front, transcript(snapshot), counted)
+        });
+        Self { total: known + new, front }
+    }
+}
+
+impl Gateway {
+    /// Compactions of this process so far.
+    pub fn compactions(&self) -> Compactions {
+        let Count { applied, failed } = &self.compactor.count;
+        Compactions { applied: applied.load(Ordering::Relaxed), failed: failed.load(Ordering::Relaxed) }
+    }
+
+    /// Takes note of a compaction that was written.
+    fn compacted(&self, compacted: &Compacted) {
+        self.compactor.count.applied.fetch_add(1, Ordering::Relaxed);
+        let Compaction { id, mode, trigger, sizes, .. } = &compacted.record;
+        tracing::info!(
+            conversation = %compacted.facts.id, compaction = %id, mode = mode.as_str(), trigger = trigger.as_str(),
+            tokens_before = sizes.before, tokens_after = sizes.after, "compacted"
+        );
+    }
+
+    fn budget(&self, window: u64) -> Budget {
+        let compaction = &self.settings.compaction;
+        Budget::of(window, compaction.threshold, compaction.keep_recent)
+    }
+
+    /// The model that summarises conversations with this one, by the model server's name, and how many tokens fit into it.
+    fn summary_model(&self, asked: Option<&str>) -> (String, Option<u32>) {
+        self.settings.resolve_model(self.settings.compaction.model.as_deref().or(asked))
+    }
+
+    /// Whether a conversation that does not fit can be hoped to fit after a compaction.
+    pub(crate) fn may_compact(&self, conversation: ConversationId, asked: Option<&str>) -> bool {
+        let (model, _) = self.summary_model(asked);
+        self.settings.compaction.mode.is_some()
+            && (self.compactor.drafts.has(conversation)
+                || self.compactor.cool_down.wait(conversation, &model, Instant::now()).is_none())
+    }
+}

@@ -1,0 +1,163 @@
+//! Room for a turn that holds its lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use herma_model::compaction::{Base, CompactionTrigger};
+use herma_model::turn::FailureCode;
+use herma_model::{ModelFailure, TurnFailure};
+use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Snapshot, StoreError};
+
+use super::Load;
+use super::draft::{Case, Draft, NoDraft};
+use crate::crash;
+use crate::gateway::Gateway;
+use crate::request::TurnRequest;
+
+/// Why a turn needs room.
+pub(crate) enum Need {
+    /// It may pass the threshold.
+    Threshold,
+    /// The model server said that its context is too long.
+    TooLong(ModelFailure),
+}
+
+/// Whether a turn fits.
+pub(crate) enum Fit<'a> {
+    /// As it is.
+    Fits,
+    /// Not without a compaction, or better with one.
+    Tight(Box<Tight<'a>>),
+    /// It does not fit, and nothing can be done about it.
+    Refused(TurnFailure),
+}
+
+/// A turn that needs room.
+pub(crate) struct Tight<'a> {
+    case: Case<'a>,
+    need: &'a Need,
+    lease: Lease,
+    /// The model by the model server's name.
+    model: String,
+}
+
+impl Tight<'_> {
+    /// Whether the turn cannot go on as it is.
+    fn must(&self) -> bool {
+        matches!(self.need, Need::TooLong(_)) || self.case.load.total > self.case.budget.window
+    }
+
+    fn refused(&self, why: &str) -> Room {
+        Room::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
+    }
+}
+
+/// What was found for a turn that needs room.
+pub(crate) enum Room {
+    /// Nothing, but it can go on as it is.
+    Enough,
+    /// A summary that makes it fit.
+    Found(Box<Found>),
+    /// Nothing, and it cannot go on.
+    Refused(TurnFailure),
+}
+
+/// A compaction that only has to be written.
+pub(crate) struct Found {
+    draft: Draft,
+    new: NewCompaction,
+}
+
+impl Gateway {
+    /// Measures a turn whose messages are part of the snapshot already.
+    pub(crate) fn measure<'a>(
+        &self,
+        request: &'a TurnRequest,
+        snapshot: &'a Snapshot,
+        lease: Lease,
+        need: &'a Need,
+    ) -> Fit<'a> {
+        let (model, known_window) = self.settings.resolve_model(request.model.as_deref());
+        if known_window.is_none() && matches!(need, Need::Threshold) {
+            return Fit::Fits;
+        }
+        let load = Load::of(request, Some(snapshot), &[]);
+        let window = known_window.map_or(load.total, u64::from);
+        let (window, trigger) = match need {
+            Need::Threshold => (window, CompactionTrigger::Threshold),
+            // Whatever was said of the window, this did not fit it.
+            Need::TooLong(_) => (window.min(load.total), CompactionTrigger::ContextLength),
+        };
+        let budget = self.budget(window);
+        let limit = if snapshot.held_back { budget.window } else { budget.threshold };
+        if matches!(need, Need::Threshold) && load.total <= limit {
+            return Fit::Fits;
+        }
+        let Some(mode) = self.settings.compaction.mode else {
+            return match need {
+                Need::Threshold => Fit::Fits,
+                Need::TooLong(failure) => Fit::Refused(failure.clone().into()),
+            };
+        };
+        let case = Case {
+            tenant: request.principal.tenant,
+            snapshot,
+            load,
+            running: Some(lease.id),
+            budget,
+            model: request.model.as_deref(),
+            mode,
+            trigger,
+            dry_run: false,
+        };
+        Fit::Tight(Box::new(Tight { case, need, lease, model }))
+    }
+
+    /// Looks for room. Writes nothing. Cancel-safe.
+    pub(crate) async fn find_room(&self, tight: &Tight<'_>) -> Result<Room, StoreError> {
+        match self.draft(tight.case).await {
+            Ok(draft) => {
+                let new = draft.compaction(tight.case, Authority::Lease(tight.lease));
+                Ok(Room::Found(Box::new(Found { draft, new })))
+            }
+            Err(NoDraft::Store(error)) => Err(error),
+            Err(_) if !tight.must() => Ok(Room::Enough),
+            Err(NoDraft::Nothing) => Ok(tight.refused("there is nothing left to summarise")),
+            Err(NoDraft::Hopeless) => Ok(tight.refused("what is kept word for word is too much by itself")),
+            Err(NoDraft::CoolingDown(left)) => Ok(tight.refused(&cooling_down(left))),
+            Err(NoDraft::Failed(why)) => Ok(tight.refused(&format!("it could not be summarised: {why}"))),
+        }
+    }
+
+    /// Writes a compaction that was found for a turn. Not cancel-safe: the turn has to know whether it happened.
+    pub(crate) async fn take_room(&self, found: Found) -> Result<Option<(Compacted, Arc<Base>)>, StoreError> {
+        crash::point(crash::SUMMARISED);
+        let Found { draft, new } = found;
+        let outcome = self.store.compact(new).await?;
+        crash::point(crash::COMPACTED);
+        let CompactOutcome::Compacted(compacted) = outcome else {
+            tracing::warn!(?outcome, "a turn with the lease could not compact its conversation");
+            return Ok(None);
+        };
+        self.compacted(&compacted);
+        Ok(draft.base(&compacted).map(|base| (*compacted, base)))
+    }
+}
+
+fn cooling_down(left: Duration) -> String {
+    format!("summaries failed, and the next is tried in {} seconds", left.as_secs().max(1))
+}
+
+fn too_long(need: &Need, tokens: u64, window: u64, model: &str, why: &str) -> TurnFailure {
+    let what = match need {
+        Need::Threshold => format!("the conversation needs about {tokens} tokens, and {model} takes {window}"),
+        Need::TooLong(failure) => failure.message.clone(),
+    };
+    let message =
+        format!("{what}; {why}; start a new conversation, send less, or use a model with a larger context_window");
+    let status = match need {
+        Need::Threshold => None,
+        Need::TooLong(failure) => failure.status,
+    };
+    TurnFailure { upstream_status: status, ..TurnFailure::new(FailureCode::ContextLengthExceeded, message) }
+}

@@ -1,0 +1,134 @@
+//! A turn that holds its lease, and its conversation as far as it is known.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use herma_model::tokens::Counted;
+use herma_model::{Base, Payload, TurnState, Unanswered, Usage};
+use herma_store::{Committed, Compacted, Snapshot};
+use herma_turn::{Transcript, build};
+
+use crate::admission::Lead;
+use crate::compaction::transcript;
+use crate::log::{SessionView, TurnEvent};
+use crate::request::TurnRequest;
+
+/// A running turn and its conversation.
+pub(crate) struct RunningTurn {
+    pub(crate) running: herma_store::Running,
+    pub(crate) alias: herma_model::Alias,
+    pub(crate) session: SessionView,
+    /// The conversation before this turn, and from its start on with what the turn brought.
+    pub(crate) before: Option<Snapshot>,
+    pub(crate) new_system: Option<Arc<[Payload]>>,
+    /// Whether its listeners know that it runs.
+    pub(crate) is_told: bool,
+}
+
+impl RunningTurn {
+    pub(crate) fn of(lead: Lead, request: &TurnRequest) -> Self {
+        let Lead { running, mut before, alias } = lead;
+        if let Some(snapshot) = &mut before {
+            forget_summarised(snapshot);
+            snapshot.messages.extend(running.messages.iter().cloned());
+        }
+        let session = SessionView {
+            facts: Arc::clone(&running.facts),
+            requested: request.alias.as_ref().map(|alias| Arc::from(alias.as_str())),
+            resolution: running.resolution,
+            rotated: false,
+        };
+        let new_system = (!request.system.is_empty()).then(|| Arc::from(request.system.as_slice()));
+        Self { running, alias, session, before, new_system, is_told: false }
+    }
+
+    pub(crate) fn started(&self) -> TurnEvent {
+        TurnEvent::Started {
+            turn: self.running.turn,
+            started_at: self.running.started_at,
+            session: self.session.clone(),
+        }
+    }
+
+    /// What the model is shown.
+    pub(crate) fn context(&self) -> Vec<Payload> {
+        let running = Some(self.running.turn);
+        match &self.before {
+            Some(snapshot) => {
+                let system = self.new_system.as_ref().unwrap_or(&snapshot.system);
+                build(system, transcript(snapshot), running)
+            }
+            None => {
+                let (system, unanswered) = (self.new_system.as_deref().unwrap_or(&[]), HashMap::new());
+                let messages = &self.running.messages;
+                build(system, Transcript { base: None, messages, whole: true, unanswered: &unanswered }, running)
+            }
+        }
+    }
+
+    /// Goes on with a conversation that was compacted.
+    pub(crate) fn compacted(&mut self, compacted: &Compacted, base: Arc<Base>) {
+        let moved = compacted.facts.head.id != self.session.facts.head.id;
+        self.session.facts = Arc::clone(&compacted.facts);
+        self.session.rotated |= moved;
+        self.running.facts = Arc::clone(&compacted.facts);
+        self.running.version = compacted.version;
+        if let Some(snapshot) = &mut self.before {
+            snapshot.base = Some(base);
+            snapshot.counted = None;
+            snapshot.held_back = false;
+            forget_summarised(snapshot);
+        }
+    }
+
+    /// The conversation as it is after the turn's end.
+    pub(crate) fn into_snapshot(self, committed: &Committed, end: End) -> Snapshot {
+        let mut snapshot = self.before.unwrap_or_else(|| Snapshot {
+            facts: Arc::clone(&self.running.facts),
+            version: committed.version,
+            system: Arc::from([]),
+            base: None,
+            messages: self.running.messages,
+            whole: true,
+            counted: None,
+            held_back: false,
+            unanswered: HashMap::new(),
+            ended: false,
+        });
+        snapshot.facts = self.running.facts;
+        snapshot.version = committed.version;
+        if let Some(system) = self.new_system {
+            snapshot.system = system;
+        }
+        snapshot.messages.extend(committed.messages.iter().cloned());
+        match end {
+            End::Unanswered(state) => {
+                snapshot.unanswered.insert(self.running.turn, Unanswered { state, attempt: self.running.attempt });
+            }
+            End::Answered(usage) => {
+                snapshot.unanswered.remove(&self.running.turn);
+                let last = snapshot.messages.last().map(|message| message.seq);
+                snapshot.counted =
+                    usage.zip(last).and_then(|(usage, last)| Counted::of(usage, last)).or(snapshot.counted);
+            }
+        }
+        snapshot
+    }
+}
+
+/// Lets go of messages that the base stands for.
+fn forget_summarised(snapshot: &mut Snapshot) {
+    let Some(base) = &snapshot.base else { return };
+    let summarised = snapshot.messages.partition_point(|message| message.seq <= base.through);
+    snapshot.messages.drain(..summarised);
+    snapshot.whole = false;
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    /// With an answer, and what the model server counted.
+    Answered(Option<Usage>),
+    /// Without one.
+    Unanswered(TurnState),
+}

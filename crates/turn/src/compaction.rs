@@ -1,0 +1,299 @@
+//! When a conversation has to be compacted, and what is kept of it word for word.
+//!
+//! Kept are the newest messages by token budget, beginning with an answer where that is possible, so that summary and messages alternate
+//! as roles should; what the running turn brought; the last user message; tool calls together with their results; and what is pinned.
+
+use std::sync::Arc;
+
+use herma_model::tokens::{self, Counted};
+use herma_model::{Message, MessageStatus, Payload, Role, Seq, TurnId};
+
+use crate::context::{Transcript, build};
+
+/// Above this part of the threshold the summary is prepared ahead.
+const SOFT: f64 = 0.8;
+/// The part of the window that a summary may take.
+const SUMMARY: f64 = 0.1;
+const MIN_SUMMARY: u64 = 128;
+const MAX_SUMMARY: u64 = 4_096;
+/// A compaction that the threshold asks for must take away at least this part of what is kept, else every turn would bring one.
+const LEAST_GAIN: u64 = 4;
+
+/// What fits, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Everything.
+    pub window: u64,
+    /// What may be shown before a compaction is due.
+    pub threshold: u64,
+    /// What may be shown before a summary is prepared ahead.
+    pub soft: u64,
+    /// The newest messages that are kept.
+    pub keep: u64,
+    /// A summary.
+    pub summary: u64,
+}
+
+impl Budget {
+    /// The budget of a window, by the parts of it that an operator set.
+    pub fn of(window: u64, threshold: f64, keep_recent: f64) -> Self {
+        let part = |part: f64| (window as f64 * part) as u64;
+        Self {
+            window,
+            threshold: part(threshold),
+            soft: part(threshold * SOFT),
+            keep: part(keep_recent),
+            summary: part(SUMMARY).clamp(MIN_SUMMARY, MAX_SUMMARY).min(window / 4),
+        }
+    }
+}
+
+/// Tokens of system messages, by estimate.
+pub fn system_tokens(system: &[Payload]) -> u64 {
+    system.iter().map(|payload| u64::from(tokens::estimate(payload.as_json()))).sum()
+}
+
+/// Tokens of what the model is shown of a transcript, system messages included: as the model server counted them as far as it did, the
+/// rest by estimate. `system` is what stands in front, by estimate.
+pub fn size(system: u64, transcript: Transcript<'_>, counted: Option<Counted>) -> u64 {
+    match counted {
+        Some(counted) => counted.tokens + sum(after(transcript.messages, counted.through)),
+        None => {
+            let base = transcript.base.map_or(0, |base| u64::from(base.summary.said.tokens) + sum(&base.carried));
+            system + base + sum(transcript.since_base())
+        }
+    }
+}
+
+fn after(messages: &[Arc<Message>], seq: Seq) -> &[Arc<Message>] {
+    &messages[messages.partition_point(|message| message.seq <= seq)..]
+}
+
+fn sum(messages: &[Arc<Message>]) -> u64 {
+    messages.iter().map(|message| u64::from(message.said.tokens)).sum()
+}
+
+/// What a compaction would summarise and keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The first message that is summarised.
+    pub first: Seq,
+    /// The last one.
+    pub through: Seq,
+    /// How many they are.
+    pub summarised: usize,
+    /// Messages up to there that are kept word for word, in order.
+    pub carried: Vec<Arc<Message>>,
+    /// Tokens that go.
+    pub frees: u64,
+    /// Tokens that stay, by estimate, besides system messages and the summary.
+    pub stays: u64,
+}
+
+impl Plan {
+    /// Whether it takes away enough to be worth a summary before it must be.
+    pub const fn is_worth_it(&self, budget: &Budget) -> bool {
+        self.frees > budget.keep / LEAST_GAIN && self.frees > budget.summary
+    }
+
+    /// What is to be summarised, in the form the model was shown it: the earlier summary, if there is one, comes first.
+    pub fn covered(&self, transcript: Transcript<'_>) -> Vec<Payload> {
+        let end = transcript.messages.partition_point(|message| message.seq <= self.through);
+        build(&[], Transcript { messages: &transcript.messages[..end], ..transcript }, None)
+    }
+}
+
+/// Plans a compaction that keeps about `keep` tokens of the newest messages; `None` if there is nothing to summarise. `running` is the
+/// turn that needs room, whose messages are all kept.
+pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<Message>], keep: u64) -> Option<Plan> {
+    let messages = transcript.since_base();
+    let latest = latest_start(messages, running);
+    if sum(messages) <= keep {
+        return None;
+    }
+    let mut kept = sum(&messages[latest..]);
+    let mut start = latest;
+    for at in (0..latest).rev() {
+        kept += u64::from(messages[at].said.tokens);
+        if kept > keep {
+            break;
+        }
+        if is_answer(&messages[at]) {
+            start = at;
+        }
+    }
+    through(transcript, pinned, messages.get(start.checked_sub(1)?)?.seq)
+}
+
+/// The plan that summarises up to a given message. `None` if that is not one of those the model is shown themselves.
+pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq) -> Option<Plan> {
+    let messages = transcript.since_base();
+    let start = messages.iter().position(|message| message.seq == through)? + 1;
+    let (covered, kept) = messages.split_at(start);
+    let carried = carried(transcript, covered, kept, pinned);
+    let base = transcript.base.map_or(0, |base| u64::from(base.summary.said.tokens) + sum(&base.carried));
+    let carries = sum(&carried);
+    Some(Plan {
+        first: covered.first()?.seq,
+        through,
+        summarised: covered.len(),
+        frees: (sum(covered) + base).saturating_sub(carries),
+        stays: sum(kept) + carries,
+        carried,
+    })
+}
+
+/// Where the kept messages begin at the latest: with what the running turn brought, the calls it answers included; or with the last
+/// answer.
+fn latest_start(messages: &[Arc<Message>], running: Option<TurnId>) -> usize {
+    let input = messages.iter().position(|message| Some(message.turn) == running).unwrap_or(messages.len());
+    let opens_with_result = messages.get(input).is_some_and(|message| message.said.role == Role::Tool);
+    if opens_with_result || input == messages.len() {
+        messages[..input].iter().rposition(|message| is_answer(message)).unwrap_or(0)
+    } else {
+        input
+    }
+}
+
+fn is_answer(message: &Message) -> bool {
+    message.said.role == Role::Assistant && message.said.status == MessageStatus::Complete
+}
+
+/// What is kept although it stands before the kept range: pinned messages, and the last user message if it is not in that range.
+fn carried(
+    transcript: Transcript<'_>,
+    covered: &[Arc<Message>],
+    kept: &[Arc<Message>],
+    pinned: &[Arc<Message>],
+) -> Vec<Arc<Message>> {
+    let before = transcript.base.map_or(&[][..], |base| &base.carried);
+    let is_user = |message: &&Arc<Message>| message.said.role == Role::User;
+    let is_pinned = |message: &Message| pinned.iter().any(|pin| pin.seq == message.seq);
+    let last_user = match kept.iter().any(|message| is_user(&message)) {
+        true => None,
+        false => before.iter().chain(covered).rfind(is_user),
+    };
+    let end = covered.last().map_or(Seq(0), |last| last.seq);
+    let mut carried: Vec<Arc<Message>> = pinned.iter().filter(|pin| pin.seq <= end).cloned().collect();
+    carried.extend(last_user.cloned());
+    // A call that was pinned before its results came keeps them, too.
+    for group in covered.chunk_by(|_, next| next.said.role == Role::Tool) {
+        if group.len() > 1 && group.iter().any(|message| is_pinned(message)) {
+            carried.extend(group.iter().cloned());
+        }
+    }
+    carried.sort_by_key(|message| message.seq);
+    carried.dedup_by_key(|message| message.seq);
+    carried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Story, payloads};
+
+    fn kept(story: &Story, plan: &Plan) -> Vec<i64> {
+        let messages = story.transcript().since_base();
+        messages.iter().map(|message| message.seq).filter(|seq| *seq > plan.through).map(|seq| seq.0).collect()
+    }
+
+    fn carried(plan: &Plan) -> Vec<i64> {
+        plan.carried.iter().map(|message| message.seq.0).collect()
+    }
+
+    /// Each message costs one token.
+    fn long_story() -> Story {
+        let mut story = Story::default();
+        for at in 0..10 {
+            story.turn(&format!("question {at}"), &format!("answer {at}"));
+        }
+        story.input("and now?");
+        story
+    }
+
+    #[test]
+    fn the_newest_messages_are_kept_from_an_answer_on() {
+        let story = long_story();
+        for keep in [4, 5] {
+            let plan = plan(story.transcript(), Some(story.last_turn()), &[], keep).unwrap();
+            assert_eq!(kept(&story, &plan), [18, 19, 20, 21], "{keep}");
+            assert_eq!((plan.first, plan.summarised, plan.frees, plan.stays), (Seq(1), 17, 17, 4));
+            assert!(carried(&plan).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_the_running_turn_brought_is_kept_whatever_it_costs() {
+        let story = long_story();
+        let plan = plan(story.transcript(), Some(story.last_turn()), &[], 0).unwrap();
+        assert_eq!(kept(&story, &plan), [21]);
+    }
+
+    #[test]
+    fn between_turns_the_last_answer_is_kept_and_its_question_is_carried() {
+        let mut story = long_story();
+        story.answer("this");
+        let plan = plan(story.transcript(), None, &[], 0).unwrap();
+        assert_eq!((kept(&story, &plan), carried(&plan)), (vec![22], vec![21]));
+    }
+
+    #[test]
+    fn a_call_and_its_results_stay_together_and_the_last_question_is_carried() {
+        let mut story = long_story();
+        story.answer("so");
+        story.calls("look", &["x", "y"]);
+        story.result("x", "found");
+        story.result("y", "nothing");
+        let plan = plan(story.transcript(), Some(story.last_turn()), &[], 1).unwrap();
+        assert_eq!((kept(&story, &plan), carried(&plan)), (vec![24, 25, 26], vec![23]));
+    }
+
+    #[test]
+    fn what_is_pinned_is_carried_with_its_results_from_one_compaction_to_the_next() {
+        let mut story = Story::default();
+        story.calls("look", &["x"]);
+        story.result("x", "found");
+        story.answer("there");
+        story.turn("a", "b");
+        story.turn("c", "d");
+        story.input("e");
+        let pinned = [Arc::clone(&story.messages[1])];
+        let running = Some(story.last_turn());
+        let first = plan(story.transcript(), running, &pinned, 3).unwrap();
+        assert_eq!((first.through, carried(&first)), (Seq(7), vec![2, 3]));
+        story.compact("they spoke", 5, &[2, 3]);
+        let second = plan(story.transcript(), running, &pinned, 2).unwrap();
+        assert_eq!((second.through, carried(&second)), (Seq(7), vec![2]), "the store pins whole groups");
+    }
+
+    #[test]
+    fn nothing_to_summarise_is_no_plan() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        assert_eq!(plan(story.transcript(), None, &[], 10), None, "all of it fits");
+        story.input("c");
+        story.compact("they spoke", 2, &[]);
+        assert_eq!(plan(story.transcript(), Some(story.last_turn()), &[], 0), None);
+        assert_eq!(plan(Story::default().transcript(), None, &[], 0), None);
+    }
+
+    #[test]
+    fn what_is_covered_begins_with_the_earlier_summary() {
+        let mut story = long_story();
+        story.compact("they spoke", 16, &[]);
+        let plan = plan(story.transcript(), Some(story.last_turn()), &[], 2).unwrap();
+        assert_eq!(
+            payloads(&plan.covered(story.transcript())),
+            ["user: they spoke", "user: question 8", "assistant: answer 8", "user: question 9"]
+        );
+    }
+
+    #[test]
+    fn a_size_is_what_was_counted_and_an_estimate_of_the_rest() {
+        let mut story = long_story();
+        assert_eq!(size(5, story.transcript(), None), 26);
+        assert_eq!(size(5, story.transcript(), Some(Counted { through: Seq(20), tokens: 1_000 })), 1_001);
+        story.compact("they spoke", 18, &[3]);
+        assert_eq!(size(5, story.transcript(), None), 10);
+    }
+}
