@@ -2,17 +2,22 @@
 //!
 //! Variables are read by the configuration, not here; the help only names them.
 
+mod sessions;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use herma_config::Overrides;
 use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
 
+pub(crate) use sessions::{CompactFlags, CompactionsFlags, Place, SessionsCommand, UndoFlags};
+
 const EXAMPLES: &str = "\
 Examples:
   herma serve                            listen on 127.0.0.1:8642, answer with the offline model
   herma serve --upstream http://localhost:11434/v1 --model llama3.2
   herma chat                             talk in the terminal, no server needed
+  herma sessions compact trip --dry-run  see what a summary would leave of a conversation
   herma keys create --tenant default     make an API key
   herma doctor                           find out what is wrong
 
@@ -61,6 +66,11 @@ pub(crate) enum Command {
     /// Talk in the terminal; needs no server
     #[command(after_help = CHAT_HELP)]
     Chat(ChatFlags),
+    /// Compact conversations, list what was compacted, undo it; needs no server
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
     /// Make, list and revoke API keys
     Keys {
         #[command(subcommand)]
@@ -217,5 +227,24 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sessions_are_named_by_any_name_and_compactions_by_their_id() {
+        let id = format!("cmp_{}", "0".repeat(32));
+        for (line, understood) in [
+            ("compact trip", true),
+            ("compact trip --dry-run --mode in_place --model m --tenant web --json", true),
+            ("compact trip --mode off", false),
+            ("compact ../x", false),
+            ("compact", false),
+            ("compactions conv_1 --json", true),
+            ("undo trip cmp_1", false),
+            ("undo trip", false),
+            (&format!("undo trip {id}"), true),
+        ] {
+            let words = ["herma", "sessions"].into_iter().chain(line.split(' '));
+            assert_eq!(Arguments::try_parse_from(words).is_ok(), understood, "{line}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! - [`arguments`]: what can be typed, and its help.
 //! - [`setup`]: configuration, store, model server and gateway settings, made from each other.
-//! - [`serve`], [`chat`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`table`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
+//! - [`serve`], [`chat`], [`sessions`], [`keys`], [`config`], [`doctor`]: one command each.
+//! - [`output`], [`table`], [`excerpt`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
 //!
 //! Nothing here decides anything about conversations. Answers go to stdout, everything else to stderr.
 
@@ -11,11 +11,13 @@ mod arguments;
 mod chat;
 mod config;
 mod doctor;
+mod excerpt;
 mod failure;
 mod keys;
 mod logging;
 mod output;
 mod serve;
+mod sessions;
 mod setup;
 mod signals;
 mod table;
@@ -24,13 +26,18 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, KeysCommand};
+use crate::arguments::{Arguments, Command, KeysCommand, SessionsCommand};
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
     let outcome = match command {
         Command::Serve(flags) => serve::run(common, flags),
         Command::Chat(flags) => chat::run(common, flags),
+        Command::Sessions { command: SessionsCommand::Compact(flags) } => sessions::compact::run(common, flags),
+        Command::Sessions { command: SessionsCommand::Compactions(flags) } => {
+            sessions::compactions::run(common, &flags)
+        }
+        Command::Sessions { command: SessionsCommand::Undo(flags) } => sessions::undo::run(common, flags),
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),
         Command::Keys { command: KeysCommand::Revoke(flags) } => keys::revoke::run(common, &flags),

@@ -1,5 +1,8 @@
 //! Tables for people: aligned columns, two spaces between, nothing at the end of a line.
 
+use herma_model::Timestamp;
+use herma_wire::resource::rfc3339;
+
 /// Lays out a heading and rows of as many cells.
 pub(crate) fn layout<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let heading = heading.map(str::to_owned);
@@ -11,6 +14,12 @@ pub(crate) fn layout<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A moment for people, in UTC.
+pub(crate) fn minute(moment: Timestamp) -> String {
+    let whole = rfc3339(moment);
+    whole.get(..16).map_or(whole.clone(), |minute| format!("{}Z", minute.replace('T', " ")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post, put};
 use herma_gateway::Gateway;
 use herma_gateway::access::Access;
 use herma_model::Principal;
@@ -59,6 +59,11 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/api/sessions", get(routes::sessions::list))
         .route("/api/sessions/{alias}", get(routes::sessions::show))
         .route("/api/sessions/{alias}/messages", get(routes::sessions::messages))
+        .route("/api/sessions/{alias}/messages/{message_id}/pin", put(routes::sessions::pin))
+        .route("/api/sessions/{alias}/messages/{message_id}/pin", delete(routes::sessions::unpin))
+        .route("/api/sessions/{alias}/compactions", get(routes::sessions::compactions::list))
+        .route("/api/sessions/{alias}/compactions", post(routes::sessions::compactions::create))
+        .route("/api/sessions/{alias}/compactions/{id}/undo", post(routes::sessions::compactions::undo))
         .route("/health/detailed", get(routes::health::detailed))
         .route("/metrics", get(routes::metrics::show))
         .route("/openapi.json", get(routes::openapi::show))
@@ -92,7 +97,7 @@ fn cors(origins: &[String]) -> CorsLayer {
     ];
     CorsLayer::new()
         .allow_origin(allowed)
-        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE, Method::OPTIONS])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(exposed)
         .max_age(Duration::from_secs(600))

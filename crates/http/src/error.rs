@@ -142,6 +142,12 @@ impl ApiError {
             .again(Again::After(1))
     }
 
+    pub(crate) fn too_many_pins(limit: usize) -> Self {
+        let message =
+            format!("{limit} messages of this conversation are pinned, which is the limit; unpin another first");
+        Self::new(StatusCode::CONFLICT, "too_many_pins", message).again(Again::Never)
+    }
+
     fn of_turn(failure: &TurnFailure) -> Self {
         let message = failure.message.clone();
         match failure.code {
@@ -217,6 +223,10 @@ impl From<&GatewayError> for ApiError {
             GatewayError::IdempotencyMismatch => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_mismatch", message).param("Idempotency-Key")
             }
+            GatewayError::NothingToCompact | GatewayError::CompactedMeanwhile => {
+                Self::new(StatusCode::CONFLICT, "nothing_to_compact", message).again(Again::Never)
+            }
+            GatewayError::CannotUndo(_) => Self::new(StatusCode::CONFLICT, "cannot_undo", message).again(Again::Never),
             GatewayError::Store(error) => error.into(),
             GatewayError::Turn(failure) => Self::of_turn(failure),
         }
@@ -285,5 +295,28 @@ impl IntoResponse for ApiError {
             }
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use herma_gateway::UndoProblem;
+    use herma_model::CompactionId;
+
+    use super::*;
+
+    #[test]
+    fn a_compaction_that_can_never_be_is_not_tried_again() {
+        let later = CompactionId::from_uuid(uuid::Uuid::from_u128(1));
+        for (error, code) in [
+            (GatewayError::NothingToCompact.into(), "nothing_to_compact"),
+            (GatewayError::CannotUndo(UndoProblem::AlreadyUndone).into(), "cannot_undo"),
+            (GatewayError::CannotUndo(UndoProblem::Covered(later)).into(), "cannot_undo"),
+            (ApiError::too_many_pins(100), "too_many_pins"),
+        ] {
+            let error: ApiError = error;
+            assert_eq!((error.label(), error.status, error.again), (code, StatusCode::CONFLICT, Again::Never));
+        }
+        assert!(ApiError::too_many_pins(100).body().message.contains("100"), "a refusal names its limit");
     }
 }

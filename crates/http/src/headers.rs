@@ -15,6 +15,7 @@ pub(crate) const CONVERSATION_ID: HeaderName = HeaderName::from_static("x-hermes
 pub(crate) const SESSION_KEY: HeaderName = HeaderName::from_static("x-hermes-session-key");
 const TURN_POLICY: HeaderName = HeaderName::from_static("x-hermes-turn-policy");
 const ON_DISCONNECT: HeaderName = HeaderName::from_static("x-hermes-on-disconnect");
+const EVENTS: HeaderName = HeaderName::from_static("x-hermes-events");
 const SESSION_KIND: HeaderName = HeaderName::from_static("x-hermes-session-kind");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
@@ -27,6 +28,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) key: Option<SessionKey>,
     pub(crate) policy: Policy,
     pub(crate) on_disconnect: OnDisconnect,
+    /// Whether a stream may carry events that the SDKs do not know.
+    pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) sdk_attempt: u32,
 }
@@ -51,6 +54,11 @@ impl SessionHeaders {
                 None | Some("finish") => OnDisconnect::Finish,
                 Some("cancel") => OnDisconnect::Cancel,
                 Some(_) => return Err(bad(&ON_DISCONNECT, "must be 'finish' or 'cancel'")),
+            },
+            events: match text(headers, &EVENTS)? {
+                None | Some("0") => false,
+                Some("1") => true,
+                Some(_) => return Err(bad(&EVENTS, "must be '1' or '0'")),
             },
             idempotency_key: named(headers, &IDEMPOTENCY_KEY, |value| {
                 SessionKey::parse(value).map(|key| key.to_string())
@@ -114,4 +122,24 @@ fn bad(name: &HeaderName, why: &str) -> ApiError {
 pub(crate) fn spelled(name: &HeaderName) -> String {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
     name.as_str().split('-').map(capital).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_only_to_who_asks_for_them() {
+        let read = |value: Option<&'static str>| {
+            let headers = value.map(|value| (EVENTS, HeaderValue::from_static(value)));
+            SessionHeaders::read(&HeaderMap::from_iter(headers)).map(|headers| headers.events)
+        };
+        for (value, wanted) in [(None, false), (Some(""), false), (Some("0"), false), (Some("1"), true)] {
+            assert_eq!(read(value).ok(), Some(wanted), "{value:?}");
+        }
+        for value in ["true", "2", "1 1", "yes"] {
+            let error = read(Some(value)).expect_err(value);
+            assert_eq!((error.label(), error.body().param.as_deref()), ("invalid_header", Some("X-Hermes-Events")));
+        }
+    }
 }

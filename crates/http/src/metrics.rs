@@ -1,11 +1,12 @@
 //! Numbers for operators. Labels are few and fixed: never an id, a name or a path that a client chose.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use herma_gateway::Compactions;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -24,7 +25,7 @@ struct RequestLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct TurnLabels {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
@@ -32,11 +33,12 @@ struct TurnLabels {
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
-    turns: Family<TurnLabels, Counter>,
+    turns: Family<OutcomeLabels, Counter>,
     turn_seconds: Histogram,
     input_tokens: Counter,
     output_tokens: Counter,
     live_turns: Gauge,
+    compactions: Family<OutcomeLabels, Counter>,
     uptime_seconds: Gauge<f64, AtomicU64>,
 }
 
@@ -50,6 +52,7 @@ impl Default for Metrics {
             input_tokens: Counter::default(),
             output_tokens: Counter::default(),
             live_turns: Gauge::default(),
+            compactions: Family::default(),
             uptime_seconds: Gauge::default(),
         };
         metrics.registered()
@@ -64,6 +67,7 @@ impl Metrics {
         registry.register("turn_seconds", "Time from request to the end of its turn", self.turn_seconds.clone());
         registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
         registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
+        registry.register("compactions", "Compactions of conversations, by outcome", self.compactions.clone());
         registry.register("live_turns", "Turns that run or wait in this process", self.live_turns.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
         self
@@ -71,7 +75,7 @@ impl Metrics {
 
     /// Counts the end of a turn. `outcome` is `completed` or an error code.
     pub(crate) fn turn_ended(&self, outcome: &'static str, began: Instant) {
-        self.turns.get_or_create(&TurnLabels { outcome }).inc();
+        self.turns.get_or_create(&OutcomeLabels { outcome }).inc();
         self.turn_seconds.observe(began.elapsed().as_secs_f64());
     }
 
@@ -82,7 +86,10 @@ impl Metrics {
     }
 
     /// All numbers in Prometheus' text format.
-    pub(crate) fn text(&self, live_turns: usize, uptime: f64) -> String {
+    pub(crate) fn text(&self, live_turns: usize, compactions: Compactions, uptime: f64) -> String {
+        for (outcome, count) in [("applied", compactions.applied), ("failed", compactions.failed)] {
+            self.compactions.get_or_create(&OutcomeLabels { outcome }).inner().store(count, Ordering::Relaxed);
+        }
         self.live_turns.set(i64::try_from(live_turns).unwrap_or(i64::MAX));
         self.uptime_seconds.set(uptime);
         let mut text = String::new();

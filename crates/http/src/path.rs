@@ -8,13 +8,26 @@ use crate::error::ApiError;
 /// The one name in a route's path, decoded. What is not text leads nowhere.
 pub(crate) struct Named(pub(crate) String);
 
+/// The two names in a route's path, decoded: of a conversation, and of something in it.
+pub(crate) struct NamedWithin(pub(crate) String, pub(crate) String);
+
 impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        match Path::<String>::from_request_parts(parts, state).await {
-            Ok(Path(name)) => Ok(Self(name)),
-            Err(_) => Err(ApiError::not_found("nothing is known by this name: it is not UTF-8")),
-        }
+        Path::<String>::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(|_| not_text())
     }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for NamedWithin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Path::<(String, String)>::from_request_parts(parts, state).await;
+        names.map(|Path((outer, inner))| Self(outer, inner)).map_err(|_| not_text())
+    }
+}
+
+fn not_text() -> ApiError {
+    ApiError::not_found("nothing is known by this name: it is not UTF-8")
 }

@@ -37,6 +37,12 @@ impl Parameters {
             .transpose()
     }
 
+    /// Where a page begins, for lists whose cursor is a place in them.
+    pub(crate) fn place(&self) -> Result<Option<i64>, ApiError> {
+        let place = |text: &str| text.parse().ok().filter(|at| *at >= 0);
+        self.parsed("cursor", place, "the next_cursor of an earlier page")
+    }
+
     /// How many rows a page may have.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));

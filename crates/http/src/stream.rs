@@ -39,13 +39,22 @@ pub(crate) fn completion_id(turn: TurnId) -> String {
     format!("chatcmpl-{}", turn.uuid().simple())
 }
 
+/// What a client wants of its stream beside the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extras {
+    /// A chunk that counts tokens.
+    pub(crate) usage: bool,
+    /// Events that the SDKs do not know.
+    pub(crate) events: bool,
+}
+
 /// A chat stream under way.
 pub(crate) struct ChatStream {
     pub(crate) app: Shared,
     pub(crate) handle: TurnHandle,
     /// The model by the name the model server was given: one name from the first chunk to the last.
     pub(crate) model: String,
-    pub(crate) include_usage: bool,
+    pub(crate) extras: Extras,
     pub(crate) began: Instant,
     id: String,
     created: i64,
@@ -57,13 +66,13 @@ pub(crate) struct ChatStream {
 }
 
 impl ChatStream {
-    pub(crate) fn new(app: Shared, handle: TurnHandle, model: String, include_usage: bool, began: Instant) -> Self {
+    pub(crate) fn new(app: Shared, handle: TurnHandle, model: String, extras: Extras, began: Instant) -> Self {
         let delivery = Delivery::of(Arc::clone(&app.gateway));
         Self {
             app,
             handle,
             model,
-            include_usage,
+            extras,
             began,
             id: String::new(),
             created: 0,
@@ -86,6 +95,11 @@ impl ChatStream {
         match event {
             TurnEvent::Queued(_) => {}
             TurnEvent::Started { turn, started_at, .. } => self.is_turn(turn, started_at),
+            TurnEvent::Compacted(session) => {
+                if self.extras.events {
+                    self.ready.push_back(sse::compacted_frame(&session_object(&session)));
+                }
+            }
             TurnEvent::Delta(delta) => {
                 self.send_role();
                 self.any_delta = true;
@@ -116,7 +130,7 @@ impl ChatStream {
         let session = session_object(&finished.session);
         let last = chat::finish_chunk(&self.head(), finish, Some(&session));
         self.ready.push_back(last);
-        if self.include_usage {
+        if self.extras.usage {
             let usage = chat::usage_chunk(&self.head(), finish.usage.as_ref());
             self.ready.push_back(usage);
         }

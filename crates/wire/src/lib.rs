@@ -6,7 +6,7 @@
 //! | [`sse`] | server-sent events around any of it |
 //! | [`error`] | the error envelope |
 //! | [`session`] | the `session` object of every answer |
-//! | [`resource`] | rows of sessions and messages |
+//! | [`resource`] | rows of sessions, messages and compactions |
 //! | [`list`] | a page of rows |
 //!
 //! Nothing here does IO or decides anything about conversations. What a client sends is checked here once, and

@@ -1,10 +1,15 @@
-//! Herma's own resources as JSON: sessions and their messages.
+//! Herma's own resources as JSON: sessions, their messages and their compactions.
 
+mod compact_request;
+mod compaction;
 mod message;
 mod session;
+mod usage;
 
 use herma_model::Timestamp;
 
+pub use compact_request::{CompactRequest, UndoRequest};
+pub use compaction::{CompactionPreview, CompactionRow};
 pub use message::MessageRow;
 pub use session::SessionRow;
 

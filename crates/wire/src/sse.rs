@@ -3,6 +3,8 @@
 use bytes::Bytes;
 
 use crate::error::ErrorBody;
+use crate::json::Writer;
+use crate::session::SessionObject;
 
 /// The frame that ends a stream.
 pub const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -20,4 +22,11 @@ pub fn error_frame(error: &ErrorBody) -> Bytes {
     frame.extend_from_slice(&error.to_json());
     frame.extend_from_slice(END);
     Bytes::from(frame)
+}
+
+/// The frame that tells of a compaction. The SDKs do not know it, so it goes only to who asked for it.
+pub fn compacted_frame(session: &SessionObject) -> Bytes {
+    let mut writer = Writer::after(b"event: session.compacted\ndata: ", 512);
+    writer.value(session);
+    Bytes::from(writer.into_bytes(END))
 }

@@ -3,8 +3,7 @@
 use crate::config::Config;
 
 /// Features that are not there yet, by the first part of the settings that belong to them.
-const NOT_YET: [(&str, &str); 6] = [
-    ("compaction.", "compaction is"),
+const NOT_YET: [(&str, &str); 5] = [
     ("memory.", "long-term memory is"),
     ("tools.", "tools that Herma calls itself are"),
     ("jobs.", "scheduled jobs are"),

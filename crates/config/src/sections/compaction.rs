@@ -32,7 +32,7 @@ pub struct CompactionConfig {
     pub keep_recent: Fraction,
     /// The model that summarises; the conversation's own if absent.
     pub model: Option<String>,
-    /// How long a summary may take before the turn goes on without it.
+    /// How long one try at a summary may take.
     pub timeout: Duration,
 }
 
@@ -76,6 +76,6 @@ impl CompactionConfig {
         page.set("threshold", self.threshold.get(), "The part of the model's context window at which it begins.");
         page.set("keep_recent", self.keep_recent.get(), "The part of the window that is kept word for word.");
         page.maybe("model", self.model.as_deref(), "NAME", "The model that summarises, if not the conversation's own.");
-        page.set("timeout", span::text(self.timeout), "How long a summary may take.");
+        page.set("timeout", span::text(self.timeout), "How long one try at a summary may take.");
     }
 }

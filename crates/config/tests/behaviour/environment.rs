@@ -83,7 +83,6 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
     assert_eq!(
         load_file(toml).unwrap().notices,
         [
-            format!("`compaction.mode` is set, but compaction is {suffix}"),
             format!("`memory.provider` is set, but long-term memory is {suffix}"),
             format!("`tools.mcp.files.command` is set, but tools that Herma calls itself are {suffix}"),
             format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),

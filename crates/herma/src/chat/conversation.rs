@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationFacts, Message, Principal, Role, SessionKey};
-use herma_store::{Scope, Snapshot, Store};
-use herma_wire::chat::shown_text;
+use herma_model::{Alias, ConversationFacts, Principal, SessionKey};
+use herma_store::{Extent, Scope, Snapshot, Store};
 
-use crate::output;
+use crate::{excerpt, output};
 
 /// How many messages of an old conversation are shown.
 const SHOWN: usize = 2;
-/// Most characters of each.
-const SHOWN_CHARACTERS: usize = 200;
 
 /// The conversation of the next message.
 pub(super) struct Conversation {
@@ -34,7 +31,7 @@ impl Conversation {
     ) -> anyhow::Result<Self> {
         let Some(alias) = asked else { return Ok(Self { alias: None, session_key, old: None }) };
         let scope = Scope { tenant: principal.tenant, keys: principal.session_keys.clone() };
-        let old = store.open(&scope, &alias, Namespace::Session).await?;
+        let old = store.open(&scope, &alias, Namespace::Session, Extent::View).await?;
         let Some(snapshot) = &old else {
             if !alias.may_be_created() {
                 bail!(
@@ -62,7 +59,7 @@ impl Conversation {
                 output::note(&format!("continuing {id}; to continue it later: herma chat --session {id}"));
                 let messages = &old.messages;
                 for message in &messages[messages.len().saturating_sub(SHOWN)..] {
-                    output::note(&format!("  {}", line_of(message)));
+                    output::note(&format!("  {}", excerpt::of(message)));
                 }
             }
             (None, Some(name)) => {
@@ -89,17 +86,4 @@ impl Conversation {
         *self = Self { alias: None, session_key: self.session_key.take(), old: None };
         self.introduce();
     }
-}
-
-fn line_of(message: &Message) -> String {
-    let speaker = match message.said.role {
-        Role::User => "you",
-        Role::Assistant => "model",
-        Role::Tool => "tool",
-    };
-    let text = shown_text(&message.said).unwrap_or_else(|| "(no text)".to_owned());
-    let text = output::printable(&text).split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = text.chars().take(SHOWN_CHARACTERS).collect();
-    let more = if short.len() < text.len() { "…" } else { "" };
-    format!("{speaker}: {short}{more}")
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use herma_gateway::{Gateway, GatewayError, OnDisconnect, Policy, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
+use herma_gateway::{
+    Gateway, GatewayError, OnDisconnect, Policy, RequestIdentity, SessionView, TurnEvent, TurnHandle, TurnRequest,
+};
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{Answer, CreatorKind, Delta, Params, Principal};
@@ -96,6 +98,7 @@ impl Talk<'_> {
             match self.next_event(&mut turn, &mut then).await {
                 TurnEvent::Queued(_) => output::note("(another turn of this conversation is running; waiting for it)"),
                 TurnEvent::Started { session, .. } => self.conversation.went_to(&session.facts),
+                TurnEvent::Compacted(session) => output::note(&compacted(&session)),
                 TurnEvent::Delta(delta) => shown.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
                     shown.finish(&finished.answer)?;
@@ -155,6 +158,14 @@ impl Talk<'_> {
             source: SOURCE,
             identity: RequestIdentity { route: SOURCE, ..RequestIdentity::default() },
         }
+    }
+}
+
+/// What to say of a compaction. Names that were known before still lead to the conversation.
+fn compacted(session: &SessionView) -> String {
+    match session.rotated {
+        true => format!("(the conversation was compacted; it goes on in {})", session.facts.head.id),
+        false => "(the conversation was compacted)".to_owned(),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use herma_config::Overrides;
-use herma_model::Timestamp;
 use herma_store::ApiKeyRow;
 use herma_wire::resource::rfc3339;
 use serde_json::{Map, Value};
@@ -47,15 +46,9 @@ fn row(key: &ApiKeyRow) -> [String; 6] {
         key.tenant_name.to_string(),
         key.hint.clone(),
         key.session_keys.to_stored().unwrap_or_else(|| "all".to_owned()),
-        minute(key.created_at),
-        key.revoked_at.map_or_else(|| "-".to_owned(), minute),
+        table::minute(key.created_at),
+        key.revoked_at.map_or_else(|| "-".to_owned(), table::minute),
     ]
-}
-
-/// A moment for people, in UTC.
-fn minute(moment: Timestamp) -> String {
-    let whole = rfc3339(moment);
-    whole.get(..16).map_or(whole.clone(), |minute| format!("{}Z", minute.replace('T', " ")))
 }
 
 /// What does not apply is absent: a key without `session_keys` may use all of them.

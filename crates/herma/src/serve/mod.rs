@@ -53,6 +53,9 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     let address = listener.local_addr()?;
     let authentication = authentication::set_up(config, &store, address).await?;
     output::note(&setup::model_line(config, &*model));
+    if let Some(line) = setup::window_line(config) {
+        output::note(line);
+    }
     let gateway = Gateway::start(store, model, setup::gateway_settings(config));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut server = tokio::spawn(herma_http::serve(

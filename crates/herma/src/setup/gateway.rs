@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use herma_config::{Config, Secret, WebOrigin};
-use herma_gateway::{ModelSettings, Settings};
+use herma_config::{CompactionConfig, CompactionMode, Config, Secret, WebOrigin};
+use herma_gateway::{CompactionSettings, ModelSettings, Settings};
 use herma_http::{Authentication, HttpSettings};
+use herma_model::provenance;
 use herma_upstream::{HttpModelServer, ModelServer, OfflineModel};
 
 use crate::failure::Misuse;
@@ -42,6 +43,17 @@ pub(crate) fn model_line(config: &Config, server: &dyn ModelServer) -> String {
     }
 }
 
+/// What an operator should know who wants long conversations compacted before a model server refuses them.
+pub(crate) fn window_line(config: &Config) -> Option<&'static str> {
+    let is_known = config.upstream.context_window.is_some()
+        || config.models.iter().any(|(_, model)| model.context_window.is_some());
+    let is_wanted = config.upstream.base_url.is_some() && config.compaction.mode != CompactionMode::Off;
+    (is_wanted && !is_known).then_some(
+        "no context window is set, so a conversation is compacted only when the model server says that it is too long; to \
+         do it in time, set --context-window, HERMA_CONTEXT_WINDOW or `upstream.context_window`",
+    )
+}
+
 /// What the configuration says about turns.
 pub(crate) fn gateway_settings(config: &Config) -> Settings {
     let default_model = match (&config.upstream.model, &config.upstream.base_url) {
@@ -58,10 +70,25 @@ pub(crate) fn gateway_settings(config: &Config) -> Settings {
         default_model,
         context_window: config.upstream.context_window,
         models: config.models.iter().map(model).collect(),
+        compaction: compaction_settings(&config.compaction),
         max_live_turns: config.admission.max_running,
         queue_limit: u32::try_from(config.admission.queue_limit).unwrap_or(u32::MAX),
         queue_timeout: config.admission.queue_timeout,
         cache_bytes: config.store.cache_bytes,
+    }
+}
+
+fn compaction_settings(config: &CompactionConfig) -> CompactionSettings {
+    CompactionSettings {
+        mode: match config.mode {
+            CompactionMode::Split => Some(provenance::CompactionMode::Split),
+            CompactionMode::InPlace => Some(provenance::CompactionMode::InPlace),
+            CompactionMode::Off => None,
+        },
+        threshold: config.threshold.get(),
+        keep_recent: config.keep_recent.get(),
+        model: config.model.clone(),
+        timeout: config.timeout,
     }
 }
 

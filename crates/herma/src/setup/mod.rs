@@ -15,7 +15,7 @@ use herma_config::{Loaded, Overrides};
 use crate::arguments::Common;
 
 pub(crate) use directory::make_private;
-pub(crate) use gateway::{gateway_settings, http_settings, model_line, model_server};
+pub(crate) use gateway::{gateway_settings, http_settings, model_line, model_server, window_line};
 pub(crate) use store::{open_existing_store, open_store};
 
 /// Reads the configuration.

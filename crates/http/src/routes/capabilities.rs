@@ -1,7 +1,8 @@
 //! `GET /v1/capabilities`: what this server can do, so that clients need not guess.
 
 use axum::extract::State;
-use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_REQUEST_MESSAGES};
+use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES};
+use herma_model::provenance::CompactionMode;
 use serde_json::{Value, json};
 
 use crate::app::{Authentication, Shared};
@@ -29,6 +30,10 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "idempotency_key": true,
             "sdk_retries_join": true,
             "client_tools": true,
+            "compaction_modes": CompactionMode::ALL,
+            "compaction_undo": true,
+            "pinned_messages": true,
+            "stream_events_header": "X-Hermes-Events",
             "cors": !app.settings.cors_origins.is_empty(),
         },
         "limits": {
@@ -36,6 +41,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "messages_per_request": MAX_REQUEST_MESSAGES,
             "name_bytes": MAX_NAME_BYTES,
             "page_rows": MAX_PAGE,
+            "pinned_messages_per_conversation": MAX_PINNED,
             "live_turns": settings.max_live_turns,
             "queued_turns_per_conversation": settings.queue_limit,
             "queue_seconds": settings.queue_timeout.as_secs(),

@@ -20,7 +20,7 @@ use crate::app::Shared;
 use crate::body::{self, Delivery, TrackedBody};
 use crate::error::ApiError;
 use crate::headers::{self, SessionHeaders};
-use crate::stream::{ChatStream, completion_id, session_object};
+use crate::stream::{ChatStream, Extras, completion_id, session_object};
 
 /// How long a stream may wait for its first word before it opens all the same.
 const OPENS_AFTER: Duration = Duration::from_secs(10);
@@ -37,12 +37,13 @@ pub(crate) async fn create(
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let chat = chat::parse(&body)?;
     let (alias, must_exist) = conversation(&app, &principal, &headers).await?;
-    let (streaming, include_usage) = (chat.stream, chat.include_usage);
+    let streaming = chat.stream;
+    let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
     let turn = turn_request(principal, headers, alias, must_exist, chat, &body);
     let handle = app.gateway.submit(turn)?;
     if streaming {
-        let stream = ChatStream::new(Arc::clone(&app), handle, model, include_usage, began);
+        let stream = ChatStream::new(Arc::clone(&app), handle, model, extras, began);
         open_stream(stream).await
     } else {
         whole(&app, handle, &model, began).await
@@ -122,7 +123,7 @@ async fn whole(app: &Shared, mut handle: TurnHandle, model: &str, began: Instant
                 app.metrics.turn_ended(error.label(), began);
                 return Err(error);
             }
-            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Delta(_) => {}
+            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted(_) | TurnEvent::Delta(_) => {}
         }
     }
 }
@@ -152,7 +153,7 @@ async fn open_stream(mut stream: ChatStream) -> Result<Response, ApiError> {
             () = &mut patience, if session.is_some() => break,
         };
         match &event {
-            TurnEvent::Queued(view) => session = Some(view.clone()),
+            TurnEvent::Queued(view) | TurnEvent::Compacted(view) => session = Some(view.clone()),
             TurnEvent::Started { session: view, .. } => session = Some(view.clone()),
             TurnEvent::Finished(finished) => session = Some(finished.session.clone()),
             TurnEvent::Delta(_) => {}

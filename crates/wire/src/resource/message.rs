@@ -1,6 +1,6 @@
-//! A message of the transcript, as `GET /api/sessions/{alias}/messages` shows it.
+//! An entry of the transcript, as `GET /api/sessions/{alias}/messages` shows it: a message, or a summary that stands among them.
 
-use herma_model::{Message, TurnState};
+use herma_model::{CompactionId, Message, MessageId, Seq, SessionId, Summary, Timestamp, TurnId, TurnState, Utterance};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::rfc3339;
@@ -8,39 +8,96 @@ use crate::chat::Extra;
 use crate::json::Object;
 
 /// Fields of the row that no payload may set.
-const OWN: [&str; 10] =
-    ["id", "object", "seq", "role", "status", "session_id", "turn_id", "turn_status", "created_at", "extra"];
+const OWN: [&str; 13] = [
+    "id",
+    "object",
+    "seq",
+    "role",
+    "status",
+    "kind",
+    "session_id",
+    "turn_id",
+    "turn_status",
+    "compaction_id",
+    "pinned",
+    "created_at",
+    "extra",
+];
 
-/// One message: its own facts, the fields of its payload, and under `extra` what a model server added.
+/// One entry: its own facts, the fields of its payload, and under `extra` what a model server added.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageRow<'a> {
-    message: &'a Message,
-    /// How the message's turn ended, if it has no answer.
-    unanswered: Option<TurnState>,
+    id: MessageId,
+    seq: Seq,
+    session: &'a SessionId,
+    created_at: Timestamp,
+    said: &'a Utterance,
+    written_by: Writer,
+    pinned: bool,
+}
+
+/// What wrote an entry.
+#[derive(Debug, Clone, Copy)]
+enum Writer {
+    /// A turn; how that ended, if it has no answer.
+    Turn(TurnId, Option<TurnState>),
+    /// A compaction: the entry is its summary.
+    Compaction(CompactionId),
 }
 
 impl MessageRow<'_> {
     /// The same row, of a turn that ended without an answer.
     #[must_use]
     pub const fn unanswered(self, state: Option<TurnState>) -> Self {
-        Self { unanswered: state, ..self }
+        let written_by = match self.written_by {
+            Writer::Turn(turn, _) => Writer::Turn(turn, state),
+            by @ Writer::Compaction(_) => by,
+        };
+        Self { written_by, ..self }
+    }
+
+    /// The same row, of a message that every compaction keeps word for word, or of one that none needs to.
+    #[must_use]
+    pub const fn pinned(self, pinned: bool) -> Self {
+        Self { pinned, ..self }
     }
 }
 
 impl<'a> From<&'a Message> for MessageRow<'a> {
     fn from(message: &'a Message) -> Self {
-        Self { message, unanswered: None }
+        Self {
+            id: message.id,
+            seq: message.seq,
+            session: &message.session,
+            created_at: message.created_at,
+            said: &message.said,
+            written_by: Writer::Turn(message.turn, None),
+            pinned: false,
+        }
+    }
+}
+
+impl<'a> From<&'a Summary> for MessageRow<'a> {
+    fn from(summary: &'a Summary) -> Self {
+        Self {
+            id: summary.id,
+            seq: summary.seq,
+            session: &summary.session,
+            created_at: summary.created_at,
+            said: &summary.said,
+            written_by: Writer::Compaction(summary.compaction),
+            pinned: false,
+        }
     }
 }
 
 impl Serialize for MessageRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { message, unanswered } = self;
-        let said = &message.said;
+        let said = self.said;
         let mut row = serializer.serialize_map(None)?;
-        row.serialize_entry("id", &message.id)?;
+        row.serialize_entry("id", &self.id)?;
         row.serialize_entry("object", "message")?;
-        row.serialize_entry("seq", &message.seq.0)?;
+        row.serialize_entry("seq", &self.seq.0)?;
         row.serialize_entry("role", &said.role)?;
         if let Ok(mut payload) = Object::from_text(said.payload.as_json()) {
             row.serialize_entry("content", &payload.take("content"))?;
@@ -53,12 +110,23 @@ impl Serialize for MessageRow<'_> {
             row.serialize_entry("extra", &extra)?;
         }
         row.serialize_entry("status", &said.status)?;
-        row.serialize_entry("session_id", &message.session)?;
-        row.serialize_entry("turn_id", &message.turn)?;
-        if let Some(state) = unanswered {
-            row.serialize_entry("turn_status", state)?;
+        row.serialize_entry("session_id", self.session)?;
+        match self.written_by {
+            Writer::Turn(turn, unanswered) => {
+                row.serialize_entry("turn_id", &turn)?;
+                if let Some(state) = unanswered {
+                    row.serialize_entry("turn_status", &state)?;
+                }
+            }
+            Writer::Compaction(compaction) => {
+                row.serialize_entry("kind", "summary")?;
+                row.serialize_entry("compaction_id", &compaction)?;
+            }
         }
-        row.serialize_entry("created_at", &rfc3339(message.created_at))?;
+        if self.pinned {
+            row.serialize_entry("pinned", &true)?;
+        }
+        row.serialize_entry("created_at", &rfc3339(self.created_at))?;
         row.end()
     }
 }

@@ -6,6 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use super::rfc3339;
+use super::usage::UsageJson;
 
 /// One row: a conversation at its head, or one session of it. Every field is always there; what is unknown is null.
 #[derive(Debug, Clone)]
@@ -38,18 +39,8 @@ pub struct SessionRow<'a> {
     pub usage: Usage,
 }
 
-#[derive(Serialize)]
-struct UsageJson {
-    input_tokens: u64,
-    output_tokens: u64,
-    total_tokens: u64,
-    cached_tokens: u64,
-    reasoning_tokens: u64,
-}
-
 impl Serialize for SessionRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Usage { input, output, cached, reasoning } = self.usage;
         let mut row = serializer.serialize_map(None)?;
         row.serialize_entry("id", &self.session.id)?;
         row.serialize_entry("object", "session")?;
@@ -71,14 +62,7 @@ impl Serialize for SessionRow<'_> {
         row.serialize_entry("end_reason", &self.end_reason)?;
         row.serialize_entry("message_count", &self.message_count)?;
         row.serialize_entry("turn_count", &self.turn_count)?;
-        let usage = UsageJson {
-            input_tokens: input,
-            output_tokens: output,
-            total_tokens: self.usage.total(),
-            cached_tokens: cached,
-            reasoning_tokens: reasoning,
-        };
-        row.serialize_entry("usage", &usage)?;
+        row.serialize_entry("usage", &UsageJson::from(self.usage))?;
         row.serialize_entry("provenance", &Provenance::of(self.conversation, self.session))?;
         row.end()
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them too")]
 
 mod answers;
+mod compactions;
 mod identity;
 mod properties;
 mod read_back;

@@ -38,6 +38,18 @@ fn a_message_cannot_pose_as_another() {
 }
 
 #[test]
+fn a_pinned_message_says_so_and_nothing_in_a_payload_can() {
+    let body =
+        br#"{"messages":[{"role":"user","content":"x","kind":"summary","pinned":true,"compaction_id":"cmp_1"}]}"#;
+    let said = parse(body).unwrap().messages[0].clone();
+    let plain = row(said.clone());
+    insta::assert_snapshot!(plain, @r#"{"id":"msg_00000000000000000000000000000002","object":"message","seq":7,"role":"user","content":"x","status":"complete","session_id":"s2","turn_id":"turn_00000000000000000000000000000003","created_at":"2026-03-04T00:00:00.050Z"}"#);
+    let pinned = serde_json::to_string(&MessageRow::from(&stored(said)).pinned(true)).unwrap();
+    assert_eq!(pinned.replace(r#""pinned":true,"#, ""), plain);
+    assert_ne!(pinned, plain);
+}
+
+#[test]
 fn a_session_row_always_has_the_same_fields() {
     let facts = facts();
     let row = SessionRow {

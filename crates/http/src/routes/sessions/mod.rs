@@ -1,20 +1,24 @@
-//! `/api/sessions`: conversations as rows, and what was said in them.
+//! `/api/sessions`: conversations as rows, what was said in them, and what became of it.
 
+pub(crate) mod compactions;
 mod list;
 mod messages;
+mod pin;
 mod show;
 
 use axum::response::{IntoResponse, Response};
 use herma_model::{Alias, Principal};
-use herma_store::{ConversationRow, Scope};
+use herma_store::{ConversationRow, Pin, Scope};
 use herma_wire::resource::SessionRow;
 use serde_json::value::RawValue;
 
 use crate::error::ApiError;
 use crate::json::Json;
+use crate::query::Parameters;
 
 pub(crate) use list::list;
 pub(crate) use messages::messages;
+pub(crate) use pin::{pin, unpin};
 pub(crate) use show::show;
 
 fn scope(principal: &Principal) -> Scope {
@@ -24,6 +28,11 @@ fn scope(principal: &Principal) -> Scope {
 /// A name in a path. What cannot be a name leads nowhere.
 fn alias(name: &str) -> Result<Alias, ApiError> {
     Alias::parse(name).map_err(|_| unknown())
+}
+
+/// Which session of the conversation a name in a path stands for.
+fn pin_of(parameters: &Parameters) -> Result<Pin, ApiError> {
+    Ok(parameters.parsed("pin", |pin| (pin == "exact").then_some(Pin::Exact), "'exact'")?.unwrap_or_default())
 }
 
 fn unknown() -> ApiError {

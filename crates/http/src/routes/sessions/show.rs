@@ -6,9 +6,8 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_model::Principal;
-use herma_store::Pin;
 
-use super::{alias, row_response, scope, unknown};
+use super::{alias, pin_of, row_response, scope, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::path::Named;
@@ -22,7 +21,6 @@ pub(crate) async fn show(
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["pin"])?;
-    let pin = parameters.parsed("pin", |pin| (pin == "exact").then_some(Pin::Exact), "'exact'")?.unwrap_or_default();
-    let row = app.gateway.store().conversation(&scope(&principal), &alias(&name)?, pin).await?;
+    let row = app.gateway.store().conversation(&scope(&principal), &alias(&name)?, pin_of(&parameters)?).await?;
     Ok(row_response(&row.ok_or_else(unknown)?))
 }

@@ -1,0 +1,99 @@
+//! What can be typed after `herma sessions`.
+
+use clap::{Args, Subcommand};
+use herma_gateway::access::DEFAULT_TENANT;
+use herma_model::provenance::CompactionMode;
+use herma_model::{Alias, CompactionId};
+
+use super::tenant;
+
+#[derive(Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Put a summary in place of what is old in a conversation, now
+    #[command(after_help = COMPACT_HELP)]
+    Compact(CompactFlags),
+    /// List the compactions of a conversation, newest first
+    #[command(after_help = COMPACTIONS_HELP)]
+    Compactions(CompactionsFlags),
+    /// Give the model back what the last compaction took away
+    #[command(after_help = UNDO_HELP)]
+    Undo(UndoFlags),
+}
+
+const COMPACT_HELP: &str = "\
+Examples:
+  herma sessions compact trip --dry-run            see what would be kept, summarised and written
+  herma sessions compact trip                      do it; the summary is made anew
+  herma sessions compact trip --mode in_place      keep the session's id
+
+Nothing that was said is lost: the full view still has it, and `herma sessions undo` takes a
+compaction back. A running turn is waited for.";
+
+/// Flags of `sessions compact`.
+#[derive(Args)]
+pub(crate) struct CompactFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Show what it would do, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// What it does to the session: split starts a new one, in_place keeps it [default: compaction.mode]
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    pub(crate) mode: Option<CompactionMode>,
+    /// Model whose context window the conversation has to fit [default: the configured one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+const COMPACTIONS_HELP: &str = "\
+Examples:
+  herma sessions compactions trip
+  herma sessions compactions trip --json | jq -r '.[0].summary'      the newest summary
+
+Failed ones and undos are rows of their own. MESSAGES are numbers of the full view.";
+
+/// Flags of `sessions compactions`.
+#[derive(Args)]
+pub(crate) struct CompactionsFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+const UNDO_HELP: &str = "\
+Examples:
+  herma sessions compactions trip                  find its id
+  herma sessions undo trip cmp_0190...
+
+Later ones first: only the last compaction that stands can be undone. The conversation keeps its
+newest session.";
+
+/// Flags of `sessions undo`.
+#[derive(Args)]
+pub(crate) struct UndoFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Compaction to take back
+    #[arg(value_name = "CMP_ID")]
+    pub(crate) compaction: CompactionId,
+    /// Model whose context window the conversation has to fit then [default: the configured one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+/// Which conversation, and how to print.
+#[derive(Args)]
+pub(crate) struct Place {
+    /// Conversation, by any id or name that leads to it
+    #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
+    pub(crate) id: Alias,
+    /// Tenant whose conversation it is
+    #[arg(long, value_name = "NAME", value_parser = tenant, default_value = DEFAULT_TENANT)]
+    pub(crate) tenant: String,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn mode(text: &str) -> Result<CompactionMode, &'static str> {
+    CompactionMode::parse(text).ok_or("must be split or in_place")
+}

@@ -1,0 +1,76 @@
+//! `herma sessions compact`: a summary in place of what is old, or what that would be.
+
+use std::process::ExitCode;
+
+use herma_config::{Config, Overrides};
+use herma_gateway::{CompactionRequest, Gateway};
+use herma_model::{Alias, Provenance};
+use herma_store::{Compacted, Pin, Scope};
+use herma_wire::resource::CompactionRow;
+
+use super::{place, preview};
+use crate::arguments::{Common, CompactFlags};
+use crate::failure::Misuse;
+use crate::{logging, output, setup};
+
+/// Compacts a conversation, or previews that.
+pub(crate) fn run(common: Common, flags: CompactFlags) -> anyhow::Result<ExitCode> {
+    let loaded = setup::load(common, Overrides::default())?;
+    logging::start(&loaded.config.telemetry.log)?;
+    output::notices(&loaded.notices);
+    setup::on_this_thread(compact(loaded.config, flags))
+}
+
+async fn compact(config: Config, flags: CompactFlags) -> anyhow::Result<ExitCode> {
+    if flags.model.is_none() && setup::gateway_settings(&config).default_model.is_empty() {
+        return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
+    }
+    let (store, scope) = place::open(&config, &flags.place).await?;
+    if store.conversation(&scope, &flags.place.id, Pin::Head).await?.is_none() {
+        return Err(place::unknown(&flags.place.id));
+    }
+    let gateway = place::gateway(&config, store)?;
+    output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));
+    let outcome = ask(&gateway, scope, &flags).await;
+    place::leave(&gateway).await;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+async fn ask(gateway: &Gateway, scope: Scope, flags: &CompactFlags) -> anyhow::Result<()> {
+    let CompactFlags { place, dry_run, mode, model } = flags;
+    let request = CompactionRequest { scope, alias: place.id.clone(), mode: *mode, model: model.clone() };
+    let explain = |error| place::explain(&place.id, &error);
+    if *dry_run {
+        let seen = gateway.preview_compaction(request).await.map_err(explain)?;
+        return preview::print(&seen, place.json);
+    }
+    print(&place.id, &gateway.compact(request).await.map_err(explain)?, place.json)
+}
+
+fn print(alias: &Alias, done: &Compacted, json: bool) -> anyhow::Result<()> {
+    let record = &done.record;
+    if json {
+        return print_json(done);
+    }
+    output::answer(&format!(
+        "{}: messages {} to {} of {alias} are now a summary ({}), about {} → {} tokens",
+        record.id,
+        record.first.0,
+        record.through.0,
+        record.mode.as_str(),
+        record.sizes.before,
+        record.sizes.after
+    ))?;
+    if record.session_after != record.session_before {
+        output::note(&format!("the conversation goes on in {}; {alias} still leads to it", record.session_after));
+    }
+    output::note(&format!("to take it back: herma sessions undo {alias} {}", record.id));
+    Ok(())
+}
+
+/// A row of the ledger with the head after it, as over HTTP.
+pub(super) fn print_json(done: &Compacted) -> anyhow::Result<()> {
+    let session = Provenance::of(&done.facts, &done.facts.head);
+    output::answer(&serde_json::to_string(&CompactionRow::from(&done.record).led_to(session))?)?;
+    Ok(())
+}

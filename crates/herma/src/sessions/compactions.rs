@@ -1,0 +1,74 @@
+//! `herma sessions compactions`: the ledger of a conversation.
+
+use std::process::ExitCode;
+
+use herma_config::{Config, Overrides};
+use herma_model::Compaction;
+use herma_model::compaction::CompactionOutcome;
+use herma_model::limits::MAX_PAGE;
+use herma_store::{Scope, Store};
+use herma_wire::resource::CompactionRow;
+
+use super::place;
+use crate::arguments::{Common, CompactionsFlags, Place};
+use crate::{logging, output, setup, table};
+
+/// Lists what was compacted and undone, newest first.
+pub(crate) fn run(common: Common, flags: &CompactionsFlags) -> anyhow::Result<ExitCode> {
+    let config = setup::load(common, Overrides::default())?.config;
+    logging::start(&config.telemetry.log)?;
+    setup::on_this_thread(list(config, &flags.place))
+}
+
+async fn list(config: Config, place: &Place) -> anyhow::Result<ExitCode> {
+    let (store, scope) = place::open(&config, place).await?;
+    let ledger = ledger(&*store, &scope, place).await?;
+    store.close().await;
+    if place.json {
+        let rows: Vec<CompactionRow<'_>> = ledger.iter().map(CompactionRow::from).collect();
+        output::answer(&serde_json::to_string(&rows)?)?;
+    } else if ledger.is_empty() {
+        output::note(&format!("{0} was never compacted; to do it now: herma sessions compact {0}", place.id));
+    } else {
+        output::answer(&as_table(&ledger))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All of it, a page at a time.
+async fn ledger(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<Vec<Compaction>> {
+    let (mut rows, mut before) = (Vec::new(), None);
+    loop {
+        let page = store.compactions(scope, &place.id, before, MAX_PAGE).await?;
+        let page = page.ok_or_else(|| place::unknown(&place.id))?;
+        rows.extend(page.rows);
+        before = page.next;
+        if before.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
+fn as_table(ledger: &[Compaction]) -> String {
+    let rows: Vec<_> = ledger.iter().map(row).collect();
+    let heading = ["ID", "WHEN", "ACTION", "MODE", "TRIGGER", "OUTCOME", "MESSAGES", "TOKENS", "MODEL"];
+    table::layout(heading, &rows)
+}
+
+fn row(record: &Compaction) -> [String; 9] {
+    let after = match record.outcome {
+        CompactionOutcome::Failed => "-".to_owned(),
+        CompactionOutcome::Applied | CompactionOutcome::Undone => record.sizes.after.to_string(),
+    };
+    [
+        record.id.to_string(),
+        table::minute(record.created_at),
+        record.action.as_str().to_owned(),
+        record.mode.as_str().to_owned(),
+        record.trigger.as_str().to_owned(),
+        record.outcome.as_str().to_owned(),
+        format!("{}-{}", record.first.0, record.through.0),
+        format!("{} → {after}", record.sizes.before),
+        record.model.as_deref().map_or_else(|| "-".to_owned(), output::printable),
+    ]
+}

@@ -1,0 +1,61 @@
+//! Where the conversation is: the store, its tenant, and a gateway of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use herma_config::Config;
+use herma_gateway::access::DEFAULT_TENANT;
+use herma_gateway::{Gateway, GatewayError, now};
+use herma_model::{Alias, KeyScope, TenantId};
+use herma_store::{Scope, Store};
+
+use crate::arguments::Place;
+use crate::setup;
+
+/// How long what was asked for gets to be written down.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Opens the store, which must be there, and finds the tenant in it.
+pub(super) async fn open(config: &Config, place: &Place) -> anyhow::Result<(Arc<dyn Store>, Scope)> {
+    let Some(store) = setup::open_existing_store(config)? else {
+        bail!("there is no store at {} yet, and so no conversation; check --data and --store", config.store.url);
+    };
+    let scope = Scope { tenant: tenant(&*store, &place.tenant).await?, keys: KeyScope::All };
+    Ok((store, scope))
+}
+
+/// A tenant that is there. Asking for one would make it, which a misspelt name must not.
+async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<TenantId> {
+    if name != DEFAULT_TENANT && !store.keys().await?.iter().any(|key| &*key.tenant_name == name) {
+        bail!("there is no tenant {name}; `herma keys list` shows them");
+    }
+    Ok(store.ensure_tenant(name, now()).await?)
+}
+
+/// A gateway on the store, for what needs more than reading.
+pub(super) fn gateway(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Arc<Gateway>> {
+    Ok(Gateway::start(store, setup::model_server(config)?, setup::gateway_settings(config)))
+}
+
+/// Lets go of a gateway.
+pub(super) async fn leave(gateway: &Gateway) {
+    gateway.drain(LAST_WORDS).await;
+}
+
+/// Says what to do about a failure, in the terminal's terms.
+pub(super) fn explain(alias: &Alias, error: &GatewayError) -> anyhow::Error {
+    match error {
+        GatewayError::NotFound => unknown(alias),
+        GatewayError::Busy { running, .. } => {
+            anyhow!("another turn ({running}) of {alias} is running, and it took too long; try again when it has ended")
+        }
+        GatewayError::NothingToCompact => anyhow!("{error}; nothing was changed"),
+        _ => anyhow!("{error}"),
+    }
+}
+
+/// The name leads nowhere.
+pub(super) fn unknown(alias: &Alias) -> anyhow::Error {
+    anyhow!("no conversation is known by {alias}; check the id, --tenant, --data and --store")
+}

@@ -1,0 +1,51 @@
+//! `herma sessions undo`: the model is given back what a compaction took away.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use herma_config::{Config, Overrides};
+use herma_gateway::{GatewayError, UndoRequest};
+use herma_store::{Compacted, Pin};
+
+use super::{compact, place};
+use crate::arguments::{Common, UndoFlags};
+use crate::{logging, output, setup};
+
+/// Takes a compaction back.
+pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> {
+    let config = setup::load(common, Overrides::default())?.config;
+    logging::start(&config.telemetry.log)?;
+    setup::on_this_thread(undo(config, flags))
+}
+
+async fn undo(config: Config, flags: UndoFlags) -> anyhow::Result<ExitCode> {
+    let UndoFlags { place, compaction, model } = &flags;
+    let (store, scope) = place::open(&config, place).await?;
+    if store.conversation(&scope, &place.id, Pin::Head).await?.is_none() {
+        return Err(place::unknown(&place.id));
+    }
+    let gateway = place::gateway(&config, store)?;
+    let request = UndoRequest { scope, alias: place.id.clone(), compaction: *compaction, model: model.clone() };
+    let outcome = gateway.undo_compaction(&request).await;
+    place::leave(&gateway).await;
+    let undone = outcome.map_err(|error| match error {
+        GatewayError::NotFound => {
+            anyhow!("{0} has no compaction {compaction}; `herma sessions compactions {0}` lists them", place.id)
+        }
+        error => place::explain(&place.id, &error),
+    })?;
+    print(&flags, &undone)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(flags: &UndoFlags, undone: &Compacted) -> anyhow::Result<()> {
+    if flags.place.json {
+        return compact::print_json(undone);
+    }
+    let record = &undone.record;
+    output::answer(&format!(
+        "{}: {} is undone; the model is shown messages {} to {} again, about {} → {} tokens",
+        record.id, flags.compaction, record.first.0, record.through.0, record.sizes.before, record.sizes.after
+    ))?;
+    Ok(())
+}

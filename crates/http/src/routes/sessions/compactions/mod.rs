@@ -1,0 +1,22 @@
+//! `/api/sessions/{alias}/compactions`: the ledger, compact now, take one back.
+
+mod create;
+mod list;
+mod undo;
+
+use axum::response::{IntoResponse, Response};
+use herma_model::Provenance;
+use herma_store::Compacted;
+use herma_wire::resource::CompactionRow;
+
+use crate::json::Json;
+
+pub(crate) use create::create;
+pub(crate) use list::list;
+pub(crate) use undo::undo;
+
+/// The ledger's new row, with the head after it.
+fn answer(done: &Compacted) -> Response {
+    let session = Provenance::of(&done.facts, &done.facts.head);
+    Json(CompactionRow::from(&done.record).led_to(session)).into_response()
+}

@@ -1,0 +1,41 @@
+//! `POST /api/sessions/{alias}/compactions/{id}/undo`: give the model back what a compaction took away.
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use herma_gateway::{GatewayError, UndoRequest};
+use herma_model::Principal;
+use herma_wire::resource as wire;
+
+use super::answer;
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+use crate::path::NamedWithin;
+use crate::routes::sessions::{alias, scope};
+
+/// Takes a compaction back.
+pub(crate) async fn undo(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    NamedWithin(name, id): NamedWithin,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let compaction = id.parse().map_err(|_| unknown_compaction())?;
+    let alias = alias(&name)?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let model = wire::UndoRequest::parse(&body)?.model;
+    let request = UndoRequest { scope: scope(&principal), alias, compaction, model };
+    match app.gateway.undo_compaction(&request).await {
+        Ok(undone) => Ok(answer(&undone)),
+        Err(GatewayError::NotFound) => Err(unknown_compaction()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn unknown_compaction() -> ApiError {
+    ApiError::not_found(
+        "no compaction is known by these ids; GET /api/sessions/{id}/compactions lists a conversation's",
+    )
+}

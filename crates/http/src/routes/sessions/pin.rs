@@ -1,0 +1,57 @@
+//! `PUT` and `DELETE /api/sessions/{alias}/messages/{message_id}/pin`: what every compaction keeps word for word.
+
+use axum::Extension;
+use axum::extract::State;
+use herma_model::{MessageId, Principal};
+use herma_store::PinOutcome;
+use serde::Serialize;
+
+use super::{alias, scope};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::json::Json;
+use crate::path::NamedWithin;
+
+/// Whether a message is pinned.
+#[derive(Serialize)]
+pub(crate) struct PinRow {
+    id: MessageId,
+    object: &'static str,
+    pinned: bool,
+}
+
+/// Pins a message. One that is pinned stays so.
+pub(crate) async fn pin(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    names: NamedWithin,
+) -> Result<Json<PinRow>, ApiError> {
+    set(&app, &principal, &names, true).await
+}
+
+/// Lets go of a message. One that is not pinned stays so.
+pub(crate) async fn unpin(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    names: NamedWithin,
+) -> Result<Json<PinRow>, ApiError> {
+    set(&app, &principal, &names, false).await
+}
+
+async fn set(
+    app: &Shared,
+    principal: &Principal,
+    NamedWithin(name, id): &NamedWithin,
+    pinned: bool,
+) -> Result<Json<PinRow>, ApiError> {
+    let id = id.parse().map_err(|_| unknown_message())?;
+    match app.gateway.store().pin(&scope(principal), &alias(name)?, id, pinned).await? {
+        PinOutcome::Done => Ok(Json(PinRow { id, object: "message.pin", pinned })),
+        PinOutcome::NotFound => Err(unknown_message()),
+        PinOutcome::TooMany { limit } => Err(ApiError::too_many_pins(limit)),
+    }
+}
+
+fn unknown_message() -> ApiError {
+    ApiError::not_found("no message is known by these ids; GET /api/sessions/{id}/messages lists a conversation's")
+}

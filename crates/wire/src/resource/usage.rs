@@ -1,0 +1,27 @@
+//! Tokens, under the names all of Herma's own resources use.
+
+use herma_model::Usage;
+use serde::Serialize;
+
+/// Tokens as JSON.
+#[derive(Serialize)]
+pub(super) struct UsageJson {
+    input_tokens: u64,
+    output_tokens: u64,
+    total_tokens: u64,
+    cached_tokens: u64,
+    reasoning_tokens: u64,
+}
+
+impl From<Usage> for UsageJson {
+    fn from(usage: Usage) -> Self {
+        let Usage { input, output, cached, reasoning } = usage;
+        Self {
+            input_tokens: input,
+            output_tokens: output,
+            total_tokens: usage.total(),
+            cached_tokens: cached,
+            reasoning_tokens: reasoning,
+        }
+    }
+}
