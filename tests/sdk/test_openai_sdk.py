@@ -122,6 +122,59 @@ class OfflineModel(unittest.TestCase):
         self.assertEqual(self.client.models.retrieve("offline").id, "offline")
 
 
+class LongConversation(unittest.TestCase):
+    """A conversation that outgrows its model: the SDK's users hold the first id and read the new one."""
+
+    def setUp(self):
+        gateway = Gateway("--context-window", "2000")
+        self.addCleanup(gateway.close)
+        self.client = openai.OpenAI(base_url=gateway.base_url, api_key=KEY, max_retries=0)
+        self.addCleanup(self.client.close)
+
+    def ask(self, session, text, **more):
+        headers = {"X-Hermes-Session-Id": session}
+        return {"model": "offline", "messages": [user(text)], "extra_headers": headers, **more}
+
+    def talk_until_rotated(self, take_a_turn):
+        for number in range(40):
+            session = take_a_turn(f"message {number}: " + "we went on and saw one more thing. " * 12)
+            if session["rotated"]:
+                return session
+        self.fail("the conversation was never compacted")
+
+    def test_answers_tell_the_new_head_and_the_first_id_keeps_working(self):
+        def turn(text):
+            raw = self.client.chat.completions.with_raw_response.create(**self.ask("first", text))
+            session = raw.parse().model_extra["session"]
+            self.assertEqual(raw.headers["x-hermes-session-id"], session["session_id"])
+            return session
+
+        head = self.talk_until_rotated(turn)
+        self.assertNotEqual(head["session_id"], "first")
+        self.assertEqual(head["provenance"]["previous_session_id"], "first")
+        again = self.client.chat.completions.create(**self.ask("first", "and now?")).model_extra["session"]
+        self.assertEqual((again["session_id"], again["resolution"]), (head["session_id"], "moved"))
+        there = self.client.chat.completions.create(**self.ask(head["session_id"], "and now?")).model_extra["session"]
+        self.assertEqual((there["session_id"], there["resolution"]), (head["session_id"], "head"))
+
+    def test_streams_tell_the_new_head_in_their_last_chunk(self):
+        def raw_stream(text):
+            chunks = list(self.client.chat.completions.create(**self.ask("raw", text), stream=True))
+            return [chunk for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason][0].model_extra["session"]
+
+        def helper(text):
+            with self.client.chat.completions.stream(**self.ask("helper", text)) as stream:
+                events = [event.chunk for event in stream if event.type == "chunk"]
+                self.assertTrue(stream.get_final_completion().choices[0].message.content)
+            return [chunk for chunk in events if chunk.choices and chunk.choices[0].finish_reason][0].model_extra["session"]
+
+        for name, turn in (("raw", raw_stream), ("helper", helper)):
+            with self.subTest(name):
+                head = self.talk_until_rotated(turn)
+                self.assertNotEqual(head["session_id"], name)
+                self.assertEqual(head["provenance"]["kind"], "continuation")
+
+
 class FailingModelServer(unittest.TestCase):
     def test_the_sdks_own_retries_end_with_one_turn(self):
         upstream = ModelServer(failures=[400, 401])

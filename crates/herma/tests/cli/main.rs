@@ -8,6 +8,7 @@ mod interrupt;
 mod keys;
 mod redacted;
 mod serve;
+mod sessions;
 mod store;
 
 use std::io::Write;

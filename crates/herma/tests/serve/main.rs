@@ -3,6 +3,8 @@
 
 mod alignment;
 mod chat;
+mod compactions;
+mod long;
 mod refusals;
 mod resources;
 mod settings;

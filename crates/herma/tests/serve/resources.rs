@@ -113,8 +113,7 @@ async fn lists_are_filtered_and_unknown_parameters_refused() {
     for (query, param) in [("?pin=head", "pin"), ("?view=full", "view")] {
         assert_eq!(error(&world.client().get(&format!("/api/sessions/plain{query}")).await, 400)["param"], param);
     }
-    for (query, param) in [("?view=x", "view"), ("?limit=0", "limit"), ("?cursor=-1", "cursor"), ("?pin=exact", "pin")]
-    {
+    for (query, param) in [("?view=x", "view"), ("?limit=0", "limit"), ("?cursor=-1", "cursor"), ("?pin=head", "pin")] {
         let path = format!("/api/sessions/plain/messages{query}");
         assert_eq!(error(&world.client().get(&path).await, 400)["param"], param, "{query}");
     }
@@ -186,11 +185,18 @@ async fn capabilities_say_what_is_there_and_nothing_else() {
     assert_eq!(features["session_continuity_header"], "X-Hermes-Session-Id");
     assert_eq!(features["session_key_header"], "X-Hermes-Session-Key");
     assert_eq!(features["turn_policies"], json!(["queue", "reject", "interrupt"]));
+    assert_eq!(features["compaction_modes"], json!(["split", "in_place"]));
+    assert_eq!(features["stream_events_header"], "X-Hermes-Events");
     assert_eq!(capabilities["limits"]["body_bytes"], 10_000_000);
     assert_eq!(capabilities["limits"]["name_bytes"], 256);
     for (name, endpoint) in capabilities["endpoints"].as_object().expect("endpoints") {
         let method = endpoint["method"].as_str().expect("a method");
-        let path = endpoint["path"].as_str().expect("a path").replace("{alias}", "nobody").replace("{id}", "scripted");
+        let path = endpoint["path"]
+            .as_str()
+            .expect("a path")
+            .replace("{alias}", "nobody")
+            .replace("{id}", "scripted")
+            .replace("{message_id}", "nothing");
         answers(&world, method, &path, name).await;
     }
 }
@@ -204,7 +210,8 @@ async fn the_description_lists_only_routes_that_answer() {
     assert!(paths.contains_key("/v1/chat/completions") && !paths.contains_key("/v1/responses"));
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
-            let concrete = path.replace("{alias}", "nobody").replace("{id}", "scripted");
+            let concrete =
+                path.replace("{alias}", "nobody").replace("{id}", "scripted").replace("{message_id}", "nothing");
             assert!(!concrete.contains('{'), "{path}");
             answers(&world, &method.to_uppercase(), &concrete, path).await;
         }

@@ -14,15 +14,19 @@ async fn pages_of_configured_origins_can_send_and_read_every_header() {
     let upstream = ScriptedUpstream::start().await;
     let herma = serve(&upstream).env("HERMA_SERVER__CORS_ORIGINS", "http://app.example").start().await;
     let preflight = |origin: &'static str| {
-        Client::new(herma.base_url())
-            .header("origin", origin)
-            .header("access-control-request-method", "POST")
-            .header("access-control-request-headers", "authorization,x-hermes-session-id,x-stainless-lang")
+        Client::new(herma.base_url()).header("origin", origin).header("access-control-request-method", "POST").header(
+            "access-control-request-headers",
+            "authorization,x-hermes-session-id,x-hermes-events,x-stainless-lang",
+        )
     };
     let allowed = preflight("http://app.example").send_json("OPTIONS", CHAT, &json!({})).await;
     assert_eq!(allowed.header("access-control-allow-origin"), Some("http://app.example"));
     let headers = allowed.header("access-control-allow-headers").unwrap();
-    assert!(headers.contains("x-hermes-session-id") && headers.contains("x-stainless-lang"), "{headers}");
+    for name in ["x-hermes-session-id", "x-hermes-events", "x-stainless-lang"] {
+        assert!(headers.contains(name), "{name} in {headers}");
+    }
+    let methods = allowed.header("access-control-allow-methods").unwrap();
+    assert!(methods.contains("PUT") && methods.contains("DELETE"), "{methods}");
     let other = preflight("http://evil.example").send_json("OPTIONS", CHAT, &json!({})).await;
     assert_eq!(other.header("access-control-allow-origin"), None);
 

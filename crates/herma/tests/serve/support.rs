@@ -16,21 +16,28 @@ pub(crate) struct World {
     pub(crate) herma: Herma,
     pub(crate) upstream: ScriptedUpstream,
     data: TempDir,
+    settings: Vec<(String, String)>,
 }
 
 impl World {
     /// A gateway with an empty data directory.
     pub(crate) async fn start() -> Self {
+        Self::with_settings(&[]).await
+    }
+
+    /// The same, with variables that it keeps over restarts.
+    pub(crate) async fn with_settings(settings: &[(&str, &str)]) -> Self {
         let upstream = ScriptedUpstream::start().await;
         let data = TempDir::new().expect("a temporary directory");
-        let herma = launch(&upstream, &data).start().await;
-        Self { herma, upstream, data }
+        let settings: Vec<_> = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let herma = launch(&upstream, &data, &settings).start().await;
+        Self { herma, upstream, data, settings }
     }
 
     /// Kills the gateway without warning and starts it again on the same data.
     pub(crate) async fn restart(&mut self) {
         self.herma.kill();
-        self.herma = launch(&self.upstream, &self.data).start().await;
+        self.herma = launch(&self.upstream, &self.data, &self.settings).start().await;
     }
 
     /// A client with the gateway's key.
@@ -111,8 +118,9 @@ fn chat_request(headers: &[u8], body: &[u8]) -> Vec<u8> {
     [usual.as_bytes(), headers, b"\r\n", body].concat()
 }
 
-fn launch(upstream: &ScriptedUpstream, data: &TempDir) -> Launch {
-    Launch::serve(env!("CARGO_BIN_EXE_herma")).data(data.path()).upstream(&upstream.base_url())
+fn launch(upstream: &ScriptedUpstream, data: &TempDir, settings: &[(String, String)]) -> Launch {
+    let launch = Launch::serve(env!("CARGO_BIN_EXE_herma")).data(data.path()).upstream(&upstream.base_url());
+    settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
 }
 
 /// An answer read from a socket.

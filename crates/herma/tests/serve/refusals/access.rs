@@ -5,13 +5,14 @@ use herma_testkit::Client;
 use super::nothing_is_left;
 use crate::support::{CHAT, World, chat, error, user};
 
-const GUARDED: [&str; 9] = [
+const GUARDED: [&str; 10] = [
     "/v1/models",
     "/v1/models/scripted",
     "/v1/capabilities",
     "/api/sessions",
     "/api/sessions/s",
     "/api/sessions/s/messages",
+    "/api/sessions/s/compactions",
     "/health/detailed",
     "/metrics",
     "/openapi.json",

@@ -1,0 +1,62 @@
+//! Summaries that are prepared before they are needed.
+
+use herma_testkit::{Gate, Reply};
+use serde_json::json;
+
+use super::{
+    SUMMARY, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries, tell_four,
+    words,
+};
+
+#[tokio::test]
+async fn a_summary_is_prepared_after_the_answer_and_the_next_turn_waits_for_nothing() {
+    let world = long_world(&[]).await;
+    tell_four(&world, "trip").await;
+    let answer = world.say("trip", &words(5)).await.expect(200);
+    assert_eq!(answer["session"]["rotated"], false);
+    let requests = world.upstream.until_requests(6).await;
+    assert!(is_summary(&requests[5]), "above the soft threshold");
+    world.upstream.until_open(0).await;
+    // From here on a summariser would never answer.
+    world.upstream.otherwise(|request| if is_summary(request) { Reply::Hang } else { counted(request, "noted") });
+    loop {
+        let answer = world.say("trip", &words(6)).await.expect(200);
+        if answer["session"]["rotated"] == true {
+            break;
+        }
+    }
+    assert_eq!(world.context()[0], shown_summary());
+    assert_eq!(summaries(&world).len(), 1);
+    let ledger = world.client().get("/api/sessions/trip/compactions").await.expect(200)["data"][0].clone();
+    assert_eq!((&ledger["trigger"], &ledger["outcome"]), (&json!("threshold"), &json!("applied")));
+}
+
+#[tokio::test]
+async fn a_prepared_summary_that_no_longer_makes_enough_room_is_made_anew() {
+    let world = long_world(&[]).await;
+    tell_four(&world, "trip").await;
+    world.say("trip", &words(5)).await.expect(200);
+    world.upstream.until_requests(6).await;
+    world.upstream.until_open(0).await;
+    let huge = far_too_many_words();
+    let answer = world.say("trip", &huge).await.expect(200);
+    assert_eq!(answer["session"]["rotated"], true);
+    assert_eq!(world.context(), [shown_summary(), format!("user: {huge}")]);
+    assert!(summaries(&world).len() > 1);
+}
+
+#[tokio::test]
+async fn turns_do_not_wait_for_a_summary_that_is_being_prepared() {
+    let world = long_world(&[]).await;
+    let gate = Gate::new();
+    let held = gate.clone();
+    world.upstream.otherwise(move |request| {
+        if is_summary(request) { Reply::text(SUMMARY).held(&held) } else { counted(request, "noted") }
+    });
+    tell_four(&world, "trip").await;
+    world.say("trip", &words(5)).await.expect(200);
+    gate.until_waiting(1).await;
+    world.say("trip", "short").await.expect(200);
+    gate.open();
+    world.say("trip", &many_words(6)).await.expect(200);
+}

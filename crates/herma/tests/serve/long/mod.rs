@@ -1,0 +1,79 @@
+//! Conversations that outgrow their model's window.
+
+mod ahead;
+mod failing;
+mod kept;
+mod moving;
+mod too_long;
+
+use herma_testkit::{Completion, Recorded, Reply};
+use serde_json::Value;
+
+use crate::support::World;
+
+/// How many tokens fit.
+const WINDOW: &str = "4000";
+/// What the scripted summariser says.
+const SUMMARY: &str = "They spoke of the trip to Lisbon, booking 4711.";
+
+/// A gateway whose model has a small window and counts tokens as Herma estimates them; asked for a summary, it gives one.
+async fn long_world(settings: &[(&str, &str)]) -> World {
+    let settings = [&[("HERMA_CONTEXT_WINDOW", WINDOW)], settings].concat();
+    let world = World::with_settings(&settings).await;
+    world
+        .upstream
+        .otherwise(|request| if is_summary(request) { Reply::text(SUMMARY) } else { counted(request, "noted") });
+    world
+}
+
+/// An answer with the usage of a server that counts as Herma estimates.
+fn counted(request: &Recorded, text: &str) -> Reply {
+    let prompt: u64 = request.messages().iter().map(|message| message.to_string().len() as u64 / 4 + 4).sum();
+    Completion::text(text).usage(prompt, 10).into()
+}
+
+/// Whether a request asks for a summary.
+fn is_summary(request: &Recorded) -> bool {
+    let last = request.messages().last().and_then(|message| message["content"].as_str()).unwrap_or_default();
+    last.split_once("</conversation>").is_some_and(|(_, asked)| asked.contains("summary"))
+}
+
+/// What was asked of the summariser.
+fn summaries(world: &World) -> Vec<Recorded> {
+    world.upstream.requests().into_iter().filter(is_summary).collect()
+}
+
+/// About 480 tokens.
+fn words(number: usize) -> String {
+    format!("part {number} of the story: {}", "and then more ".repeat(134))
+}
+
+/// About 1,200 tokens.
+fn many_words(number: usize) -> String {
+    format!("chapter {number}: {}", "and then even more ".repeat(250))
+}
+
+/// About 2,600 tokens.
+fn far_too_many_words() -> String {
+    "and then far too much ".repeat(480)
+}
+
+/// Four turns: less than would have a summary prepared. One more of [`many_words`] passes the threshold.
+async fn tell_four(world: &World, session: &str) {
+    for number in 1..=4 {
+        world.say(session, &words(number)).await.expect(200);
+    }
+}
+
+/// The summary as the model is shown it.
+fn shown_summary() -> String {
+    format!("user: [Summary of the conversation so far, in place of its earlier messages]\n\n{SUMMARY}")
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is to be a text")).to_owned()
+}
+
+fn without_nulls(provenance: &Value) -> bool {
+    provenance.as_object().is_some_and(|fields| fields.values().all(|value| !value.is_null()))
+}
