@@ -34,8 +34,9 @@ pub(crate) fn compact(
         },
     };
     let ground = Ground::of_session(connection, state.head)?;
-    // What the plan covers may also have been taken back since.
-    if ground.map(|ground| ground.id) != compaction.base || compaction.through.0 >= state.next_seq {
+    if ground.map(|ground| ground.id) != compaction.base
+        || !covers_what_is_there(connection, &state, ground, compaction)?
+    {
         return Ok(CompactOutcome::Stale);
     }
     let head = match compaction.mode {
@@ -59,6 +60,28 @@ pub(crate) fn compact(
         connection.execute("UPDATE turns SET rotated = 1, session_pk = ?2 WHERE pk = ?1", [turn, head]).translated()?;
     }
     compacted(connection, state.key, key).map(CompactOutcome::Compacted)
+}
+
+/// What a plan covers may have been taken back since, and something else said in its place.
+fn covers_what_is_there(
+    connection: &Connection,
+    state: &ConversationState,
+    ground: Option<Ground>,
+    compaction: &NewCompaction,
+) -> Outcome<bool> {
+    if compaction.through.0 == ground.map_or(0, |ground| ground.through) {
+        return Ok(true);
+    }
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1 AND s.pk >= ?2 AND m.seq = ?3 AND m.id = ?4 AND m.compaction_pk IS NULL",
+        )
+        .and_then(|mut select| {
+            let from = ground.map_or(0, |ground| ground.tail);
+            select.exists(params![state.key, from, compaction.through.0, compaction.last.uuid().as_bytes()])
+        })
+        .translated()
 }
 
 /// The conversation of a turn that holds its lease.

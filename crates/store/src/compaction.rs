@@ -5,8 +5,8 @@ use std::sync::Arc;
 use herma_model::compaction::{CompactionTrigger, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{
-    Alias, Compaction, CompactionId, ConversationFacts, ConversationId, NewMessage, Seq, SessionId, Summary, TenantId,
-    Timestamp, TurnId, Usage,
+    Alias, Compaction, CompactionId, ConversationFacts, ConversationId, MessageId, NewMessage, Seq, SessionId, Summary,
+    TenantId, Timestamp, TurnId, Usage,
 };
 
 use crate::commit::Lease;
@@ -41,6 +41,8 @@ pub struct NewCompaction {
     pub trigger: CompactionTrigger,
     /// The last message that is summarised or carried.
     pub through: Seq,
+    /// Its id. If another message stands there now, the plan was made with a turn that was taken back, and is void.
+    pub last: MessageId,
     /// Messages up to there that are kept word for word.
     pub carried: Vec<Seq>,
     /// The summary.

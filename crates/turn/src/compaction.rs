@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use herma_model::tokens::{self, Counted};
-use herma_model::{Message, MessageStatus, Payload, Role, Seq, TurnId};
+use herma_model::{Message, MessageId, MessageStatus, Payload, Role, Seq, TurnId};
 
 use crate::context::{Transcript, build};
 
@@ -57,7 +57,7 @@ pub fn system_tokens(system: &[Payload]) -> u64 {
 /// rest by estimate. `system` is what stands in front, by estimate.
 pub fn size(system: u64, transcript: Transcript<'_>, counted: Option<Counted>) -> u64 {
     match counted {
-        Some(counted) => counted.tokens + sum(after(transcript.messages, counted.through)),
+        Some(counted) => counted.tokens.saturating_add(sum(after(transcript.messages, counted.through))),
         None => {
             let base = transcript.base.map_or(0, |base| u64::from(base.summary.said.tokens) + sum(&base.carried));
             system + base + sum(transcript.since_base())
@@ -80,6 +80,8 @@ pub struct Plan {
     pub first: Seq,
     /// The last one.
     pub through: Seq,
+    /// The id of the last one.
+    pub last: MessageId,
     /// How many they are.
     pub summarised: usize,
     /// Messages up to there that are kept word for word, in order.
@@ -136,6 +138,7 @@ pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq
     Some(Plan {
         first: covered.first()?.seq,
         through,
+        last: covered.last()?.id,
         summarised: covered.len(),
         frees: (sum(covered) + base).saturating_sub(carries),
         stays: sum(kept) + carries,

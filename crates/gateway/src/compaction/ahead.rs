@@ -37,7 +37,9 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
             trigger: CompactionTrigger::Threshold,
             dry_run: false,
         };
-        if let Ok(draft) = gateway.draft(case).await {
+        if let Some(_under_way) = gateway.compactor.drafts.begin(snapshot.facts.id)
+            && let Ok(draft) = gateway.draft(case).await
+        {
             tracing::debug!(conversation = %snapshot.facts.id, "a summary was prepared ahead");
             gateway.remember(case, &draft);
         }

@@ -1,6 +1,6 @@
 //! A plan and its summary, ready to be written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -213,6 +213,7 @@ impl Draft {
             mode: case.mode,
             trigger: case.trigger,
             through: self.plan.through,
+            last: self.plan.last,
             carried: self.plan.carried.iter().map(|message| message.seq).collect(),
             summary: NewMessage { id: mint::message(), said: self.summary.said.clone() },
             session: mint::session(),
@@ -238,15 +239,35 @@ struct Kept {
     summary: Summarised,
 }
 
-/// Summaries that were made before they were needed.
+/// Summaries that were made before they were needed, and those that are being made.
 #[derive(Default)]
 pub(crate) struct Drafts {
     kept: Mutex<HashMap<ConversationId, Kept>>,
+    under_way: Mutex<HashSet<ConversationId>>,
+}
+
+/// A summary that is being made ahead, until this is dropped.
+pub(crate) struct UnderWay<'a> {
+    drafts: &'a Drafts,
+    conversation: ConversationId,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.drafts.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.conversation);
+    }
 }
 
 impl Drafts {
     pub(crate) fn has(&self, conversation: ConversationId) -> bool {
         self.lock().contains_key(&conversation)
+    }
+
+    /// Claims the making of a conversation's summary; `None` if there is one, or somebody is at it.
+    pub(crate) fn begin(&self, conversation: ConversationId) -> Option<UnderWay<'_>> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = !self.has(conversation) && under_way.insert(conversation);
+        is_free.then_some(UnderWay { drafts: self, conversation })
     }
 
     /// Takes out the summary that was made on this base; one on another base is of no use any more.

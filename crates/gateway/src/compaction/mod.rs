@@ -109,12 +109,13 @@ impl Load {
         let front = system + tools;
         let new: u64 = new.iter().map(|said| u64::from(said.tokens)).sum();
         let known = before.map_or(front, |snapshot| {
-            let counted = snapshot
-                .counted
-                .map(|counted| Counted { tokens: (counted.tokens + system).saturating_sub(stored_system), ..counted });
+            let counted = snapshot.counted.map(|counted| Counted {
+                tokens: counted.tokens.saturating_add(system).saturating_sub(stored_system),
+                ..counted
+            });
             size(front, transcript(snapshot), counted)
         });
-        Self { total: known + new, front }
+        Self { total: known.saturating_add(new), front }
     }
 }
 

@@ -180,8 +180,9 @@ pub async fn a_plan_that_covers_what_was_taken_back_is_stale<S: Store>(world: &W
     let turn = world.start(&world.one, "trip", "too long").await;
     let plan = world.plan("trip", Split, 0, "so far").await;
     world.one.retract(turn.lease).await.unwrap();
-    assert!(matches!(world.one.compact(plan).await.unwrap(), CompactOutcome::Stale));
+    assert!(matches!(world.one.compact(plan.clone()).await.unwrap(), CompactOutcome::Stale));
     world.talk(&world.one, "trip", "second", "two").await;
+    assert!(matches!(world.one.compact(plan).await.unwrap(), CompactOutcome::Stale), "another message stands there");
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["first", "one", "second", "two"]);
 }
 

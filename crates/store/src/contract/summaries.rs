@@ -71,14 +71,15 @@ impl<S: Store> World<S> {
     pub async fn plan(&self, to: &str, mode: CompactionMode, keep: usize, summary: &str) -> NewCompaction {
         let view = self.read(to).await.unwrap();
         let covered = view.base.as_ref().map_or(Seq(0), |base| base.through);
-        let last = view.messages.iter().rev().nth(keep).map_or(covered, |last| last.seq);
+        let last = view.messages.iter().rev().nth(keep);
         NewCompaction {
             id: new_id(),
             authority: self.nobody_runs(to),
             base: view.base.as_ref().map(|base| base.summary.compaction),
             mode,
             trigger: CompactionTrigger::Manual,
-            through: last,
+            through: last.map_or(covered, |last| last.seq),
+            last: last.map_or(herma_model::MessageId::from_uuid(Uuid::nil()), |last| last.id),
             carried: Vec::new(),
             summary: message(Role::User, summary),
             session: SessionId::from_uuid(Uuid::now_v7()),
