@@ -10,9 +10,13 @@ mod idempotency;
 mod interrupts;
 mod isolation;
 mod kills;
+mod long;
 mod queue;
 mod reattempts;
 mod sdk_retries;
+#[cfg(feature = "crash-points")]
+mod split_crashes;
+mod splits;
 mod stored;
 mod support;
 mod turns;

@@ -41,6 +41,13 @@ impl Stored {
         self.count("SELECT count(*) FROM conversations")
     }
 
+    /// Rows of messages in a session.
+    pub(crate) fn messages_of(&self, session: &str) -> i64 {
+        self.count(&format!(
+            "SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.id = '{session}'"
+        ))
+    }
+
     /// Characters in the journals of running turns.
     pub(crate) fn journaled(&self) -> i64 {
         self.count("SELECT coalesce(sum(length(text)), 0) FROM turn_journal")

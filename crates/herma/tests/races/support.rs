@@ -16,6 +16,7 @@ pub(crate) struct World {
     pub(crate) upstream: ScriptedUpstream,
     pub(crate) herma: Herma,
     data: TempDir,
+    settings: Vec<(String, String)>,
 }
 
 impl World {
@@ -26,19 +27,34 @@ impl World {
     pub(crate) async fn start_with(adjust: impl FnOnce(Launch) -> Launch) -> Self {
         let upstream = ScriptedUpstream::start().await;
         let data = tempfile::tempdir().unwrap();
-        let herma = adjust(launch(&upstream, &data)).start().await;
-        Self { upstream, herma, data }
+        let herma = adjust(launch(&upstream, &data, &[])).start().await;
+        Self { upstream, herma, data, settings: Vec::new() }
+    }
+
+    /// A world in which every process has these variables.
+    pub(crate) async fn with_settings(settings: &[(&str, &str)]) -> Self {
+        let upstream = ScriptedUpstream::start().await;
+        let data = tempfile::tempdir().unwrap();
+        let settings: Vec<_> = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let herma = launch(&upstream, &data, &settings).start().await;
+        Self { upstream, herma, data, settings }
     }
 
     /// One more process on the same data and the same model.
     pub(crate) async fn another(&self) -> Herma {
-        launch(&self.upstream, &self.data).start().await
+        launch(&self.upstream, &self.data, &self.settings).start().await
     }
 
     /// Ends the process as `kill -9` does, if it has not ended yet, and starts a new one.
     pub(crate) async fn restart(&mut self) {
         self.herma.kill();
         self.herma = self.another().await;
+    }
+
+    /// The same, with one more variable for the new process alone.
+    pub(crate) async fn restart_with(&mut self, name: &str, value: &str) {
+        self.herma.kill();
+        self.herma = launch(&self.upstream, &self.data, &self.settings).env(name, value).start().await;
     }
 
     /// A client that names this session.
@@ -61,8 +77,9 @@ impl World {
     }
 }
 
-fn launch(upstream: &ScriptedUpstream, data: &TempDir) -> Launch {
-    Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&upstream.base_url()).data(data.path())
+fn launch(upstream: &ScriptedUpstream, data: &TempDir, settings: &[(String, String)]) -> Launch {
+    let launch = Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&upstream.base_url()).data(data.path());
+    settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
 }
 
 /// The same client, naming a session.

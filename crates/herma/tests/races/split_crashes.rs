@@ -1,0 +1,158 @@
+//! The process dies, or a turn panics, just before or just after a compaction is written.
+
+use std::time::{Duration, Instant};
+
+use herma_gateway::crash::{COMPACTED, SUMMARISED};
+use herma_testkit::{Client, Herma};
+use serde_json::{Value, json};
+
+use crate::long::{Form, MODES, Seen, long_world, many_words, say, shown_summary, tell_four};
+use crate::support::{CHAT, World, named, retry, stream_error};
+
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Where a turn that compacts can be lost, how, and in which way it compacts.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    point: &'static str,
+    form: Form,
+    mode: &'static str,
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    let forms = [SUMMARISED, COMPACTED].into_iter().flat_map(|point| [(point, Form::Whole), (point, Form::Streamed)]);
+    forms.flat_map(|(point, form)| MODES.map(|mode| Case { point, form, mode }))
+}
+
+/// A world whose process has died at this point of the fifth turn, and what was seen before it.
+async fn died(case: Case) -> (World, Seen) {
+    let mut world = long_world(case.mode).await;
+    tell_four(&world).await;
+    let before = Seen::by(&world.herma.client()).await;
+    world.restart_with("HERMA_CRASH_AT", case.point).await;
+    let request = world.session("trip").request("POST".parse().unwrap(), CHAT);
+    let request = request.header("content-type", "application/json").body(case.form.body(&many_words(5)).to_string());
+    if let Ok(mut response) = request.send().await {
+        while let Ok(Some(_)) = response.chunk().await {}
+    }
+    assert!(!world.herma.wait().await.success(), "the process was to die: {case:?}");
+    world.restart().await;
+    (world, before)
+}
+
+/// Nothing of the compaction is there, or all of it.
+fn all_or_nothing(case: Case, before: &Seen, now: &Seen) {
+    let asked = format!("user: {}", many_words(5));
+    assert_eq!(now.said, [&before.said[..], std::slice::from_ref(&asked)].concat(), "{case:?}");
+    if case.point == SUMMARISED {
+        assert_eq!((&now.ledger, &now.sessions, now.summaries), (&before.ledger, &before.sessions, 0), "{case:?}");
+        assert_eq!((now.head.as_str(), &now.compactions), ("trip", &json!(0)), "{case:?}");
+        assert_eq!(now.model[..9], [&before.model[..], &[asked]].concat(), "{case:?}");
+    } else {
+        complete(case, now);
+        assert_eq!(now.model[..2], [shown_summary(), asked], "{case:?}");
+    }
+}
+
+/// One compaction is there, with all that belongs to it.
+fn complete(case: Case, now: &Seen) {
+    let [row] = &now.ledger[..] else { panic!("one compaction was to be written, {case:?}: {:?}", now.ledger) };
+    assert_eq!((&row["outcome"], &row["mode"]), (&json!("applied"), &json!(case.mode)), "{case:?}");
+    assert_eq!((&row["session_before"], &row["session_after"]), (&json!("trip"), &json!(now.head)), "{case:?}");
+    assert_eq!((&now.compactions, now.summaries), (&json!(1), 1), "{case:?}");
+    assert_eq!(now.sessions.len(), if case.mode == "split" { 2 } else { 1 }, "{case:?}");
+    assert_eq!(now.head == "trip", case.mode == "in_place", "{case:?}");
+}
+
+/// Sends the fifth message again, in time.
+async fn send_again(case: Case, client: &Client) {
+    let began = Instant::now();
+    let body = case.form.body(&many_words(5));
+    let text = match case.form {
+        Form::Whole => client.post_json(CHAT, &body).await.content(),
+        Form::Streamed => client.post_stream(CHAT, &body).await.text().await,
+    };
+    assert_eq!(text, "noted", "{case:?}");
+    assert!(began.elapsed() < AT_ONCE, "{case:?}: {:?}", began.elapsed());
+}
+
+/// The fifth turn was answered once, with one compaction, and the conversation goes on by every id.
+async fn goes_on(case: Case, world: &World, herma: &Herma) {
+    let client = herma.client();
+    let now = Seen::by(&client).await;
+    complete(case, &now);
+    assert_eq!(now.count(&format!("user: {}", many_words(5))), 1, "{case:?}");
+    assert_eq!(now.said.last().map(String::as_str), Some("assistant: noted"), "{case:?}");
+    assert_eq!((now.count("assistant: noted"), world.stored().all_turns()), (5, 5), "{case:?}");
+    assert_eq!(world.upstream.last_request().transcript(), now.model[..now.model.len() - 1], "{case:?}");
+    for id in &now.sessions {
+        say(&client, id, "and?").await.expect(200);
+    }
+    assert_eq!(Seen::by(&client).await.said.len(), now.said.len() + 2 * now.sessions.len(), "{case:?}");
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_process_that_dies_while_it_compacts_leaves_all_of_the_compaction_or_nothing() {
+    for case in cases() {
+        let (world, before) = died(case).await;
+        all_or_nothing(case, &before, &Seen::by(&world.herma.client()).await);
+        send_again(case, &world.session("trip")).await;
+        goes_on(case, &world, &world.herma).await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_death_while_compacting_an_sdk_that_tries_again_ends_the_same_turn() {
+    for case in cases() {
+        let (world, _) = died(case).await;
+        send_again(case, &retry(&world.session("trip"), 1)).await;
+        goes_on(case, &world, &world.herma).await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_death_while_compacting_another_message_goes_on_at_once() {
+    for case in cases() {
+        let (world, _) = died(case).await;
+        let began = Instant::now();
+        say(&world.herma.client(), "trip", "and?").await.expect(200);
+        assert!(began.elapsed() < AT_ONCE, "{case:?}: {:?}", began.elapsed());
+        let now = Seen::by(&world.herma.client()).await;
+        complete(case, &now);
+        assert_eq!(now.said.len(), 11, "{case:?}: {:?}", now.said);
+        let context = world.upstream.last_request().transcript();
+        assert_eq!(context, now.model[..now.model.len() - 1], "{case:?}");
+        let note = "assistant: [No reply was given: the request was interrupted.]".to_owned();
+        let end = [note, "user: and?".to_owned()];
+        assert!(case.point == SUMMARISED || context.ends_with(&end), "{case:?}: {context:?}");
+        assert_eq!(world.stored().turns("interrupted"), 1, "{case:?}");
+        world.stored().until_settled().await;
+    }
+}
+
+/// The error that a client was told.
+async fn told(client: &Client, body: &Value) -> Value {
+    let mut stream = client.post_stream(CHAT, body).await;
+    if stream.status == 200 {
+        stream_error(&stream.rest().await)
+    } else {
+        stream.into_answer().await.json()["error"].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_compacting_leaves_all_of_the_compaction_or_nothing() {
+    for case in cases() {
+        let mut world = long_world(case.mode).await;
+        tell_four(&world).await;
+        let before = Seen::by(&world.herma.client()).await;
+        world.restart_with("HERMA_PANIC_AT", case.point).await;
+        let told = told(&world.session("trip"), &case.form.body(&many_words(5))).await;
+        assert_eq!(told["code"], "internal_error", "{case:?}");
+        let other = world.another().await;
+        all_or_nothing(case, &before, &Seen::by(&other.client()).await);
+        send_again(case, &named(other.client(), "trip")).await;
+        goes_on(case, &world, &world.herma).await;
+    }
+}
