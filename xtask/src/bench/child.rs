@@ -45,13 +45,14 @@ impl Child {
     }
 
     /// Starts Herma's release binary, which is built beside this one.
-    pub(super) fn start_herma(upstream: &str, data: &Path) -> io::Result<Self> {
+    pub(super) fn start_herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Self> {
         let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
             herma.env_remove(name);
         }
         herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench", "--data"]);
-        Self::start(herma.arg(data).env("HERMA_API_KEY", super::load::KEY))
+        herma.arg(data).env("HERMA_API_KEY", super::load::KEY).envs(settings.iter().copied());
+        Self::start(&mut herma)
     }
 
     /// Where it listens.

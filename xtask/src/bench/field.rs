@@ -84,8 +84,25 @@ impl Field {
             Target::Direct => Child::start_own("bench-upstream", &[]),
             Target::Proxy => Child::start_own("bench-proxy", &[&upstream]),
             Target::Floor => Child::start_own("bench-floor", &[&upstream, &data.to_string_lossy()]),
-            Target::Herma => Child::start_herma(&upstream, &data),
+            Target::Herma => Child::start_herma(&upstream, &data, &[]),
         }
+    }
+
+    /// Starts Herma with settings of its own, by their variables, on a data directory of this name.
+    pub(super) fn launch_herma(&self, data: &str, settings: &[(&str, &str)]) -> io::Result<Child> {
+        let data = self.data.path().join(data);
+        std::fs::create_dir_all(&data)?;
+        Child::start_herma(&format!("http://{}/v1", self.upstream.address()), &data, settings)
+    }
+
+    /// Bytes of Herma's database in a data directory of this name, what is still in its log included.
+    pub(super) fn database_bytes(&self, data: &str) -> io::Result<u64> {
+        let database = rusqlite::Connection::open(self.data.path().join(data).join("herma.db"));
+        let bytes = database.and_then(|database| {
+            let size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+            database.query_row(size, [], |row| row.get::<_, i64>(0))
+        });
+        bytes.map(i64::unsigned_abs).map_err(io::Error::other)
     }
 
     /// The targets that were started.

@@ -64,6 +64,7 @@ fn measure(options: &Options) -> io::Result<()> {
                 Section::FirstToken => sections::first_token::run(options).await,
                 Section::Memory => sections::memory::run(options).await,
                 Section::StartUp => sections::start_up::run(options).await,
+                Section::Compaction => sections::compaction::run(options).await,
             }
         })?;
     }

@@ -35,11 +35,13 @@ pub(super) enum Section {
     Memory,
     /// From start to first answer.
     StartUp,
+    /// Turns after compactions, beside turns before many of them.
+    Compaction,
 }
 
 impl Section {
     /// In the order of the report.
-    pub(super) const ALL: [Self; 4] = [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp];
+    pub(super) const ALL: [Self; 5] = [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction];
 
     /// The heading.
     pub(super) const fn title(self) -> &'static str {
@@ -48,6 +50,7 @@ impl Section {
             Self::FirstToken => "Time to first token",
             Self::Memory => "Memory",
             Self::StartUp => "Start-up",
+            Self::Compaction => "Compaction",
         }
     }
 }
@@ -76,6 +79,11 @@ impl Options {
     /// Conversations in the large store.
     pub(super) fn conversations(&self) -> usize {
         self.conversations.unwrap_or(if self.quick { 5_000 } else { 100_000 })
+    }
+
+    /// Turns in the life of a long conversation.
+    pub(super) fn life(&self) -> usize {
+        if self.quick { 250 } else { 1000 }
     }
 
     /// The targets, in the order of the report.

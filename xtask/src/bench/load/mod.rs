@@ -12,10 +12,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::field::{Field, Server, Target};
-use super::http1::{Connection, unframed};
+use super::http1::{Connection, Message, unframed};
 use requests::Session;
 
-pub(super) use requests::ask;
+pub(super) use requests::{USER_TEXT, ask, compact, show};
 
 /// The API key that Herma is started with.
 pub(super) const KEY: &str = "bench-key";
@@ -123,6 +123,11 @@ pub(super) async fn connect(address: SocketAddr) -> io::Result<Connection> {
 
 /// Sends a request and reads its whole answer, which must be a 200.
 pub(super) async fn exchange(connection: &mut Connection, request: &[u8]) -> io::Result<Sample> {
+    converse(connection, request).await.map(|(sample, _)| sample)
+}
+
+/// The same, with what was answered.
+pub(super) async fn converse(connection: &mut Connection, request: &[u8]) -> io::Result<(Sample, Message)> {
     let started = Instant::now();
     connection.stream.write_all(request).await?;
     let mut first_token = None;
@@ -132,10 +137,11 @@ pub(super) async fn exchange(connection: &mut Connection, request: &[u8]) -> io:
         }
     });
     let answer = answer.await?.ok_or_else(|| io::Error::other("the server closed the connection"))?;
+    let latency = started.elapsed();
     if answer.status != 200 {
         return Err(io::Error::other(format!("HTTP {}: {}", answer.status, unframed(&answer))));
     }
-    Ok(Sample { latency: started.elapsed(), first_token })
+    Ok((Sample { latency, first_token }, answer))
 }
 
 /// Whether a piece of an answer shows text: a content that is not empty.

@@ -7,7 +7,8 @@ use crate::bench::field::Target;
 use crate::bench::servers::upstream::PAUSE;
 
 /// About as long as what a person types in a chat.
-const USER_TEXT: &str = "Please look at the third paragraph again and tell me, in your own words, what it leaves open.";
+pub(in crate::bench) const USER_TEXT: &str =
+    "Please look at the third paragraph again and tell me, in your own words, what it leaves open.";
 const ASSISTANT_TEXT: &str =
     "It leaves open who decides when two of them disagree, and what becomes of the work that was already done.";
 
@@ -57,10 +58,24 @@ pub(in crate::bench) fn ask(session: &str, text: &str, shape: Shape) -> Bytes {
 }
 
 fn post(session: &str, body: &str) -> Bytes {
+    request("POST /v1/chat/completions", &format!("x-hermes-session-id: {session}\r\n"), body)
+}
+
+/// A request to compact a session now.
+pub(in crate::bench) fn compact(session: &str) -> Bytes {
+    request(&format!("POST /api/sessions/{session}/compactions"), "", "{}")
+}
+
+/// A request for a session's row.
+pub(in crate::bench) fn show(session: &str) -> Bytes {
+    request(&format!("GET /api/sessions/{session}"), "", "")
+}
+
+fn request(line: &str, header: &str, body: &str) -> Bytes {
     let length = body.len();
     Bytes::from(format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
-         authorization: Bearer {KEY}\r\nx-hermes-session-id: {session}\r\ncontent-length: {length}\r\n\r\n{body}"
+        "{line} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+         authorization: Bearer {KEY}\r\n{header}content-length: {length}\r\n\r\n{body}"
     ))
 }
 

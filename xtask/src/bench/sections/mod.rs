@@ -1,5 +1,6 @@
 //! The parts of the report. Each starts what it needs, measures in interleaved rounds, and prints.
 
+pub(super) mod compaction;
 pub(super) mod first_token;
 pub(super) mod memory;
 pub(super) mod start_up;

@@ -1,7 +1,8 @@
 //! The upstream: fixed bytes, as little CPU as a server can take, one thread.
 //!
 //! What a request asks for is found by looking for words in its bytes: `"stream":true`, and in the user's text
-//! [`PAUSE`] (5 ms before the first byte, as a quick model has) or [`HOLD`] (a stream that stays open).
+//! [`PAUSE`] (5 ms before the first byte, as a quick model has), [`HOLD`] (a stream that stays open) or [`COUNT`]
+//! (a whole answer whose usage grows with the request). A request for a summary gets one.
 
 use std::io;
 use std::time::Duration;
@@ -16,12 +17,23 @@ use crate::bench::http1::Connection;
 pub(in crate::bench) const PAUSE: &str = "[pause]";
 /// In the user's text: show a token, then keep the stream open until the client goes.
 pub(in crate::bench) const HOLD: &str = "[hold]";
+/// In the user's text: report a token for each four bytes of the request, as a model server counts.
+pub(in crate::bench) const COUNT: &str = "[count]";
 
 /// How long [`PAUSE`] is.
 pub(in crate::bench) const PAUSE_LENGTH: Duration = Duration::from_millis(5);
 
 const WORDS: [&str; 8] = ["Of ", "course: ", "the ", "answer ", "is ", "forty", "-two", "."];
-const USAGE: &str = r#""usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}"#;
+const SUMMARY: [&str; 3] = [
+    "They read a text together, and the user asks what its third paragraph leaves open. ",
+    "So far: who decides when two disagree, and what becomes of work already done. ",
+    "The answer given each time is forty-two.",
+];
+/// What stands behind the conversation in a request for a summary.
+const CONVERSATION_ENDS: &str = "</conversation>";
+
+const PROMPT_TOKENS: usize = 20;
+const ANSWER_TOKENS: usize = 8;
 
 /// Serves until it is killed.
 pub(in crate::bench) fn serve() -> io::Result<()> {
@@ -38,7 +50,8 @@ pub(in crate::bench) fn serve() -> io::Result<()> {
 
 async fn connection(socket: TcpStream) -> io::Result<()> {
     let mut connection = Connection::new(socket)?;
-    let (whole, frames) = (whole(), frames());
+    let (usual, summary) = (frames(&WORDS), frames(&SUMMARY));
+    let usual_whole = whole(PROMPT_TOKENS);
     while let Some(request) = connection.read(|_| {}).await? {
         let asks = |word: &str| memmem::find(request.body(), word.as_bytes()).is_some();
         let streamed = asks("\"stream\":true") || asks("\"stream\": true");
@@ -47,9 +60,11 @@ async fn connection(socket: TcpStream) -> io::Result<()> {
             tokio::time::sleep(PAUSE_LENGTH).await;
         }
         if !streamed {
-            connection.stream.write_all(&whole).await?;
+            let counted = asks(COUNT).then(|| whole(request.body().len() / 4));
+            connection.stream.write_all(counted.as_ref().unwrap_or(&usual_whole)).await?;
             continue;
         }
+        let frames = if asks(CONVERSATION_ENDS) { &summary } else { &usual };
         for (index, frame) in frames.iter().enumerate() {
             connection.stream.write_all(frame).await?;
             if hold && index == 1 {
@@ -61,18 +76,24 @@ async fn connection(socket: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+fn usage(prompt: usize) -> String {
+    let total = prompt + ANSWER_TOKENS;
+    format!(r#""usage":{{"prompt_tokens":{prompt},"completion_tokens":{ANSWER_TOKENS},"total_tokens":{total}}}"#)
+}
+
 /// A whole answer with its head.
-fn whole() -> Vec<u8> {
+fn whole(prompt: usize) -> Vec<u8> {
     let body = format!(
-        r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1767225600,"model":"bench","choices":[{{"index":0,"message":{{"role":"assistant","content":"{}","refusal":null}},"finish_reason":"stop"}}],{USAGE}}}"#,
-        WORDS.concat()
+        r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1767225600,"model":"bench","choices":[{{"index":0,"message":{{"role":"assistant","content":"{}","refusal":null}},"finish_reason":"stop"}}],{}}}"#,
+        WORDS.concat(),
+        usage(prompt)
     );
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
 /// A streamed answer: one write per frame, the head together with the first.
-fn frames() -> Vec<Vec<u8>> {
+fn frames(words: &[&str]) -> Vec<Vec<u8>> {
     let frame = |data: &str| {
         let event = format!("data: {data}\n\n");
         format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
@@ -87,9 +108,9 @@ fn frames() -> Vec<Vec<u8>> {
     };
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut frames = vec![[&head[..], &delta(r#""role":"assistant","content":"""#, "null")].concat()];
-    frames.extend(WORDS.iter().map(|word| delta(&format!(r#""content":"{word}""#), "null")));
+    frames.extend(words.iter().map(|word| delta(&format!(r#""content":"{word}""#), "null")));
     frames.push(delta("", "\"stop\""));
-    frames.push(chunk(&format!(r#""choices":[],{USAGE}"#)));
+    frames.push(chunk(&format!(r#""choices":[],{}"#, usage(PROMPT_TOKENS))));
     frames.push([&frame("[DONE]")[..], b"0\r\n\r\n"].concat());
     frames
 }

@@ -1,0 +1,121 @@
+//! Conversations that talk on and on and compact by themselves: their latest turns beside the first ones of others.
+
+use std::io;
+
+use futures_util::future::try_join_all;
+
+use super::talk::{Block, Client, turn};
+use crate::bench::child::Child;
+use crate::bench::field::Field;
+use crate::bench::load;
+use crate::bench::options::Options;
+use crate::bench::statistics::{median, median_ratio};
+use crate::bench::table::{Table, at_most};
+
+/// Compacts about every twenty turns.
+const WINDOW: &str = "2000";
+/// Turns that are measured together: some compactions are among them.
+const BLOCK: usize = 51;
+/// Turns of a young conversation before the measured ones.
+const YOUTH: usize = 4;
+/// Long lives in a round, each beside a young conversation.
+const LIVES: usize = 2;
+
+/// What a late turn may cost, as a multiple of an early one.
+const GOAL: f64 = 1.2;
+
+/// Blocks of turns of conversations of one age.
+#[derive(Default)]
+struct Age {
+    /// Mean latency of each block's turns, in milliseconds.
+    time: Vec<f64>,
+    /// CPU of each block's turns, in microseconds.
+    cpu: Vec<f64>,
+    /// Compactions in each block.
+    compactions: Vec<f64>,
+}
+
+/// Measures both modes.
+pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
+    let (life, lives) = (options.life(), options.rounds() * LIVES);
+    println!(
+        "One client, conversations from memory, mean cost of a turn with its share of the compactions; {lives} conversations\n\
+         of {life} turns, each measured beside a young one:\n"
+    );
+    let early = format!("turns {} to {}", YOUTH + 1, YOUTH + BLOCK);
+    let late = format!("turns {} to {life}", life - BLOCK + 1);
+    let mut table = Table::new([
+        "mode",
+        &early,
+        &late,
+        "compactions in them",
+        "time, late / early",
+        "CPU, late / early",
+        "database, bytes per message",
+    ]);
+    for mode in ["split", "in_place"] {
+        let settings = [("HERMA_CONTEXT_WINDOW", WINDOW), ("HERMA_COMPACTION__MODE", mode)];
+        let herma = field.launch_herma(mode, &settings)?;
+        let turns_before = life - BLOCK - 1;
+        let names = grow(&herma, lives, turns_before).await?;
+        let stored = field.database_bytes(mode)? as f64 / (lives * turns_before * 2) as f64;
+        let (young, old) = compare(&herma, &names).await?;
+        let ratio = |old: &[f64], young: &[f64]| at_most(median_ratio(old, young), GOAL, "");
+        table.row([
+            mode.to_owned(),
+            young.describe(),
+            old.describe(),
+            format!("{:.0}, {:.0}", median(&young.compactions), median(&old.compactions)),
+            ratio(&old.time, &young.time),
+            ratio(&old.cpu, &young.cpu),
+            format!("{stored:.0}"),
+        ]);
+    }
+    table.print();
+    Ok(())
+}
+
+/// Conversations that have come to this age, all at the same time.
+async fn grow(herma: &Child, count: usize, turns: usize) -> io::Result<Vec<String>> {
+    let lives = (0..count).map(async |_| {
+        let name = load::session_name();
+        Client::connect(herma).await?.talk(&name, turns).await?;
+        io::Result::Ok(name)
+    });
+    try_join_all(lives).await
+}
+
+/// Measures young conversations and these old ones in turn.
+async fn compare(herma: &Child, names: &[String]) -> io::Result<(Age, Age)> {
+    let mut client = Client::connect(herma).await?;
+    let (mut young, mut old) = (Age::default(), Age::default());
+    for (number, name) in names.iter().enumerate() {
+        let youth = load::session_name();
+        client.talk(&youth, YOUTH - 1).await?;
+        if number % 2 == 0 {
+            young.measure(&mut client, &youth).await?;
+            old.measure(&mut client, name).await?;
+        } else {
+            old.measure(&mut client, name).await?;
+            young.measure(&mut client, &youth).await?;
+        }
+    }
+    Ok((young, old))
+}
+
+impl Age {
+    /// One turn that does not count, then a block of them.
+    async fn measure(&mut self, client: &mut Client<'_>, name: &str) -> io::Result<()> {
+        let before = client.ask(name).await?.compactions;
+        let block: Block = client.block(&[turn(name)], BLOCK).await?;
+        let after = client.ask(name).await?.compactions;
+        self.time.push(block.mean());
+        self.cpu.push(block.cpu);
+        self.compactions.push((after - before) as f64);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        format!("{:.2} ms, {:.0} µs CPU", median(&self.time), median(&self.cpu))
+    }
+}

@@ -1,0 +1,154 @@
+//! Conversations with 1, 2, 5 and 100 splits: the same turn on each.
+//!
+//! All of them show the model the same: a summary, the newest messages, and what was said while they were measured.
+//! Histories in memory are found by the name they were last asked under, so two names that take turns make Herma read
+//! the conversation from its store each time. One of the two is the id of the conversation's first session.
+
+use std::io;
+
+use super::talk::{Block, Client, long_turn, turn};
+use crate::bench::child::Child;
+use crate::bench::field::Field;
+use crate::bench::load;
+use crate::bench::options::Options;
+use crate::bench::statistics::{median, median_ratio};
+use crate::bench::table::{Table, at_most};
+
+const DEPTHS: [usize; 4] = [1, 2, 5, 100];
+/// So large that nothing is compacted, or prepared for it, unless it is asked for.
+const WINDOW: &str = "16000";
+/// Requests of a block: even, so that both names are used alike.
+const COUNT: usize = 20;
+/// Conversations of each depth in a round.
+const PASSES: usize = 4;
+
+/// What a turn may cost, as a multiple of what it costs after one split.
+const GOAL: f64 = 1.2;
+/// The same by the id of the first session.
+const OLD_ID_GOAL: f64 = 1.1;
+
+/// A conversation under its first session's id and its stable handle.
+struct Conversation {
+    first: String,
+    stable: String,
+    depth: usize,
+}
+
+/// What was measured on one conversation.
+struct Pass {
+    store: Block,
+    memory: Block,
+    row: Block,
+}
+
+/// Measures conversations of all depths beside each other.
+pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
+    let herma = field.launch_herma("splits", &[("HERMA_CONTEXT_WINDOW", WINDOW)])?;
+    let mut client = Client::connect(&herma).await?;
+    pass(&herma, &mut client, 0).await?;
+    let mut passes = Vec::new();
+    for number in 0..options.rounds() * PASSES {
+        passes.push(pass(&herma, &mut client, number).await?);
+    }
+    println!(
+        "One client, {} fresh conversations of each depth, {COUNT} requests of each kind on each. After one split as it is,\n\
+         after more as a multiple of that. Latency in milliseconds, p50:\n",
+        passes.len()
+    );
+    let of_first = Block::p50_of_first_name;
+    print(
+        &passes,
+        " ms",
+        &[
+            ("turn, from memory", GOAL, &|pass| pass.memory.p50()),
+            ("turn, from the store", GOAL, &|pass| pass.store.p50()),
+            ("turn by the first session's id, from the store", OLD_ID_GOAL, &|pass| of_first(&pass.store)),
+            ("GET /api/sessions/{first session's id}", OLD_ID_GOAL, &|pass| pass.row.p50()),
+        ],
+    );
+    println!("\nCPU per request in microseconds:\n");
+    print(
+        &passes,
+        " µs",
+        &[
+            ("turn, from memory", GOAL, &|pass| pass.memory.cpu),
+            ("turn, from the store", GOAL, &|pass| pass.store.cpu),
+            ("GET /api/sessions/{first session's id}", OLD_ID_GOAL, &|pass| pass.row.cpu),
+        ],
+    );
+    Ok(())
+}
+
+type Row<'a> = (&'a str, f64, &'a dyn Fn(&Pass) -> f64);
+
+fn print(passes: &[Vec<Pass>], unit: &str, rows: &[Row<'_>]) {
+    let splits = DEPTHS.map(|depth| format!("{depth} split{}", if depth == 1 { "" } else { "s" }));
+    let mut table = Table::new(["what".to_owned()].into_iter().chain(splits));
+    for (name, goal, number) in rows {
+        let of = |place: usize| passes.iter().map(|pass| number(&pass[place])).collect::<Vec<_>>();
+        let mut cells = vec![(*name).to_owned(), format!("{:.2}{unit}", median(&of(0)))];
+        cells.extend((1..DEPTHS.len()).map(|place| at_most(median_ratio(&of(place), &of(0)), *goal, "")));
+        table.row(cells);
+    }
+    table.print();
+}
+
+/// Makes a conversation of each depth, then measures kind by kind, in opposite order every other time.
+async fn pass(herma: &Child, client: &mut Client<'_>, number: usize) -> io::Result<Vec<Pass>> {
+    let mut conversations = Vec::new();
+    for depth in DEPTHS {
+        conversations.push(split(herma, depth).await?);
+    }
+    let mut order: Vec<usize> = (0..DEPTHS.len()).collect();
+    if number % 2 == 1 {
+        order.reverse();
+    }
+    let mut kinds: [Vec<(usize, Block)>; 3] = Default::default();
+    for (kind, blocks) in kinds.iter_mut().enumerate() {
+        for &place in &order {
+            let Conversation { first, stable, .. } = &conversations[place];
+            let requests = match kind {
+                0 => vec![turn(first), turn(stable)],
+                1 => vec![turn(stable)],
+                _ => vec![load::show(first)],
+            };
+            blocks.push((place, client.block(&requests, COUNT).await?));
+        }
+        blocks.sort_by_key(|(place, _)| *place);
+    }
+    check(client, &conversations).await?;
+    let [store, memory, row] = kinds.map(|blocks| blocks.into_iter().map(|(_, block)| block));
+    let blocks = store.zip(memory).zip(row);
+    Ok(blocks.map(|((store, memory), row)| Pass { store, memory, row }).collect())
+}
+
+/// Talks and splits as often as is asked for. The last turn was taken under the stable handle.
+async fn split(herma: &Child, depth: usize) -> io::Result<Conversation> {
+    let mut client = Client::connect(herma).await?;
+    let first = load::session_name();
+    for _ in 0..depth {
+        client.send(&long_turn(&first)).await?;
+        client.send(&turn(&first)).await?;
+        client.send(&load::compact(&first)).await?;
+    }
+    let stable = client.ask(&first).await?.conversation;
+    client.send(&turn(&stable)).await?;
+    Ok(Conversation { first, stable, depth })
+}
+
+/// Nothing may have been compacted while it was measured, and all conversations must show the model as much.
+async fn check(client: &mut Client<'_>, conversations: &[Conversation]) -> io::Result<()> {
+    let mut shown = None;
+    for conversation in conversations {
+        let told = client.ask(&conversation.first).await?;
+        let (depth, found, prompt) = (conversation.depth, told.compactions, told.prompt);
+        if found != depth as u64 {
+            return Err(io::Error::other(format!("{depth} splits were asked for, and there are {found}")));
+        }
+        if *shown.get_or_insert(prompt) != prompt {
+            let message = format!("after {depth} splits the model is shown {prompt} tokens, after one {shown:?}");
+            return Err(io::Error::other(message));
+        }
+    }
+    Ok(())
+}

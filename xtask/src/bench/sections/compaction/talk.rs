@@ -1,0 +1,112 @@
+//! One client that talks, and what it is told about its conversation.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::bench::child::Child;
+use crate::bench::http1::{Connection, unframed};
+use crate::bench::load::{self, Shape, USER_TEXT, milliseconds};
+use crate::bench::servers::upstream::COUNT;
+use crate::bench::statistics::percentile;
+
+/// A client on a connection of its own.
+pub(super) struct Client<'a> {
+    server: &'a Child,
+    connection: Connection,
+}
+
+/// What an answer says of its conversation.
+pub(super) struct Told {
+    /// The stable handle.
+    pub(super) conversation: String,
+    /// Compactions so far.
+    pub(super) compactions: u64,
+    /// Tokens that the model was shown.
+    pub(super) prompt: u64,
+}
+
+/// Requests sent one after the other.
+pub(super) struct Block {
+    latencies: Vec<f64>,
+    /// CPU of the server per request, in microseconds.
+    pub(super) cpu: f64,
+}
+
+impl Block {
+    /// The usual latency, in milliseconds.
+    pub(super) fn p50(&self) -> f64 {
+        percentile(&self.latencies, 50)
+    }
+
+    /// The usual latency of every other request, beginning with the first.
+    pub(super) fn p50_of_first_name(&self) -> f64 {
+        percentile(&self.latencies.iter().copied().step_by(2).collect::<Vec<_>>(), 50)
+    }
+
+    /// The mean latency, in milliseconds.
+    pub(super) fn mean(&self) -> f64 {
+        self.latencies.iter().sum::<f64>() / self.latencies.len() as f64
+    }
+}
+
+impl<'a> Client<'a> {
+    /// Connects.
+    pub(super) async fn connect(server: &'a Child) -> io::Result<Self> {
+        Ok(Self { server, connection: load::connect(server.address()).await? })
+    }
+
+    /// One request, untimed.
+    pub(super) async fn send(&mut self, request: &Bytes) -> io::Result<()> {
+        load::in_time(load::exchange(&mut self.connection, request)).await.map(drop)
+    }
+
+    /// Turns, untimed.
+    pub(super) async fn talk(&mut self, name: &str, turns: usize) -> io::Result<()> {
+        let request = turn(name);
+        for _ in 0..turns {
+            self.send(&request).await?;
+        }
+        Ok(())
+    }
+
+    /// One more turn, and what is said of the conversation.
+    pub(super) async fn ask(&mut self, name: &str) -> io::Result<Told> {
+        let request = turn(name);
+        let (_, answer) = load::in_time(load::converse(&mut self.connection, &request)).await?;
+        let answer: Value = serde_json::from_str(&unframed(&answer))?;
+        let (session, usage) = (&answer["session"], &answer["usage"]);
+        let told = || {
+            Some(Told {
+                conversation: session["conversation_id"].as_str()?.to_owned(),
+                compactions: session["provenance"]["compaction_count"].as_u64()?,
+                prompt: usage["prompt_tokens"].as_u64()?,
+            })
+        };
+        told().ok_or_else(|| io::Error::other(format!("an answer that lacks something: {answer}")))
+    }
+
+    /// Sends these requests one after the other, again and again, as many as `count`.
+    pub(super) async fn block(&mut self, requests: &[Bytes], count: usize) -> io::Result<Block> {
+        let before = self.server.cpu()?;
+        let mut latencies = Vec::with_capacity(count);
+        for request in requests.iter().cycle().take(count) {
+            let sample = load::in_time(load::exchange(&mut self.connection, request)).await?;
+            latencies.push(milliseconds(sample.latency));
+        }
+        let spent: Duration = self.server.cpu()?.since(&before);
+        Ok(Block { latencies, cpu: spent.as_secs_f64() * 1e6 / count as f64 })
+    }
+}
+
+/// A turn as a person takes it, which the upstream counts.
+pub(super) fn turn(name: &str) -> Bytes {
+    load::ask(name, &format!("{COUNT} {USER_TEXT}"), Shape::Whole)
+}
+
+/// A turn that fills much of a context.
+pub(super) fn long_turn(name: &str) -> Bytes {
+    load::ask(name, &format!("{COUNT} {}", USER_TEXT.repeat(20)), Shape::Whole)
+}
