@@ -99,7 +99,7 @@ impl Door<'_> {
         let mut extent = Extent::View;
         let mut stale = 0;
         while stale < MOST_TRIES {
-            let before = self.history(scope, name.as_ref(), namespace, extent).await?;
+            let History { before, is_fresh } = self.history(scope, name.as_ref(), namespace, extent).await?;
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
             let retry = self.retry_identity(conversation);
@@ -111,6 +111,8 @@ impl Door<'_> {
             // What is wrong as a new request may still be the repetition of one that was right when it first came.
             let (input, intent, flaw) = match input {
                 Ok(input) => (input, Intent::Lease, None),
+                // What is in memory may be old, and is out of it now: only what the store says can refuse a request.
+                Err(_) if !is_fresh => continue,
                 Err(flaw) if waiting.ticket.is_none() && retry.may_repeat() => {
                     (Input { new: &[], retry_of: None }, Intent::Repeat, Some(flaw))
                 }
@@ -180,13 +182,13 @@ impl Door<'_> {
         name: Option<&Alias>,
         namespace: Namespace,
         extent: Extent,
-    ) -> Result<Option<Snapshot>, GatewayError> {
-        let Some(alias) = name else { return Ok(None) };
+    ) -> Result<History, GatewayError> {
+        let Some(alias) = name else { return Ok(History { before: None, is_fresh: true }) };
         let known = self.gateway.cache.take(scope.tenant, namespace, alias).filter(|_| extent == Extent::View);
         if let Some(known) = known.filter(|known| scope.keys.sees(known.facts.session_key.as_ref())) {
-            return Ok(Some(known));
+            return Ok(History { before: Some(known), is_fresh: false });
         }
-        Ok(self.gateway.store.open(scope, alias, namespace, extent).await?)
+        Ok(History { before: self.gateway.store.open(scope, alias, namespace, extent).await?, is_fresh: true })
     }
 
     /// Refuses what cannot fit, not even after a compaction, before anything is written.
@@ -282,6 +284,13 @@ impl Door<'_> {
     }
 }
 
+/// What is known of a conversation.
+struct History {
+    before: Option<Snapshot>,
+    /// Whether the store said so just now.
+    is_fresh: bool,
+}
+
 struct Waiting {
     ticket: Option<Ticket>,
     place: Option<Place>,
@@ -310,7 +319,7 @@ impl<'a> Input<'a> {
             let message = "the request adds no message to the conversation; send the new message last".to_owned();
             return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
         }
-        check_tool_results(transcript.messages, new).map_err(|bad| {
+        check_tool_results(transcript, new).map_err(|bad| {
             let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
             GatewayError::Invalid { message: bad.reason, param: Some(format!("messages[{place}].tool_call_id")) }
         })?;

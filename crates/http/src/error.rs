@@ -142,6 +142,11 @@ impl ApiError {
             .again(Again::After(1))
     }
 
+    pub(crate) fn cannot_pin() -> Self {
+        let message = "only a whole message can be pinned, not what was shown of an answer that was cut off";
+        Self::new(StatusCode::CONFLICT, "cannot_pin", message).again(Again::Never)
+    }
+
     pub(crate) fn too_many_pins(limit: usize) -> Self {
         let message =
             format!("{limit} messages of this conversation are pinned, which is the limit; unpin another first");

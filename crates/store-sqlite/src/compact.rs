@@ -193,11 +193,15 @@ pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option
         .translated()
 }
 
+/// Writes down what a compaction keeps word for word. Most of it is pinned; the rest is new, so the latest sessions are looked through
+/// first: the cost does not grow with the number of sessions.
 fn carry(connection: &Connection, conversation: i64, key: i64, compaction: &NewCompaction) -> Outcome<()> {
     let mut insert = connection
         .prepare_cached(
-            "INSERT INTO carried (compaction_pk, seq, message_pk) SELECT ?1, m.seq, m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
-             WHERE s.conversation_pk = ?2 AND m.seq = ?3 AND m.compaction_pk IS NULL",
+            "INSERT INTO carried (compaction_pk, seq, message_pk) SELECT ?1, ?3, message FROM (SELECT coalesce(
+             (SELECT message_pk FROM pins WHERE conversation_pk = ?2 AND seq = ?3),
+             (SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?2 AND m.seq = ?3
+              AND m.compaction_pk IS NULL ORDER BY s.pk DESC LIMIT 1)) AS message) WHERE message IS NOT NULL",
         )
         .translated()?;
     for seq in &compaction.carried {

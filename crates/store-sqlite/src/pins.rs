@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::limits::MAX_PINNED;
-use herma_model::{Alias, CallId, ConversationId, Message, MessageId, Role, TenantId};
+use herma_model::{Alias, CallId, ConversationId, Message, MessageId, MessageStatus, Role, TenantId};
 use herma_store::{PinOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -18,6 +18,9 @@ pub(crate) fn pin(connection: &Connection, scope: &Scope, alias: &Alias, message
     let Some((conversation, group)) = find(connection, scope, alias, message)? else {
         return Ok(PinOutcome::NotFound);
     };
+    if group.iter().any(|said| said.status == MessageStatus::Partial) {
+        return Ok(PinOutcome::NotWhole);
+    }
     let already = places(connection, conversation)?;
     let new: Vec<&Said> = group.iter().filter(|said| !already.contains(&said.seq)).collect();
     if already.len() + new.len() > MAX_PINNED {
@@ -78,9 +81,10 @@ struct Said {
     seq: i64,
     role: Role,
     calls: Arc<[CallId]>,
+    status: MessageStatus,
 }
 
-const SAID: &str = "m.pk, m.seq, m.role, m.calls FROM sessions s JOIN messages m ON m.session_pk = s.pk
+const SAID: &str = "m.pk, m.seq, m.role, m.calls, m.status FROM sessions s JOIN messages m ON m.session_pk = s.pk
      WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1";
 
 impl Said {
@@ -90,6 +94,7 @@ impl Said {
             seq: row.get(1)?,
             role: rows::word(row, 2, Role::parse)?,
             calls: rows::calls_from(row.get_ref(3)?.as_str_or_null()?),
+            status: rows::word(row, 4, MessageStatus::parse)?,
         })
     }
 

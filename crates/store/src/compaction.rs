@@ -190,6 +190,8 @@ pub enum PinOutcome {
     Done,
     /// The name leads nowhere the caller can go, or the conversation has no such message.
     NotFound,
+    /// It is what was shown of an answer that was cut off.
+    NotWhole,
     /// So many are pinned already.
     TooMany {
         /// The limit.

@@ -9,6 +9,7 @@ use herma_model::tokens::{self, Counted};
 use herma_model::{Message, MessageId, MessageStatus, Payload, Role, Seq, TurnId};
 
 use crate::context::{Transcript, build};
+use crate::pairing::open_calls;
 
 /// Above this part of the threshold the summary is prepared ahead.
 const SOFT: f64 = 0.8;
@@ -109,7 +110,7 @@ impl Plan {
 /// turn that needs room, whose messages are all kept.
 pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<Message>], keep: u64) -> Option<Plan> {
     let messages = transcript.since_base();
-    let latest = latest_start(messages, running);
+    let latest = latest_start(messages, running, keep);
     if sum(messages) <= keep {
         return None;
     }
@@ -147,15 +148,16 @@ pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq
 }
 
 /// Where the kept messages begin at the latest: with what the running turn brought, the calls it answers included; or with the last
-/// answer.
-fn latest_start(messages: &[Arc<Message>], running: Option<TurnId>) -> usize {
+/// answer. Calls that nobody has answered are kept if they are not too long: the turn may yet come to nothing, and leave them open.
+fn latest_start(messages: &[Arc<Message>], running: Option<TurnId>, keep: u64) -> usize {
     let input = messages.iter().position(|message| Some(message.turn) == running).unwrap_or(messages.len());
-    let opens_with_result = messages.get(input).is_some_and(|message| message.said.role == Role::Tool);
-    if opens_with_result || input == messages.len() {
-        messages[..input].iter().rposition(|message| is_answer(message)).unwrap_or(0)
-    } else {
-        input
-    }
+    let (before, brought) = messages.split_at(input);
+    let Some(last_answer) = before.iter().rposition(|message| is_answer(message)) else {
+        return if brought.is_empty() { 0 } else { input };
+    };
+    let opens_with_result = brought.first().is_some_and(|message| message.said.role == Role::Tool);
+    let leaves_open = !open_calls(before.iter()).is_empty() && sum(&before[last_answer..]) <= keep;
+    if brought.is_empty() || opens_with_result || leaves_open { last_answer } else { input }
 }
 
 fn is_answer(message: &Message) -> bool {
@@ -249,6 +251,17 @@ mod tests {
         story.result("y", "nothing");
         let plan = plan(story.transcript(), Some(story.last_turn()), &[], 1).unwrap();
         assert_eq!((kept(&story, &plan), carried(&plan)), (vec![24, 25, 26], vec![23]));
+    }
+
+    #[test]
+    fn open_calls_stay_although_the_turn_does_not_answer_them() {
+        let mut story = long_story();
+        story.answer("so");
+        story.calls("look", &["x"]);
+        story.input("never mind");
+        let start = |keep| plan(story.transcript(), Some(story.last_turn()), &[], keep).map(|plan| plan.through);
+        assert_eq!(start(1), Some(Seq(23)), "the call is kept");
+        assert_eq!(start(0), Some(Seq(24)), "unless it is too long");
     }
 
     #[test]

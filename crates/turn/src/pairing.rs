@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use herma_model::{CallId, Message, MessageStatus, Role, Utterance};
 
+use crate::context::Transcript;
+
 /// A tool result that answers no open call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
@@ -14,10 +16,10 @@ pub struct BadToolResult {
     pub reason: String,
 }
 
-/// The calls of the transcript's last answer that have no result yet.
-pub fn open_calls(messages: &[Arc<Message>]) -> Vec<CallId> {
+/// The calls of the last answer among messages that have no result yet.
+pub fn open_calls<'a>(messages: impl DoubleEndedIterator<Item = &'a Arc<Message>>) -> Vec<CallId> {
     let mut answered: Vec<&CallId> = Vec::new();
-    for message in messages.iter().rev().filter(|message| message.said.status == MessageStatus::Complete) {
+    for message in messages.rev().filter(|message| message.said.status == MessageStatus::Complete) {
         match message.said.role {
             Role::Tool => answered.extend(message.said.calls.first()),
             Role::User => return Vec::new(),
@@ -29,12 +31,13 @@ pub fn open_calls(messages: &[Arc<Message>]) -> Vec<CallId> {
     Vec::new()
 }
 
-/// Checks that every new tool result answers a call that is open, once.
-pub fn check_tool_results(known: &[Arc<Message>], new: &[Utterance]) -> Result<(), BadToolResult> {
+/// Checks that every new tool result answers a call that is open, once. A call that the model is not shown any more is not open.
+pub fn check_tool_results(transcript: Transcript<'_>, new: &[Utterance]) -> Result<(), BadToolResult> {
     if !new.iter().any(|said| said.role == Role::Tool) {
         return Ok(());
     }
-    let mut open = open_calls(known);
+    let carried = transcript.base.map_or(&[][..], |base| &base.carried);
+    let mut open = open_calls(carried.iter().chain(transcript.since_base()));
     let mut answered: Vec<&CallId> = Vec::new();
     for (index, said) in new.iter().enumerate() {
         match said.role {
@@ -70,7 +73,7 @@ mod tests {
     fn results_must_answer_open_calls_once() {
         let mut story = Story::default();
         story.calls("look", &["x", "y"]);
-        let known = &story.messages;
+        let known = story.transcript();
         assert_eq!(check_tool_results(known, &[tool("y", "1"), tool("x", "2")]), Ok(()));
         let doubled = check_tool_results(known, &[tool("x", "1"), tool("x", "2")]).unwrap_err();
         assert_eq!((doubled.index, doubled.reason.as_str()), (1, "tool call 'x' has more than one result"));
@@ -82,6 +85,17 @@ mod tests {
         let mut story = Story::default();
         story.calls("look", &["x"]);
         story.turn("never mind", "fine");
-        assert!(check_tool_results(&story.messages, &[tool("x", "1")]).is_err());
+        assert!(check_tool_results(story.transcript(), &[tool("x", "1")]).is_err());
+    }
+
+    #[test]
+    fn a_call_that_was_summarised_is_not_open() {
+        let mut story = Story::default();
+        story.calls("look", &["x"]);
+        assert_eq!(check_tool_results(story.transcript(), &[tool("x", "1")]), Ok(()));
+        story.compact("they spoke", 2, &[]);
+        assert!(check_tool_results(story.transcript(), &[tool("x", "1")]).is_err());
+        story.compact("they spoke", 2, &[2]);
+        assert_eq!(check_tool_results(story.transcript(), &[tool("x", "1")]), Ok(()));
     }
 }

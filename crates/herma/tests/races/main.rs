@@ -11,6 +11,7 @@ mod interrupts;
 mod isolation;
 mod kills;
 mod long;
+mod long_lives;
 mod queue;
 mod reattempts;
 mod sdk_retries;

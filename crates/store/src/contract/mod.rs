@@ -198,6 +198,7 @@ macro_rules! contract_suite {
                 what_was_not_said_is_not_pinned
                 a_call_and_its_results_are_pinned_together
                 only_so_many_are_pinned
+                what_was_cut_off_is_not_pinned
                 what_is_pinned_stays_so_through_compactions
             }
             keys {

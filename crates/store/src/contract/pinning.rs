@@ -115,6 +115,14 @@ pub async fn only_so_many_are_pinned<S: Store>(world: &World<S>) {
     assert_eq!(pinned(world).await.len(), MAX_PINNED);
 }
 
+pub async fn what_was_cut_off_is_not_pinned<S: Store>(world: &World<S>) {
+    let turn = world.start(&world.one, "trip", "first").await;
+    let left = world.leave(&world.one, &turn, herma_model::TurnState::Failed, Some("part of")).await;
+    assert_eq!(pin(world, &left.messages[0], true).await, PinOutcome::NotWhole);
+    assert_eq!(pin(world, &left.messages[0], false).await, PinOutcome::Done);
+    assert!(pinned(world).await.is_empty());
+}
+
 pub async fn what_is_pinned_stays_so_through_compactions<S: Store>(world: &World<S>) {
     let turn = world.talk(&world.one, "trip", "first", "one").await;
     pin(world, &turn.messages[0], true).await;

@@ -48,6 +48,7 @@ async fn set(
     match app.gateway.store().pin(&scope(principal), &alias(name)?, id, pinned).await? {
         PinOutcome::Done => Ok(Json(PinRow { id, object: "message.pin", pinned })),
         PinOutcome::NotFound => Err(unknown_message()),
+        PinOutcome::NotWhole => Err(ApiError::cannot_pin()),
         PinOutcome::TooMany { limit } => Err(ApiError::too_many_pins(limit)),
     }
 }

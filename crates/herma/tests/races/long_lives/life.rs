@@ -1,0 +1,298 @@
+//! Doing what a step says, and what the client saw of it.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use herma_testkit::{Client, Herma};
+use serde_json::{Value, json};
+
+use super::checks::{Outcome, Sight, content};
+use super::model::{Model, tokens};
+use super::steps::{Answered, Door, History, Input, Step, Turn};
+use crate::long::rows;
+use crate::support::{CHAT, World, named};
+
+/// A conversation, the two processes it lives in, and all that was ever seen of it.
+pub(super) struct Life {
+    pub(super) world: World,
+    other: Herma,
+    model: Model,
+    /// Every id that was handed out, the first one first.
+    pub(super) ids: Vec<String>,
+    /// What was last seen.
+    pub(super) sight: Sight,
+    /// The input of the last turn, if that was stored and has no answer.
+    pub(super) unanswered: Option<Vec<Value>>,
+    /// Whether that turn was lost with its process.
+    pub(super) lost: bool,
+    /// Whether a summary has failed, so that none may be asked for.
+    cooling: bool,
+    texts: usize,
+}
+
+impl Life {
+    pub(super) async fn begin(mode: &str) -> Self {
+        let window = super::WINDOW.to_string();
+        let settings = [("HERMA_CONTEXT_WINDOW", window.as_str()), ("HERMA_COMPACTION__MODE", mode)];
+        let world = World::with_settings(&settings).await;
+        let other = world.another().await;
+        let model = Model::behind(&world.upstream);
+        let first = json!({"model": "m", "messages": [
+            {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Let us begin."}]});
+        let answer = world.session("trip").post_json(CHAT, &first).await.expect(200);
+        let conversation = answer["session"]["conversation_id"].as_str().unwrap().to_owned();
+        let sight = Sight::of(&other.client()).await;
+        let ids = vec!["trip".to_owned(), conversation];
+        Self { world, other, model, ids, sight, unanswered: None, lost: false, cooling: false, texts: 0 }
+    }
+
+    pub(super) async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Turn(turn) => self.turn(turn).await,
+            Step::AtOnce(turns) => self.at_once(turns).await,
+            Step::KilledDuring(turn, delay) => self.killed_during(turn, *delay).await,
+            Step::Killed { second } => self.kill(*second).await,
+            Step::Compact { second, mode } => self.compact(*second, mode).await,
+            Step::Undo { second } => self.undo(*second).await,
+            Step::Pin { message, pinned } => self.pin(*message, *pinned).await,
+            Step::SummaryFails => {
+                self.model.will_not_summarise();
+                self.cooling = true;
+            }
+        }
+        if !matches!(step, Step::Turn(_) | Step::AtOnce(_) | Step::KilledDuring(..)) {
+            let now = self.look().await;
+            self.nothing_was_said(&now);
+            self.sight = now;
+        }
+    }
+
+    /// Nothing is left behind in the end.
+    pub(super) async fn settle(&mut self) {
+        if self.lost {
+            // Its end is written when somebody comes by.
+            let short = Turn { input: Input::Text(5), history: History::None, ..Turn::plain() };
+            self.turn(&short).await;
+        }
+        self.world.stored().until_settled().await;
+    }
+
+    async fn turn(&mut self, turn: &Turn) {
+        self.model.will(turn.reply);
+        let (new, body) = self.request(turn);
+        let calls = self.calls();
+        let outcome = send(self.named(turn.door), body, turn.door.streamed).await;
+        self.may_be(&outcome, &new, turn.reply);
+        let now = self.look().await;
+        self.said_since(&now, &new, &outcome);
+        self.head_was_told(&now, &outcome);
+        if self.calls() > calls {
+            self.model_was_shown(&now, &outcome);
+        }
+        self.saw(now, &new, outcome);
+    }
+
+    async fn at_once(&mut self, turns: &[(usize, Door)]) {
+        self.model.will(Answered::WithText);
+        let inputs: Vec<Vec<Value>> = turns.iter().map(|(size, _)| vec![self.text(*size)]).collect();
+        let asked = turns.iter().zip(&inputs).map(|((_, door), new)| {
+            let (client, body) = (self.named(*door), json!({"model": "m", "messages": new}));
+            tokio::spawn(send(client, body, door.streamed))
+        });
+        let outcomes: Vec<Outcome> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
+        for (outcome, new) in outcomes.iter().zip(&inputs) {
+            self.may_be(outcome, new, Answered::WithText);
+        }
+        let now = self.look().await;
+        self.said_at_once(&now, &inputs, &outcomes);
+        let last = now.said.last().map(|row| row["turn_id"].clone());
+        let new_turns = last != self.sight.said.last().map(|row| row["turn_id"].clone());
+        if new_turns {
+            let answer = now.said.last().cloned().unwrap_or_default();
+            self.model_was_shown(&now, &Outcome::Answered { answer, ids: Vec::new() });
+            (self.unanswered, self.lost) = (None, false);
+        }
+        for outcome in outcomes {
+            self.handed_out(&outcome);
+        }
+        self.sight = now;
+    }
+
+    async fn killed_during(&mut self, turn: &Turn, delay: u64) {
+        self.model.will(turn.reply);
+        let (new, body) = self.request(turn);
+        let client = self.named(turn.door);
+        let asked = tokio::spawn(send(client, body, turn.door.streamed));
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        self.kill(turn.door.second).await;
+        let outcome = asked.await.unwrap();
+        let now = self.look().await;
+        self.said_since(&now, &new, &outcome);
+        self.saw(now, &new, outcome);
+    }
+
+    async fn kill(&mut self, second: bool) {
+        if second {
+            self.other.kill();
+            self.other = self.world.another().await;
+        } else {
+            self.world.restart().await;
+        }
+    }
+
+    async fn compact(&self, second: bool, mode: &str) {
+        let answer = self.client(second).post_json("/api/sessions/trip/compactions", &json!({"mode": mode})).await;
+        let code = answer.json()["error"]["code"].as_str().map(str::to_owned);
+        let refused = code.as_deref() == Some("nothing_to_compact")
+            || (self.cooling && code.as_deref() == Some("upstream_error"));
+        assert!(answer.status == 200 || refused, "{}", answer.text());
+    }
+
+    async fn undo(&self, second: bool) {
+        let Some(last) = self.sight.base() else { return };
+        let path = format!("/api/sessions/trip/compactions/{}/undo", last["id"].as_str().unwrap());
+        let answer = self.client(second).post_bytes(&path, "").await;
+        let code = answer.json()["error"]["code"].as_str().map(str::to_owned);
+        assert!(answer.status == 200 || code.as_deref() == Some("cannot_undo"), "{}", answer.text());
+    }
+
+    async fn pin(&self, message: usize, pinned: bool) {
+        let said = &self.sight.said;
+        let row = &said[message % said.len()];
+        let id = row["id"].as_str().unwrap();
+        let method = if pinned { "PUT" } else { "DELETE" };
+        let path = format!("/api/sessions/trip/messages/{id}/pin");
+        let status = if pinned && row["status"] == "partial" { 409 } else { 200 };
+        self.client(pinned).send_json(method, &path, &json!({})).await.expect(status);
+    }
+
+    pub(super) fn client(&self, second: bool) -> Client {
+        if second { self.other.client() } else { self.world.herma.client() }
+    }
+
+    fn named(&self, door: Door) -> Client {
+        named(self.client(door.second), &self.ids[door.id % self.ids.len()])
+    }
+
+    /// What a client says in a turn, and the request that says it.
+    fn request(&mut self, turn: &Turn) -> (Vec<Value>, Value) {
+        let new = match (turn.input, &self.unanswered) {
+            (Input::Again, Some(input)) => input.clone(),
+            (Input::Results(count), _) if !self.sight.open_calls().is_empty() => {
+                let calls = self.sight.open_calls();
+                let results = calls
+                    .iter()
+                    .take(count + 1)
+                    .map(|call| json!({"role": "tool", "tool_call_id": call, "content": "found"}));
+                results.collect()
+            }
+            (Input::Text(size), _) => vec![self.text(size)],
+            (Input::Image, _) => vec![self.image()],
+            (Input::Again | Input::Results(_), _) => vec![self.text(9)],
+        };
+        let mut messages = self.sight.history(turn.history);
+        let known = self.unanswered.as_ref().filter(|input| **input == new);
+        if known.is_none() || turn.history != History::Whole {
+            messages.extend(new.iter().cloned());
+        }
+        (new, json!({"model": "m", "messages": messages}))
+    }
+
+    /// A message of about so many tokens, unlike any other.
+    fn text(&mut self, size: usize) -> Value {
+        self.texts += 1;
+        json!({"role": "user", "content": format!("text {}: {}", self.texts, "more ".repeat(size * 4 / 5))})
+    }
+
+    fn image(&mut self) -> Value {
+        self.texts += 1;
+        let url = format!("data:image/png;base64,{}", "A".repeat(9_000));
+        json!({"role": "user", "content": [
+            {"type": "text", "text": format!("image {}", self.texts)}, {"type": "image_url", "image_url": {"url": url}}]})
+    }
+
+    /// A turn is refused only for a reason, and nothing else goes wrong but what was to go wrong.
+    fn may_be(&self, outcome: &Outcome, new: &[Value], reply: Answered) {
+        match outcome {
+            Outcome::Answered { .. } => {}
+            Outcome::Failed(_) => {
+                let wanted = matches!(reply, Answered::WithAnError | Answered::CutOff);
+                assert!(
+                    wanted,
+                    "{outcome:?} of {new:?} after {:?}",
+                    self.sight.said.iter().rev().take(4).collect::<Vec<_>>()
+                );
+            }
+            Outcome::Refused => {
+                let heavy = tokens(new) + self.sight.pinned_tokens() > super::WINDOW / 3;
+                let excused = self.cooling || reply == Answered::TooLong || heavy;
+                assert!(excused, "{:?} was refused", content(&new[0]));
+            }
+            Outcome::Lost => panic!("no process was killed"),
+        }
+    }
+
+    fn saw(&mut self, now: Sight, new: &[Value], outcome: Outcome) {
+        self.handed_out(&outcome);
+        let grew = now.said.len() > self.sight.said.len();
+        let answered = now.said.last().is_some_and(|row| row["role"] == "assistant" && row["status"] == "complete");
+        match outcome {
+            Outcome::Answered { .. } => (self.unanswered, self.lost) = (None, false),
+            Outcome::Refused => {}
+            Outcome::Failed(_) => (self.unanswered, self.lost) = (Some(new.to_vec()), false),
+            Outcome::Lost if grew && answered => (self.unanswered, self.lost) = (None, false),
+            Outcome::Lost if grew => (self.unanswered, self.lost) = (Some(new.to_vec()), true),
+            Outcome::Lost => self.lost |= self.unanswered.as_deref() == Some(new),
+        }
+        self.sight = now;
+    }
+
+    fn handed_out(&mut self, outcome: &Outcome) {
+        let Outcome::Answered { ids, .. } = outcome else { return };
+        for id in ids.iter().filter(|id| !self.ids.contains(id)).cloned().collect::<Vec<_>>() {
+            self.ids.push(id);
+        }
+    }
+
+    /// How often the model was called for an answer.
+    fn calls(&self) -> usize {
+        crate::long::contexts(&self.world).len()
+    }
+
+    /// Looks at the conversation and checks what always holds.
+    async fn look(&mut self) -> Sight {
+        // The end of a turn whose process is gone is written by whoever finds it.
+        self.world.stored().until_settled().await;
+        let now = Sight::of(&self.client(self.texts % 2 == 0)).await;
+        self.holds_together(&now).await;
+        for id in now.sessions.iter().filter(|id| !self.ids.contains(id)).cloned().collect::<Vec<_>>() {
+            self.ids.push(id);
+        }
+        now
+    }
+
+    pub(super) async fn conversations(&self) -> Vec<Value> {
+        rows(&self.world.herma.client(), "/api/sessions").await
+    }
+}
+
+impl Turn {
+    fn plain() -> Self {
+        let door = Door { id: 0, second: false, streamed: false };
+        Self { input: Input::Text(5), history: History::None, door, reply: Answered::WithText }
+    }
+}
+
+/// Makes a request and says what came of it.
+async fn send(client: Client, body: Value, streamed: bool) -> Outcome {
+    let body = if streamed { crate::support::streamed(body) } else { body };
+    let request = client.request("POST".parse().unwrap(), CHAT).header("content-type", "application/json");
+    let Ok(response) = request.body(body.to_string()).send().await else { return Outcome::Lost };
+    let told = response.headers().get("x-hermes-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let status = response.status().as_u16();
+    match response.text().await {
+        Ok(text) if streamed && status == 200 => Outcome::of_stream(&text, told),
+        Ok(text) => Outcome::of_answer(status, &serde_json::from_str(&text).unwrap(), told),
+        Err(_) => Outcome::Lost,
+    }
+}

@@ -1,0 +1,35 @@
+//! Whatever happens to a long conversation, it stays one conversation: one head, one chain of sessions, every id leading to it, every
+//! message once, tool calls with their results, and a model that is shown what the model view says.
+
+mod checks;
+mod life;
+mod model;
+mod steps;
+
+use proptest::test_runner::{Config, TestRunner};
+
+use life::Life;
+use steps::{Step, lives};
+
+/// How many tokens fit.
+const WINDOW: u64 = 4_000;
+
+#[test]
+fn whatever_happens_a_long_conversation_stays_one_and_loses_nothing() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let config = Config { cases: 16, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&lives(), |(mode, steps)| {
+            runtime.block_on(live(mode, &steps));
+            Ok(())
+        })
+        .unwrap();
+}
+
+async fn live(mode: &'static str, steps: &[Step]) {
+    let mut life = Life::begin(mode).await;
+    for step in steps {
+        life.step(step).await;
+    }
+    life.settle().await;
+}

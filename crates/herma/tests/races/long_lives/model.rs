@@ -1,0 +1,75 @@
+//! A model server that does as it is told, counts as Herma estimates, and never gives the same answer twice.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use herma_model::tokens::estimate;
+use herma_testkit::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
+use serde_json::Value;
+
+use super::steps::Answered;
+use crate::long::is_summary;
+
+/// What the model server does next. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Model(Arc<Mutex<Plans>>);
+
+#[derive(Default)]
+struct Plans {
+    next: Option<Answered>,
+    failing_summaries: usize,
+    said: usize,
+}
+
+impl Model {
+    /// Has a server do as told here.
+    pub(super) fn behind(upstream: &ScriptedUpstream) -> Self {
+        let model = Self::default();
+        let told = model.clone();
+        upstream.otherwise(move |request| told.reply(request));
+        model
+    }
+
+    /// Sets how the next call that is not for a summary ends.
+    pub(super) fn will(&self, answer: Answered) {
+        self.lock().next = Some(answer);
+    }
+
+    /// Has both tries at the next summary fail.
+    pub(super) fn will_not_summarise(&self) {
+        self.lock().failing_summaries = 2;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Plans> {
+        self.0.lock().unwrap()
+    }
+
+    fn reply(&self, request: &Recorded) -> Reply {
+        let mut plans = self.lock();
+        plans.said += 1;
+        let number = plans.said;
+        if is_summary(request) {
+            let fails = plans.failing_summaries > 0;
+            plans.failing_summaries = plans.failing_summaries.saturating_sub(1);
+            return if fails { Reply::empty() } else { Reply::text(format!("Summary {number} of the trip.")) };
+        }
+        match plans.next.take().unwrap_or(Answered::WithText) {
+            Answered::WithText => counted(request, Completion::text(format!("answer {number} and so on"))),
+            Answered::WithCalls(count) => {
+                let calls = (0..count).map(|call| ToolCall::new(&format!("call-{number}-{call}"), "find", "{}"));
+                counted(request, Completion { calls: calls.collect(), ..Completion::default() })
+            }
+            Answered::WithAnError => Reply::status(400, "no"),
+            Answered::CutOff => Reply::cut_off_after(1),
+            Answered::TooLong => Reply::context_too_long(),
+        }
+    }
+}
+
+fn counted(request: &Recorded, completion: Completion) -> Reply {
+    completion.usage(tokens(request.messages()), 20).into()
+}
+
+/// What messages cost, as Herma estimates it.
+pub(super) fn tokens(messages: &[Value]) -> u64 {
+    messages.iter().map(|message| u64::from(estimate(&message.to_string()))).sum()
+}
