@@ -22,7 +22,7 @@ use herma_turn::{Alignment, Stop, Transcript, align, check_tool_results};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::compaction::{Load, transcript};
+use crate::compaction::{Load, exceeded, longer_than, transcript};
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
 use crate::live::Place;
@@ -108,12 +108,13 @@ impl Door<'_> {
                 continue;
             };
             let input = input.and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
-            // What is wrong as a new request may still be the repetition of one that was right when it first came.
+            // What is wrong as a new request may still be the repetition of one that was right when it first came, or be wrong only
+            // because a process died in the middle of a turn that nobody has ended yet.
             let (input, intent, flaw) = match input {
                 Ok(input) => (input, Intent::Lease, None),
                 // What is in memory may be old, and is out of it now: only what the store says can refuse a request.
                 Err(_) if !is_fresh => continue,
-                Err(flaw) if waiting.ticket.is_none() && retry.may_repeat() => {
+                Err(flaw) if waiting.ticket.is_none() && (retry.may_repeat() || before.is_some()) => {
                     (Input { new: &[], retry_of: None }, Intent::Repeat, Some(flaw))
                 }
                 Err(flaw) => return Err(flaw),
@@ -197,18 +198,19 @@ impl Door<'_> {
         let (model, window) = self.gateway.settings.resolve_model(asked);
         let Some(window) = window.map(u64::from) else { return Ok(()) };
         let load = Load::of(self.request, before, input.new);
-        let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
-        let may_shrink = before.is_some_and(|snapshot| self.gateway.may_compact(snapshot.facts.id, asked));
-        if load.total <= window || (may_shrink && load.front + new < window) {
+        if load.total <= window {
             return Ok(());
         }
-        Err(GatewayError::Turn(TurnFailure::new(
-            FailureCode::ContextLengthExceeded,
-            format!(
-                "the conversation needs about {} tokens, and {model} takes {window}; start a new conversation, send less, or raise context_window",
-                load.total
-            ),
-        )))
+        let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
+        let why = match before {
+            Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
+            Some(snapshot) => self.gateway.cannot_compact(snapshot, asked),
+            None => Some("there is nothing to summarise yet".to_owned()),
+        };
+        match why {
+            None => Ok(()),
+            Some(why) => Err(GatewayError::Turn(exceeded(&longer_than(load.total, &model, window), &why))),
+        }
     }
 
     /// Waits until it may be this turn's time.

@@ -94,14 +94,17 @@ impl Inner {
 
 fn size_of_snapshot(snapshot: &Snapshot) -> usize {
     let system: usize = snapshot.system.iter().map(|payload| payload.as_json().len()).sum();
+    let carried = snapshot.base.iter().flat_map(|base| &base.carried);
+    let summary = snapshot.base.as_ref().map_or(0, |base| base.summary.said.payload.as_json().len());
     let messages: usize = snapshot
         .messages
         .iter()
+        .chain(carried)
         .map(|message| {
             MESSAGE_BYTES
                 + message.said.payload.as_json().len()
                 + message.said.extra.as_ref().map_or(0, |extra| extra.len())
         })
         .sum();
-    ENTRY_BYTES + system + messages
+    ENTRY_BYTES + system + summary + messages
 }

@@ -9,7 +9,7 @@ use herma_model::{TenantId, TurnId};
 use herma_store::Store;
 use herma_turn::Stop;
 use herma_upstream::ModelServer;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
@@ -81,16 +81,10 @@ impl Gateway {
 
     /// Takes a turn. It runs by itself from here on, whoever listens.
     pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
-        if self.is_draining() {
-            return Err(GatewayError::Draining);
-        }
         if self.settings.resolve_model(request.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
         }
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            let limit = self.settings.max_live_turns;
-            return Err(GatewayError::Overloaded(format!("{limit} turns run or wait already, which is the limit")));
-        };
+        let place = self.place()?;
         let log = Arc::new(TurnLog::default());
         let (stop, stopped) = watch::channel(None);
         let handle = TurnHandle::new(&log, stop.clone(), request.on_disconnect);
@@ -104,6 +98,16 @@ impl Gateway {
             drop(place);
         });
         Ok(handle)
+    }
+
+    /// A place among what this process does at one time; a drain waits until it is given back.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, GatewayError> {
+        if self.is_draining() {
+            return Err(GatewayError::Draining);
+        }
+        let limit = self.settings.max_live_turns;
+        let full = |_| GatewayError::Overloaded(format!("{limit} turns run or wait already, which is the limit"));
+        Arc::clone(&self.places).try_acquire_owned().map_err(full)
     }
 
     async fn drive(self: &Arc<Self>, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {

@@ -185,7 +185,12 @@ impl Run<'_> {
             Ending::Unanswered { state, failure, shown } => {
                 self.end_unanswered(turn, state, failure, shown, held).await
             }
-            Ending::TooLong(failure) => self.take_back(turn, failure.into(), held).await,
+            Ending::TooLong(failure) => {
+                let why = "there is nothing left to summarise";
+                let status = failure.status;
+                let failure = TurnFailure { upstream_status: status, ..compaction::exceeded(&failure.message, why) };
+                self.take_back(turn, failure, held).await
+            }
             Ending::Refused(failure) => self.take_back(turn, failure, held).await,
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
         return Ok(outcome);
     }
     if admission.intent == Intent::Repeat {
-        return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
+        return not_repeated(connection, instance, admission);
     }
     if let Some(ticket) = admission.ticket
         && !queue::waits(connection, instance, ticket)?
@@ -64,6 +64,17 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     }
     let resolution = if state.unmade { Resolution::Created } else { resolution };
     start(connection, instance, admission, state, resolution)
+}
+
+/// What is wrong with a request was found in the conversation as its caller saw it. If that has changed, or changes because a dead
+/// owner's turn is ended here, the caller has to look again.
+fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
+    let Some((mut state, _)) = find(connection, admission)? else {
+        return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
+    };
+    takeover::live_turn(connection, instance, &mut state, admission.now)?;
+    let is_current = admission.seen == Seen::At(state.facts.id, Version(state.version));
+    Ok(if is_current { AdmitOutcome::Refused(Refusal::NotRepeated) } else { AdmitOutcome::Stale })
 }
 
 fn find(connection: &Connection, admission: &Admission) -> Outcome<Option<(ConversationState, Resolution)>> {

@@ -48,7 +48,7 @@ pub(crate) fn compact(
     carry(connection, state.key, key, compaction)?;
     connection
         .execute(
-            "UPDATE conversations SET version = version + 1, next_seq = next_seq + 1, message_count = message_count + 1,
+            "UPDATE conversations SET version = version + 1, next_seq = next_seq + 1,
              compaction_count = compaction_count + 1, compaction_mode = ?2, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL,
              held_back = 0 WHERE pk = ?1",
             params![state.key, compaction.mode.as_str(), compaction.now.0],

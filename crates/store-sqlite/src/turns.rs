@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use herma_model::generation::{Finish, FinishReason};
+use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
-use herma_model::{Message, Resolution, Timestamp, TurnFailure, TurnId, TurnState, Usage};
+use herma_model::{
+    ConversationFacts, Message, ParentRelation, Resolution, SessionId, Timestamp, TurnFailure, TurnId, TurnState, Usage,
+};
 use herma_store::{Scope, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
 use crate::failure::{Outcome, Translate};
-use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE};
+use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
 
 /// One turn with its outcome.
 pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcome<Option<TurnRecord>> {
@@ -28,6 +31,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
     }
     if record.state == TurnState::Completed {
         record.answer = answer(connection, key)?;
+        record.facts = Arc::new(as_it_was(connection, &record.facts, key)?);
     }
     Ok(Some(record))
 }
@@ -74,6 +78,35 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
         answer: Vec::new(),
     };
     Ok((row.get(AT)?, record))
+}
+
+/// A conversation as it was at the end of a turn, whatever was compacted since.
+fn as_it_was(connection: &Connection, now: &ConversationFacts, turn: i64) -> Outcome<ConversationFacts> {
+    let head = connection
+        .prepare_cached(&format!(
+            "SELECT {SESSION} FROM turns t JOIN sessions s ON s.pk = t.session_pk WHERE t.pk = ?1"
+        ))
+        .and_then(|mut select| select.query_row([turn], |row| rows::session(row, 0)))
+        .translated()?;
+    let (count, mode) = connection
+        .prepare_cached(
+            "SELECT count(*), max(m.seq), k.mode FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
+             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND m.seq < t.answer_seq",
+        )
+        .and_then(|mut select| {
+            select.query_row([turn], |row| Ok((row.get(0)?, rows::optional_word(row, 2, CompactionMode::parse)?)))
+        })
+        .translated()?;
+    let moved_from = |(parent, relation): &(SessionId, ParentRelation)| {
+        (*relation == ParentRelation::Continuation).then(|| parent.clone())
+    };
+    Ok(ConversationFacts {
+        previous: head.parent.as_ref().and_then(moved_from),
+        compaction_count: count,
+        compaction_mode: mode,
+        head,
+        ..now.clone()
+    })
 }
 
 fn answer(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {

@@ -55,7 +55,8 @@ pub enum TurnPolicy {
 pub enum Intent {
     /// The lease, or a place in the queue.
     Lease,
-    /// Only the turn that this request repeats: as a new one it would be wrong.
+    /// Only the turn that this request repeats: as a new one it would be wrong, in the conversation as it was seen. If it was not seen
+    /// as it is, the outcome is `Stale`.
     Repeat,
 }
 

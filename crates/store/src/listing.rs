@@ -74,7 +74,7 @@ pub struct ConversationRow {
     pub updated_at: Timestamp,
     /// When and why it ended.
     pub ended: Option<(Timestamp, EndReason)>,
-    /// Messages in the full view.
+    /// Messages that were said; summaries are none.
     pub message_count: u64,
     /// Turns, however they ended.
     pub turn_count: u64,

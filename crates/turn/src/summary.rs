@@ -16,6 +16,8 @@ use crate::words;
 const WORDS_IN_TEN_TOKENS: u64 = 4;
 /// What the request costs besides the conversation.
 const FRAME_TOKENS: u64 = 400;
+/// Text of this many times the limit cannot become a summary any more.
+const FAR_TOO_LONG: u64 = 8;
 /// The least part of a conversation that is worth a request.
 const LEAST_ROOM: u64 = 200;
 
@@ -53,6 +55,9 @@ pub enum Unusable {
     /// The model would not.
     #[error("the model refused to summarise")]
     Refused,
+    /// The model did something else.
+    #[error("the model called tools in place of a summary")]
+    CalledTools,
     /// It was cut off at a length limit.
     #[error("the summary was cut off")]
     CutOff,
@@ -66,15 +71,23 @@ pub enum Unusable {
     },
 }
 
+/// Whether what has come so far is so long that there is no use in reading on.
+pub fn is_far_too_long(text: &str, limit: u64) -> bool {
+    text.len() as u64 / 4 > limit.saturating_mul(FAR_TOO_LONG)
+}
+
 /// The text of a summary that can be used.
 pub fn judge(answer: &Answer, limit: u64) -> Result<String, Unusable> {
     if answer.refusal.is_some() || answer.finish.reason == FinishReason::ContentFilter {
         return Err(Unusable::Refused);
     }
+    if answer.finish.reason == FinishReason::ToolCalls || !answer.tool_calls.is_empty() {
+        return Err(Unusable::CalledTools);
+    }
     if answer.finish.reason == FinishReason::Length {
         return Err(Unusable::CutOff);
     }
-    let text = without_thoughts(answer.content.as_deref().unwrap_or_default()).trim();
+    let text = without_thoughts(answer.content.as_deref().unwrap_or_default()).ok_or(Unusable::CutOff)?.trim();
     if text.is_empty() {
         return Err(Unusable::Empty);
     }
@@ -100,10 +113,12 @@ pub fn utterance(summary: &str) -> Utterance {
     }
 }
 
-/// What some models think aloud before they answer is not part of the answer.
-fn without_thoughts(text: &str) -> &str {
-    let thinks = text.trim_start().strip_prefix("<think>");
-    thinks.and_then(|rest| rest.split_once("</think>")).map_or(text, |(_, answer)| answer)
+/// What some models think aloud before they answer is not part of the answer. `None` if that is all they said.
+fn without_thoughts(text: &str) -> Option<&str> {
+    match text.trim_start().strip_prefix("<think>") {
+        Some(thought) => thought.split_once("</think>").map(|(_, answer)| answer),
+        None => Some(text),
+    }
 }
 
 fn text_of(payload: &Payload) -> String {
@@ -217,6 +232,8 @@ mod tests {
         assert_eq!(judge(&answer(" \n", FinishReason::Stop), 100), Err(Unusable::Empty));
         assert_eq!(judge(&answer("They", FinishReason::Length), 100), Err(Unusable::CutOff));
         assert_eq!(judge(&answer("No.", FinishReason::ContentFilter), 100), Err(Unusable::Refused));
+        assert_eq!(judge(&answer("<think>hm, a", FinishReason::Stop), 100), Err(Unusable::CutOff));
+        assert_eq!(judge(&answer("Wait.", FinishReason::ToolCalls), 100), Err(Unusable::CalledTools));
         let refused = Answer { refusal: Some("no".to_owned()), ..answer("", FinishReason::Stop) };
         assert_eq!(judge(&refused, 100), Err(Unusable::Refused));
         let long = answer(&"word ".repeat(100), FinishReason::Stop);

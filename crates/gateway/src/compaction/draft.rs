@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use herma_model::compaction::{Base, CompactionTrigger, Sizes};
 use herma_model::provenance::CompactionMode;
-use herma_model::{CompactionId, ConversationId, NewMessage, Seq, TenantId, TurnId};
+use herma_model::{CompactionId, ConversationId, Message, NewMessage, Seq, TenantId, TurnId};
 use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, Snapshot, StoreError};
 use herma_turn::compaction::{self, Plan};
 use herma_turn::{Budget, Transcript};
@@ -51,7 +51,7 @@ impl<'a> Case<'a> {
     }
 
     fn base(&self) -> Option<CompactionId> {
-        self.snapshot.base.as_ref().map(|base| base.summary.compaction)
+        base_of(self.snapshot)
     }
 
     /// Whether the turn cannot go on as things are.
@@ -63,6 +63,30 @@ impl<'a> Case<'a> {
     fn scale(&self) -> f64 {
         let estimated = compaction::size(self.load.front, self.transcript(), None);
         (self.load.total as f64 / estimated.max(1) as f64).clamp(1.0 / MOST_WRONG, MOST_WRONG)
+    }
+
+    /// What to summarise, and how long the summary may be. A turn that cannot go on otherwise keeps less than it should.
+    fn plan(&self, pinned: &[Arc<Message>], budget: &Budget) -> Result<(Plan, u64), NoDraft> {
+        let room = budget.window.saturating_sub(self.load.front + budget.summary);
+        let fit = |keep| {
+            let plan = compaction::plan(self.transcript(), self.running, pinned, keep).ok_or(NoDraft::Nothing)?;
+            let left = budget.window.saturating_sub(self.load.front + plan.stays);
+            if left < LEAST_SUMMARY && self.running.is_some() {
+                return Err(NoDraft::Hopeless);
+            }
+            let limit = budget.summary.min(plan.frees / 4 * 3).min(left.max(LEAST_SUMMARY));
+            if limit < LEAST_SUMMARY { Err(NoDraft::TooLittle) } else { Ok((plan, limit)) }
+        };
+        if !self.is_forced() {
+            return fit(budget.keep).and_then(|(plan, limit)| {
+                if plan.is_worth_it(budget) { Ok((plan, limit)) } else { Err(NoDraft::TooLittle) }
+            });
+        }
+        [budget.keep.min(room / 2), room / 8, 0]
+            .into_iter()
+            .map(fit)
+            .reduce(Result::or)
+            .unwrap_or(Err(NoDraft::Nothing))
     }
 
     /// The budget in tokens as we estimate them.
@@ -79,6 +103,11 @@ impl<'a> Case<'a> {
     }
 }
 
+/// The compaction on which a conversation stands.
+pub(crate) fn base_of(snapshot: &Snapshot) -> Option<CompactionId> {
+    snapshot.base.as_ref().map(|base| base.summary.compaction)
+}
+
 /// A plan and its summary.
 pub(crate) struct Draft {
     pub(crate) plan: Plan,
@@ -88,8 +117,10 @@ pub(crate) struct Draft {
 
 /// Why there is no draft.
 pub(crate) enum NoDraft {
-    /// Too little can be summarised.
+    /// Nothing is left to summarise.
     Nothing,
+    /// A summary would hardly be shorter.
+    TooLittle,
     /// What must be kept is too much by itself.
     Hopeless,
     /// Summaries failed lately; it is tried again after this time.
@@ -119,18 +150,7 @@ impl Gateway {
             }
         }
         let budget = case.estimated_budget();
-        let plan = compaction::plan(case.transcript(), case.running, &pinned, budget.keep).ok_or(NoDraft::Nothing)?;
-        if !case.is_forced() && !plan.is_worth_it(&budget) {
-            return Err(NoDraft::Nothing);
-        }
-        let left = budget.window.saturating_sub(case.load.front + plan.stays);
-        if left < LEAST_SUMMARY && case.running.is_some() {
-            return Err(NoDraft::Hopeless);
-        }
-        let limit = budget.summary.min(plan.frees / 4 * 3).min(left.max(LEAST_SUMMARY));
-        if limit < LEAST_SUMMARY {
-            return Err(NoDraft::Nothing);
-        }
+        let (plan, limit) = case.plan(&pinned, &budget)?;
         let summary = self.summary_of(case, &plan, limit).await?;
         Ok(Draft::of(case, plan, summary))
     }
@@ -259,15 +279,16 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Drafts {
-    pub(crate) fn has(&self, conversation: ConversationId) -> bool {
-        self.lock().contains_key(&conversation)
+    /// Whether there is one that was made on this base.
+    pub(crate) fn has(&self, conversation: ConversationId, base: Option<CompactionId>) -> bool {
+        self.lock().get(&conversation).is_some_and(|kept| kept.base == base)
     }
 
     /// Claims the making of a conversation's summary; `None` if there is one, or somebody is at it.
-    pub(crate) fn begin(&self, conversation: ConversationId) -> Option<UnderWay<'_>> {
+    pub(crate) fn begin(&self, conversation: ConversationId, base: Option<CompactionId>) -> Option<UnderWay<'_>> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = !self.has(conversation) && under_way.insert(conversation);
-        is_free.then_some(UnderWay { drafts: self, conversation })
+        let is_free = !self.has(conversation, base) && under_way.insert(conversation);
+        is_free.then(|| UnderWay { drafts: self, conversation })
     }
 
     /// Takes out the summary that was made on this base; one on another base is of no use any more.

@@ -82,6 +82,7 @@ pub struct Preview {
 impl Gateway {
     /// Says what a compaction would do, and changes nothing. The summary is kept for a while: a compaction soon after writes exactly it.
     pub async fn preview_compaction(&self, request: CompactionRequest) -> Result<Preview, GatewayError> {
+        let _place = self.place()?;
         let snapshot = self.snapshot_of(&request).await?;
         let case = Case { dry_run: true, ..self.case(&request, &snapshot) };
         let draft = self.draft(case).await?;
@@ -105,6 +106,7 @@ impl Gateway {
 
     /// Compacts a conversation now. Turns go on while the summary is made; a running one is waited for as long as a turn would wait.
     pub async fn compact(&self, request: CompactionRequest) -> Result<Compacted, GatewayError> {
+        let _place = self.place()?;
         let snapshot = self.snapshot_of(&request).await?;
         let case = self.case(&request, &snapshot);
         let draft = self.draft(case).await?;
@@ -153,7 +155,8 @@ impl Gateway {
                 UndoOutcome::Undone(compacted) => return Ok(*compacted),
                 UndoOutcome::Refused(refusal) => return Err(GatewayError::CannotUndo(refusal.into())),
                 UndoOutcome::Busy(running) => wait(running, until).await?,
-                UndoOutcome::Stale => {}
+                UndoOutcome::Stale if Instant::now() < until => {}
+                UndoOutcome::Stale => return Err(GatewayError::CompactedMeanwhile),
                 UndoOutcome::NotFound => return Err(GatewayError::NotFound),
             }
         }
@@ -199,7 +202,9 @@ async fn wait(running: TurnId, until: Instant) -> Result<(), GatewayError> {
 impl From<NoDraft> for GatewayError {
     fn from(why: NoDraft) -> Self {
         match why {
-            NoDraft::Nothing | NoDraft::Hopeless | NoDraft::CoolingDown(_) => Self::NothingToCompact,
+            NoDraft::Nothing | NoDraft::TooLittle | NoDraft::Hopeless | NoDraft::CoolingDown(_) => {
+                Self::NothingToCompact
+            }
             NoDraft::Store(error) => Self::Store(error),
             NoDraft::Failed(NoSummary::Failed(failure)) => Self::Turn(failure.into()),
             NoDraft::Failed(why @ NoSummary::TimedOut(_)) => {

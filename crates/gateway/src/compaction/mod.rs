@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use herma_model::tokens::{self, Counted};
-use herma_model::{Compaction, ConversationId, Payload, Utterance};
+use herma_model::turn::FailureCode;
+use herma_model::{Compaction, Payload, TurnFailure, Utterance};
 use herma_store::{Compacted, Snapshot};
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::{Budget, Transcript};
@@ -146,11 +147,27 @@ impl Gateway {
         self.settings.resolve_model(self.settings.compaction.model.as_deref().or(asked))
     }
 
-    /// Whether a conversation that does not fit can be hoped to fit after a compaction.
-    pub(crate) fn may_compact(&self, conversation: ConversationId, asked: Option<&str>) -> bool {
+    /// Why a conversation that does not fit cannot be hoped to fit after a compaction.
+    pub(crate) fn cannot_compact(&self, snapshot: &Snapshot, asked: Option<&str>) -> Option<String> {
+        let id = snapshot.facts.id;
+        if self.settings.compaction.mode.is_none() {
+            return Some("compaction is off".to_owned());
+        }
+        if self.compactor.drafts.has(id, draft::base_of(snapshot)) {
+            return None;
+        }
         let (model, _) = self.summary_model(asked);
-        self.settings.compaction.mode.is_some()
-            && (self.compactor.drafts.has(conversation)
-                || self.compactor.cool_down.wait(conversation, &model, Instant::now()).is_none())
+        self.compactor.cool_down.wait(id, &model, Instant::now()).map(room::cooling_down)
     }
+}
+
+/// A context that does not fit: how long it is, why nothing helps, and what a client can do.
+pub(crate) fn exceeded(what: &str, why: &str) -> TurnFailure {
+    let advice = "start a new conversation, send less, or use a model with a larger context_window";
+    TurnFailure::new(FailureCode::ContextLengthExceeded, format!("{what}; {why}; {advice}"))
+}
+
+/// What is said of a context that is longer than a window.
+pub(crate) fn longer_than(tokens: u64, model: &str, window: u64) -> String {
+    format!("the conversation needs about {tokens} tokens, and {model} takes {window}")
 }

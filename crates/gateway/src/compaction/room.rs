@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use herma_model::compaction::{Base, CompactionTrigger};
-use herma_model::turn::FailureCode;
 use herma_model::{ModelFailure, TurnFailure};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Snapshot, StoreError};
 
-use super::Load;
 use super::draft::{Case, Draft, NoDraft};
+use super::{Load, exceeded, longer_than};
 use crate::crash;
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
@@ -96,7 +95,7 @@ impl Gateway {
         let Some(mode) = self.settings.compaction.mode else {
             return match need {
                 Need::Threshold => Fit::Fits,
-                Need::TooLong(failure) => Fit::Refused(failure.clone().into()),
+                Need::TooLong(_) => Fit::Refused(too_long(need, load.total, window, &model, "compaction is off")),
             };
         };
         let case = Case {
@@ -123,6 +122,7 @@ impl Gateway {
             Err(NoDraft::Store(error)) => Err(error),
             Err(_) if !tight.must() => Ok(Room::Enough),
             Err(NoDraft::Nothing) => Ok(tight.refused("there is nothing left to summarise")),
+            Err(NoDraft::TooLittle) => Ok(tight.refused("a summary of the rest would hardly be shorter")),
             Err(NoDraft::Hopeless) => Ok(tight.refused("what is kept word for word is too much by itself")),
             Err(NoDraft::CoolingDown(left)) => Ok(tight.refused(&cooling_down(left))),
             Err(NoDraft::Failed(why)) => Ok(tight.refused(&format!("it could not be summarised: {why}"))),
@@ -144,20 +144,13 @@ impl Gateway {
     }
 }
 
-fn cooling_down(left: Duration) -> String {
-    format!("summaries failed, and the next is tried in {} seconds", left.as_secs().max(1))
+pub(super) fn cooling_down(left: Duration) -> String {
+    format!("summaries of it failed, and the next is tried in {} seconds", left.as_secs().max(1))
 }
 
 fn too_long(need: &Need, tokens: u64, window: u64, model: &str, why: &str) -> TurnFailure {
-    let what = match need {
-        Need::Threshold => format!("the conversation needs about {tokens} tokens, and {model} takes {window}"),
-        Need::TooLong(failure) => failure.message.clone(),
-    };
-    let message =
-        format!("{what}; {why}; start a new conversation, send less, or use a model with a larger context_window");
-    let status = match need {
-        Need::Threshold => None,
-        Need::TooLong(failure) => failure.status,
-    };
-    TurnFailure { upstream_status: status, ..TurnFailure::new(FailureCode::ContextLengthExceeded, message) }
+    match need {
+        Need::Threshold => exceeded(&longer_than(tokens, model, window), why),
+        Need::TooLong(failure) => TurnFailure { upstream_status: failure.status, ..exceeded(&failure.message, why) },
+    }
 }

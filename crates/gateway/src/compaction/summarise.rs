@@ -58,9 +58,17 @@ pub(crate) enum NoSummary {
 }
 
 impl NoSummary {
-    /// Whether the model gave no answer at all.
+    /// Whether the model would fail any other conversation as well. What it says of this one is this one's matter.
     pub(crate) const fn is_silence(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::TimedOut(_))
+        match self {
+            Self::TimedOut(_) => true,
+            Self::Unusable(_) => false,
+            Self::Failed(failure) => match (failure.kind, failure.status) {
+                (ModelFailureKind::Unreachable | ModelFailureKind::Timeout, _) => true,
+                (ModelFailureKind::Status, Some(status)) => matches!(status, 401 | 403 | 404 | 429 | 500..),
+                _ => false,
+            },
+        }
     }
 }
 
@@ -97,21 +105,27 @@ impl Gateway {
                 params: Arc::new(Params::default()),
                 streaming: true,
             };
-            let answer = self.whole_answer(call).await.map_err(NoSummary::Failed)?;
+            let answer = self.whole_answer(call, task.limit).await?;
             *usage += answer.finish.usage.unwrap_or_default();
             so_far = Some(summary::judge(&answer, task.limit)?);
         }
         so_far.ok_or(NoSummary::Unusable(Unusable::Empty))
     }
 
-    async fn whole_answer(&self, call: ModelCall) -> Result<Answer, ModelFailure> {
+    async fn whole_answer(&self, call: ModelCall, limit: u64) -> Result<Answer, NoSummary> {
         let mut events = std::pin::pin!(self.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::default();
         while let Some(event) = events.next().await {
-            if let Some(Effect::End(Ending::Answered(answer))) = machine.on(Event::Model(event?)) {
+            let event = event.map_err(NoSummary::Failed)?;
+            if let Some(Effect::End(Ending::Answered(answer))) = machine.on(Event::Model(event)) {
                 return Ok(*answer);
             }
+            if summary::is_far_too_long(machine.shown(), limit) {
+                let tokens = machine.shown().len() as u64 / 4;
+                return Err(Unusable::TooLong { tokens, limit }.into());
+            }
         }
-        Err(ModelFailure::new(ModelFailureKind::CutOff, "the model server stopped before the summary was complete"))
+        let cut_off = "the model server stopped before the summary was complete";
+        Err(NoSummary::Failed(ModelFailure::new(ModelFailureKind::CutOff, cut_off)))
     }
 }

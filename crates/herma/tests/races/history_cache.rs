@@ -1,6 +1,7 @@
 //! What a process remembers is never older than what another has written.
 
-use herma_testkit::Reply;
+use herma_testkit::{Reply, ToolCall};
+use serde_json::{Value, json};
 
 use crate::support::{CHAT, World, ask, ask_streamed, named};
 
@@ -58,4 +59,37 @@ async fn a_name_used_by_both_leads_to_one_history_whatever_name_was_used_before(
     by_handle(&world.herma).post_json(CHAT, &ask("three")).await.expect(200);
     world.session("s").post_json(CHAT, &ask("four")).await.expect(200);
     assert_eq!(world.upstream.last_request().messages().len(), 7);
+}
+
+/// The result of a call of `find`.
+fn found(call: &str) -> Value {
+    json!({"model": "m", "messages": [{"role": "tool", "tool_call_id": call, "content": "found"}]})
+}
+
+/// What a process remembers may be older than the call that a result is for.
+#[tokio::test]
+async fn a_tool_result_is_taken_by_a_process_that_remembers_less() {
+    let world = World::start().await;
+    let other = world.another().await;
+    named(other.client(), "s").post_json(CHAT, &ask("one")).await.expect(200);
+    world.upstream.push(Reply::tool_calls([ToolCall::new("a", "find", "{}")]));
+    world.session("s").post_json(CHAT, &ask("two")).await.expect(200);
+    named(other.client(), "s").post_json(CHAT, &found("a")).await.expect(200);
+    named(other.client(), "s").post_json(CHAT, &found("b")).await.expect(400);
+    assert_eq!(world.upstream.last_request().messages().len(), 5);
+}
+
+#[tokio::test]
+async fn a_tool_result_that_was_lost_with_its_process_can_be_sent_again() {
+    let mut world = World::start().await;
+    world.upstream.push(Reply::tool_calls([ToolCall::new("a", "find", "{}")]));
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let (_gate, lost) = world.hold(world.session("s"), found("a")).await;
+    world.stored().until_turns("running", 1).await;
+    lost.abort();
+    world.restart().await;
+    world.session("s").post_json(CHAT, &found("a")).await.expect(200);
+    assert_eq!(world.upstream.last_request().messages().len(), 3);
+    assert_eq!((world.stored().all_turns(), world.stored().attempts()), (2, 3));
+    world.stored().until_settled().await;
 }

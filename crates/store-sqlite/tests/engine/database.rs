@@ -97,7 +97,7 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "messages are counted",
-        "SELECT count(*) FROM conversations c WHERE message_count <> (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk)",
+        "SELECT count(*) FROM conversations c WHERE message_count <> (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk AND m.compaction_pk IS NULL)",
     ),
     (
         "the head is the one session that has not ended",

@@ -220,6 +220,6 @@ pub(super) fn usage(prompt_tokens: u64, completion_tokens: u64) -> Value {
     json!({
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
+        "total_tokens": prompt_tokens.saturating_add(completion_tokens),
     })
 }

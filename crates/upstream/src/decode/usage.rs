@@ -21,9 +21,13 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     })
 }
 
+/// No answer ever took more tokens than this. Whoever says so is wrong, and its sums must not overflow anywhere.
+const MOST: u64 = 1 << 40;
+
 /// Some servers count in floating point.
 fn number(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
+    let count = value.as_u64().or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64));
+    count.map(|count| count.min(MOST))
 }
 
 #[cfg(test)]
@@ -41,6 +45,8 @@ mod tests {
             (json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}), usage(3, 4, 0, 0)),
             (json!({"prompt_tokens": 3.0, "completion_tokens": null}), usage(3, 0, 0, 0)),
             (json!({"input_tokens": 3, "output_tokens": 4}), usage(3, 4, 0, 0)),
+            (json!({"prompt_tokens": u64::MAX, "completion_tokens": 1e30}), usage(MOST, MOST, 0, 0)),
+            (json!({"prompt_tokens": -3, "completion_tokens": 4}), usage(0, 4, 0, 0)),
             (json!({"prompt_tokens": 3, "completion_tokens": 4, "prompt_cache_hit_tokens": 2}), usage(3, 4, 2, 0)),
             (
                 json!({"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 1},

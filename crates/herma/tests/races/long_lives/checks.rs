@@ -14,21 +14,21 @@ use crate::long::{chain, is_summary, rows};
 pub(super) enum Outcome {
     /// An answer, seen to its end, and the ids that came with it, the last one the head.
     Answered { answer: Value, ids: Vec<String> },
-    /// The turn failed, with this code.
+    /// The turn failed, for this reason.
     Failed(String),
-    /// It was refused and left nothing behind.
-    Refused,
+    /// It was refused, for this reason, and left nothing behind.
+    Refused(String),
     /// The process died.
     Lost,
 }
 
 impl Outcome {
-    pub(super) fn of_answer(status: u16, body: &Value, told: Option<String>) -> Self {
+    pub(super) fn of_answer(status: u16, body: &Value, told: Option<&str>) -> Self {
         if status != 200 {
             return Self::of_error(&body["error"]);
         }
         let head = body["session"]["session_id"].as_str().map(str::to_owned);
-        assert_eq!(told, head, "the header tells the head of a whole answer");
+        assert_eq!(told, head.as_deref(), "the header tells the head of a whole answer");
         Self::Answered { answer: body["choices"][0]["message"].clone(), ids: head.into_iter().collect() }
     }
 
@@ -49,8 +49,8 @@ impl Outcome {
 
     fn of_error(error: &Value) -> Self {
         match error["code"].as_str().unwrap_or_default() {
-            "context_length_exceeded" => Self::Refused,
-            code => Self::Failed(code.to_owned()),
+            "context_length_exceeded" => Self::Refused(error["message"].to_string()),
+            code => Self::Failed(format!("{code}: {}", error["message"])),
         }
     }
 }
@@ -160,15 +160,12 @@ fn as_message(row: &Value) -> Value {
 impl Life {
     /// What holds at every moment.
     pub(super) async fn holds_together(&self, now: &Sight) {
-        assert_eq!(
-            self.conversations().await,
-            std::slice::from_ref(&now.row),
-            "the conversation is listed once, at its head"
-        );
+        let [listed] = &self.conversations().await[..] else { panic!("the conversation is listed once") };
+        assert_eq!((&listed["id"], &listed["provenance"]), (&now.row["id"], &now.row["provenance"]));
         let of_sessions = self.ids.iter().filter(|id| !id.starts_with("conv_"));
         assert!(of_sessions.clone().all(|id| now.sessions.contains(id)), "{:?} and {:?}", self.ids, now.sessions);
         let by_handle = self.client(false).get(&format!("/api/sessions/{}", self.ids[1])).await.expect(200);
-        assert_eq!(by_handle, now.row);
+        assert_eq!((&by_handle["id"], &by_handle["provenance"]), (&now.row["id"], &now.row["provenance"]));
         self.ledger_agrees(now);
         self.nothing_disappeared(now);
         pairs_are_whole(&now.model);
@@ -263,7 +260,7 @@ impl Life {
 
     /// The last call had what the model view shows, up to what came of the turn.
     pub(super) fn model_was_shown(&self, now: &Sight, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Refused | Outcome::Lost) {
+        if matches!(outcome, Outcome::Refused(_) | Outcome::Lost) {
             return;
         }
         let requests = self.world.upstream.requests();
@@ -282,7 +279,7 @@ fn turn_was_added(rows: &[Value], new: &[Value], outcome: &Outcome) {
     let messages: Vec<Value> = rows.iter().map(as_message).collect();
     let has_input = messages.starts_with(new);
     match outcome {
-        Outcome::Refused => assert!(rows.is_empty(), "a refused turn left {rows:?}"),
+        Outcome::Refused(_) => assert!(rows.is_empty(), "a refused turn left {rows:?}"),
         Outcome::Answered { answer, .. } => {
             assert!(has_input && rows.len() == new.len() + 1, "{new:?} {outcome:?} left {rows:?}");
             let last = &rows[new.len()];

@@ -89,7 +89,7 @@ impl Life {
         if self.calls() > calls {
             self.model_was_shown(&now, &outcome);
         }
-        self.saw(now, &new, outcome);
+        self.saw(now, &new, &outcome);
     }
 
     async fn at_once(&mut self, turns: &[(usize, Door)]) {
@@ -128,7 +128,7 @@ impl Life {
         let outcome = asked.await.unwrap();
         let now = self.look().await;
         self.said_since(&now, &new, &outcome);
-        self.saw(now, &new, outcome);
+        self.saw(now, &new, &outcome);
     }
 
     async fn kill(&mut self, second: bool) {
@@ -215,30 +215,26 @@ impl Life {
     fn may_be(&self, outcome: &Outcome, new: &[Value], reply: Answered) {
         match outcome {
             Outcome::Answered { .. } => {}
-            Outcome::Failed(_) => {
+            Outcome::Failed(why) => {
                 let wanted = matches!(reply, Answered::WithAnError | Answered::CutOff);
-                assert!(
-                    wanted,
-                    "{outcome:?} of {new:?} after {:?}",
-                    self.sight.said.iter().rev().take(4).collect::<Vec<_>>()
-                );
+                assert!(wanted, "{why} to {new:?} although the model answered");
             }
-            Outcome::Refused => {
+            Outcome::Refused(why) => {
                 let heavy = tokens(new) + self.sight.pinned_tokens() > super::WINDOW / 3;
                 let excused = self.cooling || reply == Answered::TooLong || heavy;
-                assert!(excused, "{:?} was refused", content(&new[0]));
+                assert!(excused, "{:?} was refused: {why}", content(&new[0]));
             }
             Outcome::Lost => panic!("no process was killed"),
         }
     }
 
-    fn saw(&mut self, now: Sight, new: &[Value], outcome: Outcome) {
-        self.handed_out(&outcome);
+    fn saw(&mut self, now: Sight, new: &[Value], outcome: &Outcome) {
+        self.handed_out(outcome);
         let grew = now.said.len() > self.sight.said.len();
         let answered = now.said.last().is_some_and(|row| row["role"] == "assistant" && row["status"] == "complete");
         match outcome {
             Outcome::Answered { .. } => (self.unanswered, self.lost) = (None, false),
-            Outcome::Refused => {}
+            Outcome::Refused(_) => {}
             Outcome::Failed(_) => (self.unanswered, self.lost) = (Some(new.to_vec()), false),
             Outcome::Lost if grew && answered => (self.unanswered, self.lost) = (None, false),
             Outcome::Lost if grew => (self.unanswered, self.lost) = (Some(new.to_vec()), true),
@@ -261,9 +257,7 @@ impl Life {
 
     /// Looks at the conversation and checks what always holds.
     async fn look(&mut self) -> Sight {
-        // The end of a turn whose process is gone is written by whoever finds it.
-        self.world.stored().until_settled().await;
-        let now = Sight::of(&self.client(self.texts % 2 == 0)).await;
+        let now = Sight::of(&self.client(self.texts.is_multiple_of(2))).await;
         self.holds_together(&now).await;
         for id in now.sessions.iter().filter(|id| !self.ids.contains(id)).cloned().collect::<Vec<_>>() {
             self.ids.push(id);
@@ -292,7 +286,7 @@ async fn send(client: Client, body: Value, streamed: bool) -> Outcome {
     let status = response.status().as_u16();
     match response.text().await {
         Ok(text) if streamed && status == 200 => Outcome::of_stream(&text, told),
-        Ok(text) => Outcome::of_answer(status, &serde_json::from_str(&text).unwrap(), told),
+        Ok(text) => Outcome::of_answer(status, &serde_json::from_str(&text).unwrap(), told.as_deref()),
         Err(_) => Outcome::Lost,
     }
 }

@@ -17,7 +17,7 @@ const WINDOW: u64 = 4_000;
 #[test]
 fn whatever_happens_a_long_conversation_stays_one_and_loses_nothing() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let config = Config { cases: 16, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 12, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&lives(), |(mode, steps)| {
             runtime.block_on(live(mode, &steps));

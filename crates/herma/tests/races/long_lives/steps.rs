@@ -114,7 +114,7 @@ pub(super) fn lives() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
         1 => any::<bool>().prop_map(|second| Step::Killed { second }),
         2 => (any::<bool>(), mode()).prop_map(|(second, mode)| Step::Compact { second, mode }),
         2 => any::<bool>().prop_map(|second| Step::Undo { second }),
-        2 => (any::<usize>(), proptest::bool::weighted(0.4))
+        3 => (any::<usize>(), proptest::bool::weighted(0.7))
             .prop_map(|(message, pinned)| Step::Pin { message, pinned }),
         1 => Just(Step::SummaryFails),
     ];

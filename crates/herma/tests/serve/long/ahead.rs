@@ -4,8 +4,8 @@ use herma_testkit::{Gate, Reply};
 use serde_json::json;
 
 use super::{
-    SUMMARY, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries, tell_four,
-    words,
+    SUMMARY, context, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries,
+    tell_four, words,
 };
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_summary_is_prepared_after_the_answer_and_the_next_turn_waits_for_noth
             break;
         }
     }
-    assert_eq!(world.context()[0], shown_summary());
+    assert_eq!(context(&world)[0], shown_summary());
     assert_eq!(summaries(&world).len(), 1);
     let ledger = world.client().get("/api/sessions/trip/compactions").await.expect(200)["data"][0].clone();
     assert_eq!((&ledger["trigger"], &ledger["outcome"]), (&json!("threshold"), &json!("applied")));
@@ -41,7 +41,7 @@ async fn a_prepared_summary_that_no_longer_makes_enough_room_is_made_anew() {
     let huge = far_too_many_words();
     let answer = world.say("trip", &huge).await.expect(200);
     assert_eq!(answer["session"]["rotated"], true);
-    assert_eq!(world.context(), [shown_summary(), format!("user: {huge}")]);
+    assert_eq!(context(&world), [shown_summary(), format!("user: {huge}")]);
     assert!(summaries(&world).len() > 1);
 }
 

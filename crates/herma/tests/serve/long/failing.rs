@@ -4,8 +4,8 @@ use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::json;
 
 use super::{
-    SUMMARY, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries, tell_four,
-    words,
+    SUMMARY, context, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries,
+    tell_four, words,
 };
 use crate::support::{CHAT, World, chat, error, streamed, user};
 
@@ -40,7 +40,7 @@ async fn a_useless_summary_changes_nothing_and_the_turn_goes_on_if_it_fits() {
             (&json!("trip"), &json!(0)),
             "{name}"
         );
-        assert_eq!(world.context().len(), 9, "{name}: the whole history is shown");
+        assert_eq!(context(&world).len(), 9, "{name}: the whole history is shown");
         assert_eq!(summaries(&world).len(), 2, "{name}: tried twice");
         assert_eq!(world.rows("trip").await.len(), 10, "{name}: no summary, no error text");
         let ledger = world.client().get("/api/sessions/trip/compactions").await.expect(200)["data"].clone();
@@ -83,7 +83,7 @@ async fn a_summary_that_works_at_the_second_try_is_used() {
     world.upstream.push(Reply::empty());
     let answer = world.say("trip", &many_words(5)).await.expect(200);
     assert_eq!(answer["session"]["rotated"], true);
-    assert_eq!((world.context()[0].clone(), summaries(&world).len()), (shown_summary(), 2));
+    assert_eq!((context(&world)[0].clone(), summaries(&world).len()), (shown_summary(), 2));
 }
 
 #[tokio::test]
@@ -126,4 +126,46 @@ async fn an_interrupt_does_not_wait_for_a_summary() {
     summaries_are(&world, |_| Reply::text(SUMMARY));
     interrupting.post_json(CHAT, &chat(&[user("stop")])).await.expect(200);
     assert_eq!(error(&slow.await.expect("an end"), 409)["code"], "interrupted");
+}
+
+#[tokio::test]
+async fn absurd_usage_does_not_stop_a_conversation() {
+    for tokens in [i64::MAX as u64, u64::MAX] {
+        let world = long_world(&[]).await;
+        world.upstream.otherwise(move |_: &Recorded| Completion::text("noted").usage(tokens, 10).into());
+        for number in 1..=3 {
+            world.say("trip", &words(number)).await.expect(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_one_conversation_is_refused_for_does_not_stop_another() {
+    let world = long_world(&[]).await;
+    world.upstream.otherwise(|request: &Recorded| match is_summary(request) {
+        true if request.messages().last().unwrap().to_string().contains("forbidden") => {
+            Reply::status(400, "content policy")
+        }
+        true => Reply::text(SUMMARY),
+        false => counted(request, "noted"),
+    });
+    for number in 1..=4 {
+        world.say("bad", &format!("forbidden {}", words(number))).await.expect(200);
+    }
+    world.say("bad", &many_words(5)).await.expect(200);
+    tell_four(&world, "good").await;
+    let answer = world.say("good", &many_words(5)).await.expect(200);
+    assert_eq!(answer["session"]["rotated"], json!(true));
+}
+
+#[tokio::test]
+async fn a_summary_that_calls_tools_is_none() {
+    let world = long_world(&[]).await;
+    tell_four(&world, "trip").await;
+    world.upstream.otherwise(|request: &Recorded| match is_summary(request) {
+        true => Completion::text("Let me look that up.").finish_reason("tool_calls").into(),
+        false => counted(request, "noted"),
+    });
+    let answer = world.say("trip", &many_words(5)).await.expect(200);
+    assert_eq!(answer["session"]["rotated"], json!(false));
 }

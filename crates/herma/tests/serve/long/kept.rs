@@ -3,7 +3,7 @@
 use herma_testkit::{Completion, Reply, ToolCall};
 use serde_json::json;
 
-use super::{counted, is_summary, long_world, many_words, shown_summary, summaries, tell_four, text, words};
+use super::{context, counted, is_summary, long_world, many_words, shown_summary, summaries, tell_four, text, words};
 use crate::support::{CHAT, SESSION_KEY, chat, lines, result, system, user, with};
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn the_newest_messages_are_kept_by_budget_from_an_answer_on() {
     let four = format!("user: {}", words(4));
     let five = format!("user: {}", many_words(5));
     let noted = "assistant: noted".to_owned();
-    assert_eq!(world.context(), [shown_summary(), noted.clone(), four, noted, five]);
+    assert_eq!(context(&world), [shown_summary(), noted.clone(), four, noted, five]);
     let [asked] = &summaries(&world)[..] else { panic!("one summary") };
     let quoted = asked.last_user_text();
     assert!(quoted.contains("part 1 of the story") && quoted.contains("part 3 of") && !quoted.contains("part 4 of"));
@@ -29,13 +29,13 @@ async fn system_messages_and_the_session_key_outlive_the_session() {
     let answer = world.say("trip", &many_words(5)).await;
     assert_eq!(answer.expect(200)["session"]["rotated"], true);
     assert_eq!(answer.header(SESSION_KEY), Some("agent:ada"));
-    assert_eq!(world.context()[..2], ["system: Be brief.".to_owned(), shown_summary()]);
+    assert_eq!(context(&world)[..2], ["system: Be brief.".to_owned(), shown_summary()]);
     world.restart().await;
     let answer = world.say("trip", "and?").await;
     assert_eq!((answer.status, answer.header(SESSION_KEY)), (200, Some("agent:ada")));
-    assert_eq!(world.context()[0], "system: Be brief.");
-    let [asked] = &summaries(&world)[..] else { panic!("one summary") };
-    assert!(!asked.last_user_text().contains("agent:ada"), "nothing of the gateway's own");
+    assert_eq!(context(&world)[0], "system: Be brief.");
+    let asked = summaries(&world);
+    assert!(!asked.is_empty() && asked.iter().all(|asked| !asked.last_user_text().contains("agent:ada")));
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_tool_round_keeps_calls_results_and_the_question() {
         format!("tool a: {}", many_words(1)),
         "tool b: nothing".to_owned(),
     ];
-    assert_eq!(world.context(), expected);
+    assert_eq!(context(&world), expected);
 }
 
 #[tokio::test]
@@ -71,12 +71,12 @@ async fn pinned_messages_are_carried_through_every_compaction() {
         world.say("trip", &many_words(number)).await.expect(200);
     }
     assert!(summaries(&world).len() >= 2);
-    assert_eq!(world.context()[..2], [shown_summary(), "user: My passport is X123.".to_owned()]);
+    assert_eq!(context(&world)[..2], [shown_summary(), "user: My passport is X123.".to_owned()]);
     world.client().delete(&path).await.expect(200);
     for number in 1..=6 {
         world.say("trip", &many_words(number)).await.expect(200);
     }
-    assert!(!world.context().iter().any(|line| line.contains("X123")), "{:?}", world.context());
+    assert!(!context(&world).iter().any(|line| line.contains("X123")), "{:?}", context(&world));
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_failed_turn_leaves_its_note_or_is_summarised_with_it() {
     world.upstream.push(Reply::status(400, "no"));
     world.say("trip", "broken").await.expect(502);
     world.say("trip", &many_words(6)).await.expect(200);
-    let context = world.context();
+    let context = context(&world);
     assert_eq!(context[0], shown_summary());
     let note = ["user: broken", crate::support::NO_REPLY];
     assert!(context.windows(2).any(|pair| pair == note), "{context:?}");
@@ -138,4 +138,17 @@ async fn with_compaction_off_a_conversation_ends_at_its_window() {
     let error = crate::support::error(&refused.expect("an end"), 400);
     assert_eq!(error["code"], "context_length_exceeded");
     assert!(summaries(&world).is_empty());
+}
+
+#[tokio::test]
+async fn a_large_system_prompt_does_not_stop_a_conversation() {
+    let world = long_world(&[]).await;
+    // About 3,450 of 4,000 tokens: less than keep_recent (800) is left for the conversation.
+    let system = json!({ "role": "system", "content": "rule. ".repeat(2_300) });
+    for number in 0..12 {
+        let said = json!({ "role": "user", "content": format!("question {number} {}", "x y ".repeat(60)) });
+        let body = json!({ "messages": [system, said] });
+        world.in_session("trip").post_json(CHAT, &body).await.expect(200);
+    }
+    assert!(!summaries(&world).is_empty());
 }

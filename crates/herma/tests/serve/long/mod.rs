@@ -9,7 +9,7 @@ mod too_long;
 use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::Value;
 
-use crate::support::World;
+use crate::support::{World, lines};
 
 /// How many tokens fit.
 const WINDOW: &str = "4000";
@@ -41,6 +41,13 @@ fn is_summary(request: &Recorded) -> bool {
 /// What was asked of the summariser.
 fn summaries(world: &World) -> Vec<Recorded> {
     world.upstream.requests().into_iter().filter(is_summary).collect()
+}
+
+/// What the model was last shown to answer to, as lines. A summary may be on its way at any time.
+fn context(world: &World) -> Vec<String> {
+    let requests = world.upstream.requests();
+    let call = requests.iter().rfind(|request| !is_summary(request)).expect("a call");
+    lines(call.messages())
 }
 
 /// About 480 tokens.

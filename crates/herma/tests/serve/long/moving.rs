@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{long_world, many_words, shown_summary, summaries, tell_four, text, without_nulls, words};
+use super::{context, long_world, many_words, shown_summary, summaries, tell_four, text, without_nulls, words};
 use crate::support::{CHAT, CONVERSATION_ID, SESSION_ID, chat, data, lines, streamed, user};
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_conversation_that_outgrows_its_window_goes_on_in_a_continuation() {
     }
     assert!(without_nulls(provenance), "{provenance}");
     assert_eq!(summaries(&world).len(), 1);
-    assert_eq!(world.context(), [shown_summary(), format!("user: {}", many_words(5))]);
+    assert_eq!(context(&world), [shown_summary(), format!("user: {}", many_words(5))]);
 
     for _ in 0..2 {
         let rows = world.rows("trip").await;
@@ -118,7 +118,7 @@ async fn in_place_the_session_stays_and_no_new_head_is_claimed() {
     );
     assert_eq!(provenance.get("previous_session_id"), None);
     assert_eq!((&provenance["compression_depth"], summaries(&world).len()), (&json!(0), 1));
-    assert_eq!(world.context(), [shown_summary(), format!("user: {}", many_words(5))]);
+    assert_eq!(context(&world), [shown_summary(), format!("user: {}", many_words(5))]);
     assert!(world.client().get("/api/sessions/trip").await.expect(200)["ended_at"].is_null());
 }
 
@@ -164,7 +164,7 @@ async fn a_client_that_sends_its_whole_history_adds_only_what_is_new() {
         assert_eq!(said.len(), number * 2, "nothing twice, nothing lost");
     }
     assert!(!summaries(&world).is_empty());
-    assert!(world.context().len() < 12, "{:?}", world.context());
+    assert!(context(&world).len() < 12, "{:?}", context(&world));
 }
 
 #[tokio::test]
@@ -188,4 +188,17 @@ async fn what_goes_upstream_is_what_the_model_view_shows_and_begins_as_the_call_
         before = Some(sent);
     }
     assert!(compactions >= 2, "{compactions}");
+}
+
+#[tokio::test]
+async fn a_repeated_answer_tells_what_the_first_one_told() {
+    let world = long_world(&[]).await;
+    let client = world.in_session("trip").header("Idempotency-Key", "one");
+    let first = client.post_json(CHAT, &chat(&[user(&words(0))])).await.expect(200);
+    for number in 1..=3 {
+        world.say("trip", &words(number)).await.expect(200);
+    }
+    world.say("trip", &many_words(5)).await.expect(200);
+    let again = client.post_json(CHAT, &chat(&[user(&words(0))])).await.expect(200);
+    assert_eq!(first["session"], again["session"]);
 }

@@ -3,7 +3,7 @@
 use herma_testkit::Reply;
 use serde_json::json;
 
-use super::{is_summary, long_world, shown_summary, summaries, tell_four, words};
+use super::{context, is_summary, long_world, shown_summary, summaries, tell_four, words};
 use crate::support::{CHAT, World, chat, error, streamed, user};
 
 /// Has the model take no more than so many messages.
@@ -28,7 +28,7 @@ async fn too_long_a_context_leads_to_one_compaction_and_one_more_try() {
         let session = world.client().get("/api/sessions/trip").await.expect(200);
         assert_ne!(session["id"], json!("trip"));
         assert_eq!(summaries(&world).len(), 1);
-        assert_eq!(world.context()[0], shown_summary());
+        assert_eq!(context(&world)[0], shown_summary());
         let ledger = world.client().get("/api/sessions/trip/compactions").await.expect(200)["data"].clone();
         assert_eq!(ledger[0]["trigger"], "context_length");
     }
@@ -49,7 +49,7 @@ async fn a_model_server_that_never_takes_it_is_believed_after_one_more_try() {
     takes(&world, 1_000);
     let answer = world.say("trip", &words(5)).await.expect(200);
     assert_eq!(answer["session"]["rotated"], false);
-    assert_eq!(world.context()[0], shown_summary());
+    assert_eq!(context(&world)[0], shown_summary());
 }
 
 #[tokio::test]

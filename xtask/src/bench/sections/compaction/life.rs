@@ -12,7 +12,7 @@ use crate::bench::options::Options;
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 
-/// Compacts about every twenty turns.
+/// Compacts with turn 31, then every 17 turns.
 const WINDOW: &str = "2000";
 /// Turns that are measured together: some compactions are among them.
 const BLOCK: usize = 51;
