@@ -12,6 +12,9 @@ const FIRST_LINES: usize = 6;
 const LAST_LINES: usize = 18;
 /// Longest line, in characters.
 const MAX_LINE: usize = 120;
+/// What lines are shortened to where few words are wanted, in turn.
+const LINES: [usize; 2] = [MAX_LINE + 16, 64];
+const SHORTEST_LINE: usize = 40;
 /// How speakers are named in a conversation that is given as text.
 const SPEAKERS: &[(&str, &str)] = &[("User: ", "user"), ("Assistant: ", "assistant"), ("Tool result: ", "tool")];
 
@@ -33,7 +36,12 @@ pub(super) fn summary_of(prompt: &Prompt) -> Option<String> {
     if lines.is_empty() {
         return None;
     }
-    let (limit, mut most) = (word_limit(&asked), FIRST_LINES + LAST_LINES);
+    let limit = word_limit(&asked);
+    // Rather the beginning of every message than all of a few.
+    let cut = |most: usize| -> Vec<String> { lines.iter().map(|line| shorten(line, most)).collect() };
+    let length = LINES.into_iter().find(|most| words(&cut(*most)) <= limit).unwrap_or(SHORTEST_LINE);
+    let lines = cut(length);
+    let mut most = FIRST_LINES + LAST_LINES;
     let mut shown = shortened(&lines, most);
     while most > 2 && words(&shown) > limit {
         most -= 1;
