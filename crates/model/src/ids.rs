@@ -95,6 +95,14 @@ own_id!(
     TurnId, "turn_"
 );
 own_id!(
+    /// A turn as the Responses API names it.
+    ResponseId, "resp_"
+);
+own_id!(
+    /// A turn as the Runs API names it.
+    RunId, "run_"
+);
+own_id!(
     /// One row of a conversation's compaction ledger.
     CompactionId, "cmp_"
 );
@@ -102,6 +110,52 @@ own_id!(
     /// An API key's public id; never the secret.
     ApiKeyId, "key_"
 );
+
+impl TurnId {
+    /// The turn as a response.
+    pub const fn as_response(self) -> ResponseId {
+        ResponseId(self.0)
+    }
+
+    /// The turn as a run.
+    pub const fn as_run(self) -> RunId {
+        RunId(self.0)
+    }
+}
+
+impl ResponseId {
+    /// The turn that the response is a view of.
+    pub const fn turn(self) -> TurnId {
+        TurnId(self.0)
+    }
+}
+
+/// A turn by one of its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnName {
+    /// `turn_…`: as itself.
+    Turn(TurnId),
+    /// `resp_…`: as a response, which may have been deleted or never kept.
+    Response(TurnId),
+    /// `run_…`: as a run.
+    Run(TurnId),
+}
+
+impl TurnName {
+    /// Reads a name of a turn; `None` if it is something else's.
+    pub fn parse(text: &str) -> Option<Self> {
+        let response = || text.parse().map(|ResponseId(uuid)| Self::Response(TurnId(uuid)));
+        let run = || text.parse().map(|RunId(uuid)| Self::Run(TurnId(uuid)));
+        response().or_else(|_| run()).or_else(|_| text.parse().map(Self::Turn)).ok()
+    }
+
+    /// The turn.
+    pub const fn turn(self) -> TurnId {
+        match self {
+            Self::Turn(turn) | Self::Response(turn) | Self::Run(turn) => turn,
+        }
+    }
+}
 
 /// One segment of a conversation's transcript, by the name Herma or a client gave it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -150,6 +204,24 @@ mod tests {
         let id = ConversationId::from_uuid(Uuid::from_u128(7));
         assert_eq!(id.to_string(), "conv_00000000000000000000000000000007");
         assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn a_turn_has_three_names() {
+        let turn = TurnId::from_uuid(Uuid::from_u128(7));
+        let hex = "00000000000000000000000000000007";
+        assert_eq!(turn.as_response().to_string(), format!("resp_{hex}"));
+        assert_eq!(turn.as_run().to_string(), format!("run_{hex}"));
+        for (text, name) in [
+            (format!("resp_{hex}"), Some(TurnName::Response(turn))),
+            (format!("run_{hex}"), Some(TurnName::Run(turn))),
+            (format!("turn_{hex}"), Some(TurnName::Turn(turn))),
+            (format!("msg_{hex}"), None),
+            ("run_daily".to_owned(), None),
+        ] {
+            assert_eq!(TurnName::parse(&text), name, "{text}");
+            assert!(name.is_none_or(|name| name.turn() == turn));
+        }
     }
 
     #[test]

@@ -22,7 +22,9 @@ pub mod usage;
 pub use alias::{Alias, InvalidName};
 pub use compaction::{Base, Compaction, Summary};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params};
-pub use ids::{ApiKeyId, CompactionId, ConversationId, MessageId, SessionId, TenantId, TurnId};
+pub use ids::{
+    ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
+};
 pub use kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
 pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;

@@ -4,19 +4,20 @@
 
 use std::sync::Arc;
 
-use herma_model::{Fence, Message, Resolution, Seq, Timestamp, TurnId, TurnState};
+use herma_model::{Fence, Message, Resolution, Seq, SessionKind, TurnId};
 use herma_store::{
-    Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, StoreError, Target, Ticket, TurnPolicy,
-    Version,
+    Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, Target, Ticket, TurnPolicy, Version,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
+use crate::attempt::{Grant, first_attempt, next_attempt};
+use crate::branch::{self, Branching};
 use crate::commit::insert_message;
 use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::queue::{self, NewWaiter};
-use crate::rows::{self, ConversationState};
+use crate::rows::ConversationState;
 use crate::takeover::{self, Why, take_over};
 use crate::{retry, snapshot};
 
@@ -37,6 +38,11 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     }
     let Some((mut state, resolution)) = find(connection, admission)? else {
         return match &admission.target {
+            Target::Branch { source } => match branch::create(connection, admission, *source)? {
+                Branching::Made(state) => start(connection, instance, admission, state, Resolution::Branched),
+                Branching::Stale => Ok(AdmitOutcome::Stale),
+                Branching::Refused(refusal) => Ok(AdmitOutcome::Refused(refusal)),
+            },
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
@@ -62,7 +68,11 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     if admission.seen != Seen::At(state.facts.id, Version(state.version)) {
         return Ok(AdmitOutcome::Stale);
     }
-    let resolution = if state.unmade { Resolution::Created } else { resolution };
+    let resolution = match state.facts.origin_kind {
+        _ if !state.unmade => resolution,
+        SessionKind::Branch => Resolution::Branched,
+        _ => Resolution::Created,
+    };
     start(connection, instance, admission, state, resolution)
 }
 
@@ -167,21 +177,13 @@ fn wait(
         policy: admission.policy,
         fingerprint: &admission.retry.fingerprint,
         resolution: resolution.as_str(),
+        response: admission.response.as_ref(),
         now: admission.now,
     };
     let ticket = queue::add(connection, &waiter)?;
     retry::bind(connection, admission, ticket)?;
     instance.live.insert(ticket, Fence(0));
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running })
-}
-
-/// What a turn is given with the lease.
-#[derive(Clone, Copy)]
-struct Grant {
-    owner: i64,
-    fence: i64,
-    resolution: Resolution,
-    brings_key: bool,
 }
 
 /// The turn gets the lease: a new fence, its messages, its row.
@@ -262,101 +264,4 @@ fn start(
         started_at: row.started_at,
         durable: Receipt::durable(),
     })))
-}
-
-struct TurnRow {
-    key: i64,
-    id: TurnId,
-    attempt: u32,
-    started_at: Timestamp,
-}
-
-fn first_attempt(
-    connection: &Connection,
-    admission: &Admission,
-    state: &ConversationState,
-    grant: Grant,
-) -> Outcome<TurnRow> {
-    let Grant { owner, fence, resolution, brings_key } = grant;
-    let row = |key| TurnRow { key, id: admission.turn, attempt: 1, started_at: admission.now };
-    if let Some(ticket) = admission.ticket {
-        let started = connection
-            .prepare_cached(
-                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5, first_seq = ?6
-                 WHERE pk = ?1 AND state = 'queued'",
-            )
-            .and_then(|mut update| {
-                update.execute(params![ticket.0, fence, state.head, resolution.as_str(), brings_key, state.next_seq])
-            })
-            .translated()?;
-        if started == 1 {
-            return Ok(row(ticket.0));
-        }
-        return Err(StoreError::Unavailable("the turn lost its place in the queue".to_owned()));
-    }
-    connection
-        .prepare_cached(
-            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, brought_key, first_seq, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                admission.scope.tenant.0,
-                admission.turn.uuid().as_bytes(),
-                state.key,
-                state.head,
-                admission.api,
-                fence,
-                owner,
-                resolution.as_str(),
-                &admission.retry.fingerprint,
-                brings_key,
-                state.next_seq,
-                admission.now.0
-            ])
-        })
-        .translated()?;
-    Ok(row(connection.last_insert_rowid()))
-}
-
-/// Runs an unanswered turn again, if the last that was said in the conversation is its.
-fn next_attempt(
-    connection: &Connection,
-    admission: &Admission,
-    state: &ConversationState,
-    unanswered: TurnId,
-    grant: Grant,
-) -> Outcome<Option<TurnRow>> {
-    let Grant { owner, fence, resolution, brings_key } = grant;
-    let last: Option<(i64, TurnId, TurnState, i64)> = connection
-        .prepare_cached(
-            "SELECT t.pk, t.id, t.state, t.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
-        )
-        .and_then(|mut select| {
-            select
-                .query_row([state.key], |row| {
-                    let id = TurnId::from_uuid(rows::uuid(row, 1)?);
-                    Ok((row.get(0)?, id, rows::word(row, 2, TurnState::parse)?, row.get(3)?))
-                })
-                .optional()
-        })
-        .translated()?;
-    let Some((key, id, stored, created_at)) = last else { return Ok(None) };
-    if id != unanswered || !stored.is_unanswered() {
-        return Ok(None);
-    }
-    if let Some(ticket) = admission.ticket {
-        connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
-    }
-    // How the attempt before ended stays in the row until this one ends, for the case that it is taken back.
-    let attempt = connection
-        .query_row(
-            "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
-             stop_requested = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0 WHERE pk = ?1 RETURNING attempt",
-            params![key, fence, owner, &admission.retry.fingerprint, brings_key, resolution.as_str(), state.head],
-            |row| row.get(0),
-        )
-        .translated()?;
-    Ok(Some(TurnRow { key, id, attempt, started_at: Timestamp(created_at) }))
 }

@@ -10,6 +10,8 @@ use crate::rows::{self, MESSAGE, SUMMARY};
 #[derive(Clone, Copy)]
 pub(crate) struct Ground {
     pub(crate) key: i64,
+    /// Whose ledger it is in: of a branch, perhaps the source's.
+    pub(crate) conversation: i64,
     pub(crate) id: CompactionId,
     /// The last message it stands for.
     pub(crate) through: i64,
@@ -19,7 +21,7 @@ pub(crate) struct Ground {
     pub(crate) below: Option<i64>,
 }
 
-const GROUND: &str = "k.pk, k.id, k.through_seq, k.tail_session_pk, k.base_pk";
+const GROUND: &str = "k.pk, k.id, k.through_seq, k.tail_session_pk, k.base_pk, k.conversation_pk";
 
 impl Ground {
     /// What a session stands on, if anything was compacted away.
@@ -29,6 +31,27 @@ impl Ground {
                 "SELECT {GROUND} FROM sessions s JOIN compactions k ON k.pk = s.base_compaction_pk WHERE s.pk = ?1"
             ))
             .and_then(|mut select| select.query_row([session], Self::read).optional())
+            .translated()
+    }
+
+    /// What a session stood on when a place in it was the last.
+    pub(crate) fn at(connection: &Connection, session: i64, place: i64) -> Outcome<Option<Self>> {
+        let mut ground = Self::of_session(connection, session)?;
+        while let Some(later) = ground {
+            if later.was_made_by(connection, place)? {
+                break;
+            }
+            ground = later.beneath(connection)?;
+        }
+        Ok(ground)
+    }
+
+    fn was_made_by(self, connection: &Connection, place: i64) -> Outcome<bool> {
+        connection
+            .prepare_cached(
+                "SELECT 1 FROM compactions k JOIN messages m ON m.pk = k.summary_pk WHERE k.pk = ?1 AND m.seq <= ?2",
+            )
+            .and_then(|mut select| select.exists([self.key, place]))
             .translated()
     }
 
@@ -49,6 +72,7 @@ impl Ground {
             through: row.get(2)?,
             tail: row.get(3)?,
             below: row.get(4)?,
+            conversation: row.get(5)?,
         })
     }
 

@@ -8,12 +8,13 @@ use herma_model::alias::Namespace;
 use herma_model::provenance::CompactionMode;
 use herma_model::{Alias, Timestamp, TurnId};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Scope, StoreError, Version};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Ground;
 use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
+use crate::lineage::Lineage;
 use crate::rows::ConversationState;
 use crate::takeover::live_turn;
 use crate::{conversation, ledger, snapshot};
@@ -45,7 +46,7 @@ pub(crate) fn compact(
     };
     let key = write(connection, &state, head, ground, turn, compaction)?;
     stand_on(connection, head, Some(key))?;
-    carry(connection, state.key, key, compaction)?;
+    carry(connection, &state, key, compaction)?;
     connection
         .execute(
             "UPDATE conversations SET version = version + 1, next_seq = next_seq + 1,
@@ -72,6 +73,7 @@ fn covers_what_is_there(
     if compaction.through.0 == ground.map_or(0, |ground| ground.through) {
         return Ok(true);
     }
+    let there = Lineage::after(connection, state, compaction.through.0 - 1)?.holder(compaction.through.0);
     connection
         .prepare_cached(
             "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
@@ -79,7 +81,7 @@ fn covers_what_is_there(
         )
         .and_then(|mut select| {
             let from = ground.map_or(0, |ground| ground.tail);
-            select.exists(params![state.key, from, compaction.through.0, compaction.last.uuid().as_bytes()])
+            select.exists(params![there, from, compaction.through.0, compaction.last.uuid().as_bytes()])
         })
         .translated()
 }
@@ -175,14 +177,19 @@ fn write(
 /// The session in which the first message after a place lies; if there is none yet, it will be this head or a later one.
 fn tail(connection: &Connection, state: &ConversationState, ground: Option<Ground>, through: i64) -> Outcome<i64> {
     let from = ground.filter(|ground| ground.through <= through).map_or(0, |ground| ground.tail);
-    connection
-        .query_row(
-            "SELECT coalesce((SELECT s.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
-             WHERE s.conversation_pk = ?1 AND s.pk >= ?2 AND m.seq > ?3 AND m.compaction_pk IS NULL ORDER BY s.pk LIMIT 1), ?4)",
-            [state.key, from, through, state.head],
-            |row| row.get(0),
+    let mut select = connection
+        .prepare_cached(
+            "SELECT s.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3
+             AND m.seq > ?4 AND m.seq <= ?5 AND m.compaction_pk IS NULL ORDER BY s.pk LIMIT 1",
         )
-        .translated()
+        .translated()?;
+    for segment in Lineage::after(connection, state, through)?.segments() {
+        let range = [segment.conversation, from, segment.session, through, segment.through];
+        if let Some(first) = select.query_row(range, |row| row.get(0)).optional().translated()? {
+            return Ok(first);
+        }
+    }
+    Ok(state.head)
 }
 
 /// Makes a session stand on a compaction.
@@ -195,17 +202,18 @@ pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option
 
 /// Writes down what a compaction keeps word for word. Most of it is pinned; the rest is new, so the latest sessions are looked through
 /// first: the cost does not grow with the number of sessions.
-fn carry(connection: &Connection, conversation: i64, key: i64, compaction: &NewCompaction) -> Outcome<()> {
+fn carry(connection: &Connection, state: &ConversationState, key: i64, compaction: &NewCompaction) -> Outcome<()> {
+    let lineage = Lineage::after(connection, state, 0)?;
     let mut insert = connection
         .prepare_cached(
             "INSERT INTO carried (compaction_pk, seq, message_pk) SELECT ?1, ?3, message FROM (SELECT coalesce(
              (SELECT message_pk FROM pins WHERE conversation_pk = ?2 AND seq = ?3),
-             (SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?2 AND m.seq = ?3
+             (SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?4 AND m.seq = ?3
               AND m.compaction_pk IS NULL ORDER BY s.pk DESC LIMIT 1)) AS message) WHERE message IS NOT NULL",
         )
         .translated()?;
     for seq in &compaction.carried {
-        insert.execute([key, conversation, seq.0]).translated()?;
+        insert.execute(params![key, state.key, seq.0, lineage.holder(seq.0)]).translated()?;
     }
     Ok(())
 }

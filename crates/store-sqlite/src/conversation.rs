@@ -7,6 +7,7 @@ use herma_model::{
 use herma_store::{Admission, NewCompaction, Target};
 use rusqlite::{Connection, params};
 
+use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
 use crate::rows::ConversationState;
 
@@ -19,7 +20,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
     let tenant = admission.scope.tenant.0;
     let named = match &admission.target {
         Target::Alias { alias, namespace: Namespace::Session, .. } => Some(alias),
-        Target::New | Target::Alias { .. } => None,
+        Target::New | Target::Alias { .. } | Target::Branch { .. } => None,
     };
     let session_id = named.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
     let now = admission.now.0;
@@ -43,19 +44,22 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
     let key = connection.last_insert_rowid();
     connection
         .prepare_cached(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6)",
+            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, creator_kind, reason, created_at) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7)",
         )
         .and_then(|mut insert| {
-            insert.execute(params![tenant, key, session_id.as_str(), creation.kind.as_str(), creation.creator.as_str(), now])
+            insert.execute(params![
+                tenant,
+                key,
+                session_id.as_str(),
+                creation.kind.as_str(),
+                creation.creator.as_str(),
+                creation.reason,
+                now
+            ])
         })
         .translated()?;
     let head = connection.last_insert_rowid();
-    connection
-        .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
-        .and_then(|mut update| update.execute([key, head]))
-        .translated()?;
-    alias(connection, tenant, "session", &creation.conversation.to_string(), key, None)?;
-    alias(connection, tenant, "session", session_id.as_str(), key, Some(head))?;
+    begin(connection, admission, key, head, &session_id)?;
     if let Target::Alias { alias: name, namespace, .. } = &admission.target
         && named.is_none()
     {
@@ -75,6 +79,23 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
     })
 }
 
+/// Makes a new session the first of its conversation, and gives both their names.
+pub(crate) fn begin(
+    connection: &Connection,
+    admission: &Admission,
+    conversation: i64,
+    session: i64,
+    id: &SessionId,
+) -> Outcome<()> {
+    connection
+        .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
+        .and_then(|mut update| update.execute([conversation, session]))
+        .translated()?;
+    let (tenant, own) = (admission.scope.tenant.0, admission.creation.conversation.to_string());
+    alias(connection, tenant, "session", &own, conversation, None)?;
+    alias(connection, tenant, "session", id.as_str(), conversation, Some(session))
+}
+
 fn new_facts(admission: &Admission, id: ConversationId, session: SessionId) -> ConversationFacts {
     let creation = &admission.creation;
     ConversationFacts {
@@ -85,7 +106,7 @@ fn new_facts(admission: &Admission, id: ConversationId, session: SessionId) -> C
             kind: creation.kind,
             parent: None,
             creator: creation.creator,
-            reason: None,
+            reason: creation.reason.clone(),
             depth: 0,
         },
         previous: None,
@@ -161,22 +182,51 @@ pub(crate) fn unmake(connection: &Connection, conversation: i64) -> Outcome<()> 
     abandon(connection, conversation)
 }
 
-/// Makes a conversation in which nothing is left to be summarised begin at its root again.
+/// Makes a conversation in which nothing is left to be summarised begin at its root again, a branch with what it inherited.
 fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()> {
+    let inherited = inherited_ground(connection, conversation)?;
+    connection
+        .execute(
+            "DELETE FROM messages WHERE session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1)",
+            [conversation],
+        )
+        .translated()?;
     let begun = "SELECT root_pk FROM conversations WHERE pk = ?1";
     for statement in [
-        "DELETE FROM messages WHERE session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1)",
         "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1)",
         "DELETE FROM compactions WHERE conversation_pk = ?1",
         &format!("DELETE FROM aliases WHERE conversation_pk = ?1 AND session_pk <> ({begun})"),
         &format!("DELETE FROM sessions WHERE conversation_pk = ?1 AND pk <> ({begun})"),
-        "UPDATE sessions SET base_compaction_pk = NULL, ended_at = NULL, end_reason = NULL WHERE conversation_pk = ?1",
-        "UPDATE conversations SET head_pk = root_pk, previous_pk = NULL, compaction_count = 0, compaction_mode = NULL, message_count = 0,
-         next_seq = 1, counted_seq = NULL, counted_tokens = NULL, held_back = 0 WHERE pk = ?1",
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }
-    Ok(())
+    connection
+        .execute(
+            "UPDATE sessions SET base_compaction_pk = ?2, ended_at = NULL, end_reason = NULL WHERE conversation_pk = ?1",
+            params![conversation, inherited],
+        )
+        .translated()?;
+    connection
+        .execute(
+            "UPDATE conversations SET head_pk = root_pk, previous_pk = NULL, compaction_count = 0, compaction_mode = NULL,
+             next_seq = 1 + coalesce((SELECT base_seq FROM sessions WHERE pk = root_pk), 0),
+             counted_seq = NULL, counted_tokens = NULL, held_back = 0 WHERE pk = ?1",
+            [conversation],
+        )
+        .map(drop)
+        .translated()
+}
+
+/// The compaction that a branch stood on when it was made.
+fn inherited_ground(connection: &Connection, conversation: i64) -> Outcome<Option<i64>> {
+    let head = connection
+        .query_row("SELECT head_pk FROM conversations WHERE pk = ?1", [conversation], |row| row.get(0))
+        .translated()?;
+    let mut ground = Ground::of_session(connection, head)?;
+    while let Some(own) = ground.filter(|ground| ground.conversation == conversation) {
+        ground = own.beneath(connection)?;
+    }
+    Ok(ground.map(|ground| ground.key))
 }
 
 /// Called when somebody stops waiting: nothing is left of a conversation that nobody will make any more.
@@ -191,6 +241,7 @@ pub(crate) fn abandon(connection: &Connection, conversation: i64) -> Outcome<()>
 fn remove(connection: &Connection, conversation: i64) -> Outcome<()> {
     for statement in [
         "DELETE FROM aliases WHERE conversation_pk = ?1",
+        "DELETE FROM pins WHERE conversation_pk = ?1",
         "DELETE FROM sessions WHERE conversation_pk = ?1",
         "DELETE FROM conversations WHERE pk = ?1",
     ] {

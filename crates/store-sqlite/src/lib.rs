@@ -7,7 +7,9 @@
 //! - One file per operation; each is a function over a connection inside a transaction that somebody else began.
 
 mod admit;
+mod attempt;
 mod base;
+mod branch;
 mod commit;
 mod compact;
 mod conversation;
@@ -16,6 +18,7 @@ mod failure;
 mod instance;
 mod keys;
 mod ledger;
+mod lineage;
 mod listing;
 mod migrations;
 mod open;

@@ -10,6 +10,7 @@ use herma_store::{PinOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{Outcome, Translate};
+use crate::lineage::Lineage;
 use crate::rows::{self, MESSAGE};
 use crate::snapshot;
 
@@ -85,7 +86,7 @@ struct Said {
 }
 
 const SAID: &str = "m.pk, m.seq, m.role, m.calls, m.status FROM sessions s JOIN messages m ON m.session_pk = s.pk
-     WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1";
+     WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1 AND m.seq <= ?2";
 
 impl Said {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -112,51 +113,64 @@ fn find(
     message: MessageId,
 ) -> Outcome<Option<(i64, Vec<Said>)>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
-    let found = connection
-        .query_row(&format!("SELECT {SAID} AND m.id = ?2"), params![state.key, message.uuid().as_bytes()], Said::read)
-        .optional()
-        .translated()?;
-    let Some(said) = found else { return Ok(None) };
+    let lineage = Lineage::after(connection, &state, 0)?;
+    let Some(said) = by_id(connection, &lineage, message)? else { return Ok(None) };
     let caller = match said.role {
         Role::Assistant if !said.calls.is_empty() => Ok(said),
-        Role::Tool => caller(connection, state.key, &said)?.ok_or(said),
+        Role::Tool => caller(connection, &lineage, &said)?.ok_or(said),
         Role::Assistant | Role::User => Err(said),
     };
     Ok(Some((
         state.key,
         match caller {
-            Ok(caller) => group(connection, state.key, caller)?,
+            Ok(caller) => group(connection, &lineage, caller)?,
             Err(alone) => vec![alone],
         },
     )))
 }
 
+fn by_id(connection: &Connection, lineage: &Lineage, message: MessageId) -> Outcome<Option<Said>> {
+    let mut select = connection.prepare_cached(&format!("SELECT {SAID} AND m.id = ?3")).translated()?;
+    let id = message.uuid();
+    for segment in lineage.segments() {
+        let key = params![segment.conversation, segment.through, id.as_bytes()];
+        if let Some(said) = select.query_row(key, Said::read).optional().translated()? {
+            return Ok(Some(said));
+        }
+    }
+    Ok(None)
+}
+
 /// The message whose call a result answers: the last one before it that is no result itself.
-fn caller(connection: &Connection, conversation: i64, result: &Said) -> Outcome<Option<Said>> {
-    let before = connection
-        .query_row(
-            &format!("SELECT {SAID} AND m.seq < ?2 AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"),
-            [conversation, result.seq],
-            Said::read,
-        )
-        .optional()
+fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> Outcome<Option<Said>> {
+    let mut select = connection
+        .prepare_cached(&format!("SELECT {SAID} AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"))
         .translated()?;
-    Ok(before.filter(|before| result.answers(before)))
+    for segment in lineage.segments().iter().rev() {
+        let range = [segment.conversation, segment.through.min(result.seq - 1)];
+        if let Some(before) = select.query_row(range, Said::read).optional().translated()? {
+            return Ok(Some(before).filter(|before| result.answers(before)));
+        }
+    }
+    Ok(None)
 }
 
 /// A message with calls, and the results that directly follow it.
-fn group(connection: &Connection, conversation: i64, caller: Said) -> Outcome<Vec<Said>> {
+fn group(connection: &Connection, lineage: &Lineage, caller: Said) -> Outcome<Vec<Said>> {
     let mut select =
-        connection.prepare_cached(&format!("SELECT {SAID} AND m.seq > ?2 ORDER BY s.pk, m.seq")).translated()?;
-    let mut following = select.query([conversation, caller.seq]).translated()?;
+        connection.prepare_cached(&format!("SELECT {SAID} AND m.seq > ?3 ORDER BY s.pk, m.seq")).translated()?;
+    let after = caller.seq;
     let mut group = vec![caller];
-    while let Some(row) = following.next().translated()? {
-        let next = Said::read(row).translated()?;
-        if next.role != Role::Tool {
-            break;
-        }
-        if next.answers(&group[0]) {
-            group.push(next);
+    for segment in lineage.segments() {
+        let mut following = select.query([segment.conversation, segment.through, after]).translated()?;
+        while let Some(row) = following.next().translated()? {
+            let next = Said::read(row).translated()?;
+            if next.role != Role::Tool {
+                return Ok(group);
+            }
+            if next.answers(&group[0]) {
+                group.push(next);
+            }
         }
     }
     Ok(group)

@@ -1,7 +1,7 @@
 //! Waiting turns: rows in ticket order, those of dead processes left out.
 
 use herma_model::{Timestamp, TurnId};
-use herma_store::{Admission, Scope, Ticket, TurnPolicy};
+use herma_store::{Admission, NewResponse, Scope, Ticket, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation;
@@ -103,6 +103,7 @@ pub(crate) struct NewWaiter<'a> {
     pub(crate) policy: TurnPolicy,
     pub(crate) fingerprint: &'a [u8; 16],
     pub(crate) resolution: &'a str,
+    pub(crate) response: Option<&'a NewResponse>,
     pub(crate) now: Timestamp,
 }
 
@@ -110,8 +111,8 @@ pub(crate) struct NewWaiter<'a> {
 pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at, echo,
+             kept) VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -124,7 +125,9 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
                 priority(waiter.policy),
                 waiter.resolution,
                 waiter.fingerprint,
-                waiter.now.0
+                waiter.now.0,
+                waiter.response.map(|response| &response.echo),
+                waiter.response.is_some_and(|response| response.kept)
             ])
         })
         .translated()?;

@@ -52,8 +52,8 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     forget_idempotency(connection, lease.turn)?;
     connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
     match turn.resolution {
-        Resolution::Created => conversation::unmake(connection, lease.conversation),
-        Resolution::Head | Resolution::Moved | Resolution::Branched => Ok(()),
+        Resolution::Created | Resolution::Branched => conversation::unmake(connection, lease.conversation),
+        Resolution::Head | Resolution::Moved => Ok(()),
     }
 }
 
@@ -75,12 +75,13 @@ fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> O
     delete(&format!("DELETE FROM messages WHERE {own}"))
 }
 
-/// The place after the last that is taken: a summary that was written meanwhile keeps its own.
+/// The place after the last that is taken: a summary that was written meanwhile keeps its own. A branch begins after what it inherits.
 fn next_seq(connection: &Connection, conversation: i64) -> Outcome<i64> {
     connection
         .query_row(
             "SELECT 1 + coalesce((SELECT m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
-             ORDER BY s.pk DESC, m.seq DESC LIMIT 1), 0)",
+             ORDER BY s.pk DESC, m.seq DESC LIMIT 1),
+             (SELECT r.base_seq FROM conversations c JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1), 0)",
             [conversation],
             |row| row.get(0),
         )

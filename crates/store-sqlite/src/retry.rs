@@ -113,7 +113,7 @@ fn again(
         || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key, admission.now)?);
     Ok(match (over, &admission.target) {
         (false, _) => Some(AdmitOutcome::Joined(earlier.turn)),
-        (true, Target::New) => Some(AdmitOutcome::RetryIn(earlier.conversation)),
+        (true, Target::New | Target::Branch { .. }) => Some(AdmitOutcome::RetryIn(earlier.conversation)),
         (true, Target::Alias { .. }) => None,
     })
 }

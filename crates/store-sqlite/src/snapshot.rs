@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Message, Payload, Seq, SessionFacts, TenantId, TurnId, TurnState, Unanswered};
+use herma_model::{Alias, Message, Payload, Seq, SessionFacts, TenantId, TurnId, TurnName, TurnState, Unanswered};
 use herma_store::{Counted, Extent, Scope, Snapshot, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
+use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
 
 /// Where a name leads: the conversation, and the session the name is the id of, if it is one's.
@@ -19,7 +20,21 @@ pub(crate) fn find(
     alias: &Alias,
     namespace: Namespace,
 ) -> Outcome<Option<(ConversationState, Option<i64>)>> {
-    let led: Option<(i64, Option<i64>)> = connection
+    let led = match TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session) {
+        Some(name) => by_turn(connection, tenant, name)?.map(|conversation| (conversation, None)),
+        None => by_alias(connection, tenant, alias, namespace)?,
+    };
+    let Some((conversation, session)) = led else { return Ok(None) };
+    Ok(Some((load(connection, conversation)?, session)))
+}
+
+fn by_alias(
+    connection: &Connection,
+    tenant: TenantId,
+    alias: &Alias,
+    namespace: Namespace,
+) -> Outcome<Option<(i64, Option<i64>)>> {
+    connection
         .prepare_cached(
             "SELECT conversation_pk, session_pk FROM aliases WHERE tenant_pk = ?1 AND namespace = ?2 AND alias = ?3",
         )
@@ -28,9 +43,18 @@ pub(crate) fn find(
                 .query_row(params![tenant.0, namespace.as_str(), alias.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()
         })
-        .translated()?;
-    let Some((conversation, session)) = led else { return Ok(None) };
-    Ok(Some((load(connection, conversation)?, session)))
+        .translated()
+}
+
+/// A turn leads to its conversation under each of its names; as a response only while it can be fetched as one.
+fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> Outcome<Option<i64>> {
+    let as_response = matches!(name, TurnName::Response(_));
+    connection
+        .prepare_cached("SELECT conversation_pk FROM turns WHERE id = ?1 AND tenant_pk = ?2 AND kept >= ?3")
+        .and_then(|mut select| {
+            select.query_row(params![name.turn().uuid().as_bytes(), tenant.0, as_response], |row| row.get(0)).optional()
+        })
+        .translated()
 }
 
 /// A conversation that is known to exist. Look-ups by key, one after the other: as one join it costs SQLite three times as much.
@@ -89,19 +113,14 @@ pub(crate) fn open(
     extent: Extent,
 ) -> Outcome<Option<Snapshot>> {
     let Some((state, named)) = visible(connection, scope, alias, namespace)? else { return Ok(None) };
-    let session = match extent {
-        Extent::Session => named.unwrap_or(state.head),
-        Extent::View | Extent::Whole | Extent::Without(_) => state.head,
+    let Some(Reach { session, through, ground }) = Reach::of(connection, scope.tenant, &state, named, extent)? else {
+        return Ok(None);
     };
-    let mut ground = Ground::of_session(connection, session)?;
-    if let Extent::Without(compaction) = extent {
-        let Some(last) = ground.filter(|last| last.id == compaction) else { return Ok(None) };
-        ground = last.beneath(connection)?;
-    }
     let whole = extent == Extent::Whole || ground.is_none();
     let (from, after) = ground.filter(|_| !whole).map_or((0, 0), |ground| (ground.tail, ground.through));
-    let (messages, first_turn) = messages(connection, state.key, from, session, after)?;
-    let mut unanswered = unanswered(connection, state.key, first_turn)?;
+    let lineage = Lineage::of(connection, &state, session, through, after)?;
+    let (messages, first_turn) = messages(connection, &lineage, from, after)?;
+    let mut unanswered = unanswered(connection, &lineage, first_turn)?;
     if !unanswered.is_empty() {
         let read: HashSet<TurnId> = messages.iter().map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));
@@ -112,7 +131,7 @@ pub(crate) fn open(
         messages,
         whole,
         counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
-        held_back,
+        held_back: held_back && !matches!(extent, Extent::At(_)),
         unanswered,
         system,
         version: Version(state.version),
@@ -121,52 +140,89 @@ pub(crate) fn open(
     }))
 }
 
-/// What was said after a place, in a range of sessions, and the first turn that said any of it. Sessions are numbered in the order in
+/// How far a reading goes, and what stands for the beginning.
+struct Reach {
+    session: i64,
+    through: i64,
+    ground: Option<Ground>,
+}
+
+impl Reach {
+    fn of(
+        connection: &Connection,
+        tenant: TenantId,
+        state: &ConversationState,
+        named: Option<i64>,
+        extent: Extent,
+    ) -> Outcome<Option<Self>> {
+        let session = match extent {
+            Extent::At(turn) => {
+                let end = Segment::up_to(connection, tenant, turn)?.filter(|end| end.conversation == state.key);
+                let Some(Segment { session, through, .. }) = end else { return Ok(None) };
+                return Ok(Some(Self { session, through, ground: Ground::at(connection, session, through)? }));
+            }
+            Extent::Session => named.unwrap_or(state.head),
+            Extent::View | Extent::Whole | Extent::Without(_) => state.head,
+        };
+        let mut ground = Ground::of_session(connection, session)?;
+        if let Extent::Without(compaction) = extent {
+            let Some(last) = ground.filter(|last| last.id == compaction) else { return Ok(None) };
+            ground = last.beneath(connection)?;
+        }
+        Ok(Some(Self { session, through: END, ground }))
+    }
+}
+
+/// What was said after a place, from a session on, and the first turn that said any of it. Sessions are numbered in the order in
 /// which they follow each other, so nothing has to be sorted.
 fn messages(
     connection: &Connection,
-    conversation: i64,
+    lineage: &Lineage,
     from: i64,
-    to: i64,
     after: i64,
 ) -> Outcome<(Vec<Arc<Message>>, Option<i64>)> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.compaction_pk IS NULL ORDER BY s.pk, m.seq"
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 AND m.compaction_pk IS NULL ORDER BY s.pk, m.seq"
         ))
         .translated()?;
     let mut first_turn = None;
-    let read = select
-        .query_map([conversation, from, to, after], |row| {
-            let turn: i64 = row.get(MESSAGE_WIDTH)?;
+    let mut read = Vec::new();
+    for &Segment { conversation, session, through } in lineage.segments() {
+        let mut said = select.query([conversation, from, session, after, through]).translated()?;
+        while let Some(row) = said.next().translated()? {
+            let turn: i64 = row.get(MESSAGE_WIDTH).translated()?;
             first_turn = Some(first_turn.map_or(turn, |first: i64| first.min(turn)));
-            rows::message(row).map(Arc::new)
-        })
-        .and_then(Iterator::collect)
-        .translated()?;
+            read.push(rows::message(row).map(Arc::new).translated()?);
+        }
+    }
     Ok((read, first_turn))
 }
 
-/// The turns of a conversation, from one on, that have no answer.
+/// The turns of a transcript, from one on, that have no answer.
 pub(crate) fn unanswered(
     connection: &Connection,
-    conversation: i64,
+    lineage: &Lineage,
     first: Option<i64>,
 ) -> Outcome<HashMap<TurnId, Unanswered>> {
     let Some(first) = first else { return Ok(HashMap::new()) };
     let mut select = connection
         .prepare_cached(
-            "SELECT id, state, attempt FROM turns WHERE conversation_pk = ?1 AND pk >= ?2 AND state IN ('failed', 'cancelled', 'interrupted')",
+            "SELECT id, state, attempt FROM turns WHERE conversation_pk = ?1 AND pk >= ?2 AND first_seq <= ?3
+             AND state IN ('failed', 'cancelled', 'interrupted')",
         )
         .translated()?;
-    let rows = select
-        .query_map([conversation, first], |row| {
-            let state = rows::word(row, 1, TurnState::parse)?;
-            Ok((TurnId::from_uuid(rows::uuid(row, 0)?), Unanswered { state, attempt: row.get(2)? }))
-        })
-        .translated()?;
-    rows.collect::<rusqlite::Result<_>>().translated()
+    let mut unanswered = HashMap::new();
+    for segment in lineage.segments() {
+        let mut turns = select.query([segment.conversation, first, segment.through]).translated()?;
+        while let Some(row) = turns.next().translated()? {
+            let id = TurnId::from_uuid(rows::uuid(row, 0).translated()?);
+            let state = rows::word(row, 1, TurnState::parse).translated()?;
+            unanswered.insert(id, Unanswered { state, attempt: row.get(2).translated()? });
+        }
+    }
+    Ok(unanswered)
 }
 
 /// What a conversation keeps for its next turn.

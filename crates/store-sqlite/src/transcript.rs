@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Seq};
-use herma_store::{MessagePage, MessageRange, Pin, Scope};
-use rusqlite::{Connection, params};
+use herma_store::{Entry, MessagePage, MessageRange, Pin, Scope};
+use rusqlite::Connection;
 
 use crate::failure::{Outcome, Translate};
+use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, ENTRY, MESSAGE_WIDTH};
 use crate::snapshot;
 
@@ -21,25 +22,29 @@ pub(crate) fn page(
     let Some((state, named)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
-    let only = match range.pin {
-        Pin::Head => None,
-        Pin::Exact => Some(named.unwrap_or(state.head)),
-    };
     let after = range.after.map_or(0, |seq| seq.0);
+    let (from, lineage) = match range.pin {
+        Pin::Head => (0, Lineage::after(connection, &state, after)?),
+        Pin::Exact => {
+            let session = named.unwrap_or(state.head);
+            (session, Lineage::of(connection, &state, session, END, END)?)
+        }
+    };
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {ENTRY}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
              LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
-             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 ORDER BY s.pk, m.seq LIMIT ?5"
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 ORDER BY s.pk, m.seq LIMIT ?6"
         ))
         .translated()?;
-    let mut read: Vec<(_, i64)> = select
-        .query_map(
-            params![state.key, only.unwrap_or(0), only.unwrap_or(i64::MAX), after, range.limit as i64 + 1],
-            |row| Ok((rows::entry(row)?, row.get(MESSAGE_WIDTH + 1)?)),
-        )
-        .and_then(Iterator::collect)
-        .translated()?;
+    let mut read: Vec<(Entry, i64)> = Vec::new();
+    for &Segment { conversation, session, through } in lineage.segments() {
+        let room = range.limit as i64 + 1 - read.len() as i64;
+        let mut entries = select.query([conversation, from, session, after, through, room]).translated()?;
+        while let Some(row) = entries.next().translated()? {
+            read.push((rows::entry(row).translated()?, row.get(MESSAGE_WIDTH + 1).translated()?));
+        }
+    }
     let has_more = read.len() > range.limit;
     read.truncate(range.limit);
     let first_turn = read.iter().map(|(_, turn)| *turn).filter(|turn| *turn > 0).min();
@@ -49,7 +54,7 @@ pub(crate) fn page(
         entries,
         pinned: pinned(connection, state.key, after, last)?,
         has_more,
-        unanswered: snapshot::unanswered(connection, state.key, first_turn)?,
+        unanswered: snapshot::unanswered(connection, &lineage, first_turn)?,
     }))
 }
 

@@ -6,13 +6,15 @@ use herma_model::generation::{Finish, FinishReason};
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    ConversationFacts, Message, ParentRelation, Resolution, SessionId, Timestamp, TurnFailure, TurnId, TurnState, Usage,
+    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Timestamp,
+    TurnFailure, TurnId, TurnState, Usage,
 };
 use herma_store::{Scope, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
 use crate::failure::{Outcome, Translate};
+use crate::lineage::END;
 use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
 
 /// One turn with its outcome.
@@ -20,7 +22,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
     let found = connection
         .prepare_cached(&format!(
             "SELECT {FACTS}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
-             t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status
+             t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at
              FROM turns t JOIN conversations c ON c.pk = t.conversation_pk {FACTS_JOINS} WHERE t.id = ?1 AND t.tenant_pk = ?2"
         ))
         .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(row, id)).optional())
@@ -29,6 +31,8 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
     if !scope.keys.sees(record.facts.session_key.as_ref()) {
         return Ok(None);
     }
+    record.input = input(connection, key)?;
+    record.compactions = compactions(connection, key)?;
     if record.state == TurnState::Completed {
         record.answer = answer(connection, key)?;
         record.facts = Arc::new(as_it_was(connection, &record.facts, key)?);
@@ -72,9 +76,15 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
         facts: Arc::new(rows::conversation(row)?.facts),
         resolution: rows::word(row, AT + 3, Resolution::parse)?,
         rotated: row.get(AT + 4)?,
+        api: rows::text(row, AT + 15)?,
+        echo: rows::optional_text(row, AT + 16)?,
+        kept: row.get(AT + 17)?,
         started_at: Timestamp(row.get(AT + 5)?),
+        ended_at: row.get::<_, Option<i64>>(AT + 18)?.filter(|_| !state.is_live()).map(Timestamp),
         finish,
         failure,
+        input: Vec::new(),
+        compactions: Vec::new(),
         answer: Vec::new(),
     };
     Ok((row.get(AT)?, record))
@@ -109,6 +119,33 @@ fn as_it_was(connection: &Connection, now: &ConversationFacts, turn: i64) -> Out
     })
 }
 
+/// What a turn brought, in whatever sessions: a split may lie between it and its answer.
+fn input(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
+             AND s.pk BETWEEN iif(EXISTS (SELECT 1 FROM messages f WHERE f.session_pk = t.session_pk AND f.seq = t.first_seq), t.session_pk, 0)
+             AND t.session_pk
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.first_seq AND m.seq < coalesce(t.answer_seq, ?2)
+             WHERE t.pk = ?1 AND m.turn_pk = t.pk AND m.status <> 'partial' ORDER BY s.pk, m.seq"
+        ))
+        .translated()?;
+    select.query_map([turn, END], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
+}
+
+fn compactions(connection: &Connection, turn: i64) -> Outcome<Vec<CompactionId>> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT k.id FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
+             WHERE t.pk = ?1 AND k.turn_pk = t.pk AND k.summary_pk IS NOT NULL ORDER BY k.pk",
+        )
+        .translated()?;
+    select
+        .query_map([turn], |row| rows::uuid(row, 0).map(CompactionId::from_uuid))
+        .and_then(Iterator::collect)
+        .translated()
+}
+
 fn answer(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
@@ -117,6 +154,30 @@ fn answer(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
         ))
         .translated()?;
     select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
+}
+
+/// Makes a turn one that cannot be fetched as a response.
+pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: TurnId) -> Outcome<bool> {
+    let stored: Option<(i64, Option<String>)> = connection
+        .prepare_cached(
+            "SELECT t.pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.kept = 1",
+        )
+        .and_then(|mut select| {
+            let id = turn.uuid();
+            select.query_row(params![id.as_bytes(), scope.tenant.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+        })
+        .translated()?;
+    let Some((key, session_key)) = stored else { return Ok(false) };
+    let session_key = session_key.and_then(|stored| SessionKey::parse(&stored).ok());
+    if !scope.keys.sees(session_key.as_ref()) {
+        return Ok(false);
+    }
+    connection
+        .prepare_cached("UPDATE turns SET kept = 0, echo = NULL WHERE pk = ?1")
+        .and_then(|mut update| update.execute([key]))
+        .map(|_| true)
+        .translated()
 }
 
 /// Turns of one process that somebody asked to stop.

@@ -27,6 +27,11 @@ pub enum Target {
         /// Whether an unknown name is refused. If not, it becomes the first session's id.
         must_exist: bool,
     },
+    /// A new one that begins where this completed turn of another one ended. That other one never notices.
+    Branch {
+        /// The turn after which nothing is inherited.
+        source: TurnId,
+    },
 }
 
 /// What the caller's messages were aligned with.
@@ -34,7 +39,7 @@ pub enum Target {
 pub enum Seen {
     /// The name led nowhere.
     Nothing,
-    /// This conversation at this version.
+    /// This conversation at this version; of a branch, the one it comes from.
     At(ConversationId, Version),
 }
 
@@ -111,6 +116,17 @@ pub struct Creation {
     pub source: Arc<str>,
     /// The API key it belongs to.
     pub owner: Option<ApiKeyId>,
+    /// Why it is made, when that is not plain.
+    pub reason: Option<Arc<str>>,
+}
+
+/// What makes a turn a response as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewResponse {
+    /// What the response repeats of its request, as JSON. Opaque.
+    pub echo: Arc<str>,
+    /// Whether it can be fetched.
+    pub kept: bool,
 }
 
 /// A turn that asks for its conversation's lease.
@@ -142,8 +158,10 @@ pub struct Admission {
     pub retry: RetryIdentity,
     /// The unanswered last turn whose input this request repeats: it becomes that turn's next attempt.
     pub retry_of: Option<TurnId>,
-    /// What to make if the conversation is new.
+    /// What to make if the conversation is new. A branch is of its own kind and makes itself, whatever this says.
     pub creation: Creation,
+    /// What to keep for the response that the turn is, if it is one.
+    pub response: Option<NewResponse>,
     /// When it must be on disk.
     pub durability: Durability,
     /// Which API style asks, for the record.

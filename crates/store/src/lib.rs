@@ -11,6 +11,8 @@
 //!   moment the lease is taken, the answer is [`AdmitOutcome::Stale`] and nothing has happened.
 //! - **A compaction is one step.** The summary, the end of the old session, the new one with its names, the head and the ledger's row are
 //!   written together, on the base that the caller planned with, by the turn that holds the lease or while none is running.
+//! - **A branch copies nothing.** It refers to what it inherits: every reading of it begins with what was said in its source up to the
+//!   turn it comes from, and nothing that happens in either is noticed by the other.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 
@@ -28,8 +30,8 @@ mod store;
 pub mod turns;
 
 pub use admission::{
-    Admission, AdmitOutcome, Creation, Durability, Intent, Refusal, RetryIdentity, Running, Seen, Target, Ticket,
-    TurnPolicy,
+    Admission, AdmitOutcome, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity, Running, Seen, Target,
+    Ticket, TurnPolicy,
 };
 pub use commit::{Commit, Committed, Lease, Outcome};
 pub use compaction::{

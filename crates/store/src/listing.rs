@@ -74,9 +74,9 @@ pub struct ConversationRow {
     pub updated_at: Timestamp,
     /// When and why it ended.
     pub ended: Option<(Timestamp, EndReason)>,
-    /// Messages that were said; summaries are none.
+    /// Messages that were said, summaries not among them; of a branch, what it inherits included.
     pub message_count: u64,
-    /// Turns, however they ended.
+    /// Its own turns, however they ended.
     pub turn_count: u64,
     /// Tokens of all its turns.
     pub usage: Usage,

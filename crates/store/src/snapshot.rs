@@ -29,6 +29,8 @@ pub enum Extent {
     Whole,
     /// What the model was shown at the end of the very session that has this name; the head for names that are no session's.
     Session,
+    /// What the model was shown at the end of this completed turn of the conversation: what a branch that begins there inherits.
+    At(TurnId),
     /// What the model would be shown if this compaction, on which the head stands, had not been made.
     Without(CompactionId),
 }

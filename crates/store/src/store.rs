@@ -40,8 +40,8 @@ pub trait Store: Send + Sync + 'static {
     /// Whom a valid key stands for. The one look-up without a tenant: it is what yields one.
     async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError>;
 
-    /// Reads the conversation that a name leads to, all at one version. `None` if it leads nowhere, or if the compaction that
-    /// [`Extent::Without`] names is not the one the head stands on.
+    /// Reads the conversation that a name leads to, all at one version. `None` if it leads nowhere, if the compaction that
+    /// [`Extent::Without`] names is not the one the head stands on, or if the turn that [`Extent::At`] names is no completed one of it.
     async fn open(
         &self,
         scope: &Scope,
@@ -77,6 +77,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// One turn and its outcome. `None` if there is none for this scope.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;
+
+    /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
+    async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
 
     /// Which of this process' running turns somebody asked to stop.
     async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use herma_model::generation::Finish;
-use herma_model::{ConversationFacts, Message, Resolution, Timestamp, TurnFailure, TurnId, TurnState};
+use herma_model::{CompactionId, ConversationFacts, Message, Resolution, Timestamp, TurnFailure, TurnId, TurnState};
 
 /// All that is needed to show a turn again.
 #[derive(Debug, Clone)]
@@ -20,12 +20,24 @@ pub struct TurnRecord {
     pub resolution: Resolution,
     /// Whether the head moved while it ran.
     pub rotated: bool,
+    /// Which API style asked.
+    pub api: Arc<str>,
+    /// What the response repeats of its request, if the turn is one and it was not forgotten.
+    pub echo: Option<Arc<str>>,
+    /// Whether it can be fetched as a response.
+    pub kept: bool,
     /// When it was admitted or queued.
     pub started_at: Timestamp,
+    /// When it ended, if it has.
+    pub ended_at: Option<Timestamp>,
     /// How its answer ended, if it has one.
     pub finish: Option<Finish>,
     /// Why it has none.
     pub failure: Option<TurnFailure>,
+    /// The messages it brought.
+    pub input: Vec<Arc<Message>>,
+    /// The compactions that it made, in order.
+    pub compactions: Vec<CompactionId>,
     /// The messages it answered with.
     pub answer: Vec<Arc<Message>>,
 }

@@ -130,6 +130,11 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| turns::turn(connection, &scope, id)).await
     }
 
+    async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
+        let scope = scope.clone();
+        self.write(move |connection, _| turns::forget_response(connection, &scope, turn)).await
+    }
+
     async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {

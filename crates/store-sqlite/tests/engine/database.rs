@@ -54,6 +54,12 @@ impl Engine for Existing {
     }
 }
 
+/// The parts of every conversation's transcript: itself, and of a branch what it comes from, up to a place.
+const LINEAGE: &str = "CREATE TEMP VIEW lineage AS WITH RECURSIVE parts (whole, part, through) AS (
+    SELECT pk, pk, 9223372036854775807 FROM conversations
+    UNION ALL SELECT p.whole, b.conversation_pk, r.base_seq FROM parts p JOIN conversations c ON c.pk = p.part JOIN sessions r ON r.pk = c.root_pk
+    JOIN sessions b ON b.pk = r.base_session_pk) SELECT whole, part, through FROM parts";
+
 /// Counts that must be zero, whatever happened to a file.
 const NEVER: &[(&str, &str)] = &[
     (
@@ -93,11 +99,13 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "the next place follows the last",
-        "SELECT count(*) FROM conversations c WHERE next_seq <> 1 + (SELECT coalesce(max(m.seq), 0) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk)",
+        "SELECT count(*) FROM conversations c WHERE next_seq <> 1 + (SELECT coalesce(max(m.seq), 0) FROM lineage l JOIN sessions s
+         ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through WHERE l.whole = c.pk)",
     ),
     (
         "messages are counted",
-        "SELECT count(*) FROM conversations c WHERE message_count <> (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk AND m.compaction_pk IS NULL)",
+        "SELECT count(*) FROM conversations c WHERE message_count <> (SELECT count(*) FROM lineage l JOIN sessions s
+         ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through AND m.compaction_pk IS NULL WHERE l.whole = c.pk)",
     ),
     (
         "the head is the one session that has not ended",
@@ -109,6 +117,18 @@ const NEVER: &[(&str, &str)] = &[
          AND p.conversation_pk = s.conversation_pk AND p.pk < s.pk AND p.id = s.parent_id AND p.depth + 1 = s.depth AND p.end_reason = 'compression')",
     ),
     (
+        "branches begin where an answer ended, in an older session",
+        "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk WHERE (s.kind = 'branch') <> (s.pk = c.root_pk
+         AND c.origin_kind = 'branch') OR (s.kind = 'branch' AND NOT EXISTS (SELECT 1 FROM sessions p JOIN turns t ON t.session_pk = p.pk
+         WHERE p.pk = s.base_session_pk AND p.pk < s.pk AND p.tenant_pk = s.tenant_pk AND p.id = s.parent_id AND s.parent_relation = 'branch'
+         AND t.state = 'completed' AND t.last_seq = s.base_seq))",
+    ),
+    (
+        "what is said in a branch follows what it inherits",
+        "SELECT count(*) FROM sessions r JOIN sessions s ON s.conversation_pk = r.conversation_pk JOIN messages m ON m.session_pk = s.pk
+         WHERE r.kind = 'branch' AND m.seq <= r.base_seq",
+    ),
+    (
         "no session goes on twice",
         "SELECT count(*) FROM (SELECT 1 FROM sessions GROUP BY conversation_pk, depth HAVING count(*) > 1)",
     ),
@@ -118,22 +138,24 @@ const NEVER: &[(&str, &str)] = &[
          AND a.alias = s.id AND a.session_pk = s.pk)",
     ),
     (
-        "sessions stand on compactions of their conversation, the head on one that holds",
-        "SELECT count(*) FROM sessions s LEFT JOIN compactions k ON k.pk = s.base_compaction_pk AND k.conversation_pk = s.conversation_pk
-         AND k.action = 'compact' AND k.outcome <> 'failed' WHERE s.base_compaction_pk IS NOT NULL AND (k.pk IS NULL
-         OR (k.outcome <> 'applied' AND s.ended_at IS NULL))",
+        "sessions stand on compactions of their lineage, the head on one that holds if it is its own",
+        "SELECT count(*) FROM sessions s LEFT JOIN compactions k ON k.pk = s.base_compaction_pk AND k.action = 'compact' AND k.outcome <> 'failed'
+         LEFT JOIN lineage l ON l.whole = s.conversation_pk AND l.part = k.conversation_pk WHERE s.base_compaction_pk IS NOT NULL
+         AND (l.part IS NULL OR (k.outcome <> 'applied' AND s.ended_at IS NULL AND k.conversation_pk = s.conversation_pk)
+         OR (SELECT m.seq FROM messages m WHERE m.pk = k.summary_pk) > l.through)",
     ),
     (
         "compactions that were made stand on earlier ones, and reach further",
-        "SELECT count(*) FROM compactions k LEFT JOIN compactions b ON b.pk = k.base_pk AND b.conversation_pk = k.conversation_pk
-         AND b.summary_pk IS NOT NULL AND b.pk < k.pk WHERE k.summary_pk IS NOT NULL AND k.base_pk IS NOT NULL
+        "SELECT count(*) FROM compactions k LEFT JOIN compactions b ON b.pk = k.base_pk AND b.summary_pk IS NOT NULL AND b.pk < k.pk
+         AND EXISTS (SELECT 1 FROM lineage l WHERE l.whole = k.conversation_pk AND l.part = b.conversation_pk) WHERE k.summary_pk IS NOT NULL AND k.base_pk IS NOT NULL
          AND (b.pk IS NULL OR b.through_seq > k.through_seq OR k.first_seq <> b.through_seq + 1)",
     ),
     (
         "what holds is what the head stands on, directly or not",
-        "WITH RECURSIVE below (pk) AS (SELECT s.base_compaction_pk FROM conversations c JOIN sessions s ON s.pk = c.head_pk
-         UNION SELECT k.base_pk FROM below JOIN compactions k ON k.pk = below.pk)
-         SELECT count(*) FROM compactions WHERE action = 'compact' AND (outcome = 'applied') <> (pk IN (SELECT pk FROM below WHERE pk IS NOT NULL))",
+        "WITH RECURSIVE below (head, pk) AS (SELECT c.pk, s.base_compaction_pk FROM conversations c JOIN sessions s ON s.pk = c.head_pk
+         UNION SELECT below.head, k.base_pk FROM below JOIN compactions k ON k.pk = below.pk)
+         SELECT count(*) FROM compactions k WHERE action = 'compact'
+         AND (outcome = 'applied') <> EXISTS (SELECT 1 FROM below WHERE below.head = k.conversation_pk AND below.pk = k.pk)",
     ),
     (
         "a summary and its compaction know each other",
@@ -149,15 +171,16 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "nothing after a range lies before its tail",
-        "SELECT count(*) FROM compactions k JOIN sessions s ON s.conversation_pk = k.conversation_pk AND s.pk < k.tail_session_pk
-         JOIN messages m ON m.session_pk = s.pk AND m.seq > k.through_seq AND m.compaction_pk IS NULL",
+        "SELECT count(*) FROM compactions k JOIN lineage l ON l.whole = k.conversation_pk JOIN sessions s ON s.conversation_pk = l.part
+         AND s.pk < k.tail_session_pk JOIN messages m ON m.session_pk = s.pk AND m.seq > k.through_seq AND m.seq <= l.through
+         AND m.compaction_pk IS NULL",
     ),
     (
         "what is carried or pinned was said there",
         "SELECT count(*) FROM (SELECT k.conversation_pk, c.seq, c.message_pk FROM carried c JOIN compactions k ON k.pk = c.compaction_pk
          UNION ALL SELECT conversation_pk, seq, message_pk FROM pins) kept WHERE NOT EXISTS (SELECT 1 FROM messages m
-         JOIN sessions s ON s.pk = m.session_pk WHERE m.pk = kept.message_pk AND m.seq = kept.seq AND m.compaction_pk IS NULL
-         AND s.conversation_pk = kept.conversation_pk)",
+         JOIN sessions s ON s.pk = m.session_pk JOIN lineage l ON l.part = s.conversation_pk AND m.seq <= l.through
+         WHERE m.pk = kept.message_pk AND m.seq = kept.seq AND m.compaction_pk IS NULL AND l.whole = kept.conversation_pk)",
     ),
     (
         "no conversation is empty",
@@ -172,6 +195,7 @@ pub(crate) fn holds_together(path: &Path) {
     assert_eq!(whole, "ok");
     let dangling = connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
     assert!(!dangling, "every foreign key leads somewhere");
+    connection.execute_batch(LINEAGE).unwrap();
     for (promise, sql) in NEVER {
         let broken: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
         assert_eq!(broken, 0, "{promise}");

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, TurnState};
+use herma_model::{Alias, TurnId, TurnState};
 use herma_store::contract::{Engine, World};
 use herma_store::{
-    Admission, AdmitOutcome, Authority, CompactOutcome, NewCompaction, PinOutcome, Running, Store, StoreError,
-    TurnPolicy, UndoOutcome,
+    Admission, AdmitOutcome, Authority, CompactOutcome, NewCompaction, PinOutcome, Refusal, Running, Store, StoreError,
+    Target, TurnPolicy, UndoOutcome,
 };
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -20,19 +20,20 @@ const NAMES: [&str; 2] = ["trip", "train"];
 /// One thing that somebody does; numbers choose among what there is.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Ask { second: bool, name: bool, policy: TurnPolicy },
+    Ask { second: bool, name: u8, policy: TurnPolicy },
+    Branch { second: bool, turn: u8 },
     AskAgain(u8),
     Answer(u8),
     Fail { turn: u8, shown: bool },
     Retract(u8),
     Withdraw(u8),
-    Retry { second: bool, name: bool },
+    Retry { second: bool, name: u8 },
     Journal(u8),
     Reopen { second: bool },
-    Compact { second: bool, name: bool, mode: CompactionMode },
+    Compact { second: bool, name: u8, mode: CompactionMode },
     CompactDuring { turn: u8, mode: CompactionMode },
-    Undo { second: bool, name: bool },
-    Pin { name: bool, message: u8, pinned: bool },
+    Undo { second: bool, name: u8 },
+    Pin { name: u8, message: u8, pinned: bool },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -47,19 +48,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop_oneof![proptest::strategy::Just(CompactionMode::Split), proptest::strategy::Just(CompactionMode::InPlace)]
     };
     let step = prop_oneof![
-        6 => (any::<bool>(), any::<bool>(), policy()).prop_map(|(second, name, policy)| Step::Ask { second, name, policy }),
+        6 => (any::<bool>(), any::<u8>(), policy()).prop_map(|(second, name, policy)| Step::Ask { second, name, policy }),
+        3 => (any::<bool>(), any::<u8>()).prop_map(|(second, turn)| Step::Branch { second, turn }),
         4 => any::<u8>().prop_map(Step::AskAgain),
         4 => any::<u8>().prop_map(Step::Answer),
         2 => (any::<u8>(), any::<bool>()).prop_map(|(turn, shown)| Step::Fail { turn, shown }),
         2 => any::<u8>().prop_map(Step::Retract),
         2 => any::<u8>().prop_map(Step::Withdraw),
-        2 => (any::<bool>(), any::<bool>()).prop_map(|(second, name)| Step::Retry { second, name }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Retry { second, name }),
         1 => any::<u8>().prop_map(Step::Journal),
         1 => any::<bool>().prop_map(|second| Step::Reopen { second }),
-        2 => (any::<bool>(), any::<bool>(), mode()).prop_map(|(second, name, mode)| Step::Compact { second, name, mode }),
+        2 => (any::<bool>(), any::<u8>(), mode()).prop_map(|(second, name, mode)| Step::Compact { second, name, mode }),
         3 => (any::<u8>(), mode()).prop_map(|(turn, mode)| Step::CompactDuring { turn, mode }),
-        2 => (any::<bool>(), any::<bool>()).prop_map(|(second, name)| Step::Undo { second, name }),
-        1 => (any::<bool>(), any::<u8>(), any::<bool>())
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Undo { second, name }),
+        1 => (any::<u8>(), any::<u8>(), any::<bool>())
             .prop_map(|(name, message, pinned)| Step::Pin { name, message, pinned }),
     ];
     proptest::collection::vec(step, 1..40)
@@ -82,17 +84,26 @@ struct Play {
     world: World<SqliteStore>,
     running: Vec<(bool, Running)>,
     waiting: Vec<(bool, Admission)>,
+    /// The conversations there are: those with a name, and branches by their own ids.
+    names: Vec<String>,
+    answered: Vec<TurnId>,
 }
 
 async fn play(steps: &[Step]) {
     let database = Database::new();
     let world = database.world().await;
-    let mut play = Play { database, world, running: Vec::new(), waiting: Vec::new() };
+    let names = NAMES.map(str::to_owned).to_vec();
+    let mut play = Play { database, world, running: Vec::new(), waiting: Vec::new(), names, answered: Vec::new() };
     for step in steps {
         play.step(*step).await;
     }
     play.world.holds_together().await;
     holds_together(&play.database.path());
+}
+
+/// Whether this is for the conversation of a name; a branch whose first turn was taken back is gone.
+fn asks(ask: &Admission, name: &str) -> bool {
+    matches!(&ask.target, Target::Alias { alias, .. } if alias.as_str() == name)
 }
 
 /// Takes the chosen element out.
@@ -105,10 +116,23 @@ impl Play {
         Arc::clone(if second { &self.world.two } else { &self.world.one })
     }
 
+    fn name(&self, choice: u8) -> String {
+        self.names[usize::from(choice) % self.names.len()].clone()
+    }
+
     async fn step(&mut self, step: Step) {
         match step {
             Step::Ask { second, name, policy } => {
-                let ask = Admission { policy, ..self.world.ask(NAMES[usize::from(name)], "question") };
+                let ask = Admission { policy, ..self.world.ask(&self.name(name), "question") };
+                self.ask(second, ask).await;
+            }
+            Step::Branch { second, turn } => {
+                if self.answered.is_empty() {
+                    return;
+                }
+                let source = self.answered[usize::from(turn) % self.answered.len()];
+                let ask = self.world.ask_branch(source, "instead");
+                self.names.push(ask.creation.conversation.to_string());
                 self.ask(second, ask).await;
             }
             Step::AskAgain(choice) => {
@@ -119,7 +143,8 @@ impl Play {
             Step::Answer(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
                     match self.world.try_answer(&self.store(second), &turn, "answer").await {
-                        Ok(_) | Err(StoreError::Fenced) => {}
+                        Ok(_) => self.answered.push(turn.turn),
+                        Err(StoreError::Fenced) => {}
                         Err(StoreError::StopRequested) => self.running.push((second, turn)),
                         Err(other) => panic!("{other}"),
                     }
@@ -143,7 +168,7 @@ impl Play {
                     self.store(second).withdraw(&self.world.scope, ask.turn).await.unwrap();
                 }
             }
-            Step::Retry { second, name } => self.retry(second, NAMES[usize::from(name)]).await,
+            Step::Retry { second, name } => self.retry(second, &self.name(name)).await,
             Step::Journal(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
                     self.store(second).journal(turn.lease, "shown ".to_owned());
@@ -156,18 +181,18 @@ impl Play {
                 *(if second { &mut self.world.two } else { &mut self.world.one }) = opened;
                 self.waiting.retain(|(owner, _)| *owner != second);
             }
-            Step::Compact { second, name, mode } => self.compact(second, NAMES[usize::from(name)], mode).await,
+            Step::Compact { second, name, mode } => self.compact(second, &self.name(name), mode).await,
             Step::CompactDuring { turn, mode } => {
                 if let Some((second, turn)) = take(&mut self.running, turn) {
                     self.compact_during(second, turn, mode).await;
                 }
             }
-            Step::Undo { second, name } => self.undo(second, NAMES[usize::from(name)]).await,
+            Step::Undo { second, name } => self.undo(second, &self.name(name)).await,
             Step::Pin { name, message, pinned } => {
-                let name = NAMES[usize::from(name)];
-                let Some(mut snapshot) = self.world.read(name).await else { return };
+                let name = self.name(name);
+                let Some(mut snapshot) = self.world.read(&name).await else { return };
                 let Some(said) = take(&mut snapshot.messages, message) else { return };
-                let alias = Alias::parse(name).unwrap();
+                let alias = Alias::parse(&name).unwrap();
                 let outcome = self.world.one.pin(&self.world.scope, &alias, said.id, pinned).await.unwrap();
                 assert_eq!(outcome, PinOutcome::Done);
             }
@@ -186,7 +211,12 @@ impl Play {
     async fn compact(&self, second: bool, name: &str, mode: CompactionMode) {
         let Some(plan) = self.plan(name, mode).await else { return };
         let outcome = self.store(second).compact(plan).await.unwrap();
-        assert!(matches!(outcome, CompactOutcome::Compacted(_) | CompactOutcome::Busy(_)), "{outcome:?}");
+        match outcome {
+            CompactOutcome::Compacted(_) | CompactOutcome::Busy(_) => {}
+            // A branch whose first turn was taken back while others wait has only what it inherited.
+            CompactOutcome::NotFound if !NAMES.contains(&name) => {}
+            other => panic!("{other:?}"),
+        }
     }
 
     async fn compact_during(&mut self, second: bool, mut turn: Running, mode: CompactionMode) {
@@ -206,7 +236,14 @@ impl Play {
     async fn undo(&self, second: bool, name: &str) {
         let Some(base) = self.world.read(name).await.and_then(|snapshot| snapshot.base) else { return };
         let outcome = self.world.undo(&self.store(second), name, base.summary.compaction).await;
-        assert!(matches!(outcome, UndoOutcome::Undone(_) | UndoOutcome::Busy(_) | UndoOutcome::Stale), "{outcome:?}");
+        match outcome {
+            UndoOutcome::Undone(_) | UndoOutcome::Busy(_) | UndoOutcome::Stale => {}
+            UndoOutcome::NotFound if !NAMES.contains(&name) => {
+                let rows = self.world.ledger(name).await.rows;
+                assert!(rows.iter().all(|row| row.id != base.summary.compaction), "it is its own");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     async fn retry(&mut self, second: bool, name: &str) {
@@ -230,6 +267,7 @@ impl Play {
             AdmitOutcome::Queued { ticket, .. } => {
                 self.waiting.push((second, Admission { ticket: Some(ticket), ..ask }));
             }
+            AdmitOutcome::Refused(Refusal::NotFound) => assert!(!NAMES.iter().any(|name| asks(&ask, name))),
             AdmitOutcome::Refused(_) => assert!(ask.ticket.is_some() || ask.policy == TurnPolicy::Reject),
             other => panic!("{other:?}"),
         }

@@ -172,11 +172,25 @@ impl<S: Store> World<S> {
                 creator: CreatorKind::Api,
                 source: Arc::from("contract"),
                 owner: None,
+                reason: None,
             },
+            response: None,
             durability: Durability::Now,
             api: "contract",
             now: self.now(),
         }
+    }
+
+    /// One user message for a branch that begins where a turn ended.
+    pub fn ask_branch(&self, source: TurnId, text: &str) -> Admission {
+        Admission { target: Target::Branch { source }, ..self.ask_anew(text) }
+    }
+
+    /// A whole turn in a branch of its own.
+    pub async fn branch(&self, store: &S, source: TurnId, question: &str, answer: &str) -> Running {
+        let turn = running(self.admit(store, self.ask_branch(source, question)).await);
+        self.answer(store, &turn, answer).await;
+        turn
     }
 
     /// Asks as a gateway does: reads, asks, and reads again if that was stale. Waits until a lease is on disk.
@@ -198,8 +212,12 @@ impl<S: Store> World<S> {
 
     /// What a caller of this admission sees of its conversation now.
     pub async fn seen(&self, store: &S, admission: &Admission) -> Seen {
-        let Target::Alias { alias, namespace, .. } = &admission.target else { return Seen::Nothing };
-        let snapshot = store.open(&admission.scope, alias, *namespace, Extent::View).await.unwrap();
+        let (alias, namespace, extent) = match &admission.target {
+            Target::New => return Seen::Nothing,
+            Target::Alias { alias, namespace, .. } => (alias.clone(), *namespace, Extent::View),
+            Target::Branch { source } => (name(&source.to_string()), Namespace::Session, Extent::At(*source)),
+        };
+        let snapshot = store.open(&admission.scope, &alias, namespace, extent).await.unwrap();
         snapshot.map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version))
     }
 

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{EndReason, Message, ParentRelation, Seq, TurnId, TurnState, Unanswered};
+use herma_model::{
+    CreatorKind, EndReason, Message, MessageStatus, ParentRelation, Seq, SessionKind, TurnId, TurnState, Unanswered,
+};
 
 use super::World;
 use super::fixture::name;
@@ -27,11 +29,13 @@ impl<S: Store> World<S> {
 
     async fn conversation_holds_together(&self, scope: &Scope, row: &ConversationRow) {
         let id = row.facts.id.to_string();
-        let view = self.view(scope, &id).await;
+        let mut view = self.view(scope, &id).await;
         let led_to = self.two.conversation(scope, &name(&id), Pin::Head).await.unwrap();
         assert_eq!(led_to.unwrap().facts, row.facts, "{id} leads to its one head");
         let sessions = self.sessions_hold_together(scope, row).await;
-        assert_eq!(sessions, view.entries, "every entry is in one session, in order");
+        assert!(view.entries.ends_with(&sessions), "every entry is in one session, in order");
+        view.inherited = view.entries.len() - sessions.len();
+        self.inheritance_holds_together(scope, &view).await;
         view.messages_hold_together();
         view.base_holds_together();
         view.turns_hold_together();
@@ -54,9 +58,33 @@ impl<S: Store> World<S> {
             }
             let shown = open(Extent::View).await;
             if shown.version == whole.version {
-                return View { row, whole, shown, entries, ledger, turns };
+                return View { row, whole, shown, entries, inherited: 0, ledger, turns };
             }
         }
+    }
+
+    /// What a branch inherits is what its source begins with; nobody else inherits anything.
+    async fn inheritance_holds_together(&self, scope: &Scope, view: &View) {
+        let facts = &view.row.facts;
+        let root = self.two.conversation(scope, &name(facts.root.as_str()), Pin::Exact).await.unwrap().unwrap().session;
+        let Some((source, ParentRelation::Branch)) = root.parent else {
+            assert_eq!((view.inherited, facts.origin_kind == SessionKind::Branch), (0, false));
+            return;
+        };
+        let kinds = (root.kind, facts.origin_kind, root.creator);
+        assert_eq!(kinds, (SessionKind::Branch, SessionKind::Branch, CreatorKind::Branch));
+        let entries = self.entries(scope, source.as_str(), Pin::Head).await;
+        let (inherited, later) = view.entries.split_at(view.inherited);
+        assert!(entries.starts_with(inherited), "a branch begins as its source does");
+        let Some(Entry::Said(last)) = inherited.last() else { panic!("a branch comes from an answer") };
+        assert_eq!(last.session, source);
+        let turn = self.two.turn(scope, last.turn).await.unwrap().unwrap();
+        assert_eq!(
+            (turn.state, turn.answer.last()),
+            (TurnState::Completed, Some(last)),
+            "a branch comes from an answer"
+        );
+        assert!(later.first().is_none_or(|first| first.seq().0 == last.seq.0 + 1 || facts.compaction_count > 0));
     }
 
     /// Goes from the head to the root, and gives back what each session has, from the root on.
@@ -100,6 +128,8 @@ struct View {
     whole: Snapshot,
     shown: Snapshot,
     entries: Vec<Entry>,
+    /// How many of them are another conversation's.
+    inherited: usize,
     ledger: LedgerPage,
     /// In the order of their messages.
     turns: Vec<TurnRecord>,
@@ -110,7 +140,7 @@ impl View {
         assert_eq!((&self.whole.facts, &self.shown.facts), (&self.row.facts, &self.row.facts));
         let places: Vec<Seq> = self.entries.iter().map(Entry::seq).collect();
         assert!(places.is_sorted_by(|one, next| one < next), "entries are in order");
-        if self.row.facts.compaction_count == 0 {
+        if !self.entries.iter().any(|entry| matches!(entry, Entry::Summary(_))) {
             let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
             assert_eq!(places, expected, "places are without gaps");
         }
@@ -123,7 +153,7 @@ impl View {
     }
 
     fn base_holds_together(&self) {
-        let boundaries = self.entries.iter().filter_map(|entry| match entry {
+        let boundaries = self.entries[self.inherited..].iter().filter_map(|entry| match entry {
             Entry::Said(_) => None,
             Entry::Summary(summary) => Some((**summary).clone()),
         });
@@ -138,9 +168,14 @@ impl View {
         let before = self.whole.messages.partition_point(|message| message.seq <= through);
         assert_eq!(self.shown.messages, self.whole.messages[before..], "the view is the end of the whole");
         if let Some(base) = &self.shown.base {
-            let row = self.ledger.rows.iter().find(|row| row.id == base.summary.compaction).unwrap();
-            assert_eq!((row.summary.as_ref(), row.through), (Some(&base.summary), base.through));
-            assert!(base.carried.iter().map(|kept| kept.seq).eq(row.carried.iter().copied()));
+            let boundary = self.entries.iter().position(|entry| entry.seq() == base.summary.seq).unwrap();
+            assert_eq!(self.entries[boundary], Entry::Summary(Arc::new(base.summary.clone())));
+            let row = self.ledger.rows.iter().find(|row| row.id == base.summary.compaction);
+            assert_eq!(row.is_some(), boundary >= self.inherited, "a ledger has its conversation's own");
+            if let Some(row) = row {
+                assert_eq!((row.summary.as_ref(), row.through), (Some(&base.summary), base.through));
+                assert!(base.carried.iter().map(|kept| kept.seq).eq(row.carried.iter().copied()));
+            }
             assert!(base.carried.iter().all(|kept| self.whole.messages[..before].contains(kept)));
         }
     }
@@ -148,16 +183,15 @@ impl View {
     fn turns_hold_together(&self) {
         let distinct: HashSet<TurnId> = self.turns.iter().map(|turn| turn.id).collect();
         assert_eq!(distinct.len(), self.turns.len(), "turns do not interleave");
-        assert_eq!(self.row.turn_count, self.turns.len() as u64, "turns are counted");
+        let own = self.turns.iter().filter(|turn| turn.facts.id == self.row.facts.id).count();
+        assert_eq!(self.row.turn_count, own as u64, "turns are counted");
         let mut unanswered = HashMap::new();
         let mut running = 0;
         for turn in &self.turns {
+            self.record_holds_together(turn);
             match turn.state {
                 TurnState::Running => running += 1,
                 TurnState::Completed => {
-                    let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
-                    let own: Vec<_> = own.cloned().collect();
-                    assert!(!turn.answer.is_empty() && own.ends_with(&turn.answer), "an answer ends its turn");
                     assert!(turn.finish.is_some() && turn.failure.is_none());
                 }
                 state => {
@@ -173,6 +207,18 @@ impl View {
         assert_eq!(self.shown.unanswered, unanswered);
         assert!(running <= 1, "one turn runs at a time");
         assert_eq!(self.row.running, running == 1, "the running turn is known");
+    }
+
+    /// A turn is what it brought, what was shown of its attempts, and its answer.
+    fn record_holds_together(&self, turn: &TurnRecord) {
+        let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
+        let own = own.filter(|message| message.said.status == MessageStatus::Complete);
+        assert!(own.eq(turn.input.iter().chain(&turn.answer)), "a record has all that was said, the answer last");
+        assert_eq!(turn.answer.is_empty(), turn.state != TurnState::Completed);
+        assert_eq!(turn.ended_at.is_none(), turn.state.is_live());
+        let made = self.ledger.rows.iter().rev().filter(|row| row.turn == Some(turn.id) && row.summary.is_some());
+        let own = turn.facts.id == self.row.facts.id;
+        assert!(!own || made.map(|row| row.id).eq(turn.compactions.iter().copied()), "a record has its compactions");
     }
 }
 

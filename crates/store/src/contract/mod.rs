@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use crate::Store;
 
+pub mod branching;
+pub mod branching_apart;
 pub mod committing;
 pub mod compacting;
 pub mod creating;
@@ -30,6 +32,7 @@ pub mod listing;
 pub mod owners;
 pub mod pinning;
 pub mod queueing;
+pub mod responses;
 pub mod retracting;
 pub mod retrying;
 pub mod sdk_retries;
@@ -192,6 +195,44 @@ macro_rules! contract_suite {
                 a_failure_changes_nothing_but_the_ledger
                 the_ledger_is_read_a_page_at_a_time_newest_first
                 a_ledger_is_nobody_elses
+            }
+            branching {
+                a_branch_has_what_was_said_up_to_its_point
+                a_branch_says_what_it_is
+                the_source_of_a_branch_never_notices
+                a_branch_may_be_branched
+                a_branch_before_a_compaction_has_the_messages_one_after_it_the_summary
+                a_turn_that_compacted_is_branched_after_it
+                a_branch_is_compacted_and_that_undone
+                a_branch_of_a_compacted_branch_goes_along_its_lineage
+                inherited_messages_are_carried_and_pinned
+                a_call_and_its_results_belong_together_across_the_point
+                the_full_view_of_a_branch_has_everything_once
+                unanswered_turns_are_inherited
+                simultaneous_branches_are_two_conversations
+            }
+            branching_apart {
+                an_undo_in_the_source_changes_no_branch
+                a_branch_never_undoes_what_it_inherited
+                what_is_no_answer_is_not_branched
+                a_source_that_has_changed_is_stale
+                a_branch_has_the_session_key_of_its_source
+                a_retracted_first_turn_leaves_nothing_of_a_branch
+                those_who_waited_in_a_branch_make_it
+                a_later_turn_of_a_branch_is_retracted_alone
+                a_branch_that_failed_is_tried_again
+                a_repeated_branch_is_recognised
+                a_branch_whose_owner_is_gone_goes_on
+            }
+            responses {
+                a_turn_leads_to_its_conversation_by_each_of_its_names
+                a_response_that_cannot_be_fetched_leads_nowhere
+                a_record_has_what_a_response_shows
+                a_record_is_whole_after_a_split_during_the_turn
+                a_further_attempt_answers_its_own_request
+                a_response_that_waits_is_known
+                a_forgotten_response_leaves_what_was_said
+                a_response_is_nobody_elses
             }
             pinning {
                 a_message_is_pinned_until_it_is_let_go

@@ -27,7 +27,7 @@ async fn pinned<S: Store>(world: &World<S>) -> Vec<i64> {
     places
 }
 
-fn with_calls(role: Role, text: &str, calls: &[&str]) -> NewMessage {
+pub(super) fn with_calls(role: Role, text: &str, calls: &[&str]) -> NewMessage {
     let mut message = message(role, text);
     message.said.calls = calls.iter().map(|call| CallId::from(*call)).collect();
     message

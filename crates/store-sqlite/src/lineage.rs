@@ -1,0 +1,105 @@
+//! Where a transcript lies: in its conversation, and of a branch before that in the conversations it comes from.
+
+use herma_model::{SessionKind, TenantId, TurnId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows::ConversationState;
+
+/// After every place there can be.
+pub(crate) const END: i64 = i64::MAX;
+
+/// The part of a transcript that lies in one conversation.
+#[derive(Clone, Copy)]
+pub(crate) struct Segment {
+    pub(crate) conversation: i64,
+    /// The last session of that conversation that is part of it.
+    pub(crate) session: i64,
+    /// The last place that is.
+    pub(crate) through: i64,
+}
+
+impl Segment {
+    /// What was said in its own conversation when a completed turn ended.
+    pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> Outcome<Option<Self>> {
+        connection
+            .prepare_cached(
+                "SELECT conversation_pk, session_pk, last_seq FROM turns WHERE id = ?1 AND tenant_pk = ?2 AND state = 'completed'",
+            )
+            .and_then(|mut select| {
+                select.query_row(params![turn.uuid().as_bytes(), tenant.0], Self::read).optional()
+            })
+            .translated()
+    }
+
+    /// What a branch inherits of the conversation that it directly comes from.
+    fn inherited(connection: &Connection, conversation: i64) -> Outcome<Option<Self>> {
+        connection
+            .prepare_cached(
+                "SELECT b.conversation_pk, b.pk, r.base_seq FROM conversations c JOIN sessions r ON r.pk = c.root_pk
+                 JOIN sessions b ON b.pk = r.base_session_pk WHERE c.pk = ?1",
+            )
+            .and_then(|mut select| select.query_row([conversation], Self::read).optional())
+            .translated()
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { conversation: row.get(0)?, session: row.get(1)?, through: row.get(2)? })
+    }
+}
+
+/// The parts of a transcript, its own the last. Sessions and places only ever count up along it.
+pub(crate) struct Lineage(Vec<Segment>);
+
+impl Lineage {
+    /// The parts of a conversation's transcript in which something may have been said after a place.
+    pub(crate) fn after(connection: &Connection, state: &ConversationState, place: i64) -> Outcome<Self> {
+        Self::of(connection, state, state.head, END, place)
+    }
+
+    /// The same, as it was when the conversation had gone no further than a session and a place.
+    pub(crate) fn of(
+        connection: &Connection,
+        state: &ConversationState,
+        session: i64,
+        through: i64,
+        after: i64,
+    ) -> Outcome<Self> {
+        let mut segments = vec![Segment { conversation: state.key, session, through }];
+        if state.facts.origin_kind == SessionKind::Branch {
+            let mut conversation = state.key;
+            while let Some(source) = Segment::inherited(connection, conversation)?.filter(|it| it.through > after) {
+                conversation = source.conversation;
+                segments.push(source);
+            }
+            segments.reverse();
+        }
+        Ok(Self(segments))
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.0
+    }
+
+    /// The conversation in which a place lies.
+    pub(crate) fn holder(&self, place: i64) -> Option<i64> {
+        self.0.iter().find(|segment| place <= segment.through).map(|segment| segment.conversation)
+    }
+
+    /// How many messages were said.
+    pub(crate) fn count(&self, connection: &Connection) -> Outcome<i64> {
+        let mut select = connection
+            .prepare_cached(
+                "SELECT count(*) FROM sessions s JOIN messages m ON m.session_pk = s.pk
+                 WHERE s.conversation_pk = ?1 AND s.pk <= ?2 AND m.seq <= ?3 AND m.compaction_pk IS NULL",
+            )
+            .translated()?;
+        let mut count = 0;
+        for segment in &self.0 {
+            count += select
+                .query_row([segment.conversation, segment.session, segment.through], |row| row.get::<_, i64>(0))
+                .translated()?;
+        }
+        Ok(count)
+    }
+}
