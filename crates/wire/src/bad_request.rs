@@ -1,6 +1,6 @@
 //! A request that cannot be understood, and where in it the reason lies.
 
-/// A request body is at fault; becomes 400 `invalid_request`.
+/// A request body is at fault; becomes 400 with its code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
@@ -8,6 +8,8 @@ pub struct BadRequest {
     pub message: String,
     /// Path of the field at fault, such as `messages[3].content[0].image_url.url`; absent when it is the whole body.
     pub param: Option<String>,
+    /// The error, for programs: `invalid_request` unless there is a name for it.
+    pub code: &'static str,
 }
 
 /// What is wrong with a value, seen from inside it: the path grows on the way out, so that a request without
@@ -16,12 +18,13 @@ pub struct BadRequest {
 pub(crate) struct Flaw {
     path: String,
     what: String,
+    code: &'static str,
 }
 
 impl Flaw {
     /// The value itself is at fault. `what` reads on after its name: "must be a string".
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { path: String::new(), what: what.into() }
+        Self { path: String::new(), what: what.into(), code: "invalid_request" }
     }
 
     /// A field of the value is at fault.
@@ -32,7 +35,12 @@ impl Flaw {
     /// The same fault, seen from the object that has the value as `field`.
     pub(crate) fn within(self, field: &str) -> Self {
         let border = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        Self { path: format!("{field}{border}{}", self.path), what: self.what }
+        Self { path: format!("{field}{border}{}", self.path), ..self }
+    }
+
+    /// The same fault, by a code of its own.
+    pub(crate) fn coded(self, code: &'static str) -> Self {
+        Self { code, ..self }
     }
 
     /// The same fault, seen from the array that has the value at `index`.
@@ -44,9 +52,9 @@ impl Flaw {
 impl From<Flaw> for BadRequest {
     fn from(flaw: Flaw) -> Self {
         if flaw.path.is_empty() {
-            Self { message: format!("the request body {}", flaw.what), param: None }
+            Self { message: format!("the request body {}", flaw.what), param: None, code: flaw.code }
         } else {
-            Self { message: format!("`{}` {}", flaw.path, flaw.what), param: Some(flaw.path) }
+            Self { message: format!("`{}` {}", flaw.path, flaw.what), param: Some(flaw.path), code: flaw.code }
         }
     }
 }

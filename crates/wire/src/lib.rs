@@ -3,6 +3,7 @@
 //! | module | what it speaks |
 //! |---|---|
 //! | [`chat`] | `POST /v1/chat/completions`: requests in; answers and streams out |
+//! | [`responses`] | `POST /v1/responses`: requests in; response objects, items and event streams out |
 //! | [`sse`] | server-sent events around any of it |
 //! | [`error`] | the error envelope |
 //! | [`session`] | the `session` object of every answer |
@@ -19,6 +20,7 @@ pub mod error;
 mod json;
 pub mod list;
 pub mod resource;
+pub mod responses;
 pub mod session;
 pub mod sse;
 

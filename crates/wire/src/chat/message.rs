@@ -13,13 +13,13 @@ use crate::bad_request::Flaw;
 use crate::json::{Object, Writer};
 
 /// A message of a request: beside the transcript, or of it.
-pub(super) enum Spoken {
+pub(crate) enum Spoken {
     System(Payload),
     Said(Utterance),
 }
 
 /// Checks a message and gives its canonical form.
-pub(super) fn read(raw: &RawValue) -> Result<Spoken, Flaw> {
+pub(crate) fn read(raw: &RawValue) -> Result<Spoken, Flaw> {
     let mut message = Object::read(raw)?;
     let role = message.take_name("role")?;
     let writer = begin(&role, raw.get().len());

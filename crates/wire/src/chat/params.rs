@@ -47,18 +47,18 @@ fn check(name: &str, raw: &RawValue) -> Result<(), Flaw> {
     }
 }
 
-fn begins(raw: &RawValue, openings: &str, otherwise: &str) -> Result<(), Flaw> {
+pub(crate) fn begins(raw: &RawValue, openings: &str, otherwise: &str) -> Result<(), Flaw> {
     if raw.get().starts_with(|first| openings.contains(first)) { Ok(()) } else { Err(Flaw::new(otherwise)) }
 }
 
-fn number(raw: &RawValue) -> Result<(), Flaw> {
+pub(crate) fn number(raw: &RawValue) -> Result<(), Flaw> {
     match raw.get().parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(()),
         _ => Err(Flaw::new("must be a number")),
     }
 }
 
-fn positive(raw: &RawValue) -> Result<(), Flaw> {
+pub(crate) fn positive(raw: &RawValue) -> Result<(), Flaw> {
     match raw.get().parse::<u64>() {
         Ok(1..) => Ok(()),
         _ => Err(Flaw::new("must be a positive integer")),

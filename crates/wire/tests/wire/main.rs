@@ -10,6 +10,7 @@ mod read_back;
 mod refusals;
 mod requests;
 mod resources;
+mod responses;
 mod streams;
 
 use herma_model::Resolution;

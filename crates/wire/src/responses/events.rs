@@ -1,0 +1,207 @@
+//! The stream of a response: a pure machine that is told what happens and gives the events of it, numbered from 0.
+//!
+//! An item ends when the next one begins; a piece of something that has ended begins a further item. A call is the exception: while
+//! its arguments are not a whole JSON object it stays open, for some model servers send the pieces of several calls in turns.
+//!
+//! Terminal events are the three that both OpenAI and Open Responses know. A cancelled response ends with `response.failed`, whose
+//! object has the status `cancelled`: an event of its own name would make clients throw, and `response.incomplete` is for answers
+//! that the model ended. When there is no answer, open texts end as incomplete, and calls do not end at all, for clients execute
+//! those that do; reasoning and calls are not in the object then, because they are not kept.
+
+mod closing;
+mod frames;
+mod opening;
+
+use bytes::Bytes;
+use herma_model::generation::ToolCallDelta;
+use herma_model::{Delta, MessageId, Timestamp, Usage};
+use serde_json::Value;
+
+use super::item::{Item, Part};
+use super::object::{About, Outcome, ResponseState};
+use super::transcript::{logprobs, reasoning_text};
+use crate::session::SessionObject;
+
+/// One event: a whole SSE frame and its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its `sequence_number`.
+    pub number: u64,
+    /// The frame.
+    pub bytes: Bytes,
+}
+
+/// How a response ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// In what way.
+    pub outcome: Outcome,
+    /// When.
+    pub at: Timestamp,
+    /// Tokens, if the model server counted them.
+    pub usage: Option<Usage>,
+}
+
+/// A response's stream under way.
+#[derive(Debug)]
+pub struct Events {
+    about: About,
+    message: MessageId,
+    number: u64,
+    entries: Vec<Entry>,
+    calls: Vec<Call>,
+    /// Log probabilities that came before their text.
+    logprobs: Vec<Value>,
+    frames: Vec<Frame>,
+}
+
+/// An item, at the place in the output that it has in the list.
+#[derive(Debug)]
+struct Entry {
+    item: Item,
+    is_open: bool,
+}
+
+/// What a message can be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spoken {
+    Text,
+    Refusal,
+}
+
+/// What is known of a call; its item begins when its name is known.
+#[derive(Debug, Default)]
+struct Call {
+    id: String,
+    name: String,
+    held: String,
+    entry: Option<usize>,
+}
+
+impl Events {
+    /// Begins a stream with `response.created`, and `response.queued` if it runs in the background. `message` is the id that the
+    /// answer will have in the transcript.
+    pub fn begin(about: About, message: MessageId, session: Option<&SessionObject>) -> (Self, Vec<Frame>) {
+        let mut events = Self {
+            about,
+            message,
+            number: 0,
+            entries: Vec::new(),
+            calls: Vec::new(),
+            logprobs: Vec::new(),
+            frames: Vec::new(),
+        };
+        let is_queued = events.about.echo.background();
+        let state = if is_queued { ResponseState::Queued } else { ResponseState::InProgress };
+        events.emit_response("response.created", &state, None, session);
+        if is_queued {
+            events.emit_response("response.queued", &state, None, None);
+        }
+        let frames = events.take_frames();
+        (events, frames)
+    }
+
+    /// The turn has begun: `response.in_progress`.
+    pub fn started(&mut self) -> Vec<Frame> {
+        self.emit_response("response.in_progress", &ResponseState::InProgress, None, None);
+        self.take_frames()
+    }
+
+    /// The context was compacted. `item` is a [`super::compaction_item`].
+    pub fn compacted(&mut self, item: Item) -> Vec<Frame> {
+        self.leave();
+        let at = self.open(item);
+        self.entries[at].is_open = false;
+        self.emit_item("response.output_item.done", at);
+        self.take_frames()
+    }
+
+    /// A piece of the answer.
+    pub fn delta(&mut self, delta: &Delta) -> Vec<Frame> {
+        self.logprobs.extend_from_slice(logprobs(&delta.choice_extra));
+        if let Some(text) = reasoning_text(&delta.extra) {
+            self.reasoning(text);
+        }
+        if let Some(text) = delta.content.as_deref().filter(|text| !text.is_empty()) {
+            self.said(Spoken::Text, text);
+        }
+        if let Some(text) = delta.refusal.as_deref().filter(|text| !text.is_empty()) {
+            self.said(Spoken::Refusal, text);
+        }
+        for piece in &delta.tool_calls {
+            self.call(piece);
+        }
+        self.take_frames()
+    }
+
+    fn take_frames(&mut self) -> Vec<Frame> {
+        std::mem::take(&mut self.frames)
+    }
+
+    fn reasoning(&mut self, text: &str) {
+        let at = self.reasoning_entry();
+        if let Item::Reasoning { summary, .. } = &mut self.entries[at].item
+            && let Some(Part::SummaryText { text: whole }) = summary.last_mut()
+        {
+            whole.push_str(text);
+        }
+        self.emit_delta("response.reasoning_summary_text.delta", at, Some(("summary_index", 0)), text);
+    }
+
+    fn said(&mut self, what: Spoken, text: &str) {
+        let (at, part) = self.part_entry(what);
+        let mut kind = "response.output_text.delta";
+        if let Item::Message { content, .. } = &mut self.entries[at].item {
+            match content.last_mut() {
+                Some(Part::OutputText { text: whole, logprobs, .. }) => {
+                    whole.push_str(text);
+                    logprobs.append(&mut self.logprobs);
+                }
+                Some(Part::Refusal { refusal }) => {
+                    refusal.push_str(text);
+                    kind = "response.refusal.delta";
+                }
+                _ => {}
+            }
+        }
+        self.emit_delta(kind, at, Some(("content_index", part)), text);
+    }
+
+    fn call(&mut self, piece: &ToolCallDelta) {
+        let index = piece.index as usize;
+        // Model servers count their calls without gaps; one that does not has no call to add to.
+        if index > self.calls.len() {
+            return;
+        }
+        if index == self.calls.len() {
+            self.calls.push(Call::default());
+        }
+        let call = &mut self.calls[index];
+        if let Some(id) = &piece.id {
+            call.id.clone_from(id);
+        }
+        let arguments = piece.arguments.as_deref().unwrap_or_default();
+        match call.entry {
+            Some(at) => self.arguments(at, arguments),
+            None => {
+                call.name.push_str(piece.name.as_deref().unwrap_or_default());
+                call.held.push_str(arguments);
+                if !call.name.is_empty() {
+                    self.begin_call(piece.index);
+                }
+            }
+        }
+    }
+
+    /// A piece of a call's arguments. What follows a whole object cannot be part of it and is left out.
+    fn arguments(&mut self, at: usize, text: &str) {
+        let entry = &mut self.entries[at];
+        if !entry.is_open || text.is_empty() {
+            return;
+        }
+        if let Item::FunctionCall { arguments, .. } = &mut entry.item {
+            arguments.push_str(text);
+        }
+        self.emit_delta("response.function_call_arguments.delta", at, None, text);
+    }
+}

@@ -1,0 +1,98 @@
+//! Items that end, and the end of the stream.
+
+use serde::de::IgnoredAny;
+
+use super::{Ending, Events, Frame};
+use crate::responses::item::{Item, ItemStatus, Part};
+use crate::responses::object::{Outcome, ResponseState};
+use crate::session::SessionObject;
+
+impl Events {
+    /// Ends the stream: ends what is open, and says how the response ended.
+    pub fn end(mut self, ending: &Ending, session: Option<&SessionObject>) -> Vec<Frame> {
+        let (has_answer, status) = match ending.outcome {
+            Outcome::Completed => (true, ItemStatus::Completed),
+            Outcome::Incomplete(_) => (true, ItemStatus::Incomplete),
+            Outcome::Failed(_) | Outcome::Cancelled(_) => (false, ItemStatus::Incomplete),
+        };
+        if has_answer {
+            self.begin_nameless_calls();
+        }
+        for at in 0..self.entries.len() {
+            if has_answer || !matches!(self.entries[at].item, Item::FunctionCall { .. }) {
+                self.close(at, status);
+            }
+        }
+        if !has_answer {
+            let is_kept = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
+            self.entries.retain(|entry| is_kept(&entry.item));
+            // Whatever followed it, what is kept was not all of the answer.
+            if let Some(last) = self.entries.last_mut() {
+                last.item.set_status(ItemStatus::Incomplete);
+            }
+        }
+        let kind = match ending.outcome {
+            Outcome::Completed => "response.completed",
+            Outcome::Incomplete(_) => "response.incomplete",
+            Outcome::Failed(_) | Outcome::Cancelled(_) => "response.failed",
+        };
+        let state = ResponseState::Ended(ending.outcome.clone());
+        self.emit_response(kind, &state, Some((ending.at, ending.usage)), session);
+        self.take_frames()
+    }
+
+    /// The last item ends because another begins.
+    pub(super) fn leave(&mut self) {
+        let Some(last) = self.entries.last() else { return };
+        let at = self.entries.len() - 1;
+        match &last.item {
+            Item::FunctionCall { arguments, .. } if !is_whole(arguments) => {}
+            _ => self.close(at, ItemStatus::Completed),
+        }
+    }
+
+    /// Ends an item, if it has not ended.
+    pub(super) fn close(&mut self, at: usize, status: ItemStatus) {
+        if !std::mem::replace(&mut self.entries[at].is_open, false) {
+            return;
+        }
+        self.end_part(at);
+        self.entries[at].item.set_status(status);
+        self.emit_item("response.output_item.done", at);
+    }
+
+    /// Ends the part of an item that was being shown.
+    pub(super) fn end_part(&mut self, at: usize) {
+        match &self.entries[at].item {
+            Item::Message { content, .. } if !content.is_empty() => {
+                let part = content.len() - 1;
+                let kind = match content.last() {
+                    Some(Part::Refusal { .. }) => "response.refusal.done",
+                    _ => "response.output_text.done",
+                };
+                self.emit_text_done(kind, at, part);
+                self.emit_part("response.content_part.done", at, part);
+            }
+            Item::Reasoning { .. } => {
+                self.emit_text_done("response.reasoning_summary_text.done", at, 0);
+                self.emit_part("response.reasoning_summary_part.done", at, 0);
+            }
+            Item::FunctionCall { .. } => self.emit_text_done("response.function_call_arguments.done", at, 0),
+            _ => {}
+        }
+    }
+
+    /// A call that never got a name is in the answer all the same.
+    fn begin_nameless_calls(&mut self) {
+        for index in 0..self.calls.len() {
+            if self.calls[index].entry.is_none() {
+                self.begin_call(u32::try_from(index).unwrap_or(u32::MAX));
+            }
+        }
+    }
+}
+
+/// Whether arguments are a whole JSON object, so that no more can come.
+fn is_whole(arguments: &str) -> bool {
+    arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+}

@@ -1,0 +1,132 @@
+//! Events as frames.
+
+use bytes::Bytes;
+use herma_model::{Timestamp, Usage};
+
+use super::{Events, Frame};
+use crate::json::Writer;
+use crate::responses::item::{Item, Part};
+use crate::responses::object::{ResponseObject, ResponseState};
+use crate::session::SessionObject;
+use crate::sse;
+
+/// Room for what surrounds a delta.
+const FRAME: usize = 256;
+
+impl Events {
+    /// An event about the whole response.
+    pub(super) fn emit_response(
+        &mut self,
+        kind: &str,
+        state: &ResponseState,
+        ended: Option<(Timestamp, Option<Usage>)>,
+        session: Option<&SessionObject>,
+    ) {
+        let output: Vec<Item> = self.entries.iter().map(|entry| entry.item.clone()).collect();
+        let mut writer = begin(kind, self.number, 2048);
+        let object = ResponseObject {
+            about: &self.about,
+            state,
+            completed_at: ended.map(|(at, _)| at),
+            output: &output,
+            usage: ended.and_then(|(_, usage)| usage),
+            session,
+        };
+        writer.key("response");
+        object.write(&mut writer);
+        self.show(writer);
+    }
+
+    /// An event about a whole item.
+    pub(super) fn emit_item(&mut self, kind: &str, at: usize) {
+        self.emit(kind, at, FRAME, |item, writer| {
+            writer.field("output_index", &at);
+            writer.field("item", item);
+        });
+    }
+
+    /// An event about a whole part.
+    pub(super) fn emit_part(&mut self, kind: &str, at: usize, index: usize) {
+        self.emit(kind, at, FRAME, |item, writer| {
+            let (name, part) = match item {
+                Item::Reasoning { summary, .. } => ("summary_index", summary.get(index)),
+                Item::Message { content, .. } => ("content_index", content.get(index)),
+                _ => ("content_index", None),
+            };
+            write_place(item, at, Some((name, index)), writer);
+            writer.field("part", &part);
+        });
+    }
+
+    /// The next piece of a text.
+    pub(super) fn emit_delta(&mut self, kind: &str, at: usize, part: Option<(&str, usize)>, text: &str) {
+        self.emit(kind, at, FRAME + text.len(), |item, writer| {
+            write_place(item, at, part, writer);
+            writer.field("delta", text);
+            if kind == "response.output_text.delta" {
+                writer.raw_field("logprobs", "[]");
+            }
+        });
+    }
+
+    /// A text that is whole.
+    pub(super) fn emit_text_done(&mut self, kind: &str, at: usize, index: usize) {
+        self.emit(kind, at, FRAME, |item, writer| match item {
+            Item::FunctionCall { name, arguments, .. } => {
+                write_place(item, at, None, writer);
+                writer.field("name", name);
+                writer.field("arguments", arguments);
+            }
+            Item::Reasoning { summary, .. } => {
+                write_place(item, at, Some(("summary_index", index)), writer);
+                write_text(summary.get(index), writer);
+            }
+            Item::Message { content, .. } => {
+                write_place(item, at, Some(("content_index", index)), writer);
+                write_text(content.get(index), writer);
+            }
+            Item::FunctionCallOutput { .. } | Item::Compaction { .. } => {}
+        });
+    }
+
+    /// An event about an item.
+    fn emit(&mut self, kind: &str, at: usize, room: usize, fields: impl FnOnce(&Item, &mut Writer)) {
+        let mut writer = begin(kind, self.number, room);
+        fields(&self.entries[at].item, &mut writer);
+        self.show(writer);
+    }
+
+    fn show(&mut self, mut writer: Writer) {
+        writer.close_object();
+        self.frames.push(Frame { number: self.number, bytes: Bytes::from(writer.into_bytes(sse::END)) });
+        self.number += 1;
+    }
+}
+
+fn begin(kind: &str, number: u64, room: usize) -> Writer {
+    let mut writer = Writer::after(format!("event: {kind}\ndata: ").as_bytes(), room);
+    writer.open_object();
+    writer.field("type", kind);
+    writer.field("sequence_number", &number);
+    writer
+}
+
+fn write_place(item: &Item, at: usize, part: Option<(&str, usize)>, writer: &mut Writer) {
+    writer.field("item_id", item.id());
+    writer.field("output_index", &at);
+    if let Some((name, index)) = part {
+        writer.field(name, &index);
+    }
+}
+
+fn write_text(part: Option<&Part>, writer: &mut Writer) {
+    match part {
+        Some(Part::OutputText { text, logprobs, .. }) => {
+            writer.field("text", text);
+            writer.field("logprobs", logprobs);
+        }
+        Some(Part::SummaryText { text }) => writer.field("text", text),
+        Some(Part::Refusal { refusal }) => writer.field("refusal", refusal),
+        _ => {}
+    }
+}

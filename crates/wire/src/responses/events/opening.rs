@@ -1,0 +1,85 @@
+//! Items that begin.
+
+use super::{Entry, Events, Spoken};
+use crate::responses::item::{Item, ItemStatus, Part};
+use crate::responses::transcript::{call_id, message_id, reasoning_id};
+
+impl Events {
+    /// Adds an item to the output and says so.
+    pub(super) fn open(&mut self, item: Item) -> usize {
+        let at = self.entries.len();
+        self.entries.push(Entry { item, is_open: true });
+        self.emit_item("response.output_item.added", at);
+        at
+    }
+
+    /// The reasoning that is being shown, or a new one.
+    pub(super) fn reasoning_entry(&mut self) -> usize {
+        let last = self.entries.len().wrapping_sub(1);
+        if self.entries.last().is_some_and(|entry| entry.is_open && matches!(entry.item, Item::Reasoning { .. })) {
+            return last;
+        }
+        self.leave();
+        let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Reasoning { .. })).count();
+        let id = reasoning_id(self.message, nth);
+        let at = self.open(Item::Reasoning { id, status: ItemStatus::InProgress, summary: Vec::new() });
+        if let Item::Reasoning { summary, .. } = &mut self.entries[at].item {
+            summary.push(Part::SummaryText { text: String::new() });
+        }
+        self.emit_part("response.reasoning_summary_part.added", at, 0);
+        at
+    }
+
+    /// The message and the part of it that a text or a refusal goes on with, begun if need be.
+    pub(super) fn part_entry(&mut self, what: Spoken) -> (usize, usize) {
+        let at = match self.entries.last() {
+            Some(Entry { item: Item::Message { .. }, is_open: true, .. }) => self.entries.len() - 1,
+            _ => self.begin_message(),
+        };
+        let Item::Message { content, .. } = &self.entries[at].item else { return (at, 0) };
+        let goes_on = match content.last() {
+            Some(Part::OutputText { .. }) => what == Spoken::Text,
+            Some(Part::Refusal { .. }) => what == Spoken::Refusal,
+            _ => false,
+        };
+        let parts = content.len();
+        if goes_on {
+            return (at, parts - 1);
+        }
+        self.end_part(at);
+        if let Item::Message { content, .. } = &mut self.entries[at].item {
+            content.push(match what {
+                Spoken::Refusal => Part::Refusal { refusal: String::new() },
+                Spoken::Text => Part::output_text(""),
+            });
+        }
+        self.emit_part("response.content_part.added", at, parts);
+        (at, parts)
+    }
+
+    fn begin_message(&mut self) -> usize {
+        self.leave();
+        let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Message { .. })).count();
+        let id = message_id(self.message, nth);
+        self.open(Item::Message { id, status: ItemStatus::InProgress, role: "assistant", content: Vec::new() })
+    }
+
+    /// Begins the item of a call, with the arguments that came before its name.
+    pub(super) fn begin_call(&mut self, index: u32) {
+        self.leave();
+        let call = &mut self.calls[index as usize];
+        let held = std::mem::take(&mut call.held);
+        let item = Item::FunctionCall {
+            id: call_id(self.message, index as usize),
+            status: ItemStatus::InProgress,
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: String::new(),
+        };
+        let at = self.open(item);
+        self.calls[index as usize].entry = Some(at);
+        if !held.is_empty() {
+            self.arguments(at, &held);
+        }
+    }
+}

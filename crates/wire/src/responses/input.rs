@@ -1,0 +1,233 @@
+//! The `input` of a request: items in, chat messages out.
+//!
+//! What a model said in one go is several items and one chat message: calls are gathered into the assistant's message before them,
+//! and reasoning is kept beside the message that follows it.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use herma_model::{Payload, Utterance};
+use serde_json::value::RawValue;
+
+use super::content::{ChatPart, chat_content, parts};
+use crate::bad_request::Flaw;
+use crate::chat::{Spoken, read_message, simple_user};
+use crate::json::{Object, Writer, elements, text};
+
+/// What an input says.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    pub(super) system: Vec<Payload>,
+    pub(super) messages: Vec<Utterance>,
+    pub(super) indices: Vec<usize>,
+}
+
+/// Reads an input: a text that a user said, or items.
+pub(super) fn read(raw: &RawValue) -> Result<Input, Flaw> {
+    let mut reader = Reader::default();
+    match raw.get().as_bytes().first() {
+        Some(b'"') => reader.keep(0, simple_user(&text(raw)?)),
+        Some(b'[') => {
+            for (index, item) in elements(raw)?.into_iter().enumerate() {
+                reader.item(index, item).map_err(|flaw| flaw.element(index))?;
+            }
+            reader.flush()?;
+        }
+        _ => return Err(Flaw::new("must be a string or an array of items")),
+    }
+    Ok(reader.input)
+}
+
+/// A chat message; what chat would refuse of it was refused before, in the words of this API.
+fn chat_message(json: String) -> Result<Spoken, Flaw> {
+    let raw = RawValue::from_string(json).map_err(|_| Flaw::new("cannot be a message"))?;
+    read_message(&raw)
+}
+
+/// The items so far, and what waits for the next one.
+#[derive(Default)]
+struct Reader<'a> {
+    input: Input,
+    assistant: Option<Assistant<'a>>,
+    reasoning: String,
+}
+
+/// An assistant's message that calls may still be added to.
+#[derive(Default)]
+struct Assistant<'a> {
+    index: usize,
+    text: Option<String>,
+    refusal: String,
+    calls: Vec<Call<'a>>,
+    ids: HashSet<Cow<'a, str>>,
+    reasoning: String,
+}
+
+struct Call<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    arguments: Cow<'a, str>,
+}
+
+impl<'a> Reader<'a> {
+    fn item(&mut self, index: usize, raw: &'a RawValue) -> Result<(), Flaw> {
+        let mut item = Object::read(raw)?;
+        let kind = item.take_text("type")?;
+        let role = item.take_text("role")?;
+        match (kind.as_deref(), role) {
+            (None | Some("message"), Some(role)) => self.message(index, &role, item),
+            (Some("message"), None) => Err(Flaw::at("role", "is required")),
+            (None, None) => Err(Flaw::at("type", "is required")),
+            (Some("function_call"), _) => self.call(index, item),
+            (Some("function_call_output"), _) => self.call_output(index, item),
+            (Some("reasoning"), _) => self.reason(item),
+            // What it stands for is in the transcript.
+            (Some("compaction"), _) => Ok(()),
+            (Some("item_reference"), _) => {
+                Err(Flaw::at("type", "must not be item_reference: send the item, or name its conversation"))
+            }
+            (Some(_), _) => {
+                Err(Flaw::at("type", "must be message, function_call, function_call_output, reasoning or compaction"))
+            }
+        }
+    }
+
+    fn message(&mut self, index: usize, role: &str, mut item: Object<'a>) -> Result<(), Flaw> {
+        let raw = item.take("content").ok_or_else(|| Flaw::at("content", "is required"))?;
+        let parts = parts(raw).map_err(|flaw| flaw.within("content"))?;
+        match role {
+            "assistant" => self.assistant(index, parts).map_err(|flaw| flaw.within("content")),
+            "user" | "system" | "developer" => {
+                self.end_of_answer()?;
+                let json = format!(r#"{{"role":"{role}","content":{}}}"#, chat_content(&parts));
+                self.keep_message(index, json)
+            }
+            _ => Err(Flaw::at("role", "must be user, assistant, system or developer")),
+        }
+    }
+
+    fn assistant(&mut self, index: usize, parts: Vec<ChatPart<'a>>) -> Result<(), Flaw> {
+        self.flush()?;
+        let mut said = Assistant { index, reasoning: std::mem::take(&mut self.reasoning), ..Assistant::default() };
+        for (at, part) in parts.into_iter().enumerate() {
+            match part {
+                ChatPart::Text(text) => said.text.get_or_insert_default().push_str(&text),
+                ChatPart::Refusal(refusal) => said.refusal.push_str(&refusal),
+                ChatPart::Other(_) => {
+                    return Err(
+                        Flaw::at("type", "must be output_text or refusal in an assistant's message").element(at)
+                    );
+                }
+            }
+        }
+        self.assistant = Some(said);
+        Ok(())
+    }
+
+    fn call(&mut self, index: usize, mut item: Object<'a>) -> Result<(), Flaw> {
+        let (id, name) = (item.take_name("call_id")?, item.take_name("name")?);
+        let arguments = item.take_text("arguments")?.ok_or_else(|| Flaw::at("arguments", "is required"))?;
+        let said = self.assistant.get_or_insert_with(|| Assistant { index, ..Assistant::default() });
+        said.reasoning.push_str(&std::mem::take(&mut self.reasoning));
+        if !said.ids.insert(id.clone()) {
+            return Err(Flaw::at("call_id", "is the id of an earlier call in the same answer"));
+        }
+        said.calls.push(Call { id, name, arguments });
+        Ok(())
+    }
+
+    fn call_output(&mut self, index: usize, mut item: Object<'a>) -> Result<(), Flaw> {
+        let call = item.take_name("call_id")?;
+        let raw = item.take("output").ok_or_else(|| Flaw::at("output", "is required"))?;
+        let parts = parts(raw).map_err(|flaw| flaw.within("output"))?;
+        self.end_of_answer()?;
+        let mut writer = Writer::with_capacity(raw.get().len() + 64);
+        writer.open_object();
+        writer.field("role", "tool");
+        writer.raw_field("content", &chat_content(&parts));
+        writer.field("tool_call_id", &call);
+        writer.close_object();
+        self.keep_message(index, writer.into_text())
+    }
+
+    /// Keeps the text of the reasoning for the message that follows.
+    fn reason(&mut self, mut item: Object<'_>) -> Result<(), Flaw> {
+        for list in ["summary", "content"] {
+            let Some(raw) = item.take(list) else { continue };
+            for (index, part) in elements(raw).map_err(|flaw| flaw.within(list))?.into_iter().enumerate() {
+                let text = Object::read(part).and_then(|mut part| part.take_text("text"));
+                let text = text.map_err(|flaw| flaw.element(index).within(list))?.unwrap_or_default();
+                if !self.reasoning.is_empty() {
+                    self.reasoning.push_str("\n\n");
+                }
+                self.reasoning.push_str(&text);
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, index: usize, said: Utterance) {
+        self.input.messages.push(said);
+        self.input.indices.push(index);
+    }
+
+    fn keep_message(&mut self, index: usize, json: String) -> Result<(), Flaw> {
+        match chat_message(json)? {
+            Spoken::System(payload) => self.input.system.push(payload),
+            Spoken::Said(said) => self.keep(index, said),
+        }
+        Ok(())
+    }
+
+    /// Somebody else speaks: reasoning that no message followed has no place.
+    fn end_of_answer(&mut self) -> Result<(), Flaw> {
+        self.reasoning.clear();
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), Flaw> {
+        let Some(said) = self.assistant.take() else { return Ok(()) };
+        self.keep_message(said.index, said.chat_json())
+    }
+}
+
+impl Assistant<'_> {
+    fn chat_json(&self) -> String {
+        let mut writer = Writer::with_capacity(self.text.as_ref().map_or(0, String::len) + 128);
+        writer.open_object();
+        writer.field("role", "assistant");
+        writer.field("content", &self.text.as_ref().filter(|text| !(text.is_empty() && self.says_more())));
+        if !self.refusal.is_empty() {
+            writer.field("refusal", &self.refusal);
+        }
+        if !self.calls.is_empty() {
+            writer.key("tool_calls");
+            self.write_calls(&mut writer);
+        }
+        if !self.reasoning.is_empty() {
+            writer.field("reasoning_content", &self.reasoning);
+        }
+        writer.close_object();
+        writer.into_text()
+    }
+
+    fn says_more(&self) -> bool {
+        !(self.refusal.is_empty() && self.calls.is_empty())
+    }
+
+    fn write_calls(&self, writer: &mut Writer) {
+        writer.open_array();
+        for call in &self.calls {
+            writer.open_object();
+            writer.field("id", &call.id);
+            writer.field("type", "function");
+            writer.key("function");
+            writer.open_object();
+            writer.field("name", &call.name);
+            writer.field("arguments", &call.arguments);
+            writer.close_object();
+            writer.close_object();
+        }
+        writer.close_array();
+    }
+}

@@ -1,0 +1,167 @@
+//! The fields of a request beside its input: checked, said in chat's words for the model server, and kept for the echo.
+//!
+//! Ranges are left to the model server: they differ.
+
+use std::sync::Arc;
+
+use herma_model::Params;
+use serde_json::value::RawValue;
+
+use super::echo::Echo;
+use super::{format, tools};
+use crate::bad_request::Flaw;
+use crate::chat::{number, positive};
+use crate::json::{Object, Writer, compact, elements, flag, text};
+
+/// Asks for log probabilities.
+const LOGPROBS: &str = "message.output_text.logprobs";
+/// Most keys of `metadata`.
+const MAX_METADATA: usize = 16;
+/// Longest key of `metadata`, in characters.
+const MAX_KEY: usize = 64;
+/// Longest value of `metadata`, in characters.
+const MAX_VALUE: usize = 512;
+
+/// What was read so far.
+#[derive(Default)]
+pub(super) struct Fields {
+    pub(super) params: Params,
+    pub(super) echo: Echo,
+}
+
+impl Fields {
+    /// A field for the model server, as JSON.
+    pub(super) fn pass(&mut self, name: &str, json: impl Into<Arc<str>>) {
+        self.params.0.push((Box::from(name), json.into()));
+    }
+
+    /// A field for the model server that is a text.
+    pub(super) fn pass_value(&mut self, name: &str, value: &str) {
+        self.pass(name, quoted(value));
+    }
+}
+
+/// Reads the fields that the model server or the echo needs.
+pub(super) fn read(body: &mut Object<'_>) -> Result<Fields, Flaw> {
+    let mut fields = Fields::default();
+    numbers(body, &mut fields)?;
+    texts(body, &mut fields)?;
+    within(body, "text", |raw| format::text(raw, &mut fields))?;
+    within(body, "reasoning", |raw| format::reasoning(raw, &mut fields))?;
+    calls(body, &mut fields)?;
+    logprobs(body, &mut fields)?;
+    within(body, "metadata", |raw| {
+        fields.echo.say("metadata", metadata(raw)?);
+        Ok(())
+    })?;
+    Ok(fields)
+}
+
+/// Reads a field if it is there.
+pub(super) fn within<'a, T>(
+    body: &mut Object<'a>,
+    name: &str,
+    read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
+) -> Result<Option<T>, Flaw> {
+    body.take(name).map(|raw| read(raw).map_err(|flaw| flaw.within(name))).transpose()
+}
+
+fn numbers(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
+    for name in ["temperature", "top_p", "presence_penalty", "frequency_penalty"] {
+        if let Some(json) = within(body, name, |raw| number(raw).map(|()| raw.get()))? {
+            fields.pass(name, json);
+            fields.echo.say(name, json);
+        }
+    }
+    if let Some(json) = within(body, "max_output_tokens", |raw| positive(raw).map(|()| raw.get()))? {
+        fields.pass("max_completion_tokens", json);
+        fields.echo.say("max_output_tokens", json);
+    }
+    if let Some(json) = within(body, "max_tool_calls", |raw| positive(raw).map(|()| raw.get()))? {
+        fields.echo.say("max_tool_calls", json);
+    }
+    Ok(())
+}
+
+fn texts(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
+    for name in ["user", "prompt_cache_key", "safety_identifier", "service_tier"] {
+        if let Some(value) = body.take_text(name)? {
+            fields.pass_value(name, &value);
+            fields.echo.say(name, quoted(&value));
+        }
+    }
+    Ok(())
+}
+
+/// Tools, and what is said about them: model servers refuse the latter without the former.
+fn calls(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
+    let tools = within(body, "tools", tools::tools)?.flatten();
+    let choice = within(body, "tool_choice", tools::tool_choice)?;
+    let parallel = within(body, "parallel_tool_calls", flag)?;
+    let any = tools.is_some();
+    for (name, both) in [("tools", tools), ("tool_choice", choice)] {
+        if let Some(both) = both {
+            fields.echo.say(name, both.echo);
+            if any {
+                fields.pass(name, both.chat);
+            }
+        }
+    }
+    if let Some(parallel) = parallel {
+        fields.echo.say("parallel_tool_calls", parallel.to_string());
+        if any {
+            fields.pass("parallel_tool_calls", parallel.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Log probabilities are asked for here by a number or in `include`, in chat by a switch.
+fn logprobs(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
+    let included = within(body, "include", includes_logprobs)?.unwrap_or_default();
+    let top = within(body, "top_logprobs", |raw| {
+        raw.get().parse::<u32>().map_err(|_| Flaw::new("must be an integer from 0 on"))
+    })?;
+    if let Some(top) = top {
+        fields.echo.say("top_logprobs", top.to_string());
+    }
+    let top = top.filter(|top| *top > 0);
+    if included || top.is_some() {
+        fields.pass("logprobs", "true");
+    }
+    if let Some(top) = top {
+        fields.pass("top_logprobs", top.to_string());
+    }
+    Ok(())
+}
+
+fn includes_logprobs(raw: &RawValue) -> Result<bool, Flaw> {
+    let mut found = false;
+    for (index, name) in elements(raw)?.into_iter().enumerate() {
+        found |= text(name).map_err(|flaw| flaw.element(index))? == LOGPROBS;
+    }
+    Ok(found)
+}
+
+fn metadata(raw: &RawValue) -> Result<String, Flaw> {
+    let metadata = Object::read(raw)?;
+    if metadata.rest().count() > MAX_METADATA {
+        return Err(Flaw::new(format!("must not have more than {MAX_METADATA} keys")));
+    }
+    for (key, value) in metadata.rest() {
+        if key.chars().count() > MAX_KEY {
+            return Err(Flaw::new(format!("must not have keys longer than {MAX_KEY} characters")));
+        }
+        if text(value).map_err(|flaw| flaw.within(key))?.chars().count() > MAX_VALUE {
+            return Err(Flaw::at(key, format!("must not be longer than {MAX_VALUE} characters")));
+        }
+    }
+    Ok(compact(raw)?.into_owned())
+}
+
+/// A text as JSON.
+pub(super) fn quoted(text: &str) -> String {
+    let mut writer = Writer::with_capacity(text.len() + 2);
+    writer.value(text);
+    writer.into_text()
+}

@@ -1,0 +1,163 @@
+//! The body of `POST /v1/responses`.
+
+use herma_model::{Params, Payload, Utterance};
+use serde_json::value::RawValue;
+
+use super::echo::Echo;
+use super::input::{self, Input};
+use super::params::{self, quoted, within};
+use crate::bad_request::{BadRequest, Flaw};
+use crate::chat::positive;
+use crate::json::{Object, elements, flag, text};
+
+/// What is to happen when the context does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Truncation {
+    /// The request fails.
+    #[default]
+    Disabled,
+    /// Earlier items may be left out.
+    Auto,
+}
+
+/// A request for a response, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponsesRequest {
+    /// The model the client asks for, if it names one.
+    pub model: Option<String>,
+    /// A system message for this request alone.
+    pub instructions: Option<Payload>,
+    /// System and developer messages of the input, in order. They are not part of the transcript.
+    pub system: Vec<Payload>,
+    /// What the input says, in order. Whether tool results fit the calls is not checked here.
+    pub messages: Vec<Utterance>,
+    /// For each of `messages`, the index of its first item in the input, so that a later error can name it.
+    pub indices: Vec<usize>,
+    /// The conversation to continue: an id or a slug, not yet looked at.
+    pub conversation: Option<String>,
+    /// The response to continue from. Never there together with `conversation`.
+    pub previous_response_id: Option<String>,
+    /// Whether the response can be fetched later.
+    pub store: bool,
+    /// Whether the response is wanted as a stream.
+    pub stream: bool,
+    /// Whether the response is made without anybody waiting.
+    pub background: bool,
+    /// What goes to the model server, by the names of chat completions.
+    pub params: Params,
+    /// The client's name for its end user. Among `params` too.
+    pub user: Option<String>,
+    /// From how many tokens on the context is to be compacted, if the client says so.
+    pub compact_threshold: Option<u64>,
+    /// What is to happen when the context does not fit.
+    pub truncation: Truncation,
+    /// What the response object repeats.
+    pub echo: Echo,
+}
+
+/// Reads a request for a response. Of a repeated field the last one counts; a null field is an absent one.
+///
+/// Fields that Herma does not know are ignored: clients send them, and model servers would refuse them. The code of a request that
+/// names both a conversation and a response is `conversation_and_previous_response`.
+pub fn parse(body: &[u8]) -> Result<ResponsesRequest, BadRequest> {
+    let text = std::str::from_utf8(body).map_err(|error| Flaw::new(format!("is not valid UTF-8: {error}")))?;
+    let request = read(Object::from_text(text)?)?;
+    if request.messages.is_empty() && request.system.is_empty() {
+        return Err(Flaw::at("input", "is required and must not be empty").into());
+    }
+    Ok(request)
+}
+
+fn read(mut body: Object<'_>) -> Result<ResponsesRequest, Flaw> {
+    if body.take("prompt").is_some() {
+        return Err(Flaw::at("prompt", "is not supported: send the text as instructions and input"));
+    }
+    let model = body.take_text("model")?.filter(|name| !name.is_empty()).map(String::from);
+    let conversation = within(&mut body, "conversation", conversation)?;
+    let previous_response_id =
+        body.take("previous_response_id").map(|raw| name(raw).map_err(|flaw| flaw.within("previous_response_id")));
+    let previous_response_id = previous_response_id.transpose()?;
+    if conversation.is_some() && previous_response_id.is_some() {
+        let both = "must not be given together with conversation: a request continues one or the other";
+        return Err(Flaw::at("previous_response_id", both).coded("conversation_and_previous_response"));
+    }
+    let stream = within(&mut body, "stream", flag)?.unwrap_or_default();
+    let store = within(&mut body, "store", flag)?;
+    let background = within(&mut body, "background", flag)?;
+    let truncation = within(&mut body, "truncation", truncation)?;
+    let compact_threshold = within(&mut body, "context_management", compact_threshold)?.flatten();
+    let instructions = body.take_text("instructions")?;
+    let params::Fields { params, mut echo } = params::read(&mut body)?;
+    if let Some(instructions) = &instructions {
+        echo.say("instructions", quoted(instructions));
+    }
+    for (name, value) in [("store", store), ("background", background)] {
+        if let Some(value) = value {
+            echo.say(name, value.to_string());
+        }
+    }
+    if let Some(Truncation::Auto) = truncation {
+        echo.say("truncation", "\"auto\"");
+    }
+    let Input { system, messages, indices } = within(&mut body, "input", input::read)?.unwrap_or_default();
+    Ok(ResponsesRequest {
+        model,
+        instructions: instructions.filter(|text| !text.is_empty()).map(|text| system_message(&text)),
+        system,
+        messages,
+        indices,
+        conversation,
+        previous_response_id,
+        store: store.unwrap_or(true),
+        stream,
+        background: background.unwrap_or_default(),
+        user: params.get("user").and_then(|json| serde_json::from_str(json).ok()),
+        params,
+        compact_threshold,
+        truncation: truncation.unwrap_or_default(),
+        echo: echo.in_order(),
+    })
+}
+
+fn system_message(text: &str) -> Payload {
+    Payload::from_json(format!(r#"{{"role":"system","content":{}}}"#, quoted(text)))
+}
+
+fn conversation(raw: &RawValue) -> Result<String, Flaw> {
+    match raw.get().as_bytes().first() {
+        Some(b'"') => name(raw),
+        Some(b'{') => Ok(Object::read(raw)?.take_name("id")?.into_owned()),
+        _ => Err(Flaw::new("must be a string or an object with an id")),
+    }
+}
+
+fn name(raw: &RawValue) -> Result<String, Flaw> {
+    let name = text(raw)?;
+    if name.is_empty() { Err(Flaw::new("must not be empty")) } else { Ok(name.into_owned()) }
+}
+
+fn truncation(raw: &RawValue) -> Result<Truncation, Flaw> {
+    match &*text(raw)? {
+        "auto" => Ok(Truncation::Auto),
+        "disabled" => Ok(Truncation::Disabled),
+        _ => Err(Flaw::new("must be auto or disabled")),
+    }
+}
+
+fn compact_threshold(raw: &RawValue) -> Result<Option<u64>, Flaw> {
+    let mut threshold = None;
+    for (index, raw) in elements(raw)?.into_iter().enumerate() {
+        let read = || {
+            let mut entry = Object::read(raw)?;
+            if entry.take_name("type")? != "compaction" {
+                return Err(Flaw::at("type", "must be compaction"));
+            }
+            within(&mut entry, "compact_threshold", |raw| {
+                positive(raw)?;
+                raw.get().parse::<u64>().map_err(|_| Flaw::new("must be a positive integer"))
+            })
+        };
+        threshold = read().map_err(|flaw: Flaw| flaw.element(index))?.or(threshold);
+    }
+    Ok(threshold)
+}

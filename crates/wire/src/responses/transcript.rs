@@ -1,0 +1,148 @@
+//! The items that a stored message is.
+//!
+//! One message has one id; the ids of its items are made from it, so they are the same in a stream, in the response and in every
+//! list, for ever.
+
+use std::fmt::Display;
+
+use herma_model::generation::Finish;
+use herma_model::{CompactionId, FinishReason, Message, MessageId, Payload, Role, Utterance};
+use serde_json::{Map, Value};
+
+use super::item::{Item, ItemStatus, Part};
+use crate::chat::answer_of;
+
+/// The items of an assistant's message: reasoning, what was said, calls. `last` is the status of the last one; those before it
+/// are completed.
+pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<Item> {
+    let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() };
+    let answer = answer_of(said, finish);
+    let mut items = Vec::new();
+    if let Some(text) = reasoning_text(&answer.extra) {
+        let summary = vec![Part::SummaryText { text: text.to_owned() }];
+        items.push(Item::Reasoning { id: reasoning_id(id, 0), status: ItemStatus::Completed, summary });
+    }
+    let mut content = Vec::new();
+    if let Some(text) = answer.content.filter(|text| !text.is_empty()) {
+        let logprobs = logprobs(&answer.choice_extra).to_vec();
+        content.push(Part::OutputText { text, annotations: [], logprobs });
+    }
+    if let Some(refusal) = answer.refusal.filter(|refusal| !refusal.is_empty()) {
+        content.push(Part::Refusal { refusal });
+    }
+    if !content.is_empty() {
+        items.push(Item::Message { id: message_id(id, 0), status: ItemStatus::Completed, role: "assistant", content });
+    }
+    items.extend(answer.tool_calls.into_iter().enumerate().map(|(index, call)| Item::FunctionCall {
+        id: call_id(id, index),
+        status: ItemStatus::Completed,
+        call_id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+    }));
+    if let Some(item) = items.last_mut() {
+        item.set_status(last);
+    }
+    items
+}
+
+/// The items of any message of the transcript, for a list. A message that is not whole is incomplete.
+pub fn items_of(message: &Message) -> Vec<Item> {
+    let (id, said) = (message.id, &message.said);
+    match said.role {
+        Role::Assistant => output_items(id, said, ItemStatus::from(said.status)),
+        Role::User => vec![input_message(id.to_string(), "user", &said.payload)],
+        Role::Tool => vec![Item::FunctionCallOutput {
+            id: format!("fco_{}", id.uuid().simple()),
+            status: ItemStatus::Completed,
+            call_id: said.calls.first().map(|call| call.to_string()).unwrap_or_default(),
+            output: tool_output(&said.payload),
+        }],
+    }
+}
+
+/// The item of a compaction.
+pub fn compaction_item(id: CompactionId, encrypted_content: impl Into<String>) -> Item {
+    Item::Compaction { id: id.to_string(), encrypted_content: encrypted_content.into() }
+}
+
+impl From<herma_model::MessageStatus> for ItemStatus {
+    fn from(status: herma_model::MessageStatus) -> Self {
+        match status {
+            herma_model::MessageStatus::Complete => Self::Completed,
+            herma_model::MessageStatus::Partial => Self::Incomplete,
+        }
+    }
+}
+
+/// The id of the nth item of its kind in one message.
+pub(super) fn message_id(id: MessageId, nth: usize) -> String {
+    numbered(id, nth)
+}
+
+pub(super) fn reasoning_id(id: MessageId, nth: usize) -> String {
+    numbered(format_args!("rs_{}", id.uuid().simple()), nth)
+}
+
+pub(super) fn call_id(id: MessageId, index: usize) -> String {
+    format!("fc_{}_{index}", id.uuid().simple())
+}
+
+fn numbered(id: impl Display, nth: usize) -> String {
+    if nth == 0 { id.to_string() } else { format!("{id}_{nth}") }
+}
+
+/// The reasoning among the fields that a model server added to a message or a delta, by either of its names.
+pub(super) fn reasoning_text(extra: &Map<String, Value>) -> Option<&str> {
+    let text = |name| extra.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
+    text("reasoning_content").or_else(|| text("reasoning"))
+}
+
+/// The log probabilities among the fields that a model server added to a choice. Both APIs have them in the same form.
+pub(super) fn logprobs(choice: &Map<String, Value>) -> &[Value] {
+    let content = choice.get("logprobs").and_then(|logprobs| logprobs.get("content")).and_then(Value::as_array);
+    content.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn fields(payload: &Payload) -> Map<String, Value> {
+    serde_json::from_str(payload.as_json()).unwrap_or_default()
+}
+
+fn input_message(id: String, role: &'static str, payload: &Payload) -> Item {
+    let content = match fields(payload).remove("content") {
+        Some(Value::String(text)) => vec![Part::InputText { text }],
+        Some(Value::Array(parts)) => parts.into_iter().map(input_part).collect(),
+        _ => Vec::new(),
+    };
+    Item::Message { id, status: ItemStatus::Completed, role, content }
+}
+
+fn tool_output(payload: &Payload) -> Value {
+    match fields(payload).remove("content") {
+        Some(Value::Array(parts)) => {
+            let parts: Vec<Part> = parts.into_iter().map(input_part).collect();
+            serde_json::to_value(parts).unwrap_or_default()
+        }
+        other => other.unwrap_or_default(),
+    }
+}
+
+/// A chat part in the words of this API; one that it has no words for is shown as it is.
+fn input_part(part: Value) -> Part {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let known = match part["type"].as_str() {
+        Some("text") => text(&part["text"]).map(|text| Part::InputText { text }),
+        Some("refusal") => text(&part["refusal"]).map(|refusal| Part::Refusal { refusal }),
+        Some("image_url") => text(&part["image_url"]["url"]).map(|image_url| Part::InputImage {
+            image_url,
+            detail: text(&part["image_url"]["detail"]).unwrap_or_else(|| "auto".to_owned()),
+        }),
+        Some("file") => part["file"].as_object().map(|file| {
+            let mut fields = Map::from_iter([("type".to_owned(), Value::from("input_file"))]);
+            fields.extend(file.clone());
+            Part::Other(Value::Object(fields))
+        }),
+        _ => None,
+    };
+    known.unwrap_or(Part::Other(part))
+}
