@@ -5,6 +5,7 @@ import unittest
 import urllib.request
 
 import openai
+import pydantic
 
 from gateway import KEY, Gateway, ModelServer
 
@@ -120,6 +121,71 @@ class OfflineModel(unittest.TestCase):
         names = [model.id for model in self.client.models.list()]
         self.assertIn("offline", names)
         self.assertEqual(self.client.models.retrieve("offline").id, "offline")
+
+
+class Responses(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.gateway = Gateway()
+        cls.client = openai.OpenAI(base_url=cls.gateway.base_url, api_key=KEY, max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.gateway.close()
+
+    def respond(self, text, **more):
+        return self.client.responses.create(model="offline", input=text, **more)
+
+    def test_a_slug_continues_and_its_responses_can_be_fetched(self):
+        first = self.respond("my name is Ada", conversation="sdk-slug", metadata={"a": "b"})
+        second = self.respond("and now?", conversation="sdk-slug")
+        self.assertIn("message 2 of this conversation", second.output_text)
+        self.assertEqual(first.conversation.id, second.conversation.id)
+        self.assertEqual(second.model_extra["session"]["resolution"], "head")
+        fetched = self.client.responses.retrieve(first.id)
+        self.assertEqual((fetched.output_text, fetched.metadata), (first.output_text, {"a": "b"}))
+        items = [item.content[0].text for item in self.client.responses.input_items.list(first.id)]
+        self.assertEqual(items, ["my name is Ada"])
+        self.client.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.retrieve(first.id)
+
+    def test_a_chain_continues_and_an_earlier_link_branches(self):
+        one = self.respond("one")
+        two = self.respond("two", previous_response_id=one.id)
+        self.assertIn("message 2 of this conversation", two.output_text)
+        branch = self.respond("other", previous_response_id=one.id)
+        self.assertIn("message 2 of this conversation", branch.output_text)
+        self.assertEqual(branch.model_extra["session"]["resolution"], "branched")
+        with self.assertRaises(openai.NotFoundError) as gone:
+            self.respond("x", previous_response_id="resp_" + "0" * 32)
+        self.assertEqual((gone.exception.code, gone.exception.param), ("previous_response_not_found", "previous_response_id"))
+
+    def test_the_streaming_helper_and_raw_streams_accept_every_event(self):
+        with self.client.responses.stream(model="offline", input="hello", conversation="sdk-response-stream") as stream:
+            kinds = [event.type for event in stream]
+            final = stream.get_final_response()
+        self.assertEqual((kinds[0], kinds[-1]), ("response.created", "response.completed"))
+        self.assertIn("hello", final.output_text)
+        raw = list(self.respond("again", conversation="sdk-response-stream", stream=True))
+        self.assertEqual([event.sequence_number for event in raw], list(range(len(raw))))
+        self.assertEqual(raw[-1].response.model_extra["session"]["resolution"], "head")
+
+    def test_tools_and_formats(self):
+        tool = {"type": "function", "name": "weather", "parameters": WEATHER["function"]["parameters"]}
+        asked = self.respond("please call weather for Oslo", tools=[tool])
+        call = asked.output[0]
+        self.assertEqual((call.type, call.name), ("function_call", "weather"))
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": "21 degrees"}
+        answer = self.respond([result], previous_response_id=asked.id, tools=[tool])
+        self.assertIn("21 degrees", answer.output_text)
+
+        class Count(pydantic.BaseModel):
+            number: int
+
+        parsed = self.client.responses.parse(model="offline", input="count", text_format=Count)
+        self.assertIsInstance(parsed.output_parsed.number, int)
 
 
 class LongConversation(unittest.TestCase):

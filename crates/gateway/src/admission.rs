@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, ConversationId, Digest, NewMessage, SessionKind, TurnFailure, TurnId, Utterance};
+use herma_model::{Alias, ConversationId, Digest, NewMessage, ResponseId, SessionKind, TurnFailure, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
@@ -25,10 +25,10 @@ use tokio::time::Instant;
 use crate::compaction::{Load, exceeded, longer_than, transcript};
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
-use crate::live::Place;
+use crate::live::Place as PlaceInLine;
 use crate::log::{SessionView, TurnEvent, TurnLog};
 use crate::mint;
-use crate::request::TurnRequest;
+use crate::request::{Place, TurnRequest};
 
 /// How often a conversation may change under a request before it is given up; each time somebody else made progress. Waiting is
 /// bounded by time, not by this.
@@ -93,13 +93,11 @@ impl Door<'_> {
     }
 
     async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting) -> Result<Admitted, GatewayError> {
-        let mut name = self.request.alias.clone();
-        let mut namespace = self.request.namespace;
-        let mut must_exist = self.request.must_exist;
+        let mut place = self.request.place.clone();
         let mut extent = Extent::View;
         let mut stale = 0;
         while stale < MOST_TRIES {
-            let History { before, is_fresh } = self.history(scope, name.as_ref(), namespace, extent).await?;
+            let History { before, is_fresh, target } = self.history(scope, &place, extent).await?;
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
             let retry = self.retry_identity(conversation);
@@ -124,10 +122,7 @@ impl Door<'_> {
                 turn: self.turn,
                 ticket: waiting.ticket,
                 intent,
-                target: match name.clone() {
-                    Some(alias) => Target::Alias { alias, namespace, must_exist },
-                    None => Target::New,
-                },
+                target,
                 seen: before.as_ref().map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version)),
                 messages: input.new.iter().map(|said| NewMessage { id: mint::message(), said: said.clone() }).collect(),
                 session_key: self.request.session_key.clone(),
@@ -137,22 +132,24 @@ impl Door<'_> {
                 retry,
                 retry_of: input.retry_of,
                 creation,
+                response: self.request.response.clone(),
                 durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
                 api: self.request.identity.route,
                 now: mint::now(),
             };
             match self.gateway.store.admit(admission).await? {
                 AdmitOutcome::Running(running) => {
-                    let alias = match name {
-                        Some(alias) => alias,
-                        None => own_alias(running.facts.head.id.as_str())?,
+                    let alias = match place {
+                        Place::Named { alias, .. } => alias,
+                        _ if self.request.response.is_some() => own_alias(&running.turn.as_response().to_string())?,
+                        Place::New | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
                     };
                     return Ok(Admitted::Running(Box::new(Lead { running: *running, before, alias })));
                 }
                 AdmitOutcome::Queued { ticket, facts, running } => {
                     let view = SessionView {
                         facts,
-                        requested: self.requested(),
+                        requested: self.request.place.name(),
                         resolution: herma_model::Resolution::Head,
                         rotated: false,
                     };
@@ -160,14 +157,14 @@ impl Door<'_> {
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
                 AdmitOutcome::RetryIn(conversation) => {
-                    name = Some(own_alias(&conversation.to_string())?);
-                    namespace = Namespace::Session;
-                    must_exist = true;
+                    let alias = own_alias(&conversation.to_string())?;
+                    place = Place::Named { alias, namespace: Namespace::Session, must_exist: true };
                 }
                 AdmitOutcome::Stale => stale += 1,
                 AdmitOutcome::Refused(refusal) => {
                     return Err(match (refusal, flaw) {
                         (Refusal::NotRepeated, Some(flaw)) => flaw,
+                        (Refusal::NotFound, _) if matches!(place, Place::After(_)) => GatewayError::PreviousNotFound,
                         (refusal, _) => refused(&refusal),
                     });
                 }
@@ -176,20 +173,65 @@ impl Door<'_> {
         Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
     }
 
-    /// What is known of the conversation: from memory if that is enough, else from the store.
-    async fn history(
+    /// What is known of the conversation, from memory if that is enough, and where that leads.
+    async fn history(&self, scope: &Scope, place: &Place, extent: Extent) -> Result<History, GatewayError> {
+        match place {
+            Place::New => Ok(History { before: None, is_fresh: true, target: Target::New }),
+            Place::Named { alias, namespace, must_exist } => {
+                let (before, is_fresh) = self.read(scope, alias, *namespace, extent).await?;
+                let target = Target::Alias { alias: alias.clone(), namespace: *namespace, must_exist: *must_exist };
+                Ok(History { before, is_fresh, target })
+            }
+            Place::After(response) => self.after(scope, *response, extent).await,
+        }
+    }
+
+    /// A response's conversation if the response is the last thing that was said in it, else what was said up to it.
+    async fn after(&self, scope: &Scope, response: ResponseId, extent: Extent) -> Result<History, GatewayError> {
+        let alias = own_alias(&response.to_string())?;
+        let (before, is_fresh) = self.read(scope, &alias, Namespace::Session, extent).await?;
+        let before = before.ok_or(GatewayError::PreviousNotFound)?;
+        let turn = response.turn();
+        if self.is_last(scope, &before, turn).await? {
+            let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
+            return Ok(History { before: Some(before), is_fresh, target });
+        }
+        let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::At(turn)).await?;
+        let before = Some(opened.ok_or(GatewayError::PreviousNotFound)?);
+        Ok(History { before, is_fresh: true, target: Target::Branch { source: turn } })
+    }
+
+    /// Whether nothing was successfully said after a turn. One that failed or still runs has not said anything.
+    async fn is_last(&self, scope: &Scope, snapshot: &Snapshot, turn: TurnId) -> Result<bool, GatewayError> {
+        let mut silent = None;
+        for message in snapshot.messages.iter().rev() {
+            if message.turn == turn {
+                return Ok(true);
+            }
+            if Some(message.turn) == silent || snapshot.unanswered.contains_key(&message.turn) {
+                continue;
+            }
+            let later = self.gateway.store.turn(scope, message.turn).await?;
+            if !later.is_some_and(|later| later.state.is_live()) {
+                return Ok(false);
+            }
+            silent = Some(message.turn);
+        }
+        Ok(false)
+    }
+
+    async fn read(
         &self,
         scope: &Scope,
-        name: Option<&Alias>,
+        alias: &Alias,
         namespace: Namespace,
         extent: Extent,
-    ) -> Result<History, GatewayError> {
-        let Some(alias) = name else { return Ok(History { before: None, is_fresh: true }) };
+    ) -> Result<(Option<Snapshot>, bool), GatewayError> {
         let known = self.gateway.cache.take(scope.tenant, namespace, alias).filter(|_| extent == Extent::View);
         if let Some(known) = known.filter(|known| scope.keys.sees(known.facts.session_key.as_ref())) {
-            return Ok(History { before: Some(known), is_fresh: false });
+            return Ok((Some(known), false));
         }
-        Ok(History { before: self.gateway.store.open(scope, alias, namespace, extent).await?, is_fresh: true })
+        Ok((self.gateway.store.open(scope, alias, namespace, extent).await?, true))
     }
 
     /// Refuses what cannot fit, not even after a compaction, before anything is written.
@@ -248,10 +290,6 @@ impl Door<'_> {
         Ok(())
     }
 
-    fn requested(&self) -> Option<Arc<str>> {
-        self.request.alias.as_ref().map(|alias| Arc::from(alias.as_str()))
-    }
-
     fn creation(&self) -> Creation {
         Creation {
             conversation: mint::conversation(),
@@ -260,6 +298,7 @@ impl Door<'_> {
             creator: self.request.creator,
             source: Arc::from(self.request.source),
             owner: self.request.principal.key,
+            reason: None,
         }
     }
 
@@ -268,7 +307,8 @@ impl Door<'_> {
         let identity = &request.identity;
         let tenant = request.principal.tenant.0.to_le_bytes();
         let key = request.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
-        let alias = request.alias.as_ref().map_or("", |alias| alias.as_str());
+        let name = request.place.name();
+        let alias = name.as_deref().unwrap_or("");
         let session_key = request.session_key.as_ref().map_or("", |key| key.as_str());
         let user = identity.user.as_deref().unwrap_or("");
         let route = identity.route.as_bytes();
@@ -291,11 +331,13 @@ struct History {
     before: Option<Snapshot>,
     /// Whether the store said so just now.
     is_fresh: bool,
+    /// Where the turn would go.
+    target: Target,
 }
 
 struct Waiting {
     ticket: Option<Ticket>,
-    place: Option<Place>,
+    place: Option<PlaceInLine>,
     until: Instant,
 }
 

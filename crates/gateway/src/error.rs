@@ -55,6 +55,9 @@ pub enum GatewayError {
     /// The name leads nowhere the caller can go.
     #[error("no conversation is known by this id")]
     NotFound,
+    /// There is no such response to go on from.
+    #[error("no response is known by this previous_response_id: it was deleted, or not stored")]
+    PreviousNotFound,
     /// The session key does not fit.
     #[error("{}", match .0 {
         KeyProblem::Conflict => "the conversation belongs to another session key; use that key, or start another conversation",

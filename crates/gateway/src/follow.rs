@@ -63,7 +63,7 @@ async fn stored(
 fn progress(request: &TurnRequest, record: &TurnRecord) -> TurnEvent {
     let session = view(request, record);
     if record.state == TurnState::Running {
-        TurnEvent::Started { turn: record.id, started_at: record.started_at, session }
+        TurnEvent::Started { turn: record.id, started_at: record.started_at, session, message: None }
     } else {
         TurnEvent::Queued(session)
     }
@@ -72,7 +72,7 @@ fn progress(request: &TurnRequest, record: &TurnRecord) -> TurnEvent {
 fn view(request: &TurnRequest, record: &TurnRecord) -> SessionView {
     SessionView {
         facts: Arc::clone(&record.facts),
-        requested: request.alias.as_ref().map(|alias| Arc::from(alias.as_str())),
+        requested: request.place.name(),
         resolution: record.resolution,
         rotated: record.rotated,
     }
@@ -98,6 +98,8 @@ fn outcome(request: &TurnRequest, record: TurnRecord) -> Result<Finished, Gatewa
         tenant: request.principal.tenant,
         started_at: record.started_at,
         answer: answer_of(&message.said, finish),
+        message: Arc::clone(message),
+        compactions: record.compactions.clone(),
         session,
     })
 }

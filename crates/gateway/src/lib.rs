@@ -32,5 +32,5 @@ pub use error::{GatewayError, KeyProblem, UndoProblem};
 pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
-pub use request::{OnDisconnect, Policy, RequestIdentity, TurnHandle, TurnRequest};
+pub use request::{OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnRequest};
 pub use settings::{CompactionSettings, ModelSettings, Settings};

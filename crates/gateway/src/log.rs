@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use herma_model::{Answer, ConversationFacts, Delta, Resolution, TenantId, Timestamp, TurnId};
+use herma_model::{
+    Answer, CompactionId, ConversationFacts, Delta, Message, MessageId, Resolution, TenantId, Timestamp, TurnId,
+};
 use tokio::sync::Notify;
 
 use crate::error::GatewayError;
@@ -33,6 +35,10 @@ pub struct Finished {
     pub session: SessionView,
     /// What was answered.
     pub answer: Answer,
+    /// The answer as it is stored.
+    pub message: Arc<Message>,
+    /// Compactions that made room for it, in order.
+    pub compactions: Vec<CompactionId>,
 }
 
 /// Something that happened to a turn.
@@ -48,9 +54,16 @@ pub enum TurnEvent {
         started_at: Timestamp,
         /// Where it belongs.
         session: SessionView,
+        /// The id that its answer will have, if that is known already.
+        message: Option<MessageId>,
     },
     /// Its conversation was compacted to make room for it; the head may be another now.
-    Compacted(SessionView),
+    Compacted {
+        /// By which compaction.
+        id: CompactionId,
+        /// Where the turn belongs now.
+        session: SessionView,
+    },
     /// A piece of its answer.
     Delta(Arc<Delta>),
     /// It has its answer. The last event.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Params, Payload, Principal, SessionKey, Utterance};
-use herma_store::TurnPolicy;
+use herma_model::{Alias, CreatorKind, Params, Payload, Principal, ResponseId, SessionKey, Utterance};
+use herma_store::{NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
@@ -43,16 +43,14 @@ pub struct RequestIdentity {
 pub struct TurnRequest {
     /// Who asks.
     pub principal: Principal,
-    /// The name of the conversation; without one the turn gets a new conversation.
-    pub alias: Option<Alias>,
-    /// Where the name is looked up.
-    pub namespace: Namespace,
-    /// Whether an unknown name is refused rather than made.
-    pub must_exist: bool,
+    /// Which conversation it is for.
+    pub place: Place,
     /// The session key the request names.
     pub session_key: Option<SessionKey>,
-    /// System and developer messages, if it has any.
+    /// System and developer messages, if it has any. They replace those of the conversation.
     pub system: Vec<Payload>,
+    /// A system message that stands in place of all others for this request alone.
+    pub instructions: Option<Payload>,
     /// The messages it carries, known ones included.
     pub messages: Vec<Utterance>,
     /// Where each of them stands in the request, for error messages.
@@ -73,6 +71,37 @@ pub struct TurnRequest {
     pub source: &'static str,
     /// How it is recognised if it comes again.
     pub identity: RequestIdentity,
+    /// What to keep of it if it is a response.
+    pub response: Option<NewResponse>,
+}
+
+/// Which conversation a request is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A new one.
+    New,
+    /// The one that a name leads to.
+    Named {
+        /// The name.
+        alias: Alias,
+        /// Where it is looked up.
+        namespace: Namespace,
+        /// Whether an unknown name is refused rather than made.
+        must_exist: bool,
+    },
+    /// Where a response left off: its conversation if nothing was said since, else a branch from there.
+    After(ResponseId),
+}
+
+impl Place {
+    /// The name that the request used, if it used one.
+    pub fn name(&self) -> Option<Arc<str>> {
+        match self {
+            Self::New => None,
+            Self::Named { alias, .. } => Some(Arc::from(alias.as_str())),
+            Self::After(response) => Some(Arc::from(response.to_string())),
+        }
+    }
 }
 
 /// A listener's hold on a turn. Dropping it before the end means that the client went away.

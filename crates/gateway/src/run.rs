@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryFutureExt};
+use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
 use herma_store::{Commit, Committed, Lease, Outcome, Snapshot, StoreError};
@@ -18,7 +19,7 @@ use crate::gateway::Gateway;
 use crate::journal::Journal;
 use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
-use crate::request::TurnRequest;
+use crate::request::{Place, TurnRequest};
 use crate::running::{End, RunningTurn};
 
 /// A turn that holds its lease.
@@ -89,7 +90,8 @@ impl Run<'_> {
             Room::Found(found) => {
                 if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
                     turn.compacted(&compacted, base);
-                    tell(self.request, self.log, TurnEvent::Compacted(turn.session.clone()));
+                    let (id, session) = (compacted.record.id, turn.session.clone());
+                    tell(self.request, self.log, TurnEvent::Compacted { id, session });
                 }
                 Ok(None)
             }
@@ -157,17 +159,22 @@ impl Run<'_> {
             Ending::Answered(answer) => {
                 let said = assistant_utterance(&answer, MessageStatus::Complete);
                 let outcome = Outcome::Completed {
-                    messages: vec![NewMessage { id: mint::message(), said }],
+                    messages: vec![NewMessage { id: turn.answer_id, said }],
                     finish: answer.finish.clone(),
                 };
                 match self.commit(&turn, outcome, &mut held).await {
                     Ok(committed) => {
+                        let Some(message) = committed.messages.last().map(Arc::clone) else {
+                            return failed(GatewayError::Turn(crate::admission::defect()));
+                        };
                         let finished = Finished {
                             turn: turn.running.turn,
                             tenant: turn.running.lease.tenant,
                             started_at: turn.running.started_at,
                             session: turn.session.clone(),
                             answer: *answer,
+                            message,
+                            compactions: turn.compactions.clone(),
                         };
                         let end = End::Answered(finished.answer.finish.usage);
                         let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, end));
@@ -214,7 +221,7 @@ impl Run<'_> {
     ) -> TurnEvent {
         // Text that no client was shown is not part of what happened.
         let shown = shown.filter(|_| self.request.streaming);
-        let partial = shown.map(|text| NewMessage { id: mint::message(), said: Utterance::partial_text(&text) });
+        let partial = shown.map(|text| NewMessage { id: turn.answer_id, said: Utterance::partial_text(&text) });
         let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
         match self.commit(&turn, outcome, &mut held).await {
             Ok(committed) => {
@@ -228,7 +235,11 @@ impl Run<'_> {
 
     /// Keeps the conversation in memory as it is now.
     fn keep(&self, alias: &Alias, snapshot: Snapshot) {
-        self.gateway.cache.put(self.request.principal.tenant, self.request.namespace, alias, snapshot);
+        let namespace = match &self.request.place {
+            Place::Named { namespace, .. } => *namespace,
+            Place::New | Place::After(_) => Namespace::Session,
+        };
+        self.gateway.cache.put(self.request.principal.tenant, namespace, alias, snapshot);
     }
 
     async fn commit(&self, turn: &RunningTurn, outcome: Outcome, held: &mut Held<'_>) -> Result<Committed, StoreError> {

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::tokens::Counted;
-use herma_model::{Base, Payload, TurnState, Unanswered, Usage};
+use herma_model::{Base, CompactionId, MessageId, Payload, TurnState, Unanswered, Usage};
 use herma_store::{Committed, Compacted, Snapshot};
 use herma_turn::{Transcript, build};
 
 use crate::admission::Lead;
 use crate::compaction::transcript;
 use crate::log::{SessionView, TurnEvent};
+use crate::mint;
 use crate::request::TurnRequest;
 
 /// A running turn and its conversation.
@@ -21,6 +22,12 @@ pub(crate) struct RunningTurn {
     /// The conversation before this turn, and from its start on with what the turn brought.
     pub(crate) before: Option<Snapshot>,
     pub(crate) new_system: Option<Arc<[Payload]>>,
+    /// What stands in place of all system messages this once.
+    instructions: Option<Payload>,
+    /// The id that its answer will have.
+    pub(crate) answer_id: MessageId,
+    /// Compactions that made room for it.
+    pub(crate) compactions: Vec<CompactionId>,
     /// Whether its listeners know that it runs.
     pub(crate) is_told: bool,
 }
@@ -34,12 +41,23 @@ impl RunningTurn {
         }
         let session = SessionView {
             facts: Arc::clone(&running.facts),
-            requested: request.alias.as_ref().map(|alias| Arc::from(alias.as_str())),
+            requested: request.place.name(),
             resolution: running.resolution,
             rotated: false,
         };
         let new_system = (!request.system.is_empty()).then(|| Arc::from(request.system.as_slice()));
-        Self { running, alias, session, before, new_system, is_told: false }
+        let instructions = request.instructions.clone();
+        Self {
+            running,
+            alias,
+            session,
+            before,
+            new_system,
+            instructions,
+            answer_id: mint::message(),
+            compactions: Vec::new(),
+            is_told: false,
+        }
     }
 
     pub(crate) fn started(&self) -> TurnEvent {
@@ -47,20 +65,22 @@ impl RunningTurn {
             turn: self.running.turn,
             started_at: self.running.started_at,
             session: self.session.clone(),
+            message: Some(self.answer_id),
         }
     }
 
     /// What the model is shown.
     pub(crate) fn context(&self) -> Vec<Payload> {
         let running = Some(self.running.turn);
+        let stored: &[Payload] = self.before.as_ref().map_or(&[], |snapshot| &snapshot.system);
+        let system = match &self.instructions {
+            Some(instructions) => std::slice::from_ref(instructions),
+            None => self.new_system.as_deref().unwrap_or(stored),
+        };
         match &self.before {
-            Some(snapshot) => {
-                let system = self.new_system.as_ref().unwrap_or(&snapshot.system);
-                build(system, transcript(snapshot), running)
-            }
+            Some(snapshot) => build(system, transcript(snapshot), running),
             None => {
-                let (system, unanswered) = (self.new_system.as_deref().unwrap_or(&[]), HashMap::new());
-                let messages = &self.running.messages;
+                let (messages, unanswered) = (&self.running.messages, HashMap::new());
                 build(system, Transcript { base: None, messages, whole: true, unanswered: &unanswered }, running)
             }
         }
@@ -69,6 +89,7 @@ impl RunningTurn {
     /// Goes on with a conversation that was compacted.
     pub(crate) fn compacted(&mut self, compacted: &Compacted, base: Arc<Base>) {
         let moved = compacted.facts.head.id != self.session.facts.head.id;
+        self.compactions.push(compacted.record.id);
         self.session.facts = Arc::clone(&compacted.facts);
         self.session.rotated |= moved;
         self.running.facts = Arc::clone(&compacted.facts);

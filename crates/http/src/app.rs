@@ -53,6 +53,10 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/health/ready", get(routes::health::ready));
     let guarded = Router::new()
         .route("/v1/chat/completions", post(routes::chat::create))
+        .route("/v1/responses", post(routes::responses::create))
+        .route("/v1/responses/{id}", get(routes::responses::show))
+        .route("/v1/responses/{id}", delete(routes::responses::forget))
+        .route("/v1/responses/{id}/input_items", get(routes::responses::input_items))
         .route("/v1/models", get(routes::models::list))
         .route("/v1/models/{*id}", get(routes::models::show))
         .route("/v1/capabilities", get(routes::capabilities::show))

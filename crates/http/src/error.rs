@@ -86,6 +86,11 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", what)
     }
 
+    pub(crate) fn previous_not_found() -> Self {
+        let message = GatewayError::PreviousNotFound.to_string();
+        Self::new(StatusCode::NOT_FOUND, "previous_response_not_found", message).param("previous_response_id")
+    }
+
     pub(crate) fn unknown_route() -> Self {
         Self::not_found("there is no such route; GET /openapi.json lists them")
     }
@@ -210,6 +215,7 @@ impl From<&GatewayError> for ApiError {
                 }
             }
             GatewayError::NotFound => Self::not_found(&message),
+            GatewayError::PreviousNotFound => Self::previous_not_found(),
             GatewayError::SessionKey(KeyProblem::Conflict) => {
                 Self::new(StatusCode::CONFLICT, "session_key_conflict", message).again(Again::Never)
             }
@@ -265,7 +271,7 @@ impl From<StoreError> for ApiError {
 
 impl From<BadRequest> for ApiError {
     fn from(bad: BadRequest) -> Self {
-        let error = Self::new(StatusCode::BAD_REQUEST, "invalid_request", bad.message);
+        let error = Self::new(StatusCode::BAD_REQUEST, bad.code, bad.message);
         match bad.param {
             Some(param) => error.param(param),
             None => error,

@@ -16,6 +16,7 @@ mod json;
 mod linger;
 mod malformed;
 mod metrics;
+mod naming;
 mod openapi;
 mod path;
 mod query;

@@ -19,7 +19,10 @@ use crate::body::Delivery;
 use crate::error::ApiError;
 
 /// How long a silent stream stays silent.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a stream may wait for its first word before it opens all the same.
+pub(crate) const OPENS_AFTER: Duration = Duration::from_secs(10);
 
 /// The `session` object of an answer.
 pub(crate) fn session_object(session: &SessionView) -> SessionObject {
@@ -95,7 +98,7 @@ impl ChatStream {
         match event {
             TurnEvent::Queued(_) => {}
             TurnEvent::Started { turn, started_at, .. } => self.is_turn(turn, started_at),
-            TurnEvent::Compacted(session) => {
+            TurnEvent::Compacted { session, .. } => {
                 if self.extras.events {
                     self.ready.push_back(sse::compacted_frame(&session_object(&session)));
                 }

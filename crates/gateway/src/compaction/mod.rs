@@ -105,7 +105,11 @@ impl Load {
     pub(crate) fn of(request: &TurnRequest, before: Option<&Snapshot>, new: &[Utterance]) -> Self {
         let stored: &[Payload] = before.map_or(&[], |snapshot| &snapshot.system);
         let stored_system = system_tokens(stored);
-        let system = if request.system.is_empty() { stored_system } else { system_tokens(&request.system) };
+        let system = match &request.instructions {
+            Some(instructions) => system_tokens(std::slice::from_ref(instructions)),
+            None if request.system.is_empty() => stored_system,
+            None => system_tokens(&request.system),
+        };
         let tools = request.params.get("tools").map_or(0, |tools| u64::from(tokens::estimate(tools)));
         let front = system + tools;
         let new: u64 = new.iter().map(|said| u64::from(said.tokens)).sum();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use herma_gateway::{
-    Gateway, GatewayError, OnDisconnect, Policy, RequestIdentity, SessionView, TurnEvent, TurnHandle, TurnRequest,
+    Gateway, GatewayError, OnDisconnect, Place, Policy, RequestIdentity, SessionView, TurnEvent, TurnHandle,
+    TurnRequest,
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
@@ -98,7 +99,7 @@ impl Talk<'_> {
             match self.next_event(&mut turn, &mut then).await {
                 TurnEvent::Queued(_) => output::note("(another turn of this conversation is running; waiting for it)"),
                 TurnEvent::Started { session, .. } => self.conversation.went_to(&session.facts),
-                TurnEvent::Compacted(session) => output::note(&compacted(&session)),
+                TurnEvent::Compacted { session, .. } => output::note(&compacted(&session)),
                 TurnEvent::Delta(delta) => shown.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
                     shown.finish(&finished.answer)?;
@@ -142,11 +143,13 @@ impl Talk<'_> {
     fn request(&self, text: &str) -> TurnRequest {
         TurnRequest {
             principal: self.principal.clone(),
-            alias: self.conversation.alias.clone(),
-            namespace: Namespace::Session,
-            must_exist: false,
+            place: match self.conversation.alias.clone() {
+                Some(alias) => Place::Named { alias, namespace: Namespace::Session, must_exist: false },
+                None => Place::New,
+            },
             session_key: self.conversation.session_key.clone(),
             system: Vec::new(),
+            instructions: None,
             messages: vec![simple_user(text)],
             indices: vec![0],
             model: self.model.clone(),
@@ -157,6 +160,7 @@ impl Talk<'_> {
             creator: CreatorKind::Cli,
             source: SOURCE,
             identity: RequestIdentity { route: SOURCE, ..RequestIdentity::default() },
+            response: None,
         }
     }
 }

@@ -7,6 +7,7 @@ mod compactions;
 mod long;
 mod refusals;
 mod resources;
+mod responses;
 mod settings;
 mod support;
 mod tools;

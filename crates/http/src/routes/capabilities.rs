@@ -21,6 +21,9 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
         "features": {
             "chat_completions": true,
             "chat_completions_streaming": true,
+            "responses": true,
+            "responses_streaming": true,
+            "responses_conversation": true,
             "session_resources": true,
             "session_continuity_header": "X-Hermes-Session-Id",
             "conversation_header": "X-Hermes-Conversation-Id",

@@ -1,16 +1,14 @@
 //! `POST /v1/chat/completions`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, RequestIdentity, SessionView, TurnEvent, TurnHandle, TurnRequest};
-use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Principal};
-use herma_store::{Pin, Scope};
+use herma_gateway::{Finished, Place, RequestIdentity, SessionView, TurnEvent, TurnHandle, TurnRequest};
+use herma_model::{CreatorKind, Principal};
 use herma_wire::chat::{self, ChatRequest, Head};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -20,10 +18,8 @@ use crate::app::Shared;
 use crate::body::{self, Delivery, TrackedBody};
 use crate::error::ApiError;
 use crate::headers::{self, SessionHeaders};
-use crate::stream::{ChatStream, Extras, completion_id, session_object};
-
-/// How long a stream may wait for its first word before it opens all the same.
-const OPENS_AFTER: Duration = Duration::from_secs(10);
+use crate::naming::Names;
+use crate::stream::{ChatStream, Extras, OPENS_AFTER, completion_id, session_object};
 
 /// Answers a chat request, whole or as a stream.
 pub(crate) async fn create(
@@ -36,11 +32,11 @@ pub(crate) async fn create(
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let chat = chat::parse(&body)?;
-    let (alias, must_exist) = conversation(&app, &principal, &headers).await?;
+    let place = Names::of(&headers).place(&app, &principal).await?;
     let streaming = chat.stream;
     let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
-    let turn = turn_request(principal, headers, alias, must_exist, chat, &body);
+    let turn = turn_request(principal, headers, place, chat, &body);
     let handle = app.gateway.submit(turn)?;
     if streaming {
         let stream = ChatStream::new(Arc::clone(&app), handle, model, extras, began);
@@ -50,34 +46,10 @@ pub(crate) async fn create(
     }
 }
 
-/// The name the request gives its conversation, and whether that must exist. Two names must mean the same conversation.
-async fn conversation(
-    app: &Shared,
-    principal: &Principal,
-    headers: &SessionHeaders,
-) -> Result<(Option<Alias>, bool), ApiError> {
-    let (Some(session), Some(conversation)) = (&headers.session, &headers.conversation) else {
-        let must_exist = headers.session.is_none();
-        return Ok((headers.session.clone().or_else(|| headers.conversation.clone()), must_exist));
-    };
-    let scope = Scope { tenant: principal.tenant, keys: principal.session_keys.clone() };
-    let store = app.gateway.store();
-    let by_conversation = store.conversation(&scope, conversation, Pin::Head).await?;
-    let by_conversation = by_conversation.ok_or_else(|| ApiError::not_found("no conversation is known by this id"))?;
-    let by_session = store.conversation(&scope, session, Pin::Head).await?;
-    if by_session.is_none_or(|found| found.facts.id != by_conversation.facts.id) {
-        let message =
-            "X-Hermes-Session-Id and X-Hermes-Conversation-Id lead to different conversations; send one of them";
-        return Err(ApiError::invalid_header("X-Hermes-Conversation-Id", message));
-    }
-    Ok((Some(session.clone()), true))
-}
-
 fn turn_request(
     principal: Principal,
     headers: SessionHeaders,
-    alias: Option<Alias>,
-    must_exist: bool,
+    place: Place,
     chat: ChatRequest,
     body: &[u8],
 ) -> TurnRequest {
@@ -85,11 +57,10 @@ fn turn_request(
     digest.copy_from_slice(&Sha256::digest(body)[..16]);
     TurnRequest {
         principal,
-        alias,
-        namespace: Namespace::Session,
-        must_exist,
+        place,
         session_key: headers.key,
         system: chat.system,
+        instructions: None,
         messages: chat.messages,
         indices: chat.indices,
         model: chat.model,
@@ -106,6 +77,7 @@ fn turn_request(
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
         },
+        response: None,
     }
 }
 
@@ -123,7 +95,7 @@ async fn whole(app: &Shared, mut handle: TurnHandle, model: &str, began: Instant
                 app.metrics.turn_ended(error.label(), began);
                 return Err(error);
             }
-            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted(_) | TurnEvent::Delta(_) => {}
+            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
         }
     }
 }
@@ -153,7 +125,7 @@ async fn open_stream(mut stream: ChatStream) -> Result<Response, ApiError> {
             () = &mut patience, if session.is_some() => break,
         };
         match &event {
-            TurnEvent::Queued(view) | TurnEvent::Compacted(view) => session = Some(view.clone()),
+            TurnEvent::Queued(view) | TurnEvent::Compacted { session: view, .. } => session = Some(view.clone()),
             TurnEvent::Started { session: view, .. } => session = Some(view.clone()),
             TurnEvent::Finished(finished) => session = Some(finished.session.clone()),
             TurnEvent::Delta(_) => {}

@@ -6,4 +6,5 @@ pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod openapi;
+pub(crate) mod responses;
 pub(crate) mod sessions;

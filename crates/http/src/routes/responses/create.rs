@@ -1,0 +1,177 @@
+//! `POST /v1/responses`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use herma_gateway::{Finished, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
+use herma_model::{Alias, CreatorKind, Principal, ResponseId};
+use herma_store::NewResponse;
+use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use sha2::{Digest, Sha256};
+
+use super::stored::{Identified, Kept, output};
+use super::stream::ResponseStream;
+use crate::app::Shared;
+use crate::body::{self, Delivery, TrackedBody};
+use crate::error::ApiError;
+use crate::headers::{self, SessionHeaders};
+use crate::naming::Names;
+use crate::stream::session_object;
+
+/// Answers a request, whole or as a stream.
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    let (parts, body) = request.into_parts();
+    let headers = SessionHeaders::read(&parts.headers)?;
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let asked = responses::parse(&body)?;
+    let place = place(&app, &principal, &headers, &asked).await?;
+    refuse_what_is_not_built(&asked, &place)?;
+    let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
+    let kept = Kept {
+        previous: asked.previous_response_id.clone(),
+        is_attached: asked.conversation.is_some(),
+        model,
+        echo: asked.echo.clone(),
+    };
+    let streaming = asked.stream;
+    let turn = turn_request(principal, headers, place, asked, &kept, &body);
+    let handle = app.gateway.submit(turn)?;
+    if streaming {
+        ResponseStream::new(Arc::clone(&app), handle, kept, began).open().await
+    } else {
+        whole(&app, handle, kept, began).await
+    }
+}
+
+async fn place(
+    app: &Shared,
+    principal: &Principal,
+    headers: &SessionHeaders,
+    asked: &ResponsesRequest,
+) -> Result<Place, ApiError> {
+    let mut names = Names::of(headers);
+    if let Some(name) = &asked.conversation {
+        let alias =
+            Alias::parse(name).map_err(|why| ApiError::invalid(format!("conversation {why}"), "conversation"))?;
+        names.and_conversation(alias);
+    }
+    if let Some(previous) = &asked.previous_response_id {
+        let previous: ResponseId = previous.parse().map_err(|_| ApiError::previous_not_found())?;
+        names.and_previous(previous);
+    }
+    names.place(app, principal).await
+}
+
+fn refuse_what_is_not_built(asked: &ResponsesRequest, place: &Place) -> Result<(), ApiError> {
+    if asked.background {
+        return Err(ApiError::invalid("background responses are not built yet; leave 'background' out", "background"));
+    }
+    if !asked.store && *place == Place::New {
+        let message =
+            "responses that leave nothing behind are not built yet; name a conversation, or leave 'store' out";
+        return Err(ApiError::invalid(message, "store"));
+    }
+    Ok(())
+}
+
+fn turn_request(
+    principal: Principal,
+    headers: SessionHeaders,
+    place: Place,
+    asked: ResponsesRequest,
+    kept: &Kept,
+    body: &[u8],
+) -> TurnRequest {
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&Sha256::digest(body)[..16]);
+    TurnRequest {
+        principal,
+        place,
+        session_key: headers.key,
+        system: asked.system,
+        instructions: asked.instructions,
+        messages: asked.messages,
+        indices: asked.indices,
+        model: asked.model,
+        params: Arc::new(asked.params),
+        streaming: asked.stream,
+        policy: headers.policy,
+        on_disconnect: headers.on_disconnect,
+        creator: CreatorKind::Api,
+        source: "api",
+        identity: RequestIdentity {
+            route: "responses",
+            body: digest,
+            user: asked.user,
+            sdk_attempt: headers.sdk_attempt,
+            idempotency_key: headers.idempotency_key,
+        },
+        response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store }),
+    }
+}
+
+impl Identified for Finished {
+    fn response(&self) -> ResponseId {
+        self.turn.as_response()
+    }
+
+    fn began(&self) -> herma_model::Timestamp {
+        self.started_at
+    }
+
+    fn conversation(&self) -> String {
+        self.session.facts.id.to_string()
+    }
+}
+
+/// Waits for the whole answer.
+async fn whole(app: &Shared, mut handle: TurnHandle, kept: Kept, began: Instant) -> Result<Response, ApiError> {
+    loop {
+        match handle.next().await {
+            TurnEvent::Finished(finished) => {
+                app.metrics.turn_ended("completed", began);
+                app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
+                return Ok(response(app, &finished, kept));
+            }
+            TurnEvent::Failed(error) => {
+                let error = ApiError::from(error);
+                app.metrics.turn_ended(error.label(), began);
+                return Err(error);
+            }
+            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
+        }
+    }
+}
+
+fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
+    let mut about = kept.about(finished);
+    if let Some(model) = &finished.answer.finish.model {
+        about.model.clone_from(model);
+    }
+    let object = ResponseObject {
+        about: &about,
+        state: &ResponseState::Ended(Outcome::of_answer(finished.answer.finish.reason)),
+        completed_at: Some(finished.message.created_at),
+        output: &output(&finished.compactions, &finished.message),
+        usage: finished.answer.finish.usage,
+        session: Some(&session_object(&finished.session)),
+    };
+    let mut delivery = Delivery::of(Arc::clone(&app.gateway));
+    delivery.expect(finished.tenant, finished.turn);
+    let mut response = Response::new(Body::new(TrackedBody::new(object.to_json(), delivery)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers::tell(headers, &finished.session);
+    response
+}

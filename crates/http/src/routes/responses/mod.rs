@@ -1,0 +1,28 @@
+//! `/v1/responses`: a turn as OpenAI's Responses API shows it.
+
+mod create;
+mod input_items;
+mod stored;
+mod stream;
+
+use herma_model::{Principal, ResponseId};
+use herma_store::Scope;
+
+use crate::error::ApiError;
+
+pub(crate) use create::create;
+pub(crate) use input_items::input_items;
+pub(crate) use stored::{forget, show};
+
+fn scope(principal: &Principal) -> Scope {
+    Scope { tenant: principal.tenant, keys: principal.session_keys.clone() }
+}
+
+/// A response's id in a path. What cannot be one leads nowhere.
+fn response_id(text: &str) -> Result<ResponseId, ApiError> {
+    text.parse().map_err(|_| unknown())
+}
+
+fn unknown() -> ApiError {
+    ApiError::not_found("no response is known by this id: it was deleted, or never stored")
+}

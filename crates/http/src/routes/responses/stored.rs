@@ -1,0 +1,177 @@
+//! Responses that are stored: what is kept of their request, and reading and forgetting them.
+
+use std::collections::HashMap;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use herma_model::{CompactionId, Message, MessageStatus, Principal, ResponseId, TurnState};
+use herma_store::TurnRecord;
+use herma_wire::responses::{
+    About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
+};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{response_id, scope, unknown};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::json::Json;
+use crate::path::Named;
+use crate::query::Parameters;
+
+/// What is kept of a request, so that its response can be shown again.
+pub(super) struct Kept {
+    pub(super) previous: Option<String>,
+    /// Whether the request named a conversation, so that the response says which.
+    pub(super) is_attached: bool,
+    pub(super) model: String,
+    pub(super) echo: Echo,
+}
+
+impl Kept {
+    pub(super) fn to_json(&self) -> String {
+        let Self { previous, is_attached, model, echo } = self;
+        json!({ "previous": previous, "attached": is_attached, "model": model, "echo": echo.to_json() }).to_string()
+    }
+
+    fn from_json(json: &str) -> Option<Self> {
+        let kept: Value = serde_json::from_str(json).ok()?;
+        Some(Self {
+            previous: kept["previous"].as_str().map(str::to_owned),
+            is_attached: kept["attached"].as_bool()?,
+            model: kept["model"].as_str()?.to_owned(),
+            echo: Echo::from_json(kept["echo"].as_str()?)?,
+        })
+    }
+
+    /// What never changes about a response.
+    pub(super) fn about(self, record: &impl Identified) -> About {
+        About {
+            id: record.response().to_string(),
+            created_at: record.began(),
+            model: self.model,
+            previous_response_id: self.previous,
+            conversation: self.is_attached.then(|| record.conversation()),
+            echo: self.echo,
+        }
+    }
+}
+
+/// A turn as far as a response is named after it.
+pub(super) trait Identified {
+    fn response(&self) -> ResponseId;
+    fn began(&self) -> herma_model::Timestamp;
+    fn conversation(&self) -> String;
+}
+
+impl Identified for TurnRecord {
+    fn response(&self) -> ResponseId {
+        self.id.as_response()
+    }
+
+    fn began(&self) -> herma_model::Timestamp {
+        self.started_at
+    }
+
+    fn conversation(&self) -> String {
+        self.facts.id.to_string()
+    }
+}
+
+/// The output of a response: what made room for it, then what was answered.
+pub(super) fn output(compactions: &[CompactionId], answer: &Message) -> Vec<Item> {
+    let mut items: Vec<Item> = compactions.iter().map(|id| compaction_item(*id, id.to_string())).collect();
+    let last = match answer.said.status {
+        MessageStatus::Complete => ItemStatus::Completed,
+        MessageStatus::Partial => ItemStatus::Incomplete,
+    };
+    items.extend(output_items(answer.id, &answer.said, last));
+    items
+}
+
+/// `GET /v1/responses/{id}`.
+pub(crate) async fn show(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+    query: Query<HashMap<String, String>>,
+) -> Result<Response, ApiError> {
+    let parameters =
+        Parameters::of(query, &["stream", "include", "include[]", "starting_after", "include_obfuscation"])?;
+    if parameters.get("stream").is_some_and(|stream| stream != "false") {
+        return Err(ApiError::invalid("reading a stream again is not built yet; leave 'stream' out", "stream"));
+    }
+    let record = record(&app, &principal, response_id(&id)?).await?;
+    let state = state_of(&record);
+    let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
+    let items = record.answer.last().map(|answer| output(&record.compactions, answer)).unwrap_or_default();
+    let usage = record.finish.as_ref().and_then(|finish| finish.usage);
+    let mut about = kept.about(&record);
+    if let Some(model) = record.finish.as_ref().and_then(|finish| finish.model.clone()) {
+        about.model = model;
+    }
+    let object = ResponseObject {
+        about: &about,
+        state: &state,
+        completed_at: record.ended_at,
+        output: &items,
+        usage,
+        session: None,
+    };
+    Ok(json_response(object.to_json()))
+}
+
+fn state_of(record: &TurnRecord) -> ResponseState {
+    let error = || {
+        record.failure.as_ref().map_or_else(
+            || ResponseError {
+                code: "server_error".to_owned(),
+                message: "the turn ended without an answer".to_owned(),
+            },
+            ResponseError::from,
+        )
+    };
+    match record.state {
+        TurnState::Queued => ResponseState::Queued,
+        TurnState::Running => ResponseState::InProgress,
+        TurnState::Completed => ResponseState::Ended(
+            record.finish.as_ref().map_or(Outcome::Completed, |finish| Outcome::of_answer(finish.reason)),
+        ),
+        TurnState::Cancelled => ResponseState::Ended(Outcome::Cancelled(error())),
+        TurnState::Failed | TurnState::Interrupted => ResponseState::Ended(Outcome::Failed(error())),
+    }
+}
+
+/// A stored response's turn.
+pub(super) async fn record(app: &Shared, principal: &Principal, id: ResponseId) -> Result<TurnRecord, ApiError> {
+    let found = app.gateway.store().turn(&scope(principal), id.turn()).await?;
+    found.filter(|record| record.kept).ok_or_else(unknown)
+}
+
+/// That a response is gone.
+#[derive(Serialize)]
+pub(crate) struct Deleted {
+    id: ResponseId,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// `DELETE /v1/responses/{id}`. What was said stays in its conversation.
+pub(crate) async fn forget(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+) -> Result<Json<Deleted>, ApiError> {
+    let id = response_id(&id)?;
+    if !app.gateway.store().forget_response(&scope(&principal), id.turn()).await? {
+        return Err(unknown());
+    }
+    Ok(Json(Deleted { id, object: "response", deleted: true }))
+}
+
+pub(super) fn json_response(json: Vec<u8>) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], json).into_response()
+}
