@@ -54,6 +54,14 @@ impl ApiError {
         self
     }
 
+    /// The same failure, with the fields of a chat request by the names that they have in a request for a response.
+    pub(crate) fn of_response(mut self) -> Self {
+        if let Some(param) = self.body.param.as_mut().filter(|param| param.starts_with("messages")) {
+            *param = param.replacen("messages", "input", 1).replace(".tool_call_id", ".call_id");
+        }
+        self
+    }
+
     /// What kind of failure, for counting: one of a few fixed words.
     pub(crate) fn label(&self) -> &'static str {
         self.label

@@ -271,6 +271,12 @@ async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
         (with(said("x"), "background", json!(true)), 400, Some("background")),
         (with(said("x"), "store", json!(false)), 400, Some("store")),
         (json!({"model": "scripted"}), 400, Some("input")),
+        (json!({"input": [{"role": "system", "content": "Be kind."}]}), 400, Some("input")),
+        (
+            json!({"input": [{"type": "function_call_output", "call_id": "c9", "output": "x"}]}),
+            400,
+            Some("input[0].call_id"),
+        ),
     ] {
         let refused = error(&respond(&world, &body).await, status);
         assert_eq!(refused["param"].as_str(), param, "{body}");

@@ -145,7 +145,7 @@ async fn whole(app: &Shared, mut handle: TurnHandle, kept: Kept, began: Instant)
                 return Ok(response(app, &finished, kept));
             }
             TurnEvent::Failed(error) => {
-                let error = ApiError::from(error);
+                let error = ApiError::from(error).of_response();
                 app.metrics.turn_ended(error.label(), began);
                 return Err(error);
             }

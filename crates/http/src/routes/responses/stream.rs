@@ -87,7 +87,7 @@ impl ResponseStream {
                 () = &mut patience, if self.session.is_some() => break,
             };
             if let TurnEvent::Failed(error) = &event {
-                let error = ApiError::from(Arc::clone(error));
+                let error = ApiError::from(Arc::clone(error)).of_response();
                 self.app.metrics.turn_ended(error.label(), self.began);
                 return Err(error);
             }
@@ -167,7 +167,7 @@ impl ResponseStream {
     }
 
     fn fail(&mut self, error: &Arc<GatewayError>) {
-        let told = ApiError::from(Arc::clone(error));
+        let told = ApiError::from(Arc::clone(error)).of_response();
         self.app.metrics.turn_ended(told.label(), self.began);
         if self.events.is_none() {
             self.ready.push_back(sse::error_frame(told.body()));
