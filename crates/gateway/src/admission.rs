@@ -89,7 +89,7 @@ impl Door<'_> {
 
     fn scope(&self) -> Scope {
         let principal = &self.request.principal;
-        Scope { tenant: principal.tenant, keys: principal.session_keys.clone() }
+        Scope::of(principal)
     }
 
     async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting) -> Result<Admitted, GatewayError> {

@@ -44,7 +44,7 @@ async fn stored(
     log: &TurnLog,
 ) -> Result<Finished, GatewayError> {
     let principal = &request.principal;
-    let scope = Scope { tenant: principal.tenant, keys: principal.session_keys.clone() };
+    let scope = Scope::of(principal);
     let mut told = None;
     loop {
         let record = gateway.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound)?;

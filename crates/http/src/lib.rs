@@ -7,6 +7,7 @@
 //! - [`error`]: the one place that decides status, code and message of a failure.
 //! - [`stream`]: a turn as server-sent events.
 
+mod answer;
 mod app;
 mod auth;
 mod body;

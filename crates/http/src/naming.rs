@@ -48,7 +48,7 @@ impl Names {
 
     /// Where they lead. Several must lead to the same conversation.
     pub(crate) async fn place(self, app: &Shared, principal: &Principal) -> Result<Place, ApiError> {
-        let scope = Scope { tenant: principal.tenant, keys: principal.session_keys.clone() };
+        let scope = Scope::of(principal);
         if self.names.len() + usize::from(self.previous.is_some()) > 1 {
             self.agree(app, &scope).await?;
         }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use herma_model::{Base, CompactionId, ConversationFacts, KeyScope, Message, Payload, TenantId, TurnId, Unanswered};
+use herma_model::{
+    Base, CompactionId, ConversationFacts, KeyScope, Message, Payload, Principal, TenantId, TurnId, Unanswered,
+};
 
 pub use herma_model::tokens::Counted;
 
@@ -14,6 +16,13 @@ pub struct Scope {
     pub tenant: TenantId,
     /// Conversations with other keys do not exist for the caller.
     pub keys: KeyScope,
+}
+
+impl Scope {
+    /// What a principal can reach.
+    pub fn of(principal: &Principal) -> Self {
+        Self { tenant: principal.tenant, keys: principal.session_keys.clone() }
+    }
 }
 
 /// Counts every change of a conversation that a turn could notice.

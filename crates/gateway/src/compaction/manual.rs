@@ -10,6 +10,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{Alias, CompactionId, ConversationFacts, Message, Seq, TurnFailure, TurnId, Usage, Utterance};
 use herma_store::{Authority, CompactOutcome, Compacted, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal};
 use herma_turn::compaction::{size, system_tokens};
+use herma_wire::resource::CompactionPreview;
 use tokio::time::Instant;
 
 use super::draft::{Case, NoDraft};
@@ -77,6 +78,24 @@ pub struct Preview {
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
+}
+
+impl<'a> From<&'a Preview> for CompactionPreview<'a> {
+    fn from(preview: &'a Preview) -> Self {
+        Self {
+            mode: preview.mode,
+            first: preview.first,
+            through: preview.through,
+            summarised: preview.summarised,
+            carried: &preview.carried,
+            kept: &preview.kept,
+            summary: &preview.summary,
+            model: preview.model.as_deref(),
+            sizes: preview.sizes,
+            usage: preview.usage,
+            duration_ms: preview.duration_ms,
+        }
+    }
 }
 
 impl Gateway {

@@ -30,7 +30,7 @@ impl Conversation {
         session_key: Option<SessionKey>,
     ) -> anyhow::Result<Self> {
         let Some(alias) = asked else { return Ok(Self { alias: None, session_key, old: None }) };
-        let scope = Scope { tenant: principal.tenant, keys: principal.session_keys.clone() };
+        let scope = Scope::of(principal);
         let old = store.open(&scope, &alias, Namespace::Session, Extent::View).await?;
         let Some(snapshot) = &old else {
             if !alias.may_be_created() {

@@ -9,7 +9,7 @@ use crate::{excerpt, output};
 /// Prints a preview, for people or as JSON.
 pub(super) fn print(preview: &Preview, json: bool) -> anyhow::Result<()> {
     if json {
-        output::answer(&serde_json::to_string(&as_json(preview))?)?;
+        output::answer(&serde_json::to_string(&CompactionPreview::from(preview))?)?;
     } else {
         output::answer(&as_text(preview))?;
         output::note("nothing was changed; to do it, leave out --dry-run (the summary is then made anew)");
@@ -29,20 +29,4 @@ fn as_text(preview: &Preview) -> String {
     lines.extend(summary.lines().map(|line| format!("  {line}").trim_end().to_owned()));
     lines.push(format!("about {} → {} tokens", sizes.before, sizes.after));
     lines.join("\n")
-}
-
-fn as_json(preview: &Preview) -> CompactionPreview<'_> {
-    CompactionPreview {
-        mode: preview.mode,
-        first: preview.first,
-        through: preview.through,
-        summarised: preview.summarised,
-        carried: &preview.carried,
-        kept: &preview.kept,
-        summary: &preview.summary,
-        model: preview.model.as_deref(),
-        sizes: preview.sizes,
-        usage: preview.usage,
-        duration_ms: preview.duration_ms,
-    }
 }

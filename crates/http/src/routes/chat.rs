@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, Place, RequestIdentity, SessionView, TurnEvent, TurnHandle, TurnRequest};
+use herma_gateway::{Finished, Place, RequestIdentity, SessionView, TurnEvent, TurnRequest};
 use herma_model::{CreatorKind, Principal};
 use herma_wire::chat::{self, ChatRequest, Head};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use sha2::{Digest, Sha256};
 
+use crate::answer;
 use crate::app::Shared;
-use crate::body::{self, Delivery, TrackedBody};
+use crate::body;
 use crate::error::ApiError;
 use crate::headers::{self, SessionHeaders};
 use crate::naming::Names;
@@ -42,7 +41,8 @@ pub(crate) async fn create(
         let stream = ChatStream::new(Arc::clone(&app), handle, model, extras, began);
         open_stream(stream).await
     } else {
-        whole(&app, handle, &model, began).await
+        let finished = answer::finished(&app, handle, began).await?;
+        Ok(completion(&app, &finished, &model))
     }
 }
 
@@ -53,8 +53,6 @@ fn turn_request(
     chat: ChatRequest,
     body: &[u8],
 ) -> TurnRequest {
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&Sha256::digest(body)[..16]);
     TurnRequest {
         principal,
         place,
@@ -72,7 +70,7 @@ fn turn_request(
         source: "api",
         identity: RequestIdentity {
             route: "chat.completions",
-            body: digest,
+            body: answer::digest(body),
             user: chat.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
@@ -81,37 +79,12 @@ fn turn_request(
     }
 }
 
-/// Waits for the whole answer.
-async fn whole(app: &Shared, mut handle: TurnHandle, model: &str, began: Instant) -> Result<Response, ApiError> {
-    loop {
-        match handle.next().await {
-            TurnEvent::Finished(finished) => {
-                app.metrics.turn_ended("completed", began);
-                app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
-                return Ok(completion(app, &finished, model));
-            }
-            TurnEvent::Failed(error) => {
-                let error = ApiError::from(error);
-                app.metrics.turn_ended(error.label(), began);
-                return Err(error);
-            }
-            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
-        }
-    }
-}
-
 fn completion(app: &Shared, finished: &Finished, model: &str) -> Response {
     let id = completion_id(finished.turn);
     let model = finished.answer.finish.model.as_deref().unwrap_or(model);
     let head = Head { id: &id, created: finished.started_at.seconds(), model };
     let json = chat::completion(&head, &finished.answer, Some(&session_object(&finished.session)));
-    let mut delivery = Delivery::of(Arc::clone(&app.gateway));
-    delivery.expect(finished.tenant, finished.turn);
-    let mut response = Response::new(Body::new(TrackedBody::new(json, delivery)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers::tell(headers, &finished.session);
-    response
+    answer::whole(app, finished, json)
 }
 
 /// Opens the stream with its first word. Until then a failure is an answer with a status of its own.

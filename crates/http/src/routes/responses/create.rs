@@ -4,23 +4,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
+use herma_gateway::{Finished, Place, RequestIdentity, TurnRequest};
 use herma_model::{Alias, CreatorKind, Principal, ResponseId};
 use herma_store::NewResponse;
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest};
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
-use sha2::{Digest, Sha256};
 
 use super::stored::{Identified, Kept, output};
 use super::stream::ResponseStream;
+use crate::answer;
 use crate::app::Shared;
-use crate::body::{self, Delivery, TrackedBody};
+use crate::body;
 use crate::error::ApiError;
-use crate::headers::{self, SessionHeaders};
+use crate::headers::SessionHeaders;
 use crate::naming::Names;
 use crate::stream::session_object;
 
@@ -50,7 +47,8 @@ pub(crate) async fn create(
     if streaming {
         ResponseStream::new(Arc::clone(&app), handle, kept, began).open().await
     } else {
-        whole(&app, handle, kept, began).await
+        let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
+        Ok(response(&app, &finished, kept))
     }
 }
 
@@ -93,8 +91,6 @@ fn turn_request(
     kept: &Kept,
     body: &[u8],
 ) -> TurnRequest {
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&Sha256::digest(body)[..16]);
     TurnRequest {
         principal,
         place,
@@ -112,7 +108,7 @@ fn turn_request(
         source: "api",
         identity: RequestIdentity {
             route: "responses",
-            body: digest,
+            body: answer::digest(body),
             user: asked.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
@@ -135,25 +131,6 @@ impl Identified for Finished {
     }
 }
 
-/// Waits for the whole answer.
-async fn whole(app: &Shared, mut handle: TurnHandle, kept: Kept, began: Instant) -> Result<Response, ApiError> {
-    loop {
-        match handle.next().await {
-            TurnEvent::Finished(finished) => {
-                app.metrics.turn_ended("completed", began);
-                app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
-                return Ok(response(app, &finished, kept));
-            }
-            TurnEvent::Failed(error) => {
-                let error = ApiError::from(error).of_response();
-                app.metrics.turn_ended(error.label(), began);
-                return Err(error);
-            }
-            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
-        }
-    }
-}
-
 fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
     let mut about = kept.about(finished);
     if let Some(model) = &finished.answer.finish.model {
@@ -167,11 +144,5 @@ fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
         usage: finished.answer.finish.usage,
         session: Some(&session_object(&finished.session)),
     };
-    let mut delivery = Delivery::of(Arc::clone(&app.gateway));
-    delivery.expect(finished.tenant, finished.turn);
-    let mut response = Response::new(Body::new(TrackedBody::new(object.to_json(), delivery)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers::tell(headers, &finished.session);
-    response
+    answer::whole(app, finished, object.to_json())
 }

@@ -5,18 +5,13 @@ mod input_items;
 mod stored;
 mod stream;
 
-use herma_model::{Principal, ResponseId};
-use herma_store::Scope;
+use herma_model::ResponseId;
 
 use crate::error::ApiError;
 
 pub(crate) use create::create;
 pub(crate) use input_items::input_items;
 pub(crate) use stored::{forget, show};
-
-fn scope(principal: &Principal) -> Scope {
-    Scope { tenant: principal.tenant, keys: principal.session_keys.clone() }
-}
 
 /// A response's id in a path. What cannot be one leads nowhere.
 fn response_id(text: &str) -> Result<ResponseId, ApiError> {

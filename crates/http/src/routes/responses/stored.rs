@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_model::{CompactionId, Message, MessageStatus, Principal, ResponseId, TurnState};
-use herma_store::TurnRecord;
+use herma_store::{Scope, TurnRecord};
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
 };
@@ -15,7 +15,7 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{response_id, scope, unknown};
+use super::{response_id, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
@@ -147,7 +147,7 @@ fn state_of(record: &TurnRecord) -> ResponseState {
 
 /// A stored response's turn.
 pub(super) async fn record(app: &Shared, principal: &Principal, id: ResponseId) -> Result<TurnRecord, ApiError> {
-    let found = app.gateway.store().turn(&scope(principal), id.turn()).await?;
+    let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
     found.filter(|record| record.kept).ok_or_else(unknown)
 }
 
@@ -166,7 +166,7 @@ pub(crate) async fn forget(
     Named(id): Named,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = response_id(&id)?;
-    if !app.gateway.store().forget_response(&scope(&principal), id.turn()).await? {
+    if !app.gateway.store().forget_response(&Scope::of(&principal), id.turn()).await? {
         return Err(unknown());
     }
     Ok(Json(Deleted { id, object: "response", deleted: true }))

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, State};
 use herma_model::{Principal, SessionKey, SessionKind, Timestamp};
-use herma_store::{Cursor, ListFilter};
+use herma_store::{Cursor, ListFilter, Scope};
 use herma_wire::list::Page;
 use serde_json::Value;
 
-use super::{row_value, scope};
+use super::row_value;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
@@ -33,7 +33,7 @@ pub(crate) async fn list(
         after: parameters.parsed("cursor", read_cursor, "the next_cursor of an earlier page")?,
         limit: parameters.limit()?,
     };
-    let page = app.gateway.store().conversations(&scope(&principal), filter).await?;
+    let page = app.gateway.store().conversations(&Scope::of(&principal), filter).await?;
     Ok(Json(Page::new(page.rows.iter().map(row_value).collect(), page.next.map(write_cursor))))
 }
 

@@ -7,8 +7,8 @@ mod pin;
 mod show;
 
 use axum::response::{IntoResponse, Response};
-use herma_model::{Alias, Principal};
-use herma_store::{ConversationRow, Pin, Scope};
+use herma_model::Alias;
+use herma_store::{ConversationRow, Pin};
 use herma_wire::resource::SessionRow;
 use serde_json::value::RawValue;
 
@@ -20,10 +20,6 @@ pub(crate) use list::list;
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};
 pub(crate) use show::show;
-
-fn scope(principal: &Principal) -> Scope {
-    Scope { tenant: principal.tenant, keys: principal.session_keys.clone() }
-}
 
 /// A name in a path. What cannot be a name leads nowhere.
 fn alias(name: &str) -> Result<Alias, ApiError> {

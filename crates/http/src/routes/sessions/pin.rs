@@ -3,10 +3,10 @@
 use axum::Extension;
 use axum::extract::State;
 use herma_model::{MessageId, Principal};
-use herma_store::PinOutcome;
+use herma_store::{PinOutcome, Scope};
 use serde::Serialize;
 
-use super::{alias, scope};
+use super::alias;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
@@ -45,7 +45,7 @@ async fn set(
     pinned: bool,
 ) -> Result<Json<PinRow>, ApiError> {
     let id = id.parse().map_err(|_| unknown_message())?;
-    match app.gateway.store().pin(&scope(principal), &alias(name)?, id, pinned).await? {
+    match app.gateway.store().pin(&Scope::of(principal), &alias(name)?, id, pinned).await? {
         PinOutcome::Done => Ok(Json(PinRow { id, object: "message.pin", pinned })),
         PinOutcome::NotFound => Err(unknown_message()),
         PinOutcome::NotWhole => Err(ApiError::cannot_pin()),

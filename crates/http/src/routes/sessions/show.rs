@@ -6,8 +6,9 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_model::Principal;
+use herma_store::Scope;
 
-use super::{alias, pin_of, row_response, scope, unknown};
+use super::{alias, pin_of, row_response, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::path::Named;
@@ -21,6 +22,6 @@ pub(crate) async fn show(
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["pin"])?;
-    let row = app.gateway.store().conversation(&scope(&principal), &alias(&name)?, pin_of(&parameters)?).await?;
+    let row = app.gateway.store().conversation(&Scope::of(&principal), &alias(&name)?, pin_of(&parameters)?).await?;
     Ok(row_response(&row.ok_or_else(unknown)?))
 }

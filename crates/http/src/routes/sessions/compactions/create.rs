@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use herma_gateway::{CompactionRequest, GatewayError, Preview};
+use herma_gateway::{CompactionRequest, GatewayError};
 use herma_model::turn::FailureCode;
 use herma_model::{Principal, TurnFailure};
+use herma_store::Scope;
 use herma_wire::resource::{CompactRequest, CompactionPreview};
 
 use super::answer;
@@ -16,7 +17,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
-use crate::routes::sessions::{alias, scope};
+use crate::routes::sessions::alias;
 
 /// Compacts a conversation, or previews that.
 pub(crate) async fn create(
@@ -29,11 +30,11 @@ pub(crate) async fn create(
     let alias = alias(&name)?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let CompactRequest { dry_run, mode, model } = CompactRequest::parse(&body)?;
-    let request = CompactionRequest { scope: scope(&principal), alias, mode, model };
+    let request = CompactionRequest { scope: Scope::of(&principal), alias, mode, model };
     let gateway = Arc::clone(&app.gateway);
     if dry_run {
         let preview = to_its_end(async move { gateway.preview_compaction(request).await }).await?;
-        return Ok(Json(shown(&preview)).into_response());
+        return Ok(Json(CompactionPreview::from(&preview)).into_response());
     }
     Ok(answer(&to_its_end(async move { gateway.compact(request).await }).await?))
 }
@@ -49,21 +50,5 @@ async fn to_its_end<T: Send + 'static>(
             let message = "the gateway failed while it compacted the conversation; this is a defect of Herma";
             Err(GatewayError::Turn(TurnFailure::new(FailureCode::Internal, message)).into())
         }
-    }
-}
-
-fn shown(preview: &Preview) -> CompactionPreview<'_> {
-    CompactionPreview {
-        mode: preview.mode,
-        first: preview.first,
-        through: preview.through,
-        summarised: preview.summarised,
-        carried: &preview.carried,
-        kept: &preview.kept,
-        summary: &preview.summary,
-        model: preview.model.as_deref(),
-        sizes: preview.sizes,
-        usage: preview.usage,
-        duration_ms: preview.duration_ms,
     }
 }

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_model::Principal;
+use herma_store::Scope;
 use herma_wire::list::Page;
 use herma_wire::resource::CompactionRow;
 
@@ -14,7 +15,7 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::routes::sessions::{alias, scope, unknown};
+use crate::routes::sessions::{alias, unknown};
 
 /// A page of the ledger.
 pub(crate) async fn list(
@@ -26,7 +27,7 @@ pub(crate) async fn list(
     let parameters = Parameters::of(query, &["limit", "cursor"])?;
     let (limit, before) = (parameters.limit()?, parameters.place()?);
     let store = app.gateway.store();
-    let page = store.compactions(&scope(&principal), &alias(&name)?, before, limit).await?.ok_or_else(unknown)?;
+    let page = store.compactions(&Scope::of(&principal), &alias(&name)?, before, limit).await?.ok_or_else(unknown)?;
     let rows: Vec<CompactionRow<'_>> = page.rows.iter().map(CompactionRow::from).collect();
     Ok(Json(Page::new(rows, page.next.map(|at| at.to_string()))).into_response())
 }

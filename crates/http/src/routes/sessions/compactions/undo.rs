@@ -5,6 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{GatewayError, UndoRequest};
 use herma_model::Principal;
+use herma_store::Scope;
 use herma_wire::resource as wire;
 
 use super::answer;
@@ -12,7 +13,7 @@ use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::path::NamedWithin;
-use crate::routes::sessions::{alias, scope};
+use crate::routes::sessions::alias;
 
 /// Takes a compaction back.
 pub(crate) async fn undo(
@@ -26,7 +27,7 @@ pub(crate) async fn undo(
     let (parts, body) = request.into_parts();
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let model = wire::UndoRequest::parse(&body)?.model;
-    let request = UndoRequest { scope: scope(&principal), alias, compaction, model };
+    let request = UndoRequest { scope: Scope::of(&principal), alias, compaction, model };
     match app.gateway.undo_compaction(&request).await {
         Ok(undone) => Ok(answer(&undone)),
         Err(GatewayError::NotFound) => Err(unknown_compaction()),
