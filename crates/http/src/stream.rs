@@ -1,4 +1,4 @@
-//! A turn as server-sent events: one frame, one write.
+//! A turn as server-sent events: one frame, one write, whatever the protocol.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -6,23 +6,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use herma_gateway::{Finished, SessionView, TurnEvent, TurnHandle};
-use herma_model::{Provenance, Timestamp, TurnId};
-use herma_wire::chat::{self, Head};
+use herma_gateway::{GatewayError, SessionView, TurnEvent, TurnHandle};
+use herma_model::Provenance;
 use herma_wire::session::SessionObject;
 use herma_wire::sse;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::app::Shared;
 use crate::body::Delivery;
 use crate::error::ApiError;
+use crate::headers;
 
 /// How long a silent stream stays silent.
-pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How long a stream may wait for its first word before it opens all the same.
-pub(crate) const OPENS_AFTER: Duration = Duration::from_secs(10);
+const OPENS_AFTER: Duration = Duration::from_secs(10);
 
 /// The `session` object of an answer.
 pub(crate) fn session_object(session: &SessionView) -> SessionObject {
@@ -37,123 +40,98 @@ pub(crate) fn session_object(session: &SessionView) -> SessionObject {
     }
 }
 
-/// The id a chat completion has, made from its turn's.
-pub(crate) fn completion_id(turn: TurnId) -> String {
-    format!("chatcmpl-{}", turn.uuid().simple())
+/// A turn's events in the words of a protocol.
+pub(crate) trait Frames: Send + 'static {
+    /// What is shown of an event that does not end the turn, or ends it with an answer.
+    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes>;
+
+    /// What is shown of a turn without an answer, in a stream that has begun.
+    fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes>;
+
+    /// A failure in this protocol's words.
+    fn word(error: ApiError) -> ApiError {
+        error
+    }
 }
 
-/// What a client wants of its stream beside the answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Extras {
-    /// A chunk that counts tokens.
-    pub(crate) usage: bool,
-    /// Events that the SDKs do not know.
-    pub(crate) events: bool,
-}
-
-/// A chat stream under way.
-pub(crate) struct ChatStream {
-    pub(crate) app: Shared,
-    pub(crate) handle: TurnHandle,
-    /// The model by the name the model server was given: one name from the first chunk to the last.
-    pub(crate) model: String,
-    pub(crate) extras: Extras,
-    pub(crate) began: Instant,
-    id: String,
-    created: i64,
-    role_sent: bool,
-    any_delta: bool,
+/// A stream under way: opened with its first word, kept alive, and noted when it was handed out.
+pub(crate) struct TurnStream<F> {
+    app: Shared,
+    handle: TurnHandle,
+    began: Instant,
+    frames: F,
+    session: Option<SessionView>,
     ready: VecDeque<Bytes>,
     ended: bool,
     delivery: Delivery,
 }
 
-impl ChatStream {
-    pub(crate) fn new(app: Shared, handle: TurnHandle, model: String, extras: Extras, began: Instant) -> Self {
+impl<F: Frames> TurnStream<F> {
+    pub(crate) fn new(app: Shared, handle: TurnHandle, frames: F, began: Instant) -> Self {
         let delivery = Delivery::of(Arc::clone(&app.gateway));
-        Self {
-            app,
-            handle,
-            model,
-            extras,
-            began,
-            id: String::new(),
-            created: 0,
-            role_sent: false,
-            any_delta: false,
-            ready: VecDeque::new(),
-            ended: false,
-            delivery,
+        Self { app, handle, began, frames, session: None, ready: VecDeque::new(), ended: false, delivery }
+    }
+
+    /// Opens the stream with its first word. Until then a failure is an answer with a status of its own.
+    pub(crate) async fn open(mut self) -> Result<Response, ApiError> {
+        let patience = tokio::time::sleep(OPENS_AFTER);
+        tokio::pin!(patience);
+        loop {
+            let event = tokio::select! {
+                event = self.handle.next() => event,
+                () = &mut patience, if self.session.is_some() => break,
+            };
+            if let TurnEvent::Failed(error) = &event {
+                return Err(self.failed(error));
+            }
+            let opens = matches!(event, TurnEvent::Delta(_) | TurnEvent::Finished(_));
+            self.take(&event);
+            if opens {
+                break;
+            }
         }
+        let session = self.session.clone();
+        let mut response = Response::new(self.into_body());
+        let told = response.headers_mut();
+        told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if let Some(session) = &session {
+            headers::tell(told, session);
+        }
+        Ok(response)
     }
 
-    /// Learns which turn this is.
-    pub(crate) fn is_turn(&mut self, turn: TurnId, started_at: Timestamp) {
-        self.id = completion_id(turn);
-        self.created = started_at.seconds();
+    fn failed(&self, error: &Arc<GatewayError>) -> ApiError {
+        let told = F::word(ApiError::from(Arc::clone(error)));
+        self.app.metrics.turn_ended(told.label(), self.began);
+        told
     }
 
-    /// Takes an event that was already received.
-    pub(crate) fn take(&mut self, event: TurnEvent) {
+    fn take(&mut self, event: &TurnEvent) {
         match event {
-            TurnEvent::Queued(_) => {}
-            TurnEvent::Started { turn, started_at, .. } => self.is_turn(turn, started_at),
-            TurnEvent::Compacted { session, .. } => {
-                if self.extras.events {
-                    self.ready.push_back(sse::compacted_frame(&session_object(&session)));
-                }
+            TurnEvent::Queued(session) | TurnEvent::Started { session, .. } | TurnEvent::Compacted { session, .. } => {
+                self.session = Some(session.clone());
             }
-            TurnEvent::Delta(delta) => {
-                self.send_role();
-                self.any_delta = true;
-                let frame = chat::delta_chunk(&self.head(), &delta);
-                self.ready.push_back(frame);
+            TurnEvent::Finished(finished) => {
+                self.session = Some(finished.session.clone());
+                self.app.metrics.turn_ended("completed", self.began);
+                self.app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
+                self.delivery.expect(finished.tenant, finished.turn);
             }
-            TurnEvent::Finished(finished) => self.finish(&finished),
+            TurnEvent::Delta(_) | TurnEvent::Failed(_) => {}
+        }
+        let shown = match event {
             TurnEvent::Failed(error) => {
-                let error = ApiError::from(error);
-                self.app.metrics.turn_ended(error.label(), self.began);
-                self.ready.push_back(sse::error_frame(error.body()));
-                self.ready.push_back(Bytes::from_static(sse::DONE));
-                self.ended = true;
+                let told = self.failed(error);
+                self.frames.fail(error, &told, self.session.as_ref())
             }
+            event => self.frames.show(event),
+        };
+        self.ready.extend(shown);
+        if matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_)) {
+            self.ready.push_back(Bytes::from_static(sse::DONE));
+            self.ended = true;
         }
-    }
-
-    fn finish(&mut self, finished: &Finished) {
-        self.is_turn(finished.turn, finished.started_at);
-        self.send_role();
-        if !self.any_delta {
-            for delta in chat::whole_answer_deltas(&finished.answer) {
-                let frame = chat::delta_chunk(&self.head(), &delta);
-                self.ready.push_back(frame);
-            }
-        }
-        let finish = &finished.answer.finish;
-        let session = session_object(&finished.session);
-        let last = chat::finish_chunk(&self.head(), finish, Some(&session));
-        self.ready.push_back(last);
-        if self.extras.usage {
-            let usage = chat::usage_chunk(&self.head(), finish.usage.as_ref());
-            self.ready.push_back(usage);
-        }
-        self.ready.push_back(Bytes::from_static(sse::DONE));
-        self.app.metrics.turn_ended("completed", self.began);
-        self.app.metrics.tokens(finish.usage.unwrap_or_default());
-        self.delivery.expect(finished.tenant, finished.turn);
-        self.ended = true;
-    }
-
-    fn send_role(&mut self) {
-        if !self.role_sent {
-            self.role_sent = true;
-            let frame = chat::role_chunk(&self.head());
-            self.ready.push_back(frame);
-        }
-    }
-
-    fn head(&self) -> Head<'_> {
-        Head { id: &self.id, created: self.created, model: &self.model }
     }
 
     /// The next frame, or nothing after the last. Cancel-safe.
@@ -167,15 +145,14 @@ impl ChatStream {
                 return None;
             }
             match tokio::time::timeout(KEEP_ALIVE, self.handle.next()).await {
-                Ok(event) => self.take(event),
+                Ok(event) => self.take(&event),
                 Err(_) => return Some(Bytes::from_static(sse::KEEP_ALIVE)),
             }
         }
     }
 
-    /// The body of the answer.
-    pub(crate) fn into_body(self) -> Body {
-        Body::from_stream(unfold(self, async |mut stream| {
+    fn into_body(self) -> Body {
+        Body::from_stream(unfold(self, async |mut stream: Self| {
             let frame = stream.next().await?;
             Some((Ok::<_, Infallible>(frame), stream))
         }))

@@ -11,15 +11,15 @@ use herma_model::{Alias, CreatorKind, Principal, ResponseId};
 use herma_store::NewResponse;
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest};
 
+use super::frames::ResponseFrames;
 use super::stored::{Identified, Kept, output};
-use super::stream::ResponseStream;
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming::Names;
-use crate::stream::session_object;
+use crate::stream::{TurnStream, session_object};
 
 /// Answers a request, whole or as a stream.
 pub(crate) async fn create(
@@ -45,7 +45,7 @@ pub(crate) async fn create(
     let turn = turn_request(principal, headers, place, asked, &kept, &body);
     let handle = app.gateway.submit(turn)?;
     if streaming {
-        ResponseStream::new(Arc::clone(&app), handle, kept, began).open().await
+        TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), began).open().await
     } else {
         let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
         Ok(response(&app, &finished, kept))

@@ -1,9 +1,9 @@
 //! `/v1/responses`: a turn as OpenAI's Responses API shows it.
 
 mod create;
+mod frames;
 mod input_items;
 mod stored;
-mod stream;
 
 use herma_model::ResponseId;
 

@@ -1,0 +1,96 @@
+//! A turn as the chunks of a chat completion.
+
+use bytes::Bytes;
+use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent};
+use herma_model::{Timestamp, TurnId};
+use herma_wire::chat::{self, Head};
+use herma_wire::sse;
+
+use crate::error::ApiError;
+use crate::stream::{Frames, session_object};
+
+/// The id a chat completion has, made from its turn's.
+pub(super) fn completion_id(turn: TurnId) -> String {
+    format!("chatcmpl-{}", turn.uuid().simple())
+}
+
+/// What a client wants of its stream beside the answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extras {
+    /// A chunk that counts tokens.
+    pub(super) usage: bool,
+    /// Events that the SDKs do not know.
+    pub(super) events: bool,
+}
+
+/// The chunks of a chat stream.
+pub(super) struct ChatFrames {
+    /// The model by the name the model server was given: one name from the first chunk to the last.
+    model: String,
+    extras: Extras,
+    id: String,
+    created: i64,
+    role_sent: bool,
+    any_delta: bool,
+}
+
+impl ChatFrames {
+    pub(super) fn new(model: String, extras: Extras) -> Self {
+        Self { model, extras, id: String::new(), created: 0, role_sent: false, any_delta: false }
+    }
+
+    /// Learns which turn this is.
+    fn is_turn(&mut self, turn: TurnId, started_at: Timestamp) {
+        self.id = completion_id(turn);
+        self.created = started_at.seconds();
+    }
+
+    fn role(&mut self) -> Option<Bytes> {
+        let is_first = !std::mem::replace(&mut self.role_sent, true);
+        is_first.then(|| chat::role_chunk(&self.head()))
+    }
+
+    fn finish(&mut self, finished: &Finished) -> Vec<Bytes> {
+        self.is_turn(finished.turn, finished.started_at);
+        let mut frames: Vec<Bytes> = self.role().into_iter().collect();
+        if !self.any_delta {
+            let deltas = chat::whole_answer_deltas(&finished.answer);
+            frames.extend(deltas.iter().map(|delta| chat::delta_chunk(&self.head(), delta)));
+        }
+        let finish = &finished.answer.finish;
+        frames.push(chat::finish_chunk(&self.head(), finish, Some(&session_object(&finished.session))));
+        if self.extras.usage {
+            frames.push(chat::usage_chunk(&self.head(), finish.usage.as_ref()));
+        }
+        frames
+    }
+
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, created: self.created, model: &self.model }
+    }
+}
+
+impl Frames for ChatFrames {
+    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
+        match event {
+            TurnEvent::Started { turn, started_at, .. } => {
+                self.is_turn(*turn, *started_at);
+                Vec::new()
+            }
+            TurnEvent::Compacted { session, .. } if self.extras.events => {
+                vec![sse::compacted_frame(&session_object(session))]
+            }
+            TurnEvent::Delta(delta) => {
+                self.any_delta = true;
+                let role = self.role();
+                role.into_iter().chain([chat::delta_chunk(&self.head(), delta)]).collect()
+            }
+            TurnEvent::Finished(finished) => self.finish(finished),
+            TurnEvent::Queued(_) | TurnEvent::Compacted { .. } | TurnEvent::Failed(_) => Vec::new(),
+        }
+    }
+
+    fn fail(&mut self, _: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
+        vec![sse::error_frame(told.body())]
+    }
+}

@@ -1,0 +1,102 @@
+//! A turn as the events of a response.
+
+use bytes::Bytes;
+use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, now};
+use herma_model::turn::FailureCode;
+use herma_model::{MessageId, ResponseId, Timestamp, TurnId};
+use herma_wire::chat::whole_answer_deltas;
+use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compaction_item};
+use herma_wire::sse;
+
+use super::stored::{Identified, Kept};
+use crate::error::ApiError;
+use crate::stream::{Frames, session_object};
+
+/// The events of a response.
+pub(super) struct ResponseFrames {
+    /// What the response repeats, until it begins.
+    kept: Option<Kept>,
+    events: Option<Events>,
+    any_delta: bool,
+}
+
+/// A turn that has begun.
+struct Begun<'a> {
+    turn: TurnId,
+    started_at: Timestamp,
+    session: &'a SessionView,
+}
+
+impl Identified for Begun<'_> {
+    fn response(&self) -> ResponseId {
+        self.turn.as_response()
+    }
+
+    fn began(&self) -> Timestamp {
+        self.started_at
+    }
+
+    fn conversation(&self) -> String {
+        self.session.facts.id.to_string()
+    }
+}
+
+impl ResponseFrames {
+    pub(super) const fn new(kept: Kept) -> Self {
+        Self { kept: Some(kept), events: None, any_delta: false }
+    }
+
+    fn begin(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Frame> {
+        let Some(kept) = self.kept.take() else { return Vec::new() };
+        let (mut events, mut frames) = Events::begin(kept.about(begun), message, Some(&session_object(begun.session)));
+        frames.extend(events.started());
+        self.events = Some(events);
+        frames
+    }
+
+    fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
+        let begun = Begun { turn: finished.turn, started_at: finished.started_at, session: &finished.session };
+        let mut frames = self.begin(&begun, finished.message.id);
+        let Some(mut events) = self.events.take() else { return frames };
+        if !self.any_delta {
+            frames.extend(whole_answer_deltas(&finished.answer).iter().flat_map(|delta| events.delta(delta)));
+        }
+        let finish = &finished.answer.finish;
+        let outcome = Outcome::of_answer(finish.reason);
+        let ending = Ending { outcome, at: finished.message.created_at, usage: finish.usage };
+        frames.extend(events.end(&ending, Some(&session_object(&finished.session))));
+        frames
+    }
+}
+
+impl Frames for ResponseFrames {
+    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
+        let frames = match (event, &mut self.events) {
+            (TurnEvent::Started { turn, started_at, session, message: Some(message) }, _) => {
+                self.begin(&Begun { turn: *turn, started_at: *started_at, session }, *message)
+            }
+            (TurnEvent::Compacted { id, .. }, Some(events)) => events.compacted(compaction_item(*id, id.to_string())),
+            (TurnEvent::Delta(delta), Some(events)) => {
+                self.any_delta = true;
+                events.delta(delta)
+            }
+            (TurnEvent::Finished(finished), _) => self.finish(finished),
+            _ => Vec::new(),
+        };
+        frames.into_iter().map(|frame| frame.bytes).collect()
+    }
+
+    fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
+        let Some(events) = self.events.take() else { return vec![sse::error_frame(told.body())] };
+        let is_cancelled = matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled);
+        let error = ResponseError { code: told.body().code.clone(), message: told.body().message.clone() };
+        let outcome = if is_cancelled { Outcome::Cancelled(error) } else { Outcome::Failed(error) };
+        let ending = Ending { outcome, at: now(), usage: None };
+        let frames = events.end(&ending, session.map(session_object).as_ref());
+        frames.into_iter().map(|frame| frame.bytes).collect()
+    }
+
+    fn word(error: ApiError) -> ApiError {
+        error.of_response()
+    }
+}
