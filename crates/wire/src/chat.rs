@@ -14,7 +14,7 @@ mod identity;
 mod message;
 mod params;
 mod request;
-mod tool_calls;
+pub(crate) mod tool_calls;
 mod typed;
 mod usage;
 

@@ -85,7 +85,7 @@ pub(super) fn write_rest(object: &Object<'_>, writer: &mut Writer) -> Result<(),
 }
 
 /// Writes the calls of an answer as an array.
-pub(super) fn write(calls: &[ToolCall], writer: &mut Writer) {
+pub(crate) fn write(calls: &[ToolCall], writer: &mut Writer) {
     writer.open_array();
     for call in calls {
         writer.open_object();

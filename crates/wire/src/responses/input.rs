@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use herma_model::generation::ToolCall;
 use herma_model::{Payload, Utterance};
 use serde_json::value::RawValue;
 
 use super::content::{ChatPart, chat_content, parts};
 use crate::bad_request::Flaw;
-use crate::chat::{Spoken, read_message, simple_user};
+use crate::chat::{Spoken, read_message, simple_user, tool_calls};
 use crate::json::{Object, Writer, elements, text};
 
 /// What an input says.
@@ -58,15 +59,9 @@ struct Assistant<'a> {
     index: usize,
     text: Option<String>,
     refusal: String,
-    calls: Vec<Call<'a>>,
+    calls: Vec<ToolCall>,
     ids: HashSet<Cow<'a, str>>,
     reasoning: String,
-}
-
-struct Call<'a> {
-    id: Cow<'a, str>,
-    name: Cow<'a, str>,
-    arguments: Cow<'a, str>,
 }
 
 impl<'a> Reader<'a> {
@@ -132,7 +127,8 @@ impl<'a> Reader<'a> {
         if !said.ids.insert(id.clone()) {
             return Err(Flaw::at("call_id", "is the id of an earlier call in the same answer"));
         }
-        said.calls.push(Call { id, name, arguments });
+        let (id, name, arguments) = (id.into_owned(), name.into_owned(), arguments.into_owned());
+        said.calls.push(ToolCall { id, name, arguments, ..ToolCall::default() });
         Ok(())
     }
 
@@ -202,7 +198,7 @@ impl Assistant<'_> {
         }
         if !self.calls.is_empty() {
             writer.key("tool_calls");
-            self.write_calls(&mut writer);
+            tool_calls::write(&self.calls, &mut writer);
         }
         if !self.reasoning.is_empty() {
             writer.field("reasoning_content", &self.reasoning);
@@ -213,21 +209,5 @@ impl Assistant<'_> {
 
     fn says_more(&self) -> bool {
         !(self.refusal.is_empty() && self.calls.is_empty())
-    }
-
-    fn write_calls(&self, writer: &mut Writer) {
-        writer.open_array();
-        for call in &self.calls {
-            writer.open_object();
-            writer.field("id", &call.id);
-            writer.field("type", "function");
-            writer.key("function");
-            writer.open_object();
-            writer.field("name", &call.name);
-            writer.field("arguments", &call.arguments);
-            writer.close_object();
-            writer.close_object();
-        }
-        writer.close_array();
     }
 }
