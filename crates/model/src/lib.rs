@@ -31,5 +31,5 @@ pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, Resolution, SessionFacts};
 pub use session_key::{KeyScope, SessionKey};
 pub use time::Timestamp;
-pub use turn::{Fence, TurnFailure, TurnState, Unanswered};
+pub use turn::{Fence, StopKind, TurnFailure, TurnState, Unanswered};
 pub use usage::Usage;

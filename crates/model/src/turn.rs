@@ -60,10 +60,37 @@ stored_enum!(
         Abandoned = "abandoned",
         /// The client called it off.
         Cancelled = "cancelled",
+        /// It was refused after it had waited: what it was for had changed, or its time was over.
+        Refused = "refused",
         /// A defect of the gateway.
         Internal = "internal_error",
     }
 );
+
+stored_enum!(
+    /// In what way somebody asked a turn to stop.
+    StopKind {
+        /// Another turn goes first.
+        Interrupt = "interrupt",
+        /// It is not wanted any more.
+        Cancel = "cancel",
+    }
+);
+
+impl FailureCode {
+    /// How a turn is recorded that ends for this reason.
+    pub const fn ends_as(self) -> TurnState {
+        match self {
+            Self::Interrupted | Self::Abandoned => TurnState::Interrupted,
+            Self::Cancelled => TurnState::Cancelled,
+            Self::UpstreamError
+            | Self::UpstreamTimeout
+            | Self::ContextLengthExceeded
+            | Self::Refused
+            | Self::Internal => TurnState::Failed,
+        }
+    }
+}
 
 /// Why a turn has no answer: a code for programs, a redacted sentence for people.
 #[derive(Debug, Clone, PartialEq, Eq)]

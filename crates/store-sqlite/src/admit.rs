@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use herma_model::{Fence, Message, Resolution, Seq, SessionKind, TurnId};
+use herma_model::{Fence, Message, Resolution, Seq, SessionKind, StopKind, TurnId};
 use herma_store::{
     Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, Target, Ticket, TurnPolicy, Version,
 };
@@ -124,11 +124,14 @@ fn live_turn(
         match live.stop_requested {
             None => {
                 connection
-                    .execute("UPDATE turns SET stop_requested = ?2 WHERE pk = ?1", params![live.key, now.0])
+                    .execute(
+                        "UPDATE turns SET stop_requested = ?2, stop_kind = ?3 WHERE pk = ?1",
+                        params![live.key, now.0, StopKind::Interrupt.as_str()],
+                    )
                     .translated()?;
             }
             Some(at) if now.since(at) > admission.interrupt_grace => {
-                take_over(connection, state, live.key, Why::Interrupted, now)?;
+                take_over(connection, state, live.key, Why::of(live.stop_kind), now)?;
                 return Ok(None);
             }
             Some(_) => {}

@@ -32,26 +32,25 @@ pub(crate) fn first_attempt(
     grant: Grant,
 ) -> Outcome<TurnRow> {
     let Grant { owner, fence, resolution, brings_key } = grant;
-    let row = |key| TurnRow { key, id: admission.turn, attempt: 1, started_at: admission.now };
+    let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at };
     if let Some(ticket) = admission.ticket {
-        let started = connection
+        let queued_at = connection
             .prepare_cached(
                 "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5, first_seq = ?6
-                 WHERE pk = ?1 AND state = 'queued'",
+                 WHERE pk = ?1 AND state = 'queued' RETURNING created_at",
             )
             .and_then(|mut update| {
-                update.execute(params![ticket.0, fence, state.head, resolution.as_str(), brings_key, state.next_seq])
+                let set = params![ticket.0, fence, state.head, resolution.as_str(), brings_key, state.next_seq];
+                update.query_row(set, |row| row.get(0)).optional()
             })
             .translated()?;
-        if started == 1 {
-            return Ok(row(ticket.0));
-        }
-        return Err(StoreError::Unavailable("the turn lost its place in the queue".to_owned()));
+        let lost = || StoreError::Unavailable("the turn lost its place in the queue".to_owned());
+        return queued_at.map(|at| row(ticket.0, Timestamp(at))).ok_or_else(lost);
     }
     connection
         .prepare_cached(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, brought_key, first_seq, created_at,
-             echo, kept) VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+             echo, kept, promised) VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -68,11 +67,12 @@ pub(crate) fn first_attempt(
                 state.next_seq,
                 admission.now.0,
                 admission.response.as_ref().map(|response| &response.echo),
-                admission.response.as_ref().is_some_and(|response| response.kept)
+                admission.response.as_ref().is_some_and(|response| response.kept),
+                admission.response.as_ref().is_some_and(|response| response.promised)
             ])
         })
         .translated()?;
-    Ok(row(connection.last_insert_rowid()))
+    Ok(row(connection.last_insert_rowid(), admission.now))
 }
 
 /// Runs an unanswered turn again, if the last that was said in the conversation is its.
@@ -109,8 +109,8 @@ pub(crate) fn next_attempt(
     let attempt = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
-             stop_requested = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0, echo = coalesce(?8, echo),
-             kept = coalesce(?9, kept) WHERE pk = ?1 RETURNING attempt",
+             stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0, echo = coalesce(?8, echo),
+             kept = coalesce(?9, kept), promised = coalesce(?10, promised) WHERE pk = ?1 RETURNING attempt",
             params![
                 key,
                 fence,
@@ -120,7 +120,8 @@ pub(crate) fn next_attempt(
                 resolution.as_str(),
                 state.head,
                 admission.response.as_ref().map(|response| &response.echo),
-                admission.response.as_ref().map(|response| response.kept)
+                admission.response.as_ref().map(|response| response.kept),
+                admission.response.as_ref().map(|response| response.promised)
             ],
             |row| row.get(0),
         )

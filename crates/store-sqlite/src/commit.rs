@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_model::{Message, NewMessage, Seq, TenantId, Timestamp, TurnId};
+use herma_model::{Message, NewMessage, Seq, StopKind, TenantId, Timestamp, TurnId};
 use herma_store::{Commit, Committed, Outcome as TurnOutcome, StoreError, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -91,7 +91,7 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                 .prepare_cached(
                     "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
                      cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, answer_seq = ?9,
-                     last_seq = ?10 WHERE pk = ?1 AND stop_requested IS NULL",
+                     last_seq = ?10, record = ?11, cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
                     update.execute(params![
@@ -104,15 +104,16 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                         usage.map(|u| u.cached as i64),
                         usage.map(|u| u.reasoning as i64),
                         answer_seq,
-                        last_seq
+                        last_seq,
+                        commit.record
                     ])
                 })
                 .translated()?
         }
         TurnOutcome::Unanswered { state, failure, .. } => connection
             .prepare_cached(
-                "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5, upstream_status = ?6, last_seq = ?7
-                 WHERE pk = ?1",
+                "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5, upstream_status = ?6, last_seq = ?7,
+                 record = ?8, cut_off = 0 WHERE pk = ?1",
             )
             .and_then(|mut update| {
                 update.execute(params![
@@ -122,12 +123,21 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                     failure.code.as_str(),
                     failure.message,
                     failure.upstream_status,
-                    last_seq
+                    last_seq,
+                    commit.record
                 ])
             })
             .translated()?,
     };
-    if ended == 1 { Ok(()) } else { Err(StoreError::StopRequested) }
+    if ended == 1 {
+        return Ok(());
+    }
+    let kind = connection
+        .query_row("SELECT stop_kind FROM turns WHERE pk = ?1", [commit.lease.turn], |row| {
+            rows::optional_word(row, 0, StopKind::parse)
+        })
+        .translated()?;
+    Err(StoreError::StopRequested(kind.unwrap_or(StopKind::Interrupt)))
 }
 
 /// Writes one message at its place.

@@ -104,7 +104,7 @@ impl SqliteStore {
             })),
             Err(error) => {
                 // A turn that was asked to stop has yet to be ended otherwise.
-                held.settle(error == StoreError::StopRequested);
+                held.settle(matches!(error, StoreError::StopRequested(_)));
                 Step::Undo(Box::new(move |_| {
                     let _ = answer.send(Err(error));
                 }))

@@ -30,6 +30,7 @@ mod retract;
 mod retry;
 mod rows;
 mod snapshot;
+mod stop;
 mod sync;
 mod takeover;
 mod transcript;

@@ -21,6 +21,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, sql: include_str!("../migrations/0001_ground.sql") },
     Migration { number: 2, sql: include_str!("../migrations/0002_compactions.sql") },
     Migration { number: 3, sql: include_str!("../migrations/0003_responses.sql") },
+    Migration { number: 4, sql: include_str!("../migrations/0004_promised.sql") },
 ];
 
 /// The newest schema this program knows.

@@ -151,7 +151,7 @@ pub(crate) fn sweep(connection: &Connection, instance: &Instance, now: Timestamp
             continue;
         }
         if queued {
-            queue::leave(connection, conversation, turn)?;
+            queue::leave(connection, conversation, turn, &Why::OwnerGone.failure(), now)?;
             continue;
         }
         let mut state = snapshot::load(connection, conversation)?;

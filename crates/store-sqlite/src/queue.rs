@@ -1,6 +1,6 @@
 //! Waiting turns: rows in ticket order, those of dead processes left out.
 
-use herma_model::{Timestamp, TurnId};
+use herma_model::{Timestamp, TurnFailure, TurnId};
 use herma_store::{Admission, NewResponse, Scope, Ticket, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -8,6 +8,7 @@ use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::rows;
+use crate::takeover::Why;
 
 /// A turn in line.
 pub(crate) struct Waiter {
@@ -48,7 +49,7 @@ pub(crate) fn first(
         if !instance.is_dead(connection, waiter.owner, waiter.key, now)? {
             return Ok(Some(waiter));
         }
-        remove(connection, conversation, waiter.key)?;
+        remove(connection, conversation, waiter.key, &Why::OwnerGone.failure(), now)?;
     }
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn length(connection: &Connection, instance: &Instance, conversation:
     let mut length = 0;
     for waiter in waiters {
         if instance.is_dead(connection, waiter.owner, waiter.key, now)? {
-            remove(connection, conversation, waiter.key)?;
+            remove(connection, conversation, waiter.key, &Why::OwnerGone.failure(), now)?;
         } else {
             length += 1;
         }
@@ -112,7 +113,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
     connection
         .prepare_cached(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at, echo,
-             kept) VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             kept, promised) VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -127,7 +128,8 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
                 waiter.fingerprint,
                 waiter.now.0,
                 waiter.response.map(|response| &response.echo),
-                waiter.response.is_some_and(|response| response.kept)
+                waiter.response.is_some_and(|response| response.kept),
+                waiter.response.is_some_and(|response| response.promised)
             ])
         })
         .translated()?;
@@ -136,27 +138,53 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
     Ok(key)
 }
 
-/// Takes a turn out of line for another that is being admitted.
-fn remove(connection: &Connection, conversation: i64, turn: i64) -> Outcome<()> {
-    let removed = connection
-        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'")
+/// Takes a turn out of line for another that is being admitted. One that was promised ends, any other is forgotten.
+fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> Outcome<()> {
+    let forgotten = connection
+        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' AND promised = 0")
         .and_then(|mut delete| delete.execute([turn]))
         .translated()?;
-    if removed == 1 {
+    if forgotten == 1 || end(connection, conversation, turn, why, now)? {
         forget_idempotency(connection, turn)?;
         count(connection, conversation, -1)?;
     }
     Ok(())
 }
 
+/// Ends a turn that waits. Its conversation has had a turn then, even if it was its only one.
+fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> Outcome<bool> {
+    let ended = connection
+        .execute(
+            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, ended_at = ?5, delivered = 1
+             WHERE pk = ?1 AND state = 'queued'",
+            params![turn, why.code.ends_as().as_str(), why.code.as_str(), why.message, now.0],
+        )
+        .translated()?;
+    connection.execute("UPDATE conversations SET unmade = 0 WHERE pk = ?1", [conversation]).translated()?;
+    Ok(ended == 1)
+}
+
 /// Takes a turn out of line for good.
-pub(crate) fn leave(connection: &Connection, conversation: i64, turn: i64) -> Outcome<()> {
-    remove(connection, conversation, turn)?;
+pub(crate) fn leave(
+    connection: &Connection,
+    conversation: i64,
+    turn: i64,
+    why: &TurnFailure,
+    now: Timestamp,
+) -> Outcome<()> {
+    remove(connection, conversation, turn, why, now)?;
     conversation::abandon(connection, conversation)
 }
 
 /// Takes the caller's own turn out of line, if it waits.
-pub(crate) fn withdraw(connection: &Connection, instance: &mut Instance, scope: &Scope, turn: TurnId) -> Outcome<()> {
+pub(crate) fn withdraw(
+    connection: &Connection,
+    instance: &mut Instance,
+    scope: &Scope,
+    turn: TurnId,
+    why: &TurnFailure,
+    now: Timestamp,
+) -> Outcome<()> {
     let waiting: Option<(i64, i64)> = connection
         .prepare_cached("SELECT pk, conversation_pk FROM turns WHERE id = ?1 AND tenant_pk = ?2 AND state = 'queued'")
         .and_then(|mut select| {
@@ -167,7 +195,7 @@ pub(crate) fn withdraw(connection: &Connection, instance: &mut Instance, scope: 
         .translated()?;
     if let Some((key, conversation)) = waiting {
         instance.live.remove(&key);
-        leave(connection, conversation, key)?;
+        leave(connection, conversation, key, why, now)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Taking a refused turn back: as if it had never been asked for.
 
-use herma_model::Resolution;
 use herma_model::turn::FailureCode;
+use herma_model::{Resolution, TurnState};
 use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, params};
 
@@ -112,17 +112,15 @@ impl Retracted {
 
 /// How the attempt before ended is still in the turn's row, but for the state, which its failure tells.
 fn become_unanswered_again(connection: &Connection, turn: i64) -> Outcome<()> {
+    let failure = connection
+        .query_row("SELECT failure_code FROM turns WHERE pk = ?1", [turn], |row| {
+            rows::optional_word(row, 0, FailureCode::parse)
+        })
+        .translated()?;
     connection
         .execute(
-            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, brought_key = 0,
-             state = CASE failure_code WHEN ?2 THEN 'interrupted' WHEN ?3 THEN 'interrupted' WHEN ?4 THEN 'cancelled' ELSE 'failed' END
-             WHERE pk = ?1",
-            params![
-                turn,
-                FailureCode::Interrupted.as_str(),
-                FailureCode::Abandoned.as_str(),
-                FailureCode::Cancelled.as_str()
-            ],
+            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, stop_kind = NULL, brought_key = 0, state = ?2 WHERE pk = ?1",
+            params![turn, failure.map_or(TurnState::Failed, FailureCode::ends_as).as_str()],
         )
         .map(drop)
         .translated()

@@ -1,8 +1,9 @@
-//! Ending a turn on its owner's behalf: its process is gone, or it did not yield to an interrupt.
+//! Ending a turn on its owner's behalf: its process is gone, or it did not end when it was asked to.
 
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
-use herma_model::{MessageId, NewMessage, Timestamp, TurnId};
+use herma_model::{MessageId, NewMessage, StopKind, Timestamp, TurnFailure, TurnId};
+use herma_store::Shown;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
@@ -18,20 +19,26 @@ pub(crate) enum Why {
     OwnerGone,
     /// It did not yield to an interrupt.
     Interrupted,
+    /// It did not end when it was called off.
+    Cancelled,
 }
 
 impl Why {
-    const fn code(self) -> FailureCode {
-        match self {
-            Self::OwnerGone => FailureCode::Abandoned,
-            Self::Interrupted => FailureCode::Interrupted,
+    /// Why a turn is ended that was asked to stop and did not.
+    pub(crate) const fn of(asked: Option<StopKind>) -> Self {
+        match asked {
+            Some(StopKind::Cancel) => Self::Cancelled,
+            Some(StopKind::Interrupt) | None => Self::Interrupted,
         }
     }
 
-    const fn message(self) -> &'static str {
+    pub(crate) fn failure(self) -> TurnFailure {
         match self {
-            Self::OwnerGone => "the process that ran this turn ended; send the request again",
-            Self::Interrupted => "another turn interrupted this one",
+            Self::OwnerGone => {
+                TurnFailure::new(FailureCode::Abandoned, "the process that ran this turn ended; send the request again")
+            }
+            Self::Interrupted => TurnFailure::new(FailureCode::Interrupted, "another turn interrupted this one"),
+            Self::Cancelled => TurnFailure::new(FailureCode::Cancelled, "the turn was cancelled"),
         }
     }
 }
@@ -42,6 +49,8 @@ pub(crate) struct LiveTurn {
     pub(crate) id: TurnId,
     /// When it was asked to stop.
     pub(crate) stop_requested: Option<Timestamp>,
+    /// And how.
+    pub(crate) stop_kind: Option<StopKind>,
 }
 
 /// The turn that holds a conversation's lease, if it still does. A dead owner's turn is ended here.
@@ -53,12 +62,13 @@ pub(crate) fn live_turn(
 ) -> Outcome<Option<LiveTurn>> {
     let Some(key) = state.running else { return Ok(None) };
     let (owner, live) = connection
-        .prepare_cached("SELECT owner, id, stop_requested FROM turns WHERE pk = ?1")
+        .prepare_cached("SELECT owner, id, stop_requested, stop_kind FROM turns WHERE pk = ?1")
         .and_then(|mut select| {
             select.query_row([key], |row| {
                 let id = TurnId::from_uuid(rows::uuid(row, 1)?);
                 let stop_requested = row.get::<_, Option<i64>>(2)?.map(Timestamp);
-                Ok((row.get(0)?, LiveTurn { key, id, stop_requested }))
+                let stop_kind = rows::optional_word(row, 3, StopKind::parse)?;
+                Ok((row.get(0)?, LiveTurn { key, id, stop_requested, stop_kind }))
             })
         })
         .translated()?;
@@ -69,10 +79,10 @@ pub(crate) fn live_turn(
     Ok(Some(live))
 }
 
-/// Records the running turn as interrupted, with what its journal says was shown, and frees the lease.
+/// Ends the running turn without an answer, with what its journal says was shown, and frees the lease.
 pub(crate) fn take_over(
     connection: &Connection,
-    state: &mut ConversationState,
+    conversation: &mut ConversationState,
     turn: i64,
     why: Why,
     now: Timestamp,
@@ -81,36 +91,49 @@ pub(crate) fn take_over(
         .prepare_cached("SELECT attempt, session_pk FROM turns WHERE pk = ?1")
         .and_then(|mut select| select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?))))
         .translated()?;
-    let shown = journal(connection, turn)?;
-    if !shown.is_empty() {
-        let partial = NewMessage { id: MessageId::from_uuid(Uuid::now_v7()), said: Utterance::partial_text(&shown) };
-        insert_message(connection, session, state.next_seq, turn, attempt, &partial, now)?;
-        state.next_seq += 1;
+    let Shown { text, record } = journal(connection, turn)?;
+    if !text.is_empty() {
+        let partial = NewMessage { id: MessageId::from_uuid(Uuid::now_v7()), said: Utterance::partial_text(&text) };
+        insert_message(connection, session, conversation.next_seq, turn, attempt, &partial, now)?;
+        conversation.next_seq += 1;
     }
     connection
         .prepare_cached(
-            "UPDATE turns SET state = 'interrupted', failure_code = ?2, failure_message = ?3, ended_at = ?4 WHERE pk = ?1",
+            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, upstream_status = NULL, ended_at = ?5, last_seq = ?6,
+             record = ?7, cut_off = 1 WHERE pk = ?1",
         )
-        .and_then(|mut update| update.execute(params![turn, why.code().as_str(), why.message(), now.0]))
+        .and_then(|mut update| {
+            let failure = why.failure();
+            let state = failure.code.ends_as().as_str();
+            let last_seq = conversation.next_seq - 1;
+            update.execute(params![turn, state, failure.code.as_str(), failure.message, now.0, last_seq, record])
+        })
         .translated()?;
     clear_journal(connection, turn)?;
-    state.running = None;
-    state.version += 1;
+    conversation.running = None;
+    conversation.version += 1;
     connection
         .prepare_cached(
             "UPDATE conversations SET running_turn = NULL, version = ?2, message_count = message_count + (?3 - next_seq), next_seq = ?3,
              updated_at = ?4 WHERE pk = ?1",
         )
-        .and_then(|mut update| update.execute(params![state.key, state.version, state.next_seq, now.0]))
+        .and_then(|mut update| update.execute(params![conversation.key, conversation.version, conversation.next_seq, now.0]))
         .map(drop)
         .translated()
 }
 
-fn journal(connection: &Connection, turn: i64) -> Outcome<String> {
-    let mut select =
-        connection.prepare_cached("SELECT text FROM turn_journal WHERE turn_pk = ?1 ORDER BY part").translated()?;
-    let parts = select.query_map([turn], |row| row.get::<_, String>(0)).translated()?;
-    parts.collect::<rusqlite::Result<String>>().translated()
+/// What a running turn is known to have shown.
+pub(crate) fn journal(connection: &Connection, turn: i64) -> Outcome<Shown> {
+    let mut select = connection
+        .prepare_cached("SELECT text, record FROM turn_journal WHERE turn_pk = ?1 ORDER BY part")
+        .translated()?;
+    let mut rows = select.query([turn]).translated()?;
+    let mut shown = Shown::default();
+    while let Some(row) = rows.next().translated()? {
+        shown.text.push_str(row.get_ref(0).and_then(|text| Ok(text.as_str()?)).translated()?);
+        shown.record.push_str(row.get_ref(1).and_then(|text| Ok(text.as_str()?)).translated()?);
+    }
+    Ok(shown)
 }
 
 /// Drops a turn's journal once the turn has ended.
@@ -122,14 +145,14 @@ pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> Outcome<()> {
         .translated()
 }
 
-/// Adds shown text to a running turn's journal.
-pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, text: &str) -> Outcome<()> {
+/// Adds what was shown to a running turn's journal.
+pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, shown: &Shown) -> Outcome<()> {
     connection
         .prepare_cached(
-            "INSERT INTO turn_journal (turn_pk, part, text)
-             SELECT pk, (SELECT coalesce(max(part) + 1, 0) FROM turn_journal WHERE turn_pk = ?1), ?3 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
+            "INSERT INTO turn_journal (turn_pk, part, text, record)
+             SELECT pk, (SELECT coalesce(max(part) + 1, 0) FROM turn_journal WHERE turn_pk = ?1), ?3, ?4 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
         )
-        .and_then(|mut insert| insert.execute(params![turn, fence, text]))
+        .and_then(|mut insert| insert.execute(params![turn, fence, shown.text, shown.record]))
         .map(drop)
         .translated()
 }

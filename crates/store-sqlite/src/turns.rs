@@ -6,41 +6,55 @@ use herma_model::generation::{Finish, FinishReason};
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Timestamp,
+    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind, Timestamp,
     TurnFailure, TurnId, TurnState, Usage,
 };
-use herma_store::{Scope, TurnRecord};
+use herma_store::{Scope, Shown, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
 use crate::failure::{Outcome, Translate};
 use crate::lineage::END;
 use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
+use crate::takeover;
 
 /// One turn with its outcome.
 pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcome<Option<TurnRecord>> {
     let found = connection
         .prepare_cached(&format!(
             "SELECT {FACTS}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
-             t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at
-             FROM turns t JOIN conversations c ON c.pk = t.conversation_pk {FACTS_JOINS} WHERE t.id = ?1 AND t.tenant_pk = ?2"
+             t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at,
+             t.first_seq IS NOT NULL, t.record, t.cut_off FROM turns t JOIN conversations c ON c.pk = t.conversation_pk {FACTS_JOINS} WHERE t.id = ?1 AND t.tenant_pk = ?2"
         ))
         .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(row, id)).optional())
         .translated()?;
-    let Some((key, mut record)) = found else { return Ok(None) };
+    let Some((key, has_begun, mut record)) = found else { return Ok(None) };
     if !scope.keys.sees(record.facts.session_key.as_ref()) {
         return Ok(None);
     }
+    if !has_begun {
+        return Ok(Some(record));
+    }
     record.input = input(connection, key)?;
     record.compactions = compactions(connection, key)?;
-    if record.state == TurnState::Completed {
-        record.answer = answer(connection, key)?;
-        record.facts = Arc::new(as_it_was(connection, &record.facts, key)?);
+    match record.state {
+        TurnState::Completed => record.answer = answer(connection, key)?,
+        TurnState::Queued | TurnState::Running => record.shown = takeover::journal(connection, key)?,
+        TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
+            record.answer = partial(connection, key, record.attempt)?;
+        }
     }
+    if !record.state.is_live() {
+        record.facts = Arc::new(as_it_was(connection, &record.facts, key, Moment::End)?);
+    }
+    record.began = match record.compactions.as_slice() {
+        [] => Arc::clone(&record.facts),
+        _ => Arc::new(as_it_was(connection, &record.facts, key, Moment::Beginning)?),
+    };
     Ok(Some(record))
 }
 
-fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
+fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, bool, TurnRecord)> {
     const AT: usize = FACTS_WIDTH;
     let state = rows::word(row, AT + 1, TurnState::parse)?;
     let usage = match (row.get::<_, Option<i64>>(AT + 8)?, row.get::<_, Option<i64>>(AT + 9)?) {
@@ -69,11 +83,13 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
             })
         })
         .transpose()?;
+    let facts = Arc::new(rows::conversation(row)?.facts);
     let record = TurnRecord {
         id,
         state,
         attempt: row.get(AT + 2)?,
-        facts: Arc::new(rows::conversation(row)?.facts),
+        began: Arc::clone(&facts),
+        facts,
         resolution: rows::word(row, AT + 3, Resolution::parse)?,
         rotated: row.get(AT + 4)?,
         api: rows::text(row, AT + 15)?,
@@ -86,25 +102,46 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
         input: Vec::new(),
         compactions: Vec::new(),
         answer: Vec::new(),
+        shown: Shown { text: String::new(), record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default() },
+        cut_off: row.get(AT + 21)?,
     };
-    Ok((row.get(AT)?, record))
+    Ok((row.get(AT)?, row.get(AT + 19)?, record))
 }
 
-/// A conversation as it was at the end of a turn, whatever was compacted since.
-fn as_it_was(connection: &Connection, now: &ConversationFacts, turn: i64) -> Outcome<ConversationFacts> {
+/// A moment in the life of a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Beginning,
+    End,
+}
+
+/// A conversation as it was when a turn began or ended, whatever was compacted since. A turn's own compactions lie between the two.
+fn as_it_was(
+    connection: &Connection,
+    now: &ConversationFacts,
+    turn: i64,
+    moment: Moment,
+) -> Outcome<ConversationFacts> {
+    let session = match moment {
+        Moment::Beginning => {
+            "coalesce((SELECT k.session_before_pk FROM compactions k WHERE k.conversation_pk = t.conversation_pk
+             AND k.turn_pk = t.pk AND k.summary_pk IS NOT NULL ORDER BY k.pk LIMIT 1), t.session_pk)"
+        }
+        Moment::End => "t.session_pk",
+    };
     let head = connection
-        .prepare_cached(&format!(
-            "SELECT {SESSION} FROM turns t JOIN sessions s ON s.pk = t.session_pk WHERE t.pk = ?1"
-        ))
+        .prepare_cached(&format!("SELECT {SESSION} FROM turns t JOIN sessions s ON s.pk = {session} WHERE t.pk = ?1"))
         .and_then(|mut select| select.query_row([turn], |row| rows::session(row, 0)))
         .translated()?;
     let (count, mode) = connection
         .prepare_cached(
             "SELECT count(*), max(m.seq), k.mode FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
-             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND m.seq < t.answer_seq",
+             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND (m.seq < t.first_seq AND k.turn_pk IS NOT t.pk OR ?2 AND k.turn_pk = t.pk)",
         )
         .and_then(|mut select| {
-            select.query_row([turn], |row| Ok((row.get(0)?, rows::optional_word(row, 2, CompactionMode::parse)?)))
+            select.query_row(params![turn, moment == Moment::End], |row| {
+                Ok((row.get(0)?, rows::optional_word(row, 2, CompactionMode::parse)?))
+            })
         })
         .translated()?;
     let moved_from = |(parent, relation): &(SessionId, ParentRelation)| {
@@ -156,6 +193,21 @@ fn answer(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
     select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
 }
 
+/// What the last attempt of an unanswered turn had shown.
+fn partial(connection: &Connection, turn: i64, attempt: u32) -> Outcome<Vec<Arc<Message>>> {
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.pk = t.session_pk
+             JOIN messages m ON m.session_pk = t.session_pk AND m.seq >= t.first_seq AND m.seq <= coalesce(t.last_seq, ?3)
+             WHERE t.pk = ?1 AND m.turn_pk = t.pk AND m.attempt = ?2 AND m.status = 'partial' ORDER BY m.seq"
+        ))
+        .translated()?;
+    select
+        .query_map(params![turn, attempt, END], |row| rows::message(row).map(Arc::new))
+        .and_then(Iterator::collect)
+        .translated()
+}
+
 /// Makes a turn one that cannot be fetched as a response.
 pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: TurnId) -> Outcome<bool> {
     let stored: Option<(i64, Option<String>)> = connection
@@ -181,14 +233,19 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
 }
 
 /// Turns of one process that somebody asked to stop.
-pub(crate) fn stop_requests(connection: &Connection, turns: &[i64]) -> Outcome<Vec<TurnId>> {
+pub(crate) fn stop_requests(connection: &Connection, turns: &[i64]) -> Outcome<Vec<(TurnId, StopKind)>> {
     let mut select = connection
-        .prepare_cached("SELECT id FROM turns WHERE pk = ?1 AND stop_requested IS NOT NULL AND state = 'running'")
+        .prepare_cached(
+            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND stop_requested IS NOT NULL AND state = 'running'",
+        )
         .translated()?;
     let mut asked = Vec::new();
     for turn in turns {
-        let id = select.query_row([turn], |row| rows::uuid(row, 0)).optional().translated()?;
-        asked.extend(id.map(TurnId::from_uuid));
+        let read = |row: &Row<'_>| {
+            let kind = rows::optional_word(row, 1, StopKind::parse)?.unwrap_or(StopKind::Interrupt);
+            Ok((TurnId::from_uuid(rows::uuid(row, 0)?), kind))
+        };
+        asked.extend(select.query_row([turn], read).optional().translated()?);
     }
     Ok(asked)
 }

@@ -127,6 +127,8 @@ pub struct NewResponse {
     pub echo: Arc<str>,
     /// Whether it can be fetched.
     pub kept: bool,
+    /// Whether its id is given out as soon as it waits: then it is ended, never forgotten.
+    pub promised: bool,
 }
 
 /// A turn that asks for its conversation's lease.

@@ -58,8 +58,19 @@ pub struct Commit {
     pub outcome: Outcome,
     /// System and developer messages that hold from this turn on, if it brought any.
     pub system: Option<Arc<[Payload]>>,
+    /// In what pieces the answer was shown, if that may be asked for again. Opaque.
+    pub record: Option<String>,
     /// The clock.
     pub now: Timestamp,
+}
+
+/// What a running turn has shown since this was last written down.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Text of the answer.
+    pub text: String,
+    /// In what pieces, and what else. Opaque; what is written later is simply appended.
+    pub record: String,
 }
 
 /// A turn that has ended, durably.

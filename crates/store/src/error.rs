@@ -1,14 +1,16 @@
 //! How a store can fail. What a caller asked wrongly is a refusal, not an error.
 
+use herma_model::StopKind;
+
 /// Why an operation did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The lease was lost: another turn holds a newer fence. The caller's turn is over.
     #[error("the conversation's lease was lost to another turn")]
     Fenced,
-    /// Somebody asked this turn to stop; it may only be committed as interrupted.
+    /// Somebody asked this turn to stop; it may only be committed without an answer.
     #[error("the turn was asked to stop")]
-    StopRequested,
+    StopRequested(StopKind),
     /// The database cannot take writes or reads now (disk full, locked, gone). Trying later may help.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),

@@ -33,7 +33,7 @@ pub use admission::{
     Admission, AdmitOutcome, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity, Running, Seen, Target,
     Ticket, TurnPolicy,
 };
-pub use commit::{Commit, Committed, Lease, Outcome};
+pub use commit::{Commit, Committed, Lease, Outcome, Shown};
 pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
     UndoRefusal,
@@ -44,4 +44,4 @@ pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, Messa
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
-pub use turns::TurnRecord;
+pub use turns::{StopOutcome, TurnRecord};

@@ -1,23 +1,24 @@
 //! The port itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, TenantId, Timestamp,
-    TurnId,
+    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, StopKind, TenantId,
+    Timestamp, TurnFailure, TurnId,
 };
 use tokio::sync::watch;
 
 use crate::admission::{Admission, AdmitOutcome};
-use crate::commit::{Commit, Committed, Lease};
+use crate::commit::{Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::error::StoreError;
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
 use crate::snapshot::{Extent, Scope, Snapshot};
-use crate::turns::TurnRecord;
+use crate::turns::{StopOutcome, TurnRecord};
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
 ///
@@ -66,11 +67,22 @@ pub trait Store: Send + Sync + 'static {
     /// Takes back a turn that was refused after its admission, with all it wrote and the conversation if it made one.
     async fn retract(&self, lease: Lease) -> Result<(), StoreError>;
 
-    /// Gives up a place in the queue. Nothing happens if the turn does not wait.
-    async fn withdraw(&self, scope: &Scope, turn: TurnId) -> Result<(), StoreError>;
+    /// Gives up a place in the queue. A turn whose id was promised ends for the given reason, any other is forgotten. Nothing happens
+    /// if the turn does not wait.
+    async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Adds text that was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for.
-    fn journal(&self, lease: Lease, text: String);
+    /// Calls a turn off, whoever runs it. One that waits ends here; one that runs is asked to end, and ended if it was asked longer
+    /// than `grace` ago.
+    async fn stop(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        grace: Duration,
+        now: Timestamp,
+    ) -> Result<StopOutcome, StoreError>;
+
+    /// Adds what was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for.
+    fn journal(&self, lease: Lease, shown: Shown);
 
     /// Notes that a turn's answer was written to its end. Written soon, not waited for.
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId);
@@ -81,8 +93,8 @@ pub trait Store: Send + Sync + 'static {
     /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
 
-    /// Which of this process' running turns somebody asked to stop.
-    async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError>;
+    /// Which of this process' running turns somebody asked to stop, and how.
+    async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError>;
 
     /// Counts up whenever another process has changed something, while this one has turns running or waiting.
     fn changes(&self) -> watch::Receiver<u64>;

@@ -5,6 +5,19 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::{CompactionId, ConversationFacts, Message, Resolution, Timestamp, TurnFailure, TurnId, TurnState};
 
+use crate::commit::Shown;
+
+/// What came of calling a turn off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopOutcome {
+    /// There is no such turn for the caller.
+    NotFound,
+    /// It has ended, now or before, whether with an answer or without.
+    Ended,
+    /// It runs and was asked to end.
+    Asked,
+}
+
 /// All that is needed to show a turn again.
 #[derive(Debug, Clone)]
 pub struct TurnRecord {
@@ -14,8 +27,10 @@ pub struct TurnRecord {
     pub state: TurnState,
     /// Its last attempt.
     pub attempt: u32,
-    /// The conversation as it is now.
+    /// The conversation as it was when the turn ended; of one that has not begun or not ended, as it is now.
     pub facts: Arc<ConversationFacts>,
+    /// The conversation as it was when the turn began.
+    pub began: Arc<ConversationFacts>,
     /// How the name it was asked under led to its conversation.
     pub resolution: Resolution,
     /// Whether the head moved while it ran.
@@ -38,6 +53,10 @@ pub struct TurnRecord {
     pub input: Vec<Arc<Message>>,
     /// The compactions that it made, in order.
     pub compactions: Vec<CompactionId>,
-    /// The messages it answered with.
+    /// The messages it answered with; of a turn without an answer, what had been shown of one.
     pub answer: Vec<Arc<Message>>,
+    /// What was shown, as it was written down: of a turn that runs, so far.
+    pub shown: Shown,
+    /// Whether somebody else ended it, so that more may have been shown than was written down.
+    pub cut_off: bool,
 }

@@ -2,25 +2,27 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, TenantId, Timestamp,
-    TurnId,
+    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, StopKind, TenantId,
+    Timestamp, TurnFailure, TurnId,
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Commit, Committed, CompactOutcome, ConversationRow, Durability, Extent,
     FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, MessagePage, MessageRange, NewApiKey, NewCompaction,
-    Page, Pin, PinOutcome, Scope, Snapshot, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+    Page, Pin, PinOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome,
+    receipt,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, commit, compact, keys, ledger, listing, pins, pulse, queue, retract, snapshot, takeover, transcript, turns,
-    undo,
+    admit, commit, compact, keys, ledger, listing, pins, pulse, queue, retract, snapshot, stop, takeover, transcript,
+    turns, undo,
 };
 
 #[async_trait]
@@ -72,6 +74,8 @@ impl Store for SqliteStore {
                 }
                 Ok(outcome) => outcome,
             };
+            let is_promise = admission.response.as_ref().is_some_and(|response| response.promised);
+            let is_waiting = matches!(outcome, AdmitOutcome::Queued { .. });
             let durable = match &mut outcome {
                 AdmitOutcome::Running(running) if admission.durability == Durability::Now => {
                     let (durable, promise) = receipt();
@@ -84,6 +88,7 @@ impl Store for SqliteStore {
                 let _ = answer.send(committed.map(|()| outcome));
             });
             match durable {
+                None if is_promise && is_waiting && admission.ticket.is_none() => Step::KeepDurably(committed),
                 None => Step::Keep(committed),
                 Some(durable) => Step::KeepThenDurably(
                     committed,
@@ -112,13 +117,24 @@ impl Store for SqliteStore {
         self.end(lease, move |connection, instance| retract::retract(connection, instance, lease)).await
     }
 
-    async fn withdraw(&self, scope: &Scope, turn: TurnId) -> Result<(), StoreError> {
+    async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError> {
         let scope = scope.clone();
-        self.write(move |connection, instance| queue::withdraw(connection, instance, &scope, turn)).await
+        self.write(move |connection, instance| queue::withdraw(connection, instance, &scope, turn, &why, now)).await
     }
 
-    fn journal(&self, lease: Lease, text: String) {
-        self.write_lazily(move |connection| takeover::append_journal(connection, lease.turn, lease.fence.0, &text));
+    async fn stop(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        grace: Duration,
+        now: Timestamp,
+    ) -> Result<StopOutcome, StoreError> {
+        let scope = scope.clone();
+        self.write(move |connection, instance| stop::stop(connection, instance, &scope, turn, grace, now)).await
+    }
+
+    fn journal(&self, lease: Lease, shown: Shown) {
+        self.write_lazily(move |connection| takeover::append_journal(connection, lease.turn, lease.fence.0, &shown));
     }
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
@@ -135,7 +151,7 @@ impl Store for SqliteStore {
         self.write(move |connection, _| turns::forget_response(connection, &scope, turn)).await
     }
 
-    async fn stop_requests(&self) -> Result<Vec<TurnId>, StoreError> {
+    async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {
             let _ = answer.send(instance.live.keys().copied().collect::<Vec<_>>());

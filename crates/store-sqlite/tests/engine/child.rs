@@ -8,7 +8,7 @@ use std::sync::Arc;
 use herma_model::provenance::CompactionMode;
 use herma_model::{Seq, TurnState};
 use herma_store::contract::World;
-use herma_store::contract::fixture::{message, name};
+use herma_store::contract::fixture::{message, name, noted};
 use herma_store::contract::summaries::undone;
 use herma_store::{Admission, AdmitOutcome, MessageRange, Pin, Store, StoreError};
 use herma_store_sqlite::SqliteStore;
@@ -134,8 +134,8 @@ fn is_a_process_of_its_own() {
 
 async fn hold(world: &World<SqliteStore>) {
     let turn = world.start(&world.one, "trip", "first").await;
-    world.one.journal(turn.lease, "it was ".to_owned());
-    world.one.journal(turn.lease, "so".to_owned());
+    world.one.journal(turn.lease, noted("it was "));
+    world.one.journal(turn.lease, noted("so"));
     world.queue(&world.two, world.ask("trip", "will never go")).await;
     world.settle(&world.one).await;
     say("holding");
@@ -185,14 +185,14 @@ async fn storm(world: &World<SqliteStore>) {
                 let seq = say_patiently(&world, store, to).await;
                 say(&format!("said {to} {}", seq.0));
                 let mut turn = world.start(&world.two, to, "unfinished").await;
-                world.two.journal(turn.lease, "half an ans".to_owned());
+                world.two.journal(turn.lease, noted("half an ans"));
                 match number % 5 {
                     0 => drop(world.leave(&world.two, &turn, TurnState::Failed, Some("half")).await),
                     1 => world.two.retract(turn.lease).await.unwrap(),
                     2 => {
                         let waiting = world.queue(store, world.ask(to, "impatient")).await;
                         world.answer(&world.two, &turn, "whole").await;
-                        store.withdraw(&world.scope, waiting.turn).await.unwrap();
+                        world.withdraw(&store, &world.scope, waiting.turn).await;
                     }
                     3 => {
                         let done = world.compact_during(&world.two, &mut turn, CompactionMode::Split, "so far").await;

@@ -145,7 +145,7 @@ impl Play {
                     match self.world.try_answer(&self.store(second), &turn, "answer").await {
                         Ok(_) => self.answered.push(turn.turn),
                         Err(StoreError::Fenced) => {}
-                        Err(StoreError::StopRequested) => self.running.push((second, turn)),
+                        Err(StoreError::StopRequested(_)) => self.running.push((second, turn)),
                         Err(other) => panic!("{other}"),
                     }
                 }
@@ -165,13 +165,13 @@ impl Play {
             }
             Step::Withdraw(choice) => {
                 if let Some((second, ask)) = take(&mut self.waiting, choice) {
-                    self.store(second).withdraw(&self.world.scope, ask.turn).await.unwrap();
+                    self.world.withdraw(&self.store(second), &self.world.scope, ask.turn).await;
                 }
             }
             Step::Retry { second, name } => self.retry(second, &self.name(name)).await,
             Step::Journal(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
-                    self.store(second).journal(turn.lease, "shown ".to_owned());
+                    self.store(second).journal(turn.lease, herma_store::contract::fixture::noted("shown "));
                     self.running.push((second, turn));
                 }
             }

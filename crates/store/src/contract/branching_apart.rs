@@ -5,7 +5,7 @@ use herma_model::{KeyScope, MessageId, Resolution, SessionKey, TurnId, TurnState
 use uuid::Uuid;
 
 use super::World;
-use super::fixture::{joined, name, refused, running};
+use super::fixture::{joined, name, noted, refused, running};
 use super::summaries::{shown, undone};
 use crate::admission::Idempotency;
 use crate::{Admission, AdmitOutcome, Extent, Refusal, Scope, Store, Target, UndoOutcome};
@@ -202,7 +202,7 @@ pub async fn a_repeated_branch_is_recognised<S: Store>(world: &World<S>) {
 pub async fn a_branch_whose_owner_is_gone_goes_on<S: Store>(world: &World<S>) {
     let source = world.talk(&world.two, "trip", "first", "one").await;
     let branch = running(world.admit(&world.one, world.ask_branch(source.turn, "instead")).await);
-    world.one.journal(branch.lease, "fi".to_owned());
+    world.one.journal(branch.lease, noted("fi"));
     world.one.close().await;
     let to = branch.facts.id.to_string();
     world.talk(&world.two, &to, "more", "yes").await;

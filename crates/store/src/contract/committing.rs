@@ -6,7 +6,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{MessageStatus, Payload, Role, Seq, TurnState, Usage};
 
 use super::World;
-use super::fixture::{finish, message, running, texts};
+use super::fixture::{finish, message, noted, running, texts};
 use crate::{Admission, AdmitOutcome, Commit, Lease, Outcome, Running, Seen, Store, StoreError};
 
 pub async fn a_turn_is_read_back_as_it_was_said<S: Store>(world: &World<S>) {
@@ -97,7 +97,7 @@ pub async fn a_commit_under_an_old_fence_changes_nothing<S: Store>(world: &World
         let late = Running { lease, ..running_again(&current) };
         assert_eq!(world.try_answer(&world.one, &late, "late").await.unwrap_err(), StoreError::Fenced);
         assert_eq!(world.one.retract(lease).await.unwrap_err(), StoreError::Fenced);
-        world.one.journal(lease, "late".to_owned());
+        world.one.journal(lease, noted("late"));
     }
     let after = world.read("trip").await.unwrap();
     assert_eq!((after.version, after.messages), (before.version, before.messages));

@@ -6,7 +6,7 @@ use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{CreatorKind, EndReason, ParentRelation, Resolution, Seq, SessionKind, TurnId, TurnState};
 
 use super::World;
-use super::fixture::{name, running};
+use super::fixture::{name, noted, running};
 use super::summaries::{compacted, shown};
 use crate::{Admission, CompactOutcome, Extent, NewCompaction, Pin, Store, TurnPolicy};
 
@@ -214,7 +214,7 @@ pub async fn a_busy_conversation_is_not_compacted<S: Store>(world: &World<S>) {
 pub async fn a_gone_owners_turn_keeps_nobody_from_compacting<S: Store>(world: &World<S>) {
     world.talk(&world.two, "trip", "first", "one").await;
     let turn = world.start(&world.one, "trip", "second").await;
-    world.one.journal(turn.lease, "tw".to_owned());
+    world.one.journal(turn.lease, noted("tw"));
     world.one.close().await;
     world.compact(&world.two, "trip", Split, "so far").await;
     let view = shown(&world.read("trip").await.unwrap());

@@ -17,9 +17,19 @@ use uuid::Uuid;
 use super::Engine;
 use crate::{
     Admission, AdmitOutcome, Commit, Committed, ConversationRow, Creation, Durability, Extent, Intent, Lease,
-    ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Store, StoreError, Target,
+    ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown, Snapshot, Store, StoreError, Target,
     Ticket, TurnPolicy, TurnRecord,
 };
+
+/// Text that was shown, with a record of it.
+pub fn noted(text: &str) -> Shown {
+    Shown { text: text.to_owned(), record: format!("[{text}]") }
+}
+
+/// What is said of a turn that is called off.
+pub fn cancelled() -> TurnFailure {
+    TurnFailure::new(FailureCode::Cancelled, "the turn was cancelled")
+}
 
 /// Most times a conversation is read again before its lease is asked for; more means that nobody makes progress.
 const MOST_TRIES: u32 = 200;
@@ -269,7 +279,19 @@ impl<S: Store> World<S> {
 
     /// The end of a turn.
     pub fn commit(&self, turn: &Running, outcome: Outcome) -> Commit {
-        Commit { lease: turn.lease, session: turn.facts.head.id.clone(), outcome, system: None, now: self.now() }
+        Commit {
+            lease: turn.lease,
+            session: turn.facts.head.id.clone(),
+            outcome,
+            system: None,
+            record: None,
+            now: self.now(),
+        }
+    }
+
+    /// Gives up a place in line.
+    pub async fn withdraw(&self, store: &S, scope: &Scope, turn: TurnId) {
+        store.withdraw(scope, turn, cancelled(), self.now()).await.unwrap();
     }
 
     /// A whole turn.

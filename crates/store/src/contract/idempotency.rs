@@ -97,5 +97,5 @@ pub async fn a_retracted_turn_frees_its_key<S: Store>(world: &World<S>) {
     let second = running(world.admit(&world.two, with_key(world.ask("trip", "shorter"), 2)).await);
     let waiting = world.queue(&world.one, world.ask("trip", "next")).await;
     world.answer(&world.two, &second, "fine").await;
-    world.one.withdraw(&world.scope, waiting.turn).await.unwrap();
+    world.withdraw(&world.one, &world.scope, waiting.turn).await;
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use herma_model::TurnState;
+use herma_model::{StopKind, TurnState};
 
 use super::World;
-use super::fixture::{queued, refused, running, texts};
+use super::fixture::{noted, queued, refused, running, texts};
 use crate::{Admission, AdmitOutcome, Refusal, Store, StoreError, TurnPolicy};
 
 fn interrupt<S: Store>(world: &World<S>, text: &str) -> Admission {
@@ -16,9 +16,12 @@ pub async fn an_interrupted_turn_learns_of_it_and_cannot_complete<S: Store>(worl
     let first = world.start(&world.one, "trip", "first").await;
     assert!(world.one.stop_requests().await.unwrap().is_empty());
     let second = world.queue(&world.two, interrupt(world, "second")).await;
-    assert_eq!(world.one.stop_requests().await.unwrap(), [first.turn]);
+    assert_eq!(world.one.stop_requests().await.unwrap(), [(first.turn, StopKind::Interrupt)]);
     assert!(world.two.stop_requests().await.unwrap().is_empty(), "it is not the other's turn");
-    assert_eq!(world.try_answer(&world.one, &first, "one").await.unwrap_err(), StoreError::StopRequested);
+    assert_eq!(
+        world.try_answer(&world.one, &first, "one").await.unwrap_err(),
+        StoreError::StopRequested(StopKind::Interrupt)
+    );
     assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Running, "it is still to be ended");
     queued(world.admit(&world.two, second.clone()).await);
     world.leave(&world.one, &first, TurnState::Interrupted, Some("on")).await;
@@ -70,8 +73,8 @@ pub async fn an_interrupting_turn_behind_another_names_nobody_as_running<S: Stor
 
 pub async fn a_turn_that_does_not_yield_is_cut_off_and_commits_nothing<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    world.one.journal(first.lease, "on".to_owned());
-    world.one.journal(first.lease, "e".to_owned());
+    world.one.journal(first.lease, noted("on"));
+    world.one.journal(first.lease, noted("e"));
     world.settle(&world.one).await;
     let grace = Duration::from_millis(500);
     let ask = Admission { interrupt_grace: grace, ..interrupt(world, "second") };
@@ -82,7 +85,7 @@ pub async fn a_turn_that_does_not_yield_is_cut_off_and_commits_nothing<S: Store>
     assert_eq!(world.try_answer(&world.one, &first, "one").await.unwrap_err(), StoreError::Fenced);
     let late = world.try_leave(&world.one, &first, TurnState::Interrupted, Some("one")).await;
     assert_eq!(late.unwrap_err(), StoreError::Fenced);
-    world.one.journal(first.lease, "more".to_owned());
+    world.one.journal(first.lease, noted("more"));
     world.answer(&world.two, &second, "two").await;
     let snapshot = world.read("trip").await.unwrap();
     assert_eq!(texts(&snapshot), ["first", "one", "second", "two"], "what was shown is kept");

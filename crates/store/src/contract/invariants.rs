@@ -213,8 +213,13 @@ impl View {
     fn record_holds_together(&self, turn: &TurnRecord) {
         let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
         let own = own.filter(|message| message.said.status == MessageStatus::Complete);
-        assert!(own.eq(turn.input.iter().chain(&turn.answer)), "a record has all that was said, the answer last");
-        assert_eq!(turn.answer.is_empty(), turn.state != TurnState::Completed);
+        let answer = turn.answer.iter().filter(|_| turn.state == TurnState::Completed);
+        assert!(own.eq(turn.input.iter().chain(answer)), "a record has all that was said, the answer last");
+        match turn.state {
+            TurnState::Completed => assert!(!turn.answer.is_empty(), "what is completed has an answer"),
+            TurnState::Queued | TurnState::Running => assert!(turn.answer.is_empty(), "what runs has none yet"),
+            _ => assert!(turn.answer.len() <= 1, "of an attempt, at most one text was shown"),
+        }
         assert_eq!(turn.ended_at.is_none(), turn.state.is_live());
         let made = self.ledger.rows.iter().rev().filter(|row| row.turn == Some(turn.id) && row.summary.is_some());
         let own = turn.facts.id == self.row.facts.id;

@@ -55,7 +55,7 @@ pub async fn nothing_is_written_across_tenants<S: Store>(world: &World<S>) {
     };
     assert_eq!(world.try_answer(&world.two, &theirs, "not yours").await.unwrap_err(), StoreError::Fenced);
     assert_eq!(world.two.retract(lease).await.unwrap_err(), StoreError::Fenced);
-    world.two.withdraw(&world.stranger, waiting.turn).await.unwrap();
+    world.withdraw(&world.two, &world.stranger, waiting.turn).await;
     assert_eq!(world.turn(waiting.turn).await.unwrap().state, TurnState::Queued);
     let after = world.read("trip").await.unwrap();
     assert_eq!((after.version, after.messages), (before.version, before.messages));

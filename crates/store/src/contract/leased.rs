@@ -2,10 +2,10 @@
 
 use herma_model::generation::Finish;
 use herma_model::provenance::CompactionMode::{InPlace, Split};
-use herma_model::{MessageStatus, Resolution, Role, Seq, TurnState};
+use herma_model::{MessageStatus, Resolution, Role, Seq, StopKind, TurnState};
 
 use super::World;
-use super::fixture::{finish, message, name, running};
+use super::fixture::{finish, message, name, noted, running};
 use super::retrying::again;
 use super::summaries::{compacted, shown, undone};
 use crate::{
@@ -152,7 +152,7 @@ pub async fn what_a_gone_owner_had_shown_is_in_the_head_it_moved_to<S: Store>(wo
     world.talk(&world.one, "trip", "first", "one").await;
     let mut turn = world.start(&world.one, "trip", "second").await;
     let done = world.compact_during(&world.one, &mut turn, Split, "so far").await;
-    world.one.journal(turn.lease, "tw".to_owned());
+    world.one.journal(turn.lease, noted("tw"));
     world.one.close().await;
     world.talk(&world.two, "trip", "third", "three").await;
     let view = world.read("trip").await.unwrap();
@@ -189,7 +189,10 @@ pub async fn a_turn_that_was_asked_to_stop_may_still_compact<S: Store>(world: &W
     let ask = Admission { policy: TurnPolicy::Interrupt, ..world.ask("trip", "third") };
     let waiting = world.queue(&world.two, ask).await;
     world.compact_during(&world.one, &mut turn, Split, "so far").await;
-    assert_eq!(world.try_answer(&world.one, &turn, "two").await.unwrap_err(), StoreError::StopRequested);
+    assert_eq!(
+        world.try_answer(&world.one, &turn, "two").await.unwrap_err(),
+        StoreError::StopRequested(StopKind::Interrupt)
+    );
     world.leave(&world.one, &turn, TurnState::Interrupted, None).await;
     let third = running(world.admit(&world.two, waiting).await);
     world.answer(&world.two, &third, "three").await;

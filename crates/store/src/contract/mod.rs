@@ -31,12 +31,14 @@ pub mod ledger;
 pub mod listing;
 pub mod owners;
 pub mod pinning;
+pub mod promising;
 pub mod queueing;
 pub mod responses;
 pub mod retracting;
 pub mod retrying;
 pub mod sdk_retries;
 pub mod session_keys;
+pub mod stopping;
 pub mod summaries;
 pub mod undoing;
 
@@ -74,6 +76,22 @@ macro_rules! contract_suite {
                 a_full_queue_refuses_says_its_limit_and_leaves_nothing
                 a_withdrawn_turn_leaves_its_place_to_the_next
                 withdrawing_a_turn_that_does_not_wait_changes_nothing
+            }
+            promising {
+                a_promised_turn_that_gives_up_its_place_ends
+                a_promised_turn_whose_process_is_gone_ends_where_it_waited
+                a_promised_turn_keeps_a_conversation_that_nobody_else_wanted
+                a_turn_that_waited_is_as_old_as_its_request
+                what_was_shown_is_read_while_it_is_shown_and_afterwards
+                what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was_written
+                a_turn_remembers_where_it_began
+            }
+            stopping {
+                a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete
+                a_turn_that_does_not_end_is_ended
+                a_waiting_turn_that_is_called_off_ends_at_once
+                a_turn_that_has_ended_stays_as_it_is
+                nobody_calls_off_what_is_not_theirs
             }
             interrupting {
                 an_interrupted_turn_learns_of_it_and_cannot_complete

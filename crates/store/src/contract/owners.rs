@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{MessageStatus, TurnState};
+use herma_model::{MessageStatus, StopKind, TurnState};
 
 use super::World;
-use super::fixture::{name, queued, running, texts};
+use super::fixture::{name, noted, queued, running, texts};
 use crate::{Admission, AdmitOutcome, Extent, ListFilter, Refusal, Store, StoreError};
 
 /// How long an engine may take to notice another instance.
@@ -16,7 +16,7 @@ const NOTICED: Duration = Duration::from_secs(5);
 pub async fn journal_text_is_what_is_left_of_a_turn_whose_owner_is_gone<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     for text in ["it ", "was ", "so"] {
-        world.one.journal(first.lease, text.to_owned());
+        world.one.journal(first.lease, noted(text));
     }
     world.one.close().await;
     let second = running(world.admit(&world.two, world.ask("trip", "second")).await);
@@ -103,7 +103,7 @@ pub async fn a_closed_store_says_so<S: Store>(world: &World<S>) {
     assert_eq!(store.admit(world.ask("trip", "more")).await.unwrap_err(), StoreError::Closed);
     assert_eq!(world.try_answer(store, &turn, "more").await.unwrap_err(), StoreError::Closed);
     assert_eq!(store.check().await.unwrap_err(), StoreError::Closed);
-    store.journal(turn.lease, "nobody hears this".to_owned());
+    store.journal(turn.lease, noted("nobody hears this"));
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi"]);
 }
 
@@ -115,5 +115,5 @@ pub async fn a_change_by_another_instance_is_noticed<S: Store>(world: &World<S>)
     let ask = Admission { policy: crate::TurnPolicy::Interrupt, ..world.ask("trip", "second") };
     world.queue(&world.two, ask).await;
     tokio::time::timeout(NOTICED, changes.changed()).await.expect("the change is noticed").unwrap();
-    assert_eq!(world.one.stop_requests().await.unwrap(), [first.turn]);
+    assert_eq!(world.one.stop_requests().await.unwrap(), [(first.turn, StopKind::Interrupt)]);
 }

@@ -76,7 +76,7 @@ pub async fn a_full_queue_refuses_says_its_limit_and_leaves_nothing<S: Store>(wo
     assert_eq!(refused(world.admit(&world.two, fourth.clone()).await), Refusal::QueueFull { limit: 2 });
     assert!(world.turn(fourth.turn).await.is_none());
     queued(world.admit(&world.one, second.clone()).await);
-    world.one.withdraw(&world.scope, second.turn).await.unwrap();
+    world.withdraw(&world.one, &world.scope, second.turn).await;
     queued(world.admit(&world.two, fourth).await);
 }
 
@@ -84,7 +84,7 @@ pub async fn a_withdrawn_turn_leaves_its_place_to_the_next<S: Store>(world: &Wor
     let first = world.start(&world.one, "trip", "first").await;
     let second = world.queue(&world.two, world.ask("trip", "second")).await;
     let third = world.queue(&world.one, world.ask("trip", "third")).await;
-    world.two.withdraw(&world.scope, second.turn).await.unwrap();
+    world.withdraw(&world.two, &world.scope, second.turn).await;
     assert!(world.turn(second.turn).await.is_none());
     assert_eq!(refused(world.admit(&world.two, second).await), Refusal::Withdrawn);
     world.answer(&world.one, &first, "one").await;
@@ -96,10 +96,10 @@ pub async fn a_withdrawn_turn_leaves_its_place_to_the_next<S: Store>(world: &Wor
 
 pub async fn withdrawing_a_turn_that_does_not_wait_changes_nothing<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    world.one.withdraw(&world.scope, first.turn).await.unwrap();
-    world.one.withdraw(&world.scope, world.ask("trip", "never asked").turn).await.unwrap();
+    world.withdraw(&world.one, &world.scope, first.turn).await;
+    world.withdraw(&world.one, &world.scope, world.ask("trip", "never asked").turn).await;
     assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Running);
     world.answer(&world.one, &first, "one").await;
-    world.one.withdraw(&world.scope, first.turn).await.unwrap();
+    world.withdraw(&world.one, &world.scope, first.turn).await;
     assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Completed);
 }

@@ -14,7 +14,7 @@ use crate::{Admission, NewResponse, Refusal, Running, Scope, Store, Target};
 
 /// A turn that is a response as well.
 fn response(ask: Admission, echo: &str, kept: bool) -> Admission {
-    Admission { response: Some(NewResponse { echo: Arc::from(echo), kept }), ..ask }
+    Admission { response: Some(NewResponse { echo: Arc::from(echo), kept, promised: false }), ..ask }
 }
 
 /// A whole turn that is a response as well.

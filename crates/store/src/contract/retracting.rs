@@ -3,7 +3,7 @@
 use herma_model::{Resolution, SessionKey, TurnState};
 
 use super::World;
-use super::fixture::{running, texts};
+use super::fixture::{noted, running, texts};
 use super::retrying::again;
 use crate::{Admission, Store, StoreError};
 
@@ -24,7 +24,7 @@ pub async fn a_retracted_later_turn_leaves_the_conversation_as_it_was<S: Store>(
     world.talk(&world.one, "trip", "first", "one").await;
     let (before, row) = (world.read("trip").await.unwrap(), world.row("trip").await.unwrap());
     let turn = world.start(&world.one, "trip", "too long").await;
-    world.one.journal(turn.lease, "never shown".to_owned());
+    world.one.journal(turn.lease, noted("never shown"));
     world.one.retract(turn.lease).await.unwrap();
     let (after, row_after) = (world.read("trip").await.unwrap(), world.row("trip").await.unwrap());
     assert_eq!(after.messages, before.messages);
@@ -58,7 +58,7 @@ pub async fn a_retracted_attempt_is_the_unanswered_turn_again<S: Store>(world: &
         let (before, record) = (world.read("trip").await.unwrap(), world.turn(turn.turn).await.unwrap());
         let retry = Admission { session_key: key.clone(), ..again(world, turn.turn) };
         let attempt = running(world.admit(&world.two, retry).await);
-        world.two.journal(attempt.lease, "never shown".to_owned());
+        world.two.journal(attempt.lease, noted("never shown"));
         world.two.retract(attempt.lease).await.unwrap();
         let after = world.read("trip").await.unwrap();
         assert_eq!((&after.messages, &after.unanswered), (&before.messages, &before.unanswered));
@@ -77,7 +77,7 @@ pub async fn a_conversation_goes_with_the_last_turn_that_wanted_it<S: Store>(wor
     let second = running(world.admit(&world.two, second).await);
     assert_eq!(second.resolution, Resolution::Created, "it is the first that was said here");
     world.two.retract(second.lease).await.unwrap();
-    world.one.withdraw(&world.scope, third.turn).await.unwrap();
+    world.withdraw(&world.one, &world.scope, third.turn).await;
     assert!(world.read("trip").await.is_none());
     assert!(world.all(&world.scope).await.is_empty());
     world.talk(&world.one, "trip", "afresh", "fine").await;

@@ -1,0 +1,95 @@
+//! Calling a turn off, whichever process runs it.
+
+use std::time::Duration;
+
+use herma_model::{SessionKey, StopKind, Timestamp, TurnId, TurnState};
+use herma_store::{Scope, StopOutcome};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::takeover::{self, Why, take_over};
+use crate::{queue, rows, snapshot};
+
+/// A turn that somebody wants to end.
+struct Wanted {
+    key: i64,
+    state: TurnState,
+    conversation: i64,
+    session_key: Option<SessionKey>,
+}
+
+/// Ends a turn that waits, asks one that runs to end, and ends one that was asked longer than `grace` ago.
+pub(crate) fn stop(
+    connection: &Connection,
+    instance: &mut Instance,
+    scope: &Scope,
+    turn: TurnId,
+    grace: Duration,
+    now: Timestamp,
+) -> Outcome<StopOutcome> {
+    let found = find(connection, scope, turn)?;
+    let Some(wanted) = found.filter(|wanted| scope.keys.sees(wanted.session_key.as_ref())) else {
+        return Ok(StopOutcome::NotFound);
+    };
+    match wanted.state {
+        TurnState::Queued => {
+            instance.live.remove(&wanted.key);
+            queue::leave(connection, wanted.conversation, wanted.key, &Why::Cancelled.failure(), now)?;
+            Ok(StopOutcome::Ended)
+        }
+        TurnState::Running => stop_running(connection, instance, &wanted, grace, now),
+        TurnState::Completed | TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
+            Ok(StopOutcome::Ended)
+        }
+    }
+}
+
+fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> Outcome<Option<Wanted>> {
+    connection
+        .prepare_cached(
+            "SELECT t.pk, t.state, t.conversation_pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.id = ?1 AND t.tenant_pk = ?2",
+        )
+        .and_then(|mut select| {
+            select
+                .query_row(params![turn.uuid().as_bytes(), scope.tenant.0], |row| {
+                    let session_key = row.get_ref(3)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok());
+                    Ok(Wanted {
+                        key: row.get(0)?,
+                        state: rows::word(row, 1, TurnState::parse)?,
+                        conversation: row.get(2)?,
+                        session_key,
+                    })
+                })
+                .optional()
+        })
+        .translated()
+}
+
+fn stop_running(
+    connection: &Connection,
+    instance: &Instance,
+    wanted: &Wanted,
+    grace: Duration,
+    now: Timestamp,
+) -> Outcome<StopOutcome> {
+    let mut state = snapshot::load(connection, wanted.conversation)?;
+    let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? else { return Ok(StopOutcome::Ended) };
+    match live.stop_requested {
+        Some(at) if now.since(at) > grace => {
+            take_over(connection, &mut state, live.key, Why::of(live.stop_kind), now)?;
+            Ok(StopOutcome::Ended)
+        }
+        Some(_) => Ok(StopOutcome::Asked),
+        None => {
+            connection
+                .execute(
+                    "UPDATE turns SET stop_requested = ?2, stop_kind = ?3 WHERE pk = ?1",
+                    params![live.key, now.0, StopKind::Cancel.as_str()],
+                )
+                .translated()?;
+            Ok(StopOutcome::Asked)
+        }
+    }
+}
