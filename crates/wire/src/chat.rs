@@ -21,7 +21,7 @@ mod usage;
 pub use answer::{answer_of, assistant_utterance, shown_text};
 pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas};
 pub use completion::{Head, completion};
-pub(crate) use extra::Extra;
+pub(crate) use extra::{Extra, logprobs, reasoning_text};
 pub(crate) use message::{Spoken, read as read_message};
 pub(crate) use params::{begins, number, positive};
 pub use request::{ChatRequest, parse};

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chat`] | `POST /v1/chat/completions`: requests in; answers and streams out |
 //! | [`responses`] | `POST /v1/responses`: requests in; response objects, items and event streams out |
+//! | [`record`] | what is remembered of a stream, so that it can be given again |
 //! | [`sse`] | server-sent events around any of it |
 //! | [`error`] | the error envelope |
 //! | [`session`] | the `session` object of every answer |
@@ -19,6 +20,7 @@ pub mod chat;
 pub mod error;
 mod json;
 pub mod list;
+pub mod record;
 pub mod resource;
 pub mod responses;
 pub mod session;

@@ -69,3 +69,15 @@ pub(super) fn take_response_only(message: &mut Object<'_>) -> Map<String, Value>
     }
     taken
 }
+
+/// The reasoning among the fields that a model server added to a message or a delta, by either of its names.
+pub(crate) fn reasoning_text(extra: &Map<String, Value>) -> Option<&str> {
+    let text = |name| extra.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
+    text("reasoning_content").or_else(|| text("reasoning"))
+}
+
+/// The log probabilities among the fields that a model server added to a choice. Both APIs have them in the same form.
+pub(crate) fn logprobs(choice: &Map<String, Value>) -> &[Value] {
+    let content = choice.get("logprobs").and_then(|logprobs| logprobs.get("content")).and_then(Value::as_array);
+    content.map(Vec::as_slice).unwrap_or_default()
+}

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::item::{Item, Part};
 use super::object::{About, Outcome, ResponseState};
-use super::transcript::{logprobs, reasoning_text};
+use crate::chat::{logprobs, reasoning_text};
 use crate::session::SessionObject;
 
 /// One event: a whole SSE frame and its number.
@@ -132,6 +132,11 @@ impl Events {
             self.call(piece);
         }
         self.take_frames()
+    }
+
+    /// Leaves out numbers. After a crash, events may have been shown that nobody remembers; what follows must not bear their numbers.
+    pub const fn skip(&mut self, numbers: u64) {
+        self.number = self.number.saturating_add(numbers);
     }
 
     fn take_frames(&mut self) -> Vec<Frame> {

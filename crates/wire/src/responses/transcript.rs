@@ -10,7 +10,7 @@ use herma_model::{CompactionId, FinishReason, Message, MessageId, Payload, Role,
 use serde_json::{Map, Value};
 
 use super::item::{Item, ItemStatus, Part};
-use crate::chat::answer_of;
+use crate::chat::{answer_of, logprobs, reasoning_text};
 
 /// The items of an assistant's message: reasoning, what was said, calls. `last` is the status of the last one; those before it
 /// are completed.
@@ -90,18 +90,6 @@ pub(super) fn call_id(id: MessageId, index: usize) -> String {
 
 fn numbered(id: impl Display, nth: usize) -> String {
     if nth == 0 { id.to_string() } else { format!("{id}_{nth}") }
-}
-
-/// The reasoning among the fields that a model server added to a message or a delta, by either of its names.
-pub(super) fn reasoning_text(extra: &Map<String, Value>) -> Option<&str> {
-    let text = |name| extra.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
-    text("reasoning_content").or_else(|| text("reasoning"))
-}
-
-/// The log probabilities among the fields that a model server added to a choice. Both APIs have them in the same form.
-pub(super) fn logprobs(choice: &Map<String, Value>) -> &[Value] {
-    let content = choice.get("logprobs").and_then(|logprobs| logprobs.get("content")).and_then(Value::as_array);
-    content.map(Vec::as_slice).unwrap_or_default()
 }
 
 fn fields(payload: &Payload) -> Map<String, Value> {

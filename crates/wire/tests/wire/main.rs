@@ -7,6 +7,7 @@ mod compactions;
 mod identity;
 mod properties;
 mod read_back;
+mod record;
 mod refusals;
 mod requests;
 mod resources;

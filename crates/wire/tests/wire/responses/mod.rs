@@ -12,9 +12,9 @@ use herma_wire::responses::{About, Ending, Events, Frame, Item, Outcome, Respons
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-const MESSAGE: MessageId = MessageId::from_uuid(Uuid::from_u128(10));
+pub(crate) const MESSAGE: MessageId = MessageId::from_uuid(Uuid::from_u128(10));
 
-fn about(body: &Value) -> About {
+pub(crate) fn about(body: &Value) -> About {
     let mut body = body.clone();
     body["input"] = json!("hi");
     About {
@@ -27,28 +27,28 @@ fn about(body: &Value) -> About {
     }
 }
 
-fn ending(outcome: Outcome) -> Ending {
+pub(crate) fn ending(outcome: Outcome) -> Ending {
     let usage = Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2 });
     Ending { outcome, at: Timestamp(1_772_582_402_000), usage }
 }
 
-fn failed() -> Outcome {
+pub(crate) fn failed() -> Outcome {
     Outcome::Failed(ResponseError { code: "upstream_error".into(), message: "the model server answered 500".into() })
 }
 
-fn text(content: &str) -> Delta {
+pub(crate) fn text(content: &str) -> Delta {
     Delta { content: Some(content.to_owned()), ..Delta::default() }
 }
 
-fn refusal(refusal: &str) -> Delta {
+pub(crate) fn refusal(refusal: &str) -> Delta {
     Delta { refusal: Some(refusal.to_owned()), ..Delta::default() }
 }
 
-fn reasoning(text: &str) -> Delta {
+pub(crate) fn reasoning(text: &str) -> Delta {
     Delta { extra: crate::map(json!({ "reasoning_content": text })), ..Delta::default() }
 }
 
-fn call(index: u32, name: Option<&str>, arguments: &str) -> Delta {
+pub(crate) fn call(index: u32, name: Option<&str>, arguments: &str) -> Delta {
     let piece = ToolCallDelta {
         index,
         id: name.map(|_| format!("call_{index}")),

@@ -1,0 +1,145 @@
+//! A record as steps.
+
+use std::borrow::Cow;
+
+use herma_model::generation::ToolCallDelta;
+use herma_model::{Answer, Delta};
+use serde_json::{Map, Value};
+
+use super::Step;
+use super::run::{Piece, Probabilities, Run};
+use crate::chat::logprobs;
+
+/// What is stored beside a record, each text with what is left of it.
+#[derive(Default)]
+pub(super) struct Cuts<'a> {
+    text: &'a str,
+    refusal: &'a str,
+    reasoning_content: &'a str,
+    reasoning: &'a str,
+    arguments: Vec<&'a str>,
+    probabilities: &'a [Value],
+    /// Of a call that is not there.
+    nothing: &'a str,
+}
+
+impl<'a> Cuts<'a> {
+    pub(super) fn of_answer(answer: &'a Answer) -> Self {
+        let extra = |name| answer.extra.get(name).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            text: answer.content.as_deref().unwrap_or_default(),
+            refusal: answer.refusal.as_deref().unwrap_or_default(),
+            reasoning_content: extra("reasoning_content"),
+            reasoning: extra("reasoning"),
+            arguments: answer.tool_calls.iter().map(|call| call.arguments.as_str()).collect(),
+            probabilities: logprobs(&answer.choice_extra),
+            nothing: "",
+        }
+    }
+
+    pub(super) fn of_text(text: &'a str) -> Self {
+        Self { text, ..Self::default() }
+    }
+
+    fn arguments(&mut self, index: u32) -> &mut &'a str {
+        self.arguments.get_mut(index as usize).unwrap_or(&mut self.nothing)
+    }
+
+    /// Whether nothing is left of any text.
+    pub(super) fn are_used_up(&self) -> bool {
+        let texts = [self.text, self.refusal, self.reasoning_content, self.reasoning];
+        texts.iter().chain(&self.arguments).all(|text| text.is_empty())
+    }
+}
+
+/// Every step, or none if one of them does not fit what is stored.
+pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Step<'static>>> {
+    let mut steps = Vec::new();
+    for line in record.lines() {
+        match serde_json::from_str(line).ok()? {
+            Run::Text(pieces) => {
+                said(pieces, &mut cuts.text, &mut steps, |text| Delta { content: Some(text), ..Delta::default() })?;
+            }
+            Run::Refusal(pieces) => {
+                said(pieces, &mut cuts.refusal, &mut steps, |text| Delta { refusal: Some(text), ..Delta::default() })?;
+            }
+            Run::ReasoningContent(pieces) => {
+                said(pieces, &mut cuts.reasoning_content, &mut steps, |text| reasoning("reasoning_content", text))?;
+            }
+            Run::Reasoning(pieces) => {
+                said(pieces, &mut cuts.reasoning, &mut steps, |text| reasoning("reasoning", text))?;
+            }
+            Run::Hidden(length) => {
+                cut(&mut cuts.reasoning, length)?;
+            }
+            Run::Call(index, id, name, arguments) => {
+                let arguments = match arguments {
+                    Some(piece) => Some(piece.text(cuts.arguments(index))?),
+                    None => None,
+                };
+                steps.push(step(call(ToolCallDelta { index, id, name, arguments, ..ToolCallDelta::default() })));
+            }
+            Run::Arguments(index, pieces) => said(pieces, cuts.arguments(index), &mut steps, |text| {
+                call(ToolCallDelta { index, arguments: Some(text), ..ToolCallDelta::default() })
+            })?,
+            Run::Probabilities(run) => steps.push(step(probabilities(run, &mut cuts.probabilities)?)),
+            Run::Compacted(id) => steps.push(Step::Compacted(id.parse().ok()?)),
+        }
+    }
+    Some(steps)
+}
+
+/// Adds a step for each piece of a text.
+fn said(
+    pieces: Vec<Piece>,
+    stored: &mut &str,
+    steps: &mut Vec<Step<'static>>,
+    delta: impl Fn(String) -> Delta,
+) -> Option<()> {
+    for piece in pieces {
+        steps.push(step(delta(piece.text(stored)?)));
+    }
+    Some(())
+}
+
+impl Piece {
+    /// The text, cut off what is left of the stored one if need be.
+    fn text(self, stored: &mut &str) -> Option<String> {
+        match self {
+            Self::Stored(length) => cut(stored, length).map(str::to_owned),
+            Self::Text(text) => Some(text),
+        }
+    }
+}
+
+fn cut<'a>(stored: &mut &'a str, length: usize) -> Option<&'a str> {
+    let (piece, rest) = stored.split_at_checked(length)?;
+    *stored = rest;
+    Some(piece)
+}
+
+fn probabilities(run: Probabilities, stored: &mut &[Value]) -> Option<Delta> {
+    let values = match run {
+        Probabilities::Stored(count) => {
+            let (values, rest) = stored.split_at_checked(count)?;
+            *stored = rest;
+            values.to_vec()
+        }
+        Probabilities::Values(values) => values,
+    };
+    let content = Map::from_iter([("content".to_owned(), Value::Array(values))]);
+    let choice_extra = Map::from_iter([("logprobs".to_owned(), Value::Object(content))]);
+    Some(Delta { choice_extra, ..Delta::default() })
+}
+
+fn reasoning(name: &str, text: String) -> Delta {
+    Delta { extra: Map::from_iter([(name.to_owned(), Value::String(text))]), ..Delta::default() }
+}
+
+fn call(piece: ToolCallDelta) -> Delta {
+    Delta { tool_calls: vec![piece], ..Delta::default() }
+}
+
+fn step(delta: Delta) -> Step<'static> {
+    Step::Delta(Cow::Owned(delta))
+}

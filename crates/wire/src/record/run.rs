@@ -1,0 +1,51 @@
+//! The lines of a record.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A text, or where to find it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Piece {
+    /// The next so many bytes of what is stored elsewhere.
+    Stored(usize),
+    /// The text itself.
+    Text(String),
+}
+
+/// Log probabilities, or how many of those that are stored elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Probabilities {
+    Stored(usize),
+    Values(Vec<Value>),
+}
+
+/// Consecutive pieces of one kind: a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Run {
+    #[serde(rename = "t")]
+    Text(Vec<Piece>),
+    #[serde(rename = "f")]
+    Refusal(Vec<Piece>),
+    /// Reasoning that the model server called `reasoning_content`.
+    #[serde(rename = "r")]
+    ReasoningContent(Vec<Piece>),
+    /// Reasoning that it called `reasoning`.
+    #[serde(rename = "s")]
+    Reasoning(Vec<Piece>),
+    /// So many bytes of `reasoning` that came beside `reasoning_content` and were not shown.
+    #[serde(rename = "h")]
+    Hidden(usize),
+    /// A piece of a call that says what it is: its index, its id, its name, and the arguments that came with them.
+    #[serde(rename = "c")]
+    Call(u32, Option<String>, Option<String>, Option<Piece>),
+    /// Nothing but arguments of the call with that index.
+    #[serde(rename = "a")]
+    Arguments(u32, Vec<Piece>),
+    #[serde(rename = "l")]
+    Probabilities(Probabilities),
+    /// A compaction, by its id.
+    #[serde(rename = "k")]
+    Compacted(String),
+}

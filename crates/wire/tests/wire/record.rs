@@ -1,0 +1,204 @@
+//! Streams that are remembered and given again.
+
+use std::borrow::Cow;
+
+use herma_model::generation::{Finish, ToolCallDelta};
+use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent};
+use herma_turn::machine::{Effect, Ending, Event, Machine};
+use herma_wire::chat::{answer_of, assistant_utterance};
+use herma_wire::record::{Step, of_answered, of_shown, shown_steps, steps};
+use herma_wire::responses::{Events, Frame, Outcome, compaction_item};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use serde_json::{Map, json};
+use uuid::Uuid;
+
+use crate::responses::{MESSAGE, about, call, ending, failed, reasoning, refusal, text};
+
+fn compacted(number: u128) -> Step<'static> {
+    Step::Compacted(CompactionId::from_uuid(Uuid::from_u128(number)))
+}
+
+fn piece(delta: Delta) -> Step<'static> {
+    Step::Delta(Cow::Owned(delta))
+}
+
+/// Any piece, with anything in it that a model server may send.
+fn delta() -> impl Strategy<Value = Delta> {
+    let some_text = || option::weighted(0.4, "\\PC{0,4}");
+    let call = (0..4_u32, option::of("[a-c]{0,3}"), option::of("[f-h]{0,2}"), option::of("\\PC{0,3}|\\{\\}|\\{|\\}"))
+        .prop_map(|(index, id, name, arguments)| ToolCallDelta {
+            index,
+            id,
+            name,
+            arguments,
+            extra: crate::map(json!({"x": 1})),
+        });
+    let calls = prop_oneof![2 => Just(Vec::new()), 1 => vec(call, 1..4)];
+    (some_text(), some_text(), some_text(), some_text(), calls, vec(any::<u8>(), 0..2)).prop_map(
+        |(content, refusal, reasoning_content, reasoning, tool_calls, logprobs)| {
+            let mut extra = Map::new();
+            extra.extend(reasoning_content.map(|text| ("reasoning_content".to_owned(), json!(text))));
+            extra.extend(reasoning.map(|text| ("reasoning".to_owned(), json!(text))));
+            let logprobs = json!({"logprobs": {"content": logprobs, "refusal": []}});
+            Delta { content, refusal, tool_calls, extra, choice_extra: crate::map(logprobs) }
+        },
+    )
+}
+
+fn stream() -> impl Strategy<Value = Vec<Step<'static>>> {
+    let step = prop_oneof![
+        4 => "\\PC{0,4}".prop_map(|said| piece(text(&said))),
+        4 => delta().prop_map(piece),
+        1 => any::<u128>().prop_map(compacted),
+    ];
+    vec(step, 0..16)
+}
+
+/// What the steps say, as a turn puts it together and as the store gives it back.
+fn stored_answer(steps: &[Step<'_>]) -> Answer {
+    let mut machine = Machine::default();
+    for step in steps {
+        if let Step::Delta(delta) = step {
+            machine.on(Event::Model(ModelEvent::Delta(delta.clone().into_owned())));
+        }
+    }
+    let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() };
+    let end = machine.on(Event::Model(ModelEvent::Finished(finish.clone())));
+    let Some(Effect::End(Ending::Answered(answer))) = end else { unreachable!("no answer but {end:?}") };
+    answer_of(&assistant_utterance(&answer, MessageStatus::Complete), finish)
+}
+
+fn frames(steps: &[Step<'_>], outcome: Outcome) -> Vec<Frame> {
+    let (mut events, mut frames) = Events::begin(about(&json!({})), MESSAGE, None);
+    for step in steps {
+        frames.extend(match step {
+            Step::Delta(delta) => events.delta(delta),
+            Step::Compacted(id) => events.compacted(compaction_item(*id, id.to_string())),
+        });
+    }
+    frames.extend(events.end(&ending(outcome), None));
+    frames
+}
+
+fn assert_same(again: &[Step<'_>], shown: &[Step<'_>], outcome: &Outcome) {
+    let (again, shown) = (frames(again, outcome.clone()), frames(shown, outcome.clone()));
+    for (again, shown) in again.iter().zip(&shown) {
+        assert_eq!(again, shown);
+    }
+    assert_eq!(again.len(), shown.len());
+}
+
+proptest::proptest! {
+    #[test]
+    fn an_answered_turn_gives_the_same_events_again(shown in stream()) {
+        let answer = stored_answer(&shown);
+        let again = steps(&of_answered(shown.iter().cloned()), &answer).expect("a record of this answer");
+        assert_same(&again, &shown, &Outcome::Completed);
+    }
+
+    #[test]
+    fn a_turn_without_an_answer_gives_the_same_events_again(
+        shown in stream(), cuts in vec(any::<proptest::sample::Index>(), 0..4),
+    ) {
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(shown.len() + 1)).collect();
+        cuts.extend([0, shown.len()]);
+        cuts.sort_unstable();
+        let record: String =
+            cuts.windows(2).map(|pair| of_shown(shown[pair[0]..pair[1]].iter().cloned())).collect();
+        let content = stored_answer(&shown).content.unwrap_or_default();
+        let again = shown_steps(&record, &content).expect("a record of this text");
+        assert_same(&again, &shown, &failed());
+        // The turn may go on after it was read.
+        assert_same(&again, &shown, &Outcome::Completed);
+    }
+
+    #[test]
+    fn nothing_stored_makes_the_reader_panic(record in "\\PC*|(\\{\"[tfrshcalk]\":(\\[?[0-9]{1,20}\\]?)\\}\n){0,3}", text: String) {
+        let _ = shown_steps(&record, &text);
+        let _ = steps(&record, &crate::text_answer(&text));
+    }
+}
+
+#[test]
+fn an_answered_turn_is_remembered_by_lengths() {
+    let with_logprobs = |said: &str, logprobs: serde_json::Value| Delta {
+        choice_extra: crate::map(json!({"logprobs": {"content": logprobs}})),
+        ..text(said)
+    };
+    let mut both = reasoning("Hm.");
+    both.extra.extend(crate::map(json!({"reasoning": "Hm"})));
+    let shown = [
+        compacted(7),
+        piece(reasoning("They ")),
+        piece(both),
+        piece(with_logprobs("Grüß ", json!([1]))),
+        piece(with_logprobs("dich", json!([2, 3]))),
+        piece(text("")),
+        piece(call(0, Some("weather"), "")),
+        piece(call(0, None, "{\"city\":")),
+        piece(call(1, Some("time"), "{}")),
+        piece(call(0, None, "1}")),
+        piece(refusal("No.")),
+    ];
+    insta::assert_snapshot!(of_answered(shown.iter().cloned()), @r#"
+    {"k":"cmp_00000000000000000000000000000007"}
+    {"r":[5,3]}
+    {"l":3}
+    {"t":[7,4]}
+    {"c":[0,"call_0","weather",null]}
+    {"a":[0,[8]]}
+    {"c":[1,"call_1","time",2]}
+    {"a":[0,[2]]}
+    {"f":[3]}
+    {"h":2}
+    "#);
+    insta::assert_snapshot!(of_shown(shown), @r#"
+    {"k":"cmp_00000000000000000000000000000007"}
+    {"r":["They ","Hm."]}
+    {"l":[1,2,3]}
+    {"t":[7,4]}
+    {"c":[0,"call_0","weather",null]}
+    {"a":[0,["{\"city\":"]]}
+    {"c":[1,"call_1","time","{}"]}
+    {"a":[0,["1}"]]}
+    {"f":["No."]}
+    "#);
+}
+
+#[test]
+fn a_long_text_costs_about_two_bytes_a_piece() {
+    let record = of_answered((0..300).map(|_| piece(text("word "))));
+    assert!(record.len() < 650, "{} bytes", record.len());
+}
+
+#[test]
+fn a_record_that_does_not_fit_gives_nothing() {
+    let whole = of_answered([piece(text("Grüß")), piece(text(" dich"))]);
+    let fits = |said: &str| steps(&whole, &crate::text_answer(said)).is_some();
+    assert!(fits("Grüß dich"));
+    for other in ["", "Grüß", "Grüß dich!", "Gruessü dich"] {
+        assert!(!fits(other), "{other}");
+    }
+    for damaged in
+        ["{\"t\":[1]", "{\"t\":[-1]}", "{\"x\":[1]}", "{\"k\":\"cmp_1\"}", "{\"a\":[0,[1]]}", "{\"l\":1}", "7"]
+    {
+        assert_eq!(shown_steps(damaged, "Grüß"), None, "{damaged}");
+    }
+}
+
+#[test]
+fn what_was_said_beyond_the_record_is_left_out() {
+    let record = of_shown([piece(text("So"))]);
+    assert_eq!(shown_steps(&record, "So far"), Some(vec![piece(text("So"))]));
+}
+
+#[test]
+fn numbers_that_were_left_out_are_never_given_again() {
+    let (mut events, begun) = Events::begin(about(&json!({})), MESSAGE, None);
+    events.skip(1000);
+    let ended = events.end(&ending(failed()), None);
+    assert_eq!((begun[0].number, ended[0].number), (0, 1001));
+    assert!(ended[0].bytes.windows(23).any(|bytes| bytes == b"\"sequence_number\":1001,\""[..23].as_ref()));
+}
