@@ -12,7 +12,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, ConversationId, Digest, NewMessage, ResponseId, SessionKind, TurnFailure, TurnId, Utterance};
+use herma_model::{
+    Alias, ConversationId, Digest, MessageId, NewMessage, ResponseId, Role, SessionKind, Timestamp, TurnFailure,
+    TurnId, Utterance,
+};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
@@ -34,7 +37,7 @@ use crate::request::{Place, TurnRequest};
 /// bounded by time, not by this.
 const MOST_TRIES: u32 = 100;
 /// How long a running turn may take to yield before it is cut off.
-const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 /// A waiting turn looks by itself this often, should nobody wake it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a client is told to wait when a conversation is busy.
@@ -81,7 +84,8 @@ impl Door<'_> {
         let asked = AssertUnwindSafe(self.ask(&scope, &mut waiting)).catch_unwind().await;
         let outcome = asked.unwrap_or_else(|_| Err(GatewayError::Turn(defect())));
         if let Some(place) = waiting.place.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
-            let _ = self.gateway.store.withdraw(&scope, self.turn).await;
+            let why = outcome.as_ref().err().map_or_else(defect, given_up);
+            let _ = self.gateway.store.withdraw(&scope, self.turn, why, mint::now()).await;
             place.leave();
         }
         outcome
@@ -105,7 +109,15 @@ impl Door<'_> {
                 extent = Extent::Whole;
                 continue;
             };
-            let input = input.and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
+            let input = input
+                .map(|input| {
+                    if waiting.ticket.is_some() && self.request.is_promised() {
+                        input.as_a_new_turn(self.request)
+                    } else {
+                        input
+                    }
+                })
+                .and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
             // What is wrong as a new request may still be the repetition of one that was right when it first came, or be wrong only
             // because a process died in the middle of a turn that nobody has ended yet.
             let (input, intent, flaw) = match input {
@@ -117,6 +129,7 @@ impl Door<'_> {
                 }
                 Err(flaw) => return Err(flaw),
             };
+            let asked_at = mint::now();
             let admission = Admission {
                 scope: scope.clone(),
                 turn: self.turn,
@@ -124,7 +137,7 @@ impl Door<'_> {
                 intent,
                 target,
                 seen: before.as_ref().map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version)),
-                messages: input.new.iter().map(|said| NewMessage { id: mint::message(), said: said.clone() }).collect(),
+                messages: self.brought(input.new),
                 session_key: self.request.session_key.clone(),
                 policy: self.request.policy,
                 queue_limit: self.gateway.settings.queue_limit,
@@ -135,7 +148,7 @@ impl Door<'_> {
                 response: self.request.response.clone(),
                 durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
                 api: self.request.identity.route,
-                now: mint::now(),
+                now: asked_at,
             };
             match self.gateway.store.admit(admission).await? {
                 AdmitOutcome::Running(running) => {
@@ -153,7 +166,7 @@ impl Door<'_> {
                         resolution: herma_model::Resolution::Head,
                         rotated: false,
                     };
-                    self.wait(waiting, ticket, view, running).await?;
+                    self.wait(waiting, ticket, asked_at, view, running).await?;
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
                 AdmitOutcome::RetryIn(conversation) => {
@@ -211,13 +224,17 @@ impl Door<'_> {
             if Some(message.turn) == silent || snapshot.unanswered.contains_key(&message.turn) {
                 continue;
             }
-            let later = self.gateway.store.turn(scope, message.turn).await?;
-            if !later.is_some_and(|later| later.state.is_live()) {
-                return Ok(false);
+            if !self.is_live(scope, message.turn).await? {
+                break;
             }
             silent = Some(message.turn);
         }
-        Ok(false)
+        // One that waits comes after everything that was said.
+        self.is_live(scope, turn).await
+    }
+
+    async fn is_live(&self, scope: &Scope, turn: TurnId) -> Result<bool, GatewayError> {
+        Ok(self.gateway.store.turn(scope, turn).await?.is_some_and(|turn| turn.state.is_live()))
     }
 
     async fn read(
@@ -260,16 +277,17 @@ impl Door<'_> {
         &mut self,
         waiting: &mut Waiting,
         ticket: Ticket,
+        since: Timestamp,
         view: SessionView,
         running: Option<TurnId>,
     ) -> Result<(), GatewayError> {
         if let Some(running) = running.filter(|_| self.request.policy == herma_store::TurnPolicy::Interrupt) {
-            self.gateway.live.stop(&[running], Stop::Interrupt);
+            self.gateway.live.stop(running, Stop::Interrupt);
         }
         if waiting.ticket.is_none() {
             waiting.ticket = Some(ticket);
             waiting.place = Some(self.gateway.live.wait_for(view.facts.id));
-            self.log.push(TurnEvent::Queued(view));
+            self.log.push(TurnEvent::Queued { turn: self.turn, since, session: view });
         }
         let Some(place) = &waiting.place else { return Ok(()) };
         tokio::select! {
@@ -288,6 +306,14 @@ impl Door<'_> {
             return Err(GatewayError::Draining);
         }
         Ok(())
+    }
+
+    fn brought(&self, new: &[Utterance]) -> Vec<NewMessage> {
+        let message = |(nth, said): (usize, &Utterance)| NewMessage {
+            id: MessageId::brought(self.turn, 1, nth),
+            said: said.clone(),
+        };
+        new.iter().enumerate().map(message).collect()
     }
 
     fn creation(&self) -> Creation {
@@ -369,6 +395,16 @@ impl<'a> Input<'a> {
         })?;
         Ok(Self { new, retry_of: alignment.retry_of })
     }
+
+    /// The same input for a turn whose id was given out, so that it cannot become a further attempt of another one: what that one
+    /// was asked is asked again.
+    fn as_a_new_turn(self, request: &'a TurnRequest) -> Self {
+        if self.retry_of.is_none() {
+            return self;
+        }
+        let answered = request.messages.iter().rposition(|said| said.role == Role::Assistant);
+        Self { new: &request.messages[answered.map_or(0, |at| at + 1)..], retry_of: None }
+    }
 }
 
 fn own_alias(name: &str) -> Result<Alias, GatewayError> {
@@ -378,6 +414,18 @@ fn own_alias(name: &str) -> Result<Alias, GatewayError> {
 /// What clients are told of a panic.
 pub(crate) fn defect() -> TurnFailure {
     TurnFailure::new(FailureCode::Internal, "the gateway failed; the turn was given up")
+}
+
+/// Why a turn ends that was promised and never began.
+fn given_up(error: &GatewayError) -> TurnFailure {
+    match error {
+        GatewayError::Turn(failure) => failure.clone(),
+        GatewayError::Draining => TurnFailure::new(
+            FailureCode::Abandoned,
+            "the gateway was stopped before the turn began; send the request again",
+        ),
+        refused => TurnFailure::new(FailureCode::Refused, refused.to_string()),
+    }
 }
 
 pub(crate) fn cancelled() -> GatewayError {

@@ -103,6 +103,9 @@ pub enum GatewayError {
     /// The turn ran and has no answer.
     #[error("{}", .0.message)]
     Turn(TurnFailure),
+    /// The same, and somebody else ended it: more of it may have been shown than anybody knows.
+    #[error("{}", .0.message)]
+    CutOff(TurnFailure),
 }
 
 impl GatewayError {

@@ -1,105 +1,203 @@
-//! Joining a turn that somebody else asked for: the same request, sent again.
+//! Reading a turn that somebody else asked for: the same request sent again, or a stream read again.
+//!
+//! A turn of this process is read from its log. Any other is read from the store: while it runs, what its process has written down so
+//! far, again and again; when it is over, all of it. Either way the events are the same, from the first on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
-use herma_model::{FinishReason, TurnFailure, TurnId, TurnState};
-use herma_store::{Scope, StoreError, TurnRecord};
-use herma_wire::chat::answer_of;
+use herma_model::{Answer, FinishReason, MessageId, Principal, TurnFailure, TurnId, TurnState};
+use herma_store::{Scope, StopOutcome, StoreError, TurnRecord};
+use herma_turn::Stop;
+use herma_wire::chat::{answer_of, whole_answer_deltas};
+use herma_wire::record::{self, Step};
+use tokio::sync::watch;
 
+use crate::admission::INTERRUPT_GRACE;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
-use crate::request::TurnRequest;
+use crate::mint;
+use crate::request::{OnDisconnect, TurnHandle};
 
 /// How often the store is asked about a turn that another process runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Repeats a turn's events to another log, from its beginning to its end. Cancel-safe.
-pub(crate) async fn follow(gateway: &Gateway, request: &TurnRequest, turn: TurnId, log: &TurnLog) {
-    if let Some(live) = gateway.live.get(turn) {
-        let mut events = live.log.subscribe();
+impl Gateway {
+    /// Reads a turn's events from the first on, while it runs or when it is over. `requested` is the name that was used for its
+    /// conversation. Whoever stops reading does not stop the turn.
+    pub fn read_again(
+        self: &Arc<Self>,
+        principal: &Principal,
+        turn: TurnId,
+        requested: Option<Arc<str>>,
+    ) -> TurnHandle {
+        // The reader's own: it ends the following, not the turn.
+        let (stop, mut stopped) = watch::channel(None);
+        if let Some(live) = self.live.get(turn) {
+            return TurnHandle::new(&live.log, stop, OnDisconnect::Finish);
+        }
+        let log = Arc::new(TurnLog::default());
+        let handle = TurnHandle::new(&log, stop, OnDisconnect::Cancel);
+        let (gateway, principal) = (Arc::clone(self), principal.clone());
+        tokio::spawn(async move {
+            let follower = Follower { gateway: &gateway, principal: &principal, requested, turn, log: &log };
+            tokio::select! {
+                () = follower.follow() => {}
+                _ = stopped.wait_for(Option::is_some) => {}
+            }
+        });
+        handle
+    }
+
+    /// Calls a turn off, whichever process runs it, and waits until it has ended. One that has ended stays as it is.
+    pub async fn cancel(&self, principal: &Principal, turn: TurnId) -> Result<(), GatewayError> {
+        let scope = Scope::of(principal);
         loop {
-            let event = events.next().await;
-            let ended = matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_));
-            log.push(event);
-            if ended {
-                return;
+            match self.store.stop(&scope, turn, INTERRUPT_GRACE, mint::now()).await? {
+                StopOutcome::NotFound => return Err(GatewayError::NotFound),
+                StopOutcome::Ended => break,
+                StopOutcome::Asked => {}
+            }
+            self.live.stop(turn, Stop::Cancel);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.live.stop(turn, Stop::Cancel);
+        Ok(())
+    }
+}
+
+/// Repeats a turn's events to another log, from its beginning to its end.
+pub(crate) struct Follower<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) principal: &'a Principal,
+    /// The name that the follower used for its conversation.
+    pub(crate) requested: Option<Arc<str>>,
+    pub(crate) turn: TurnId,
+    pub(crate) log: &'a TurnLog,
+}
+
+impl Follower<'_> {
+    /// Follows the turn to its end, or until nobody listens any more. Cancel-safe.
+    pub(crate) async fn follow(&self) {
+        if let Some(live) = self.gateway.live.get(self.turn) {
+            let mut events = live.log.subscribe();
+            loop {
+                let event = events.next().await;
+                let ended = matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_));
+                self.log.push(event);
+                if ended {
+                    return;
+                }
             }
         }
+        let end = self.stored().await;
+        self.log.push(end.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error))));
     }
-    log.push(match stored(gateway, request, turn, log).await {
-        Ok(finished) => TurnEvent::Finished(Arc::new(finished)),
-        Err(error) => TurnEvent::Failed(Arc::new(error)),
-    });
-}
 
-/// Waits for the outcome of a turn that is not this process' and reads it.
-async fn stored(
-    gateway: &Gateway,
-    request: &TurnRequest,
-    turn: TurnId,
-    log: &TurnLog,
-) -> Result<Finished, GatewayError> {
-    let principal = &request.principal;
-    let scope = Scope::of(principal);
-    let mut told = None;
-    loop {
-        let record = gateway.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound)?;
-        if !record.state.is_live() {
-            return outcome(request, record);
+    /// Waits for the end of a turn that is not this process', and tells what is known of it until then.
+    async fn stored(&self) -> Result<TurnEvent, GatewayError> {
+        let scope = Scope::of(self.principal);
+        let mut told = Told::default();
+        loop {
+            let record = self.gateway.store.turn(&scope, self.turn).await?.ok_or(GatewayError::NotFound)?;
+            self.tell(&record, &mut told);
+            if !record.state.is_live() {
+                return self.outcome(record);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        if told != Some(record.state) {
-            told = Some(record.state);
-            log.push(progress(request, &record));
+    }
+
+    /// Tells what has not been told yet.
+    fn tell(&self, record: &TurnRecord, told: &mut Told) {
+        let begun = || SessionView { rotated: false, facts: Arc::clone(&record.began), ..self.view(record) };
+        if !record.has_begun {
+            if !std::mem::replace(&mut told.queued, true) {
+                self.log.push(TurnEvent::Queued { turn: record.id, since: record.started_at, session: begun() });
+            }
+            return;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        if !std::mem::replace(&mut told.started, true) {
+            let (turn, started_at) = (record.id, record.started_at);
+            let message = MessageId::answered(turn, record.attempt, 0);
+            self.log.push(TurnEvent::Started { turn, started_at, session: begun(), message });
+        }
+        for step in steps(record).into_iter().skip(told.steps) {
+            told.steps += 1;
+            self.log.push(match step {
+                Step::Delta(delta) => TurnEvent::Delta(Arc::new(delta.into_owned())),
+                Step::Compacted(id) => TurnEvent::Compacted { id, session: self.view(record) },
+            });
+        }
+    }
+
+    fn view(&self, record: &TurnRecord) -> SessionView {
+        SessionView {
+            facts: Arc::clone(&record.facts),
+            requested: self.requested.clone(),
+            resolution: record.resolution,
+            rotated: record.rotated,
+        }
+    }
+
+    fn outcome(&self, record: TurnRecord) -> Result<TurnEvent, GatewayError> {
+        if record.state != TurnState::Completed {
+            let unknown = || TurnFailure::new(FailureCode::Internal, "the turn ended without an answer");
+            let failure = record.failure.unwrap_or_else(unknown);
+            return Ok(TurnEvent::Failed(Arc::new(match record.cut_off {
+                true => GatewayError::CutOff(failure),
+                false => GatewayError::Turn(failure),
+            })));
+        }
+        let Some(message) = record.answer.last() else {
+            return Err(GatewayError::Store(StoreError::Unavailable("the turn's answer is missing".to_owned())));
+        };
+        Ok(TurnEvent::Finished(Arc::new(Finished {
+            turn: record.id,
+            tenant: self.principal.tenant,
+            started_at: record.started_at,
+            answer: stored_answer(&record).unwrap_or_else(|| answer_of(&message.said, unknown_finish())),
+            message: Arc::clone(message),
+            compactions: record.compactions.clone(),
+            session: self.view(&record),
+        })))
     }
 }
 
-/// What a listener can be told of a turn that has not ended.
-fn progress(request: &TurnRequest, record: &TurnRecord) -> TurnEvent {
-    let session = view(request, record);
-    if record.state == TurnState::Running {
-        TurnEvent::Started { turn: record.id, started_at: record.started_at, session, message: None }
-    } else {
-        TurnEvent::Queued(session)
-    }
+/// What a follower has told.
+#[derive(Default)]
+struct Told {
+    queued: bool,
+    started: bool,
+    steps: usize,
 }
 
-fn view(request: &TurnRequest, record: &TurnRecord) -> SessionView {
-    SessionView {
-        facts: Arc::clone(&record.facts),
-        requested: request.place.name(),
-        resolution: record.resolution,
-        rotated: record.rotated,
-    }
-}
-
-fn outcome(request: &TurnRequest, record: TurnRecord) -> Result<Finished, GatewayError> {
-    if record.state != TurnState::Completed {
-        let unknown = || TurnFailure::new(FailureCode::Internal, "the turn ended without an answer");
-        return Err(GatewayError::Turn(record.failure.unwrap_or_else(unknown)));
-    }
-    let Some(message) = record.answer.last() else {
-        return Err(GatewayError::Store(StoreError::Unavailable("the turn's answer is missing".to_owned())));
+/// What was shown of a turn, as far as it is known.
+fn steps(record: &TurnRecord) -> Vec<Step<'static>> {
+    let Some(answer) = stored_answer(record) else {
+        return record::shown_steps(&record.shown.record, &record.shown.text).unwrap_or_default();
     };
-    let session = view(request, &record);
-    let finish = record.finish.unwrap_or(Finish {
-        reason: FinishReason::Stop,
-        usage: None,
-        model: None,
-        extra: Default::default(),
-    });
-    Ok(Finished {
-        turn: record.id,
-        tenant: request.principal.tenant,
-        started_at: record.started_at,
-        answer: answer_of(&message.said, finish),
-        message: Arc::clone(message),
-        compactions: record.compactions.clone(),
-        session,
-    })
+    if record.state != TurnState::Completed {
+        let text = answer.content.as_deref().unwrap_or_default();
+        return record::shown_steps(&record.shown.record, text).unwrap_or_default();
+    }
+    let whole = || whole_answer_deltas(&answer).into_iter().map(|delta| Step::Delta(std::borrow::Cow::Owned(delta)));
+    match record.shown.record.as_str() {
+        // It was not shown piece by piece.
+        "" => record.compactions.iter().copied().map(Step::Compacted).chain(whole()).collect(),
+        pieces => record::steps(pieces, &answer).unwrap_or_else(|| whole().collect()),
+    }
+}
+
+/// The answer, or what was shown of one.
+fn stored_answer(record: &TurnRecord) -> Option<Answer> {
+    let finish = record.finish.clone().unwrap_or_else(unknown_finish);
+    record.answer.last().map(|message| answer_of(&message.said, finish))
+}
+
+fn unknown_finish() -> Finish {
+    Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() }
 }

@@ -15,12 +15,13 @@ use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
 use crate::error::GatewayError;
+use crate::follow::Follower;
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
 use crate::request::{TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::settings::Settings;
-use crate::{follow, mint, watch as watching};
+use crate::{mint, watch as watching};
 
 /// How long turns get to write their end down once they were told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -119,7 +120,8 @@ impl Gateway {
             Err(error) => log.push(TurnEvent::Failed(Arc::new(error))),
             Ok(Admitted::Joined(other)) => {
                 drop(registered);
-                follow::follow(self, &request, other, &log).await;
+                let (principal, requested) = (&request.principal, request.place.name());
+                Follower { gateway: self, principal, requested, turn: other, log: &log }.follow().await;
             }
             Ok(Admitted::Running(lead)) => {
                 let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));

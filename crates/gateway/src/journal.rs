@@ -1,31 +1,37 @@
-//! What a running turn has shown, written down now and then, so that a crash keeps it.
+//! What a running turn has shown, written down now and then, so that a crash keeps it; and how it was shown, for those who read it again.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use herma_store::Lease;
+use herma_store::{Lease, Shown};
+use herma_wire::record::{self, Step};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
+use crate::log::{TurnEvent, TurnLog};
+use crate::request::TurnRequest;
 
 /// How often what was shown is written down while a turn runs.
 const JOURNAL_EVERY: Duration = Duration::from_millis(250);
 
 /// Writes what was shown down, now and then.
 pub(crate) struct Journal {
-    streaming: bool,
+    is_shown: bool,
+    is_recorded: bool,
     written: usize,
+    recorded: usize,
     due: Option<Instant>,
 }
 
 impl Journal {
-    /// Only what is streamed is shown before its end.
-    pub(crate) const fn new(streaming: bool) -> Self {
-        Self { streaming, written: 0, due: None }
+    /// Only what is streamed is shown before its end, and only what can be fetched is read again.
+    pub(crate) fn of(request: &TurnRequest) -> Self {
+        Self { is_shown: request.streaming, is_recorded: is_recorded(request), written: 0, recorded: 0, due: None }
     }
 
     /// Takes note that something was shown.
     pub(crate) fn shown(&mut self) {
-        if self.streaming && self.due.is_none() {
+        if self.is_shown && self.due.is_none() {
             self.due = Some(Instant::now() + JOURNAL_EVERY);
         }
     }
@@ -39,11 +45,37 @@ impl Journal {
     }
 
     /// Writes what is new of everything shown.
-    pub(crate) fn write(&mut self, gateway: &Gateway, lease: Lease, shown: &str) {
+    pub(crate) fn write(&mut self, gateway: &Gateway, lease: Lease, text: &str, log: &TurnLog) {
         self.due = None;
-        if let Some(new) = shown.get(self.written..).filter(|new| !new.is_empty()) {
-            gateway.store.journal(lease, new.to_owned());
-            self.written = shown.len();
+        let new = text.get(self.written..).unwrap_or_default();
+        let events = if self.is_recorded { log.from(self.recorded) } else { Vec::new() };
+        let record = record::of_shown(steps(&events));
+        if !(new.is_empty() && record.is_empty()) {
+            gateway.store.journal(lease, Shown { text: new.to_owned(), record });
         }
+        self.written = text.len();
+        self.recorded += events.len();
     }
+}
+
+/// How a turn was shown that has its answer, if that may be asked for again.
+pub(crate) fn record_of_answered(request: &TurnRequest, log: &TurnLog) -> Option<String> {
+    is_recorded(request).then(|| record::of_answered(steps(&log.from(0))))
+}
+
+/// The same, of a turn without an answer.
+pub(crate) fn record_of_unanswered(request: &TurnRequest, log: &TurnLog) -> Option<String> {
+    is_recorded(request).then(|| record::of_shown(steps(&log.from(0))))
+}
+
+fn is_recorded(request: &TurnRequest) -> bool {
+    request.streaming && request.response.as_ref().is_some_and(|response| response.kept)
+}
+
+fn steps(events: &[TurnEvent]) -> impl Iterator<Item = Step<'_>> {
+    events.iter().filter_map(|event| match event {
+        TurnEvent::Delta(delta) => Some(Step::Delta(Cow::Borrowed(delta))),
+        TurnEvent::Compacted { id, .. } => Some(Step::Compacted(*id)),
+        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Finished(_) | TurnEvent::Failed(_) => None,
+    })
 }

@@ -45,10 +45,9 @@ impl LiveTurns {
         self.lock().turns.get(&turn).cloned()
     }
 
-    /// Asks turns to stop.
-    pub(crate) fn stop(&self, turns: &[TurnId], why: Stop) {
-        let inner = self.lock();
-        for live in turns.iter().filter_map(|turn| inner.turns.get(turn)) {
+    /// Asks a turn to stop, if it is one of this process.
+    pub(crate) fn stop(&self, turn: TurnId, why: Stop) {
+        if let Some(live) = self.lock().turns.get(&turn) {
             live.stop.send_if_modified(|stop| stop.replace(why).is_none());
         }
     }

@@ -45,7 +45,14 @@ pub struct Finished {
 #[derive(Debug, Clone)]
 pub enum TurnEvent {
     /// It waits for other turns of this conversation.
-    Queued(SessionView),
+    Queued {
+        /// Which turn.
+        turn: TurnId,
+        /// Since when.
+        since: Timestamp,
+        /// Where it belongs.
+        session: SessionView,
+    },
     /// It runs, and that is on disk.
     Started {
         /// Which turn.
@@ -54,8 +61,8 @@ pub enum TurnEvent {
         started_at: Timestamp,
         /// Where it belongs.
         session: SessionView,
-        /// The id that its answer will have, if that is known already.
-        message: Option<MessageId>,
+        /// The id that its answer will have.
+        message: MessageId,
     },
     /// Its conversation was compacted to make room for it; the head may be another now.
     Compacted {
@@ -91,6 +98,11 @@ impl TurnLog {
 
     fn get(&self, at: usize) -> Option<TurnEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at).cloned()
+    }
+
+    /// Everything from a place on.
+    pub(crate) fn from(&self, at: usize) -> Vec<TurnEvent> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at..).unwrap_or_default().to_vec()
     }
 }
 

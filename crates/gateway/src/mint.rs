@@ -20,13 +20,14 @@ pub(crate) fn session() -> SessionId {
 }
 
 pub(crate) fn turn() -> TurnId {
-    TurnId::from_uuid(Uuid::now_v7())
+    TurnId::with_room(Uuid::now_v7())
 }
 
 pub(crate) fn compaction() -> CompactionId {
     CompactionId::from_uuid(Uuid::now_v7())
 }
 
-pub(crate) fn message() -> MessageId {
+/// Of a summary; what a turn says has an id of the turn's.
+pub(crate) fn summary() -> MessageId {
     MessageId::from_uuid(Uuid::now_v7())
 }

@@ -75,6 +75,13 @@ pub struct TurnRequest {
     pub response: Option<NewResponse>,
 }
 
+impl TurnRequest {
+    /// Whether its id is given out as soon as it waits.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.response.as_ref().is_some_and(|response| response.promised)
+    }
+}
+
 /// Which conversation a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {

@@ -16,7 +16,7 @@ use crate::compaction::{self, Fit, Need, Room};
 use crate::crash;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
-use crate::journal::Journal;
+use crate::journal::{Journal, record_of_answered, record_of_unanswered};
 use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::{Place, TurnRequest};
@@ -103,7 +103,7 @@ impl Run<'_> {
         let call = self.call(turn);
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::default();
-        let mut journal = Journal::new(self.request.streaming);
+        let mut journal = Journal::of(self.request);
         loop {
             let event = tokio::select! {
                 biased;
@@ -115,7 +115,7 @@ impl Run<'_> {
                     continue;
                 }
                 () = journal.due() => {
-                    journal.write(self.gateway, turn.running.lease, machine.shown());
+                    journal.write(self.gateway, turn.running.lease, machine.shown(), self.log);
                     continue;
                 }
                 event = events.next() => match event {
@@ -162,7 +162,8 @@ impl Run<'_> {
                     messages: vec![NewMessage { id: turn.answer_id, said }],
                     finish: answer.finish.clone(),
                 };
-                match self.commit(&turn, outcome, &mut held).await {
+                let record = record_of_answered(self.request, self.log);
+                match self.commit(&turn, outcome, record, &mut held).await {
                     Ok(committed) => {
                         let Some(message) = committed.messages.last().map(Arc::clone) else {
                             return failed(GatewayError::Turn(crate::admission::defect()));
@@ -182,9 +183,11 @@ impl Run<'_> {
                         self.keep(&alias, snapshot);
                         TurnEvent::Finished(Arc::new(finished))
                     }
-                    Err(StoreError::StopRequested) => {
-                        let failure = TurnFailure::new(FailureCode::Interrupted, "another turn interrupted this one");
-                        self.end_unanswered(turn, TurnState::Interrupted, failure, answer.content, held).await
+                    Err(StoreError::StopRequested(kind)) => {
+                        let Ending::Unanswered { state, failure, .. } = stopped(kind.into()) else {
+                            return failed(GatewayError::Turn(crate::admission::defect()));
+                        };
+                        self.end_unanswered(turn, state, failure, answer.content, held).await
                     }
                     Err(error) => failed(lost(error)),
                 }
@@ -204,6 +207,10 @@ impl Run<'_> {
 
     /// Takes a refused turn back, as if it had never been asked for.
     async fn take_back(&self, turn: RunningTurn, failure: TurnFailure, mut held: Held<'_>) -> TurnEvent {
+        if self.request.is_promised() {
+            // Its id was given out, so it cannot have never been.
+            return self.end_unanswered(turn, TurnState::Failed, failure, None, held).await;
+        }
         match self.gateway.store.retract(turn.running.lease).await {
             Ok(()) => held.is_over(),
             Err(error) => tracing::warn!(%error, "a refused turn could not be taken back"),
@@ -223,7 +230,8 @@ impl Run<'_> {
         let shown = shown.filter(|_| self.request.streaming);
         let partial = shown.map(|text| NewMessage { id: turn.answer_id, said: Utterance::partial_text(&text) });
         let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
-        match self.commit(&turn, outcome, &mut held).await {
+        let record = record_of_unanswered(self.request, self.log);
+        match self.commit(&turn, outcome, record, &mut held).await {
             Ok(committed) => {
                 let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, End::Unanswered(state)));
                 self.keep(&alias, snapshot);
@@ -242,12 +250,19 @@ impl Run<'_> {
         self.gateway.cache.put(self.request.principal.tenant, namespace, alias, snapshot);
     }
 
-    async fn commit(&self, turn: &RunningTurn, outcome: Outcome, held: &mut Held<'_>) -> Result<Committed, StoreError> {
+    async fn commit(
+        &self,
+        turn: &RunningTurn,
+        outcome: Outcome,
+        record: Option<String>,
+        held: &mut Held<'_>,
+    ) -> Result<Committed, StoreError> {
         let commit = Commit {
             lease: turn.running.lease,
             session: turn.session.facts.head.id.clone(),
             outcome,
             system: turn.new_system.clone(),
+            record,
             now: mint::now(),
         };
         let committed = self.gateway.store.commit(commit).await;
@@ -308,7 +323,7 @@ fn failed(error: GatewayError) -> TurnEvent {
 /// A turn that could not be committed: to its client it was interrupted, or the store failed.
 fn lost(error: StoreError) -> GatewayError {
     match error {
-        StoreError::Fenced | StoreError::StopRequested => {
+        StoreError::Fenced | StoreError::StopRequested(_) => {
             GatewayError::Turn(TurnFailure::new(FailureCode::Interrupted, "another turn took this conversation over"))
         }
         other => GatewayError::Store(other),

@@ -11,7 +11,6 @@ use herma_turn::{Transcript, build};
 use crate::admission::Lead;
 use crate::compaction::transcript;
 use crate::log::{SessionView, TurnEvent};
-use crate::mint;
 use crate::request::TurnRequest;
 
 /// A running turn and its conversation.
@@ -47,6 +46,7 @@ impl RunningTurn {
         };
         let new_system = (!request.system.is_empty()).then(|| Arc::from(request.system.as_slice()));
         let instructions = request.instructions.clone();
+        let answer_id = MessageId::answered(running.turn, running.attempt, 0);
         Self {
             running,
             alias,
@@ -54,7 +54,7 @@ impl RunningTurn {
             before,
             new_system,
             instructions,
-            answer_id: mint::message(),
+            answer_id,
             compactions: Vec::new(),
             is_told: false,
         }
@@ -65,7 +65,7 @@ impl RunningTurn {
             turn: self.running.turn,
             started_at: self.running.started_at,
             session: self.session.clone(),
-            message: Some(self.answer_id),
+            message: self.answer_id,
         }
     }
 

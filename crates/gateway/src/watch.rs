@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use herma_turn::Stop;
-
 use crate::gateway::Gateway;
 
 /// Starts the watch; it ends with the gateway.
@@ -14,7 +12,7 @@ pub(crate) fn start(gateway: &Arc<Gateway>) {
         while changes.changed().await.is_ok() {
             let Some(gateway) = Weak::upgrade(&gateway) else { return };
             match gateway.store.stop_requests().await {
-                Ok(asked) => gateway.live.stop(&asked, Stop::Interrupt),
+                Ok(asked) => asked.into_iter().for_each(|(turn, kind)| gateway.live.stop(turn, kind.into())),
                 Err(error) => tracing::debug!(%error, "the store was not asked who must stop"),
             }
             gateway.live.wake_all();

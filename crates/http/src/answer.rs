@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
-use herma_gateway::{Finished, TurnEvent, TurnHandle};
+use herma_gateway::{Finished, SessionView, TurnEvent, TurnHandle};
+use herma_model::{TenantId, TurnId};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use sha2::{Digest, Sha256};
@@ -36,18 +37,32 @@ pub(crate) async fn finished(app: &Shared, mut handle: TurnHandle, began: Instan
                 app.metrics.turn_ended(error.label(), began);
                 return Err(error);
             }
-            TurnEvent::Queued(_) | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
+            TurnEvent::Queued { .. }
+            | TurnEvent::Started { .. }
+            | TurnEvent::Compacted { .. }
+            | TurnEvent::Delta(_) => {}
         }
     }
 }
 
 /// An answer as JSON, with its session in the headers. That it was handed out is noted.
 pub(crate) fn whole(app: &Shared, finished: &Finished, json: Vec<u8>) -> Response {
+    handed_out(app, finished.tenant, finished.turn, &finished.session, json)
+}
+
+/// What is told of a turn as JSON, with its session in the headers. That it was handed out is noted.
+pub(crate) fn handed_out(
+    app: &Shared,
+    tenant: TenantId,
+    turn: TurnId,
+    session: &SessionView,
+    json: Vec<u8>,
+) -> Response {
     let mut delivery = Delivery::of(Arc::clone(&app.gateway));
-    delivery.expect(finished.tenant, finished.turn);
+    delivery.expect(tenant, turn);
     let mut response = Response::new(Body::new(TrackedBody::new(json, delivery)));
     let told = response.headers_mut();
     told.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers::tell(told, &finished.session);
+    headers::tell(told, session);
     response
 }

@@ -56,6 +56,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/v1/responses", post(routes::responses::create))
         .route("/v1/responses/{id}", get(routes::responses::show))
         .route("/v1/responses/{id}", delete(routes::responses::forget))
+        .route("/v1/responses/{id}/cancel", post(routes::responses::cancel))
         .route("/v1/responses/{id}/input_items", get(routes::responses::input_items))
         .route("/v1/models", get(routes::models::list))
         .route("/v1/models/{*id}", get(routes::models::show))

@@ -184,11 +184,12 @@ impl ApiError {
                 Self::new(StatusCode::BAD_GATEWAY, failure.code.as_str(), message).again(again)
             }
             FailureCode::Abandoned => {
-                Self::new(StatusCode::CONFLICT, FailureCode::Interrupted.as_str(), message).again(Again::After(1))
+                Self::new(StatusCode::CONFLICT, failure.code.told(), message).again(Again::After(1))
             }
             FailureCode::Interrupted | FailureCode::Cancelled => {
                 Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never)
             }
+            FailureCode::Refused => Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never),
             FailureCode::Internal => Self::new(StatusCode::INTERNAL_SERVER_ERROR, failure.code.as_str(), message),
         }
     }
@@ -247,7 +248,7 @@ impl From<&GatewayError> for ApiError {
             }
             GatewayError::CannotUndo(_) => Self::new(StatusCode::CONFLICT, "cannot_undo", message).again(Again::Never),
             GatewayError::Store(error) => error.into(),
-            GatewayError::Turn(failure) => Self::of_turn(failure),
+            GatewayError::Turn(failure) | GatewayError::CutOff(failure) => Self::of_turn(failure),
         }
     }
 }

@@ -54,12 +54,24 @@ pub(crate) trait Frames: Send + 'static {
     }
 }
 
+/// Who reads a stream, and when it opens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Who asked for the turn. It opens with its first word, so that what fails before has a status of its own.
+    Asked,
+    /// Who asked for a turn that is made in the background. It opens at once.
+    Background,
+    /// Somebody who reads it again. It opens at once, and nothing is counted or noted.
+    Again,
+}
+
 /// A stream under way: opened with its first word, kept alive, and noted when it was handed out.
 pub(crate) struct TurnStream<F> {
     app: Shared,
     handle: TurnHandle,
     began: Instant,
     frames: F,
+    reader: Reader,
     session: Option<SessionView>,
     ready: VecDeque<Bytes>,
     ended: bool,
@@ -67,9 +79,9 @@ pub(crate) struct TurnStream<F> {
 }
 
 impl<F: Frames> TurnStream<F> {
-    pub(crate) fn new(app: Shared, handle: TurnHandle, frames: F, began: Instant) -> Self {
+    pub(crate) fn new(app: Shared, handle: TurnHandle, frames: F, reader: Reader, began: Instant) -> Self {
         let delivery = Delivery::of(Arc::clone(&app.gateway));
-        Self { app, handle, began, frames, session: None, ready: VecDeque::new(), ended: false, delivery }
+        Self { app, handle, began, frames, reader, session: None, ready: VecDeque::new(), ended: false, delivery }
     }
 
     /// Opens the stream with its first word. Until then a failure is an answer with a status of its own.
@@ -84,7 +96,7 @@ impl<F: Frames> TurnStream<F> {
             if let TurnEvent::Failed(error) = &event {
                 return Err(self.failed(error));
             }
-            let opens = matches!(event, TurnEvent::Delta(_) | TurnEvent::Finished(_));
+            let opens = self.reader != Reader::Asked || matches!(event, TurnEvent::Delta(_) | TurnEvent::Finished(_));
             self.take(&event);
             if opens {
                 break;
@@ -103,20 +115,26 @@ impl<F: Frames> TurnStream<F> {
 
     fn failed(&self, error: &Arc<GatewayError>) -> ApiError {
         let told = F::word(ApiError::from(Arc::clone(error)));
-        self.app.metrics.turn_ended(told.label(), self.began);
+        if self.reader != Reader::Again {
+            self.app.metrics.turn_ended(told.label(), self.began);
+        }
         told
     }
 
     fn take(&mut self, event: &TurnEvent) {
         match event {
-            TurnEvent::Queued(session) | TurnEvent::Started { session, .. } | TurnEvent::Compacted { session, .. } => {
+            TurnEvent::Queued { session, .. }
+            | TurnEvent::Started { session, .. }
+            | TurnEvent::Compacted { session, .. } => {
                 self.session = Some(session.clone());
             }
             TurnEvent::Finished(finished) => {
                 self.session = Some(finished.session.clone());
-                self.app.metrics.turn_ended("completed", self.began);
-                self.app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
-                self.delivery.expect(finished.tenant, finished.turn);
+                if self.reader != Reader::Again {
+                    self.app.metrics.turn_ended("completed", self.began);
+                    self.app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
+                    self.delivery.expect(finished.tenant, finished.turn);
+                }
             }
             TurnEvent::Delta(_) | TurnEvent::Failed(_) => {}
         }

@@ -1,6 +1,9 @@
 //! Ids that Herma makes itself: a prefix and 32 hex digits.
 //!
 //! A session is the exception: its id may be any name a client chose, so [`SessionId`] is text.
+//!
+//! A message's id is its turn's, with its place among what the turn said in the lowest 31 bits, which a turn's id leaves zero: so a
+//! message is found by its turn. Summaries are no turn's and have ids of their own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -112,6 +115,12 @@ own_id!(
 );
 
 impl TurnId {
+    /// Makes a turn's id of a unique value, whose lowest 31 bits are left to its messages. A version 7 UUID stays unique without them:
+    /// they are random, and the clock and the counter that tell the ids of one process apart lie above them.
+    pub const fn with_room(uuid: Uuid) -> Self {
+        Self(Uuid::from_u128(uuid.as_u128() & !MESSAGE_BITS))
+    }
+
     /// The turn as a response.
     pub const fn as_response(self) -> ResponseId {
         ResponseId(self.0)
@@ -120,6 +129,36 @@ impl TurnId {
     /// The turn as a run.
     pub const fn as_run(self) -> RunId {
         RunId(self.0)
+    }
+}
+
+/// The bits of a message's id that tell it from the others of its turn: a side, an attempt and a number.
+const MESSAGE_BITS: u128 = (1 << 31) - 1;
+const ATTEMPT_BITS: u32 = 10;
+const NUMBER_BITS: u32 = 20;
+
+impl MessageId {
+    /// The nth message that an attempt of a turn brought.
+    pub fn brought(turn: TurnId, attempt: u32, nth: usize) -> Self {
+        Self::said_in(turn, 0, attempt, nth)
+    }
+
+    /// The nth message that an attempt of a turn was answered with.
+    pub fn answered(turn: TurnId, attempt: u32, nth: usize) -> Self {
+        Self::said_in(turn, 1, attempt, nth)
+    }
+
+    /// Attempts and numbers beyond what there is room for are all the last one.
+    fn said_in(turn: TurnId, side: u128, attempt: u32, nth: usize) -> Self {
+        let attempt = u128::from(attempt.min((1 << ATTEMPT_BITS) - 1));
+        let number = nth.min((1 << NUMBER_BITS) - 1) as u128;
+        let low = (side << (ATTEMPT_BITS + NUMBER_BITS)) | (attempt << NUMBER_BITS) | number;
+        Self(Uuid::from_u128((turn.0.as_u128() & !MESSAGE_BITS) | low))
+    }
+
+    /// The turn that said it, if the id was made of a turn's. Of any other id, a turn that there is not.
+    pub const fn turn(self) -> TurnId {
+        TurnId::with_room(self.0)
     }
 }
 
@@ -222,6 +261,31 @@ mod tests {
             assert_eq!(TurnName::parse(&text), name, "{text}");
             assert!(name.is_none_or(|name| name.turn() == turn));
         }
+    }
+
+    #[test]
+    fn a_message_tells_its_turn() {
+        let turn = TurnId::with_room(Uuid::from_u128(u128::MAX));
+        assert_eq!(turn.to_string(), "turn_ffffffffffffffffffffffff80000000");
+        for (id, hex) in [
+            (MessageId::brought(turn, 1, 0), "ffffffffffffffffffffffff80100000"),
+            (MessageId::brought(turn, 1, 2), "ffffffffffffffffffffffff80100002"),
+            (MessageId::answered(turn, 1, 0), "ffffffffffffffffffffffffc0100000"),
+            (MessageId::answered(turn, 3, 5), "ffffffffffffffffffffffffc0300005"),
+            (MessageId::brought(turn, u32::MAX, usize::MAX), "ffffffffffffffffffffffffbfffffff"),
+        ] {
+            assert_eq!(id.to_string(), format!("msg_{hex}"));
+            assert_eq!(id.turn(), turn);
+        }
+        let other = TurnId::with_room(Uuid::from_u128(7 << 31));
+        assert_eq!(MessageId::answered(other, 2, 1).turn(), other);
+    }
+
+    #[test]
+    fn turns_of_one_moment_have_ids_of_their_own() {
+        let ids: std::collections::HashSet<TurnId> =
+            std::iter::repeat_with(|| TurnId::with_room(Uuid::now_v7())).take(10_000).collect();
+        assert_eq!(ids.len(), 10_000);
     }
 
     #[test]

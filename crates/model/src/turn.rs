@@ -78,6 +78,14 @@ stored_enum!(
 );
 
 impl FailureCode {
+    /// The code by which clients know it: to them it is the same whether another turn or the end of a process cut a turn off.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Abandoned => Self::Interrupted.as_str(),
+            code => code.as_str(),
+        }
+    }
+
     /// How a turn is recorded that ends for this reason.
     pub const fn ends_as(self) -> TurnState {
         match self {

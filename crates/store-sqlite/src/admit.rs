@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use herma_model::{Fence, Message, Resolution, Seq, SessionKind, StopKind, TurnId};
+use herma_model::{Fence, Message, MessageId, NewMessage, Resolution, Seq, SessionKind, StopKind, TurnId};
 use herma_store::{
     Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, Target, Ticket, TurnPolicy, Version,
 };
@@ -211,7 +211,9 @@ fn start(
         None => first_attempt(connection, admission, &state, grant)?,
     };
     let mut messages = Vec::with_capacity(admission.messages.len());
-    for (seq, message) in (state.next_seq..).zip(&admission.messages) {
+    for (nth, (seq, message)) in (state.next_seq..).zip(&admission.messages).enumerate() {
+        let id = if row.id == admission.turn { message.id } else { MessageId::brought(row.id, row.attempt, nth) };
+        let message = &NewMessage { id, said: message.said.clone() };
         insert_message(connection, state.head, seq, row.key, row.attempt, message, admission.now)?;
         messages.push(Arc::new(Message {
             id: message.id,

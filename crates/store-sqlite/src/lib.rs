@@ -29,6 +29,7 @@ mod readers;
 mod retract;
 mod retry;
 mod rows;
+mod said;
 mod snapshot;
 mod stop;
 mod sync;

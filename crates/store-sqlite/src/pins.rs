@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::failure::{Outcome, Translate};
 use crate::lineage::Lineage;
 use crate::rows::{self, MESSAGE};
+use crate::said::{self, Place};
 use crate::snapshot;
 
 /// Pins a message and what belongs to it.
@@ -89,6 +90,13 @@ const SAID: &str = "m.pk, m.seq, m.role, m.calls, m.status FROM sessions s JOIN 
      WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1 AND m.seq <= ?2";
 
 impl Said {
+    fn at(connection: &Connection, place: Place) -> Outcome<Self> {
+        connection
+            .prepare_cached("SELECT pk, seq, role, calls, status FROM messages WHERE pk = ?1")
+            .and_then(|mut select| select.query_row([place.key], Self::read))
+            .translated()
+    }
+
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             key: row.get(0)?,
@@ -114,7 +122,8 @@ fn find(
 ) -> Outcome<Option<(i64, Vec<Said>)>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let lineage = Lineage::after(connection, &state, 0)?;
-    let Some(said) = by_id(connection, &lineage, message)? else { return Ok(None) };
+    let Some(place) = said::find(connection, scope.tenant, &lineage, message)? else { return Ok(None) };
+    let said = Said::at(connection, place)?;
     let caller = match said.role {
         Role::Assistant if !said.calls.is_empty() => Ok(said),
         Role::Tool => caller(connection, &lineage, &said)?.ok_or(said),
@@ -127,18 +136,6 @@ fn find(
             Err(alone) => vec![alone],
         },
     )))
-}
-
-fn by_id(connection: &Connection, lineage: &Lineage, message: MessageId) -> Outcome<Option<Said>> {
-    let mut select = connection.prepare_cached(&format!("SELECT {SAID} AND m.id = ?3")).translated()?;
-    let id = message.uuid();
-    for segment in lineage.segments() {
-        let key = params![segment.conversation, segment.through, id.as_bytes()];
-        if let Some(said) = select.query_row(key, Said::read).optional().translated()? {
-            return Ok(Some(said));
-        }
-    }
-    Ok(None)
 }
 
 /// The message whose call a result answers: the last one before it that is no result itself.

@@ -5,7 +5,6 @@ use herma_model::turn::FailureCode;
 use herma_model::{MessageId, NewMessage, StopKind, Timestamp, TurnFailure, TurnId};
 use herma_store::Shown;
 use rusqlite::{Connection, params};
-use uuid::Uuid;
 
 use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
@@ -87,13 +86,15 @@ pub(crate) fn take_over(
     why: Why,
     now: Timestamp,
 ) -> Outcome<()> {
-    let (attempt, session): (u32, i64) = connection
-        .prepare_cached("SELECT attempt, session_pk FROM turns WHERE pk = ?1")
-        .and_then(|mut select| select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?))))
+    let (attempt, session, id): (u32, i64, TurnId) = connection
+        .prepare_cached("SELECT attempt, session_pk, id FROM turns WHERE pk = ?1")
+        .and_then(|mut select| {
+            select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, TurnId::from_uuid(rows::uuid(row, 2)?))))
+        })
         .translated()?;
     let Shown { text, record } = journal(connection, turn)?;
     if !text.is_empty() {
-        let partial = NewMessage { id: MessageId::from_uuid(Uuid::now_v7()), said: Utterance::partial_text(&text) };
+        let partial = NewMessage { id: MessageId::answered(id, attempt, 0), said: Utterance::partial_text(&text) };
         insert_message(connection, session, conversation.next_seq, turn, attempt, &partial, now)?;
         conversation.next_seq += 1;
     }

@@ -1,16 +1,17 @@
 //! The full view: all that was said, and where it was compacted.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Seq};
+use herma_model::{Alias, Message, MessageId, Seq};
 use herma_store::{Entry, MessagePage, MessageRange, Pin, Scope};
 use rusqlite::Connection;
 
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, ENTRY, MESSAGE_WIDTH};
-use crate::snapshot;
+use crate::{said, snapshot};
 
 /// A page of a conversation's full view.
 pub(crate) fn page(
@@ -63,4 +64,17 @@ fn pinned(connection: &Connection, conversation: i64, after: i64, last: i64) -> 
         .prepare_cached("SELECT seq FROM pins WHERE conversation_pk = ?1 AND seq > ?2 AND seq <= ?3")
         .and_then(|mut select| select.query_map([conversation, after, last], |row| row.get(0).map(Seq))?.collect())
         .translated()
+}
+
+/// One message of a conversation's full view.
+pub(crate) fn message(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    id: MessageId,
+) -> Outcome<Option<Arc<Message>>> {
+    let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
+    let lineage = Lineage::after(connection, &state, 0)?;
+    let place = said::find(connection, scope.tenant, &lineage, id)?;
+    place.map(|place| place.read(connection).map(Arc::new)).transpose()
 }

@@ -6,8 +6,8 @@ use herma_model::generation::{Finish, FinishReason};
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind, Timestamp,
-    TurnFailure, TurnId, TurnState, Usage,
+    CompactionId, ConversationFacts, Fence, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind,
+    Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
 use herma_store::{Scope, Shown, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -28,11 +28,11 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         ))
         .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(row, id)).optional())
         .translated()?;
-    let Some((key, has_begun, mut record)) = found else { return Ok(None) };
+    let Some((key, mut record)) = found else { return Ok(None) };
     if !scope.keys.sees(record.facts.session_key.as_ref()) {
         return Ok(None);
     }
-    if !has_begun {
+    if !record.has_begun {
         return Ok(Some(record));
     }
     record.input = input(connection, key)?;
@@ -54,7 +54,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
     Ok(Some(record))
 }
 
-fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, bool, TurnRecord)> {
+fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
     const AT: usize = FACTS_WIDTH;
     let state = rows::word(row, AT + 1, TurnState::parse)?;
     let usage = match (row.get::<_, Option<i64>>(AT + 8)?, row.get::<_, Option<i64>>(AT + 9)?) {
@@ -99,13 +99,14 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, bool, TurnRecord)> 
         ended_at: row.get::<_, Option<i64>>(AT + 18)?.filter(|_| !state.is_live()).map(Timestamp),
         finish,
         failure,
+        has_begun: row.get(AT + 19)?,
         input: Vec::new(),
         compactions: Vec::new(),
         answer: Vec::new(),
         shown: Shown { text: String::new(), record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default() },
         cut_off: row.get(AT + 21)?,
     };
-    Ok((row.get(AT)?, row.get(AT + 19)?, record))
+    Ok((row.get(AT)?, record))
 }
 
 /// A moment in the life of a turn.
@@ -232,20 +233,20 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
         .translated()
 }
 
-/// Turns of one process that somebody asked to stop.
-pub(crate) fn stop_requests(connection: &Connection, turns: &[i64]) -> Outcome<Vec<(TurnId, StopKind)>> {
+/// Turns of one process that somebody asked to stop, or has ended already.
+pub(crate) fn stop_requests(connection: &Connection, turns: &[(i64, Fence)]) -> Outcome<Vec<(TurnId, StopKind)>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND stop_requested IS NOT NULL AND state = 'running'",
+            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND (stop_requested IS NOT NULL OR fence <> ?2 OR state NOT IN ('queued', 'running'))",
         )
         .translated()?;
     let mut asked = Vec::new();
-    for turn in turns {
+    for (turn, fence) in turns {
         let read = |row: &Row<'_>| {
             let kind = rows::optional_word(row, 1, StopKind::parse)?.unwrap_or(StopKind::Interrupt);
             Ok((TurnId::from_uuid(rows::uuid(row, 0)?), kind))
         };
-        asked.extend(select.query_row([turn], read).optional().translated()?);
+        asked.extend(select.query_row([turn, &fence.0], read).optional().translated()?);
     }
     Ok(asked)
 }

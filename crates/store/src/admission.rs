@@ -146,7 +146,7 @@ pub struct Admission {
     pub target: Target,
     /// What the messages were aligned with.
     pub seen: Seen,
-    /// The messages the request adds.
+    /// The messages the request adds. If it turns out to be a further attempt of another turn, their ids are made of that one's.
     pub messages: Vec<NewMessage>,
     /// The session key the request names.
     pub session_key: Option<SessionKey>,

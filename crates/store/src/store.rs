@@ -93,7 +93,7 @@ pub trait Store: Send + Sync + 'static {
     /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
 
-    /// Which of this process' running turns somebody asked to stop, and how.
+    /// Which of this process' turns somebody asked to stop, and how; also those that somebody else has ended.
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError>;
 
     /// Counts up whenever another process has changed something, while this one has turns running or waiting.
@@ -113,6 +113,9 @@ pub trait Store: Send + Sync + 'static {
         alias: &Alias,
         range: MessageRange,
     ) -> Result<Option<MessagePage>, StoreError>;
+
+    /// One message of that full view; summaries are not found. `None` if the name leads nowhere or nothing of this id was said there.
+    async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError>;
 
     /// Puts a summary in place of what is old, and moves the head if that is the mode. Durable when it returns.
     ///

@@ -49,6 +49,8 @@ pub struct TurnRecord {
     pub finish: Option<Finish>,
     /// Why it has none.
     pub failure: Option<TurnFailure>,
+    /// Whether it ever held the lease.
+    pub has_begun: bool,
     /// The messages it brought.
     pub input: Vec<Arc<Message>>,
     /// The compactions that it made, in order.

@@ -2,7 +2,7 @@
 
 use herma_model::generation::{Finish, ModelFailureKind, ToolCall};
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, Delta, ModelEvent, ModelFailure, TurnFailure, TurnState};
+use herma_model::{Answer, Delta, ModelEvent, ModelFailure, StopKind, TurnFailure, TurnState};
 use serde_json::{Map, Value};
 
 /// What happened.
@@ -25,6 +25,15 @@ pub enum Stop {
     Cancel,
     /// The process is about to end.
     Shutdown,
+}
+
+impl From<StopKind> for Stop {
+    fn from(kind: StopKind) -> Self {
+        match kind {
+            StopKind::Interrupt => Self::Interrupt,
+            StopKind::Cancel => Self::Cancel,
+        }
+    }
 }
 
 /// What to do about it.

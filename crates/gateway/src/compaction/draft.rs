@@ -235,7 +235,7 @@ impl Draft {
             through: self.plan.through,
             last: self.plan.last,
             carried: self.plan.carried.iter().map(|message| message.seq).collect(),
-            summary: NewMessage { id: mint::message(), said: self.summary.said.clone() },
+            summary: NewMessage { id: mint::summary(), said: self.summary.said.clone() },
             session: mint::session(),
             model: Some(cost.model.clone()),
             sizes: self.sizes,

@@ -97,7 +97,9 @@ impl Talk<'_> {
         let mut shown = Shown(false);
         loop {
             match self.next_event(&mut turn, &mut then).await {
-                TurnEvent::Queued(_) => output::note("(another turn of this conversation is running; waiting for it)"),
+                TurnEvent::Queued { .. } => {
+                    output::note("(another turn of this conversation is running; waiting for it)")
+                }
                 TurnEvent::Started { session, .. } => self.conversation.went_to(&session.facts),
                 TurnEvent::Compacted { session, .. } => output::note(&compacted(&session)),
                 TurnEvent::Delta(delta) => shown.delta(&delta)?,

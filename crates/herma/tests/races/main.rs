@@ -1,6 +1,7 @@
 //! The promises under concurrency, retries and crashes, over real sockets and real processes.
 #![cfg(test)]
 
+mod background;
 #[cfg(feature = "crash-points")]
 mod crash_points;
 mod disconnect;

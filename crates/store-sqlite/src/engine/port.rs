@@ -154,7 +154,7 @@ impl Store for SqliteStore {
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {
-            let _ = answer.send(instance.live.keys().copied().collect::<Vec<_>>());
+            let _ = answer.send(instance.live.iter().map(|(turn, fence)| (*turn, *fence)).collect::<Vec<_>>());
             Step::Keep(Box::new(|_| {}))
         });
         let live = answered.await.map_err(|_| self.not_taken())?;
@@ -188,6 +188,11 @@ impl Store for SqliteStore {
     ) -> Result<Option<MessagePage>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.readers.read(move |connection| transcript::page(connection, &scope, &alias, range)).await
+    }
+
+    async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| transcript::message(connection, &scope, &alias, id)).await
     }
 
     async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError> {

@@ -60,7 +60,7 @@ pub fn name(text: &str) -> Alias {
     Alias::parse(text).unwrap()
 }
 
-/// A message of somebody.
+/// A message of somebody, with an id that tells nothing.
 pub fn message(role: Role, text: &str) -> NewMessage {
     let role_name = role.as_str();
     let said = Utterance {
@@ -161,14 +161,16 @@ impl<S: Store> World<S> {
     /// One user message for a conversation of its own.
     pub fn ask_anew(&self, text: &str) -> Admission {
         let fingerprint = Uuid::now_v7().into_bytes();
+        let turn = TurnId::with_room(Uuid::now_v7());
+        let id = MessageId::brought(turn, 1, 0);
         Admission {
             scope: self.scope.clone(),
-            turn: TurnId::from_uuid(Uuid::now_v7()),
+            turn,
             ticket: None,
             intent: Intent::Lease,
             target: Target::New,
             seen: Seen::Nothing,
-            messages: vec![message(Role::User, text)],
+            messages: vec![NewMessage { id, ..message(Role::User, text) }],
             session_key: None,
             policy: TurnPolicy::Queue,
             queue_limit: 100,
@@ -249,7 +251,9 @@ impl<S: Store> World<S> {
 
     /// Ends a turn with an answer, if it may.
     pub async fn try_answer(&self, store: &S, turn: &Running, text: &str) -> Result<Committed, StoreError> {
-        let outcome = Outcome::Completed { messages: vec![message(Role::Assistant, text)], finish: finish() };
+        let id = MessageId::answered(turn.turn, turn.attempt, 0);
+        let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
+        let outcome = Outcome::Completed { messages, finish: finish() };
         store.commit(self.commit(turn, outcome)).await
     }
 
@@ -271,8 +275,8 @@ impl<S: Store> World<S> {
             TurnState::Cancelled => FailureCode::Cancelled,
             _ => FailureCode::UpstreamError,
         };
-        let partial = shown
-            .map(|text| NewMessage { id: MessageId::from_uuid(Uuid::now_v7()), said: Utterance::partial_text(text) });
+        let id = MessageId::answered(turn.turn, turn.attempt, 0);
+        let partial = shown.map(|text| NewMessage { id, said: Utterance::partial_text(text) });
         let outcome = Outcome::Unanswered { state, failure: TurnFailure::new(code, "it was not to be"), partial };
         store.commit(self.commit(turn, outcome)).await
     }

@@ -20,6 +20,7 @@ pub mod branching_apart;
 pub mod committing;
 pub mod compacting;
 pub mod creating;
+pub mod finding;
 pub mod fixture;
 pub mod idempotency;
 pub mod interrupting;
@@ -259,6 +260,15 @@ macro_rules! contract_suite {
                 only_so_many_are_pinned
                 what_was_cut_off_is_not_pinned
                 what_is_pinned_stays_so_through_compactions
+            }
+            finding {
+                a_message_is_found_wherever_it_was_said
+                ids_that_tell_nothing_are_found_too
+                an_attempt_has_messages_of_its_turn
+                what_a_gone_owner_had_shown_has_the_id_of_its_answer
+                a_branch_has_the_messages_it_inherited
+                what_was_not_said_here_is_not_found
+                a_message_is_nobody_elses
             }
             keys {
                 a_key_stands_for_its_tenant_until_it_is_revoked

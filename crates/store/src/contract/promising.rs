@@ -1,6 +1,7 @@
 //! Turns whose ids are given out before they begin, and what is remembered of what they showed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
@@ -29,12 +30,12 @@ pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &Worl
 }
 
 pub async fn a_promised_turn_whose_process_is_gone_ends_where_it_waited<S: Store>(world: &World<S>) {
-    let first = world.start(&world.one, "trip", "first").await;
-    let waiting = world.queue(&world.two, promised(world.ask("trip", "second"))).await;
-    world.two.close().await;
-    world.answer(&world.one, &first, "one").await;
-    world.talk(&world.one, "trip", "third", "three").await;
-    let ended = world.one.turn(&world.scope, waiting.turn).await.unwrap().unwrap();
+    let first = world.start(&world.two, "trip", "first").await;
+    let waiting = world.queue(&world.one, promised(world.ask("trip", "second"))).await;
+    world.one.close().await;
+    world.answer(&world.two, &first, "one").await;
+    world.talk(&world.two, "trip", "third", "three").await;
+    let ended = world.turn(waiting.turn).await.unwrap();
     assert_eq!(ended.state, TurnState::Interrupted);
     assert_eq!(ended.failure.map(|failure| failure.code), Some(FailureCode::Abandoned));
 }
@@ -51,13 +52,11 @@ pub async fn a_promised_turn_keeps_a_conversation_that_nobody_else_wanted<S: Sto
 
 pub async fn a_turn_that_waited_is_as_old_as_its_request<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    let ask = promised(world.ask("trip", "second"));
-    let asked_at = ask.now;
-    let waiting = world.queue(&world.two, ask).await;
+    let waiting = world.queue(&world.two, promised(world.ask("trip", "second"))).await;
+    let asked_at = world.turn(waiting.turn).await.unwrap().started_at;
     world.answer(&world.one, &first, "one").await;
-    let later = Admission { now: world.now(), ..waiting };
-    assert!(later.now > asked_at);
-    let second = running(world.admit(&world.two, later).await);
+    world.pass(Duration::from_secs(1));
+    let second = running(world.admit(&world.two, Admission { now: world.now(), ..waiting }).await);
     assert_eq!(second.started_at, asked_at);
     assert_eq!(world.turn(second.turn).await.unwrap().started_at, asked_at);
     world.answer(&world.two, &second, "two").await;

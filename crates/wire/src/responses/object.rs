@@ -81,7 +81,7 @@ pub struct ResponseError {
 
 impl From<&TurnFailure> for ResponseError {
     fn from(failure: &TurnFailure) -> Self {
-        Self { code: failure.code.as_str().to_owned(), message: failure.message.clone() }
+        Self { code: failure.code.told().to_owned(), message: failure.message.clone() }
     }
 }
 

@@ -86,7 +86,7 @@ impl Frames for ChatFrames {
                 role.into_iter().chain([chat::delta_chunk(&self.head(), delta)]).collect()
             }
             TurnEvent::Finished(finished) => self.finish(finished),
-            TurnEvent::Queued(_) | TurnEvent::Compacted { .. } | TurnEvent::Failed(_) => Vec::new(),
+            TurnEvent::Queued { .. } | TurnEvent::Compacted { .. } | TurnEvent::Failed(_) => Vec::new(),
         }
     }
 

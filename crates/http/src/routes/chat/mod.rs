@@ -18,7 +18,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming::Names;
-use crate::stream::{TurnStream, session_object};
+use crate::stream::{Reader, TurnStream, session_object};
 use frames::{ChatFrames, Extras, completion_id};
 
 /// Answers a chat request, whole or as a stream.
@@ -39,7 +39,7 @@ pub(crate) async fn create(
     let turn = turn_request(principal, headers, place, chat, &body);
     let handle = app.gateway.submit(turn)?;
     if streaming {
-        TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), began).open().await
+        TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), Reader::Asked, began).open().await
     } else {
         let finished = answer::finished(&app, handle, began).await?;
         Ok(completion(&app, &finished, &model))

@@ -6,20 +6,21 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, Place, RequestIdentity, TurnRequest};
+use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
 use herma_model::{Alias, CreatorKind, Principal, ResponseId};
 use herma_store::NewResponse;
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest};
 
+use super::ROUTE;
 use super::frames::ResponseFrames;
-use super::stored::{Identified, Kept, output};
+use super::stored::{Identified, Kept, output, record, stored_object};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming::Names;
-use crate::stream::{TurnStream, session_object};
+use crate::stream::{Reader, TurnStream, session_object};
 
 /// Answers a request, whole or as a stream.
 pub(crate) async fn create(
@@ -33,23 +34,51 @@ pub(crate) async fn create(
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let asked = responses::parse(&body)?;
     let place = place(&app, &principal, &headers, &asked).await?;
-    refuse_what_is_not_built(&asked, &place)?;
+    refuse_what_cannot_be(&asked, &place)?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let kept = Kept {
+        requested: place.name().map(|name| name.to_string()),
         previous: asked.previous_response_id.clone(),
         is_attached: asked.conversation.is_some(),
         model,
         echo: asked.echo.clone(),
     };
-    let streaming = asked.stream;
-    let turn = turn_request(principal, headers, place, asked, &kept, &body);
+    let (streaming, background) = (asked.stream, asked.background);
+    let turn = turn_request(principal.clone(), headers, place, asked, &kept, &body);
     let handle = app.gateway.submit(turn)?;
     if streaming {
-        TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), began).open().await
+        let reader = if background { Reader::Background } else { Reader::Asked };
+        TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), reader, began).open().await
+    } else if background {
+        promised(app, &principal, handle, kept, began).await.map_err(ApiError::of_response)
     } else {
         let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
         Ok(response(&app, &finished, kept))
     }
+}
+
+/// Answers as soon as the turn cannot be forgotten any more, with the response as it is then. It goes on by itself.
+async fn promised(
+    app: Shared,
+    principal: &Principal,
+    mut handle: TurnHandle,
+    kept: Kept,
+    began: Instant,
+) -> Result<Response, ApiError> {
+    let (turn, session) = loop {
+        match handle.next().await {
+            TurnEvent::Queued { turn, session, .. } | TurnEvent::Started { turn, session, .. } => {
+                break (turn, session);
+            }
+            TurnEvent::Finished(finished) => return Ok(response(&app, &finished, kept)),
+            TurnEvent::Failed(error) => return Err(ApiError::from(error)),
+            TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
+        }
+    };
+    let (record, kept) = record(&app, principal, turn.as_response()).await?;
+    let answer = answer::handed_out(&app, principal.tenant, turn, &session, stored_object(&record, kept));
+    tokio::spawn(async move { answer::finished(&app, handle, began).await });
+    Ok(answer)
 }
 
 async fn place(
@@ -71,9 +100,10 @@ async fn place(
     names.place(app, principal).await
 }
 
-fn refuse_what_is_not_built(asked: &ResponsesRequest, place: &Place) -> Result<(), ApiError> {
-    if asked.background {
-        return Err(ApiError::invalid("background responses are not built yet; leave 'background' out", "background"));
+fn refuse_what_cannot_be(asked: &ResponsesRequest, place: &Place) -> Result<(), ApiError> {
+    if asked.background && !asked.store {
+        let message = "must not be true when 'store' is false: what is made in the background has to be fetched";
+        return Err(ApiError::invalid(format!("background {message}"), "background"));
     }
     if !asked.store && *place == Place::New {
         let message =
@@ -101,19 +131,19 @@ fn turn_request(
         indices: asked.indices,
         model: asked.model,
         params: Arc::new(asked.params),
-        streaming: asked.stream,
+        streaming: asked.stream || asked.background,
         policy: headers.policy,
-        on_disconnect: headers.on_disconnect,
+        on_disconnect: if asked.background { OnDisconnect::Finish } else { headers.on_disconnect },
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {
-            route: "responses",
+            route: ROUTE,
             body: answer::digest(body),
             user: asked.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
         },
-        response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store }),
+        response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background }),
     }
 }
 

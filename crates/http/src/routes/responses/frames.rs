@@ -17,8 +17,14 @@ pub(super) struct ResponseFrames {
     /// What the response repeats, until it begins.
     kept: Option<Kept>,
     events: Option<Events>,
+    has_begun: bool,
     any_delta: bool,
+    /// The number of the last event that the reader has.
+    after: Option<u64>,
 }
+
+/// More events than a process can have shown without writing them down, so that what follows a crash has a number of its own.
+const UNKNOWN_EVENTS: u64 = 1_000_000;
 
 /// A turn that has begun.
 struct Begun<'a> {
@@ -43,15 +49,40 @@ impl Identified for Begun<'_> {
 
 impl ResponseFrames {
     pub(super) const fn new(kept: Kept) -> Self {
-        Self { kept: Some(kept), events: None, any_delta: false }
+        Self { kept: Some(kept), events: None, has_begun: false, any_delta: false, after: None }
+    }
+
+    /// Leaves out what the reader has.
+    pub(super) fn after(self, after: Option<u64>) -> Self {
+        Self { after, ..self }
+    }
+
+    /// What waits is shown only if it was promised.
+    fn queue(&mut self, begun: &Begun<'_>) -> Vec<Frame> {
+        match &self.kept {
+            Some(kept) if kept.echo.background() => self.create(begun, MessageId::answered(begun.turn, 1, 0)),
+            _ => Vec::new(),
+        }
     }
 
     fn begin(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Frame> {
+        let mut frames = self.create(begun, message);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            frames.extend(self.events.as_mut().map(Events::started).unwrap_or_default());
+        }
+        frames
+    }
+
+    fn create(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Frame> {
         let Some(kept) = self.kept.take() else { return Vec::new() };
-        let (mut events, mut frames) = Events::begin(kept.about(begun), message, Some(&session_object(begun.session)));
-        frames.extend(events.started());
+        let (events, frames) = Events::begin(kept.about(begun), message, Some(&session_object(begun.session)));
         self.events = Some(events);
         frames
+    }
+
+    fn bytes(&self, frames: Vec<Frame>) -> Vec<Bytes> {
+        let is_new = |frame: &Frame| self.after.is_none_or(|after| frame.number > after);
+        frames.into_iter().filter(is_new).map(|frame| frame.bytes).collect()
     }
 
     fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
@@ -72,7 +103,10 @@ impl ResponseFrames {
 impl Frames for ResponseFrames {
     fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
         let frames = match (event, &mut self.events) {
-            (TurnEvent::Started { turn, started_at, session, message: Some(message) }, _) => {
+            (TurnEvent::Queued { turn, since, session }, _) => {
+                self.queue(&Begun { turn: *turn, started_at: *since, session })
+            }
+            (TurnEvent::Started { turn, started_at, session, message }, _) => {
                 self.begin(&Begun { turn: *turn, started_at: *started_at, session }, *message)
             }
             (TurnEvent::Compacted { id, .. }, Some(events)) => events.compacted(compaction_item(*id, id.to_string())),
@@ -83,17 +117,20 @@ impl Frames for ResponseFrames {
             (TurnEvent::Finished(finished), _) => self.finish(finished),
             _ => Vec::new(),
         };
-        frames.into_iter().map(|frame| frame.bytes).collect()
+        self.bytes(frames)
     }
 
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
-        let Some(events) = self.events.take() else { return vec![sse::error_frame(told.body())] };
-        let is_cancelled = matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled);
+        let Some(mut events) = self.events.take() else { return vec![sse::error_frame(told.body())] };
+        let is_cancelled = matches!(error, GatewayError::Turn(failure) | GatewayError::CutOff(failure) if failure.code == FailureCode::Cancelled);
+        if matches!(error, GatewayError::CutOff(_)) {
+            events.skip(UNKNOWN_EVENTS);
+        }
         let error = ResponseError { code: told.body().code.clone(), message: told.body().message.clone() };
         let outcome = if is_cancelled { Outcome::Cancelled(error) } else { Outcome::Failed(error) };
         let ending = Ending { outcome, at: now(), usage: None };
         let frames = events.end(&ending, session.map(session_object).as_ref());
-        frames.into_iter().map(|frame| frame.bytes).collect()
+        self.bytes(frames)
     }
 
     fn word(error: ApiError) -> ApiError {

@@ -34,7 +34,7 @@ pub(crate) async fn input_items(
         _ => None,
     };
     let ascending = parameters.parsed("order", is_ascending, "'asc' or 'desc'")?.unwrap_or(false);
-    let record = record(&app, &principal, response_id(&id)?).await?;
+    let (record, _) = record(&app, &principal, response_id(&id)?).await?;
     let mut items: Vec<Item> = record.input.iter().flat_map(|message| items_of(message)).collect();
     if !ascending {
         items.reverse();

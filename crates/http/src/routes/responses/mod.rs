@@ -11,7 +11,10 @@ use crate::error::ApiError;
 
 pub(crate) use create::create;
 pub(crate) use input_items::input_items;
-pub(crate) use stored::{forget, show};
+pub(crate) use stored::{cancel, forget, show};
+
+/// The name of this door in the store.
+const ROUTE: &str = "responses";
 
 /// A response's id in a path. What cannot be one leads nowhere.
 fn response_id(text: &str) -> Result<ResponseId, ApiError> {

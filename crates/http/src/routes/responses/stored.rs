@@ -1,10 +1,13 @@
 //! Responses that are stored: what is kept of their request, and reading and forgetting them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
+use herma_gateway::{GatewayError, SessionView};
 use herma_model::{CompactionId, Message, MessageStatus, Principal, ResponseId, TurnState};
 use herma_store::{Scope, TurnRecord};
 use herma_wire::responses::{
@@ -15,15 +18,19 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{response_id, unknown};
+use super::frames::ResponseFrames;
+use super::{ROUTE, response_id, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
+use crate::stream::{Reader, TurnStream, session_object};
 
 /// What is kept of a request, so that its response can be shown again.
 pub(super) struct Kept {
+    /// The name that the request used for its conversation.
+    pub(super) requested: Option<String>,
     pub(super) previous: Option<String>,
     /// Whether the request named a conversation, so that the response says which.
     pub(super) is_attached: bool,
@@ -33,13 +40,14 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) fn to_json(&self) -> String {
-        let Self { previous, is_attached, model, echo } = self;
-        json!({ "previous": previous, "attached": is_attached, "model": model, "echo": echo.to_json() }).to_string()
+        let Self { requested, previous, is_attached, model, echo } = self;
+        json!({ "requested": requested, "previous": previous, "attached": is_attached, "model": model, "echo": echo.to_json() }).to_string()
     }
 
     fn from_json(json: &str) -> Option<Self> {
         let kept: Value = serde_json::from_str(json).ok()?;
         Some(Self {
+            requested: kept["requested"].as_str().map(str::to_owned),
             previous: kept["previous"].as_str().map(str::to_owned),
             is_attached: kept["attached"].as_bool()?,
             model: kept["model"].as_str()?.to_owned(),
@@ -92,7 +100,7 @@ pub(super) fn output(compactions: &[CompactionId], answer: &Message) -> Vec<Item
     items
 }
 
-/// `GET /v1/responses/{id}`.
+/// `GET /v1/responses/{id}`, whole or as the stream that it was or is.
 pub(crate) async fn show(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -101,15 +109,51 @@ pub(crate) async fn show(
 ) -> Result<Response, ApiError> {
     let parameters =
         Parameters::of(query, &["stream", "include", "include[]", "starting_after", "include_obfuscation"])?;
-    if parameters.get("stream").is_some_and(|stream| stream != "false") {
-        return Err(ApiError::invalid("reading a stream again is not built yet; leave 'stream' out", "stream"));
+    let is_true = |value: &str| value.parse().ok();
+    let stream = parameters.parsed("stream", is_true, "'true' or 'false'")?.unwrap_or(false);
+    let number = |value: &str| value.parse::<u64>().ok();
+    let after = parameters.parsed("starting_after", number, "the sequence_number of an event")?;
+    if after.is_some() && !stream {
+        return Err(ApiError::invalid("starting_after needs stream=true", "starting_after"));
     }
-    let record = record(&app, &principal, response_id(&id)?).await?;
-    let state = state_of(&record);
-    let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
+    let (record, kept) = record(&app, &principal, response_id(&id)?).await?;
+    if !stream {
+        return Ok(json_response(stored_object(&record, kept)));
+    }
+    let requested = kept.requested.as_deref().map(Arc::from);
+    let handle = app.gateway.read_again(&principal, record.id, requested);
+    let frames = ResponseFrames::new(kept).after(after);
+    TurnStream::new(Arc::clone(&app), handle, frames, Reader::Again, Instant::now()).open().await
+}
+
+/// `POST /v1/responses/{id}/cancel`. What has ended stays as it is.
+pub(crate) async fn cancel(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+) -> Result<Response, ApiError> {
+    let id = response_id(&id)?;
+    record(&app, &principal, id).await?;
+    match app.gateway.cancel(&principal, id.turn()).await {
+        Err(GatewayError::NotFound) => return Err(unknown()),
+        cancelled => cancelled?,
+    }
+    let (record, kept) = record(&app, &principal, id).await?;
+    Ok(json_response(stored_object(&record, kept)))
+}
+
+/// A stored response as it is now.
+pub(super) fn stored_object(record: &TurnRecord, kept: Kept) -> Vec<u8> {
+    let state = state_of(record);
     let items = record.answer.last().map(|answer| output(&record.compactions, answer)).unwrap_or_default();
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
-    let mut about = kept.about(&record);
+    let session = SessionView {
+        facts: Arc::clone(&record.facts),
+        requested: kept.requested.as_deref().map(Arc::from),
+        resolution: record.resolution,
+        rotated: record.rotated,
+    };
+    let mut about = kept.about(record);
     if let Some(model) = record.finish.as_ref().and_then(|finish| finish.model.clone()) {
         about.model = model;
     }
@@ -119,9 +163,9 @@ pub(crate) async fn show(
         completed_at: record.ended_at,
         output: &items,
         usage,
-        session: None,
+        session: Some(&session_object(&session)),
     };
-    Ok(json_response(object.to_json()))
+    object.to_json()
 }
 
 fn state_of(record: &TurnRecord) -> ResponseState {
@@ -145,10 +189,16 @@ fn state_of(record: &TurnRecord) -> ResponseState {
     }
 }
 
-/// A stored response's turn.
-pub(super) async fn record(app: &Shared, principal: &Principal, id: ResponseId) -> Result<TurnRecord, ApiError> {
+/// A stored response's turn, and what is kept of its request.
+pub(super) async fn record(
+    app: &Shared,
+    principal: &Principal,
+    id: ResponseId,
+) -> Result<(TurnRecord, Kept), ApiError> {
     let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
-    found.filter(|record| record.kept).ok_or_else(unknown)
+    let record = found.filter(|record| record.kept && &*record.api == ROUTE).ok_or_else(unknown)?;
+    let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
+    Ok((record, kept))
 }
 
 /// That a response is gone.
@@ -166,6 +216,7 @@ pub(crate) async fn forget(
     Named(id): Named,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = response_id(&id)?;
+    record(&app, &principal, id).await?;
     if !app.gateway.store().forget_response(&Scope::of(&principal), id.turn()).await? {
         return Err(unknown());
     }

@@ -1,0 +1,110 @@
+//! Finding one message that was said. Its id tells its turn, and the turn where its messages lie; so nothing is looked through.
+
+use herma_model::{Message, MessageId, TenantId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::lineage::{END, Lineage, Segment};
+use crate::rows::{self, MESSAGE};
+
+/// Where a message lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// The key of its row.
+    pub(crate) key: i64,
+}
+
+impl Place {
+    /// What was said there.
+    pub(crate) fn read(self, connection: &Connection) -> Outcome<Message> {
+        connection
+            .prepare_cached(&format!(
+                "SELECT {MESSAGE} FROM messages m JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE m.pk = ?1"
+            ))
+            .and_then(|mut select| select.query_row([self.key], rows::message))
+            .translated()
+    }
+}
+
+/// The message of a transcript that has an id; summaries are not among them.
+pub(crate) fn find(
+    connection: &Connection,
+    tenant: TenantId,
+    lineage: &Lineage,
+    id: MessageId,
+) -> Outcome<Option<Place>> {
+    match Range::of(connection, tenant, id)? {
+        Some(range) => {
+            let segment = lineage.segments().iter().find(|segment| segment.conversation == range.conversation);
+            segment.map_or(Ok(None), |segment| range.look(connection, segment, id))
+        }
+        None => look_through(connection, lineage, id),
+    }
+}
+
+/// Where the messages of a turn lie.
+struct Range {
+    conversation: i64,
+    session: i64,
+    first: i64,
+    last: i64,
+}
+
+impl Range {
+    /// Where the turn that an id tells has its messages; `None` if the id was not made of a turn's.
+    fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> Outcome<Option<Self>> {
+        connection
+            .prepare_cached(
+                "SELECT conversation_pk, session_pk, coalesce(first_seq, ?3), iif(state = 'running', ?3, coalesce(last_seq, ?3)) FROM turns
+                 WHERE id = ?1 AND tenant_pk = ?2",
+            )
+            .and_then(|mut select| {
+                select
+                    .query_row(params![id.turn().uuid().as_bytes(), tenant.0, END], |row| {
+                        Ok(Self {
+                            conversation: row.get(0)?,
+                            session: row.get(1)?,
+                            first: row.get(2)?,
+                            last: row.get(3)?,
+                        })
+                    })
+                    .optional()
+            })
+            .translated()
+    }
+
+    /// From the last session on, in which nearly always all of a turn lies.
+    fn look(&self, connection: &Connection, segment: &Segment, id: MessageId) -> Outcome<Option<Place>> {
+        connection
+            .prepare_cached(
+                "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2
+                 AND m.seq BETWEEN ?3 AND ?4 AND m.id = ?5 AND m.compaction_pk IS NULL ORDER BY s.pk DESC LIMIT 1",
+            )
+            .and_then(|mut select| {
+                let (session, last) = (self.session.min(segment.session), self.last.min(segment.through));
+                let id = id.uuid();
+                let bounds = params![self.conversation, session, self.first, last, id.as_bytes()];
+                select.query_row(bounds, |row| row.get(0)).optional()
+            })
+            .map(|key| key.map(|key| Place { key }))
+            .translated()
+    }
+}
+
+/// Messages that were stored before their ids told their turns.
+fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> Outcome<Option<Place>> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1 AND m.seq <= ?2 AND m.id = ?3 AND m.compaction_pk IS NULL",
+        )
+        .translated()?;
+    let id = id.uuid();
+    for segment in lineage.segments() {
+        let key = params![segment.conversation, segment.through, id.as_bytes()];
+        if let Some(key) = select.query_row(key, |row| row.get(0)).optional().translated()? {
+            return Ok(Some(Place { key }));
+        }
+    }
+    Ok(None)
+}
