@@ -4,16 +4,19 @@
 //! |---|---|
 //! | `request` | the body of `POST /v1/responses` |
 //! | `input`, `content` | its items, said in the words of chat completions |
+//! | `references` | the items that it names instead of sending them |
+//! | `summary` | what a compaction hands to its client |
 //! | `params`, `tools`, `format` | its other fields, for the model server and for the echo |
 //! | `echo` | what a response object repeats of its request |
 //! | `item`, `transcript` | items, and the items that a stored message is |
-//! | `object` | the response object |
+//! | `object`, `context` | the response object, and what else is said about a context |
 //! | `events` | the stream of a response |
 //!
 //! Every message that comes in becomes a chat message and is read by [`crate::chat`], so it has the payload and the digest it
 //! would have had through that door. Nothing here decides about conversations.
 
 mod content;
+mod context;
 mod echo;
 mod events;
 mod format;
@@ -21,13 +24,19 @@ mod input;
 mod item;
 mod object;
 mod params;
+mod references;
 mod request;
+mod summary;
 mod tools;
 mod transcript;
 
+pub use context::{CompactionObject, input_tokens_json};
 pub use echo::Echo;
 pub use events::{Ending, Events, Frame};
+pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
 pub use object::{About, IncompleteReason, Outcome, ResponseError, ResponseObject, ResponseState};
-pub use request::{ResponsesRequest, Truncation, parse};
+pub use references::references;
+pub use request::{ResponsesRequest, Truncation, parse, parse_context, parse_with};
+pub use summary::{open_summary, seal_summary};
 pub use transcript::{compaction_item, items_of, output_items};

@@ -3,39 +3,49 @@
 //! What a model said in one go is several items and one chat message: calls are gathered into the assistant's message before them,
 //! and reasoning is kept beside the message that follows it.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use herma_model::generation::ToolCall;
 use herma_model::{Payload, Utterance};
 use serde_json::value::RawValue;
 
 use super::content::{ChatPart, chat_content, parts};
+use super::item::Item;
+use super::summary::open_summary;
 use crate::bad_request::Flaw;
 use crate::chat::{Spoken, read_message, simple_user, tool_calls};
 use crate::json::{Object, Writer, elements, text};
 
-/// What an input says.
-#[derive(Debug, Default)]
-pub(super) struct Input {
-    pub(super) system: Vec<Payload>,
-    pub(super) messages: Vec<Utterance>,
-    pub(super) indices: Vec<usize>,
+/// Items that references may name, by their ids.
+pub type KeptItems = HashMap<String, Item>;
+
+/// What a list of items says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Input {
+    /// System and developer messages, in order. They are not part of the transcript.
+    pub system: Vec<Payload>,
+    /// The other messages, in order. Whether tool results fit the calls is not checked here.
+    pub messages: Vec<Utterance>,
+    /// For each of `messages`, the index of its first item, so that a later error can name it.
+    pub indices: Vec<usize>,
 }
 
 /// Reads an input: a text that a user said, or items.
-pub(super) fn read(raw: &RawValue) -> Result<Input, Flaw> {
-    let mut reader = Reader::default();
+pub(crate) fn read(raw: &RawValue, kept: &KeptItems) -> Result<Input, Flaw> {
     match raw.get().as_bytes().first() {
-        Some(b'"') => reader.keep(0, simple_user(&text(raw)?)),
-        Some(b'[') => {
-            for (index, item) in elements(raw)?.into_iter().enumerate() {
-                reader.item(index, item).map_err(|flaw| flaw.element(index))?;
-            }
-            reader.flush()?;
-        }
-        _ => return Err(Flaw::new("must be a string or an array of items")),
+        Some(b'"') => Ok(Input { messages: vec![simple_user(&text(raw)?)], indices: vec![0], ..Input::default() }),
+        Some(b'[') => read_items(&elements(raw)?, kept),
+        _ => Err(Flaw::new("must be a string or an array of items")),
     }
+}
+
+/// Reads items. A reference is read as the item that it names.
+pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems) -> Result<Input, Flaw> {
+    let mut reader = Reader::default();
+    for (index, item) in items.iter().enumerate() {
+        reader.item(index, item, kept).map_err(|flaw| flaw.element(index))?;
+    }
+    reader.flush()?;
     Ok(reader.input)
 }
 
@@ -47,25 +57,25 @@ fn chat_message(json: String) -> Result<Spoken, Flaw> {
 
 /// The items so far, and what waits for the next one.
 #[derive(Default)]
-struct Reader<'a> {
+struct Reader {
     input: Input,
-    assistant: Option<Assistant<'a>>,
+    assistant: Option<Assistant>,
     reasoning: String,
 }
 
 /// An assistant's message that calls may still be added to.
 #[derive(Default)]
-struct Assistant<'a> {
+struct Assistant {
     index: usize,
     text: Option<String>,
     refusal: String,
     calls: Vec<ToolCall>,
-    ids: HashSet<Cow<'a, str>>,
+    ids: HashSet<String>,
     reasoning: String,
 }
 
-impl<'a> Reader<'a> {
-    fn item(&mut self, index: usize, raw: &'a RawValue) -> Result<(), Flaw> {
+impl Reader {
+    fn item(&mut self, index: usize, raw: &RawValue, kept: &KeptItems) -> Result<(), Flaw> {
         let mut item = Object::read(raw)?;
         let kind = item.take_text("type")?;
         let role = item.take_text("role")?;
@@ -76,18 +86,16 @@ impl<'a> Reader<'a> {
             (Some("function_call"), _) => self.call(index, item),
             (Some("function_call_output"), _) => self.call_output(index, item),
             (Some("reasoning"), _) => self.reason(item),
-            // What it stands for is in the transcript.
-            (Some("compaction"), _) => Ok(()),
-            (Some("item_reference"), _) => {
-                Err(Flaw::at("type", "must not be item_reference: send the item, or name its conversation"))
-            }
-            (Some(_), _) => {
-                Err(Flaw::at("type", "must be message, function_call, function_call_output, reasoning or compaction"))
-            }
+            (Some("compaction"), _) => self.compaction(index, item),
+            (Some("item_reference"), _) => self.reference(index, item, kept),
+            (Some(_), _) => Err(Flaw::at(
+                "type",
+                "must be message, function_call, function_call_output, reasoning, compaction or item_reference",
+            )),
         }
     }
 
-    fn message(&mut self, index: usize, role: &str, mut item: Object<'a>) -> Result<(), Flaw> {
+    fn message(&mut self, index: usize, role: &str, mut item: Object<'_>) -> Result<(), Flaw> {
         let raw = item.take("content").ok_or_else(|| Flaw::at("content", "is required"))?;
         let parts = parts(raw).map_err(|flaw| flaw.within("content"))?;
         match role {
@@ -101,7 +109,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn assistant(&mut self, index: usize, parts: Vec<ChatPart<'a>>) -> Result<(), Flaw> {
+    fn assistant(&mut self, index: usize, parts: Vec<ChatPart<'_>>) -> Result<(), Flaw> {
         self.flush()?;
         let mut said = Assistant { index, reasoning: std::mem::take(&mut self.reasoning), ..Assistant::default() };
         for (at, part) in parts.into_iter().enumerate() {
@@ -119,20 +127,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn call(&mut self, index: usize, mut item: Object<'a>) -> Result<(), Flaw> {
+    fn call(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
         let (id, name) = (item.take_name("call_id")?, item.take_name("name")?);
         let arguments = item.take_text("arguments")?.ok_or_else(|| Flaw::at("arguments", "is required"))?;
         let said = self.assistant.get_or_insert_with(|| Assistant { index, ..Assistant::default() });
         said.reasoning.push_str(&std::mem::take(&mut self.reasoning));
+        let (id, name, arguments) = (id.into_owned(), name.into_owned(), arguments.into_owned());
         if !said.ids.insert(id.clone()) {
             return Err(Flaw::at("call_id", "is the id of an earlier call in the same answer"));
         }
-        let (id, name, arguments) = (id.into_owned(), name.into_owned(), arguments.into_owned());
         said.calls.push(ToolCall { id, name, arguments, ..ToolCall::default() });
         Ok(())
     }
 
-    fn call_output(&mut self, index: usize, mut item: Object<'a>) -> Result<(), Flaw> {
+    fn call_output(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
         let call = item.take_name("call_id")?;
         let raw = item.take("output").ok_or_else(|| Flaw::at("output", "is required"))?;
         let parts = parts(raw).map_err(|flaw| flaw.within("output"))?;
@@ -162,6 +170,26 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// A summary stands for what it summarises. What any other compaction stands for is in the transcript.
+    fn compaction(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
+        let sealed = item.take("encrypted_content").and_then(|raw| text(raw).ok());
+        if let Some(summary) = sealed.and_then(|sealed| open_summary(&sealed)) {
+            self.end_of_answer()?;
+            self.keep(index, simple_user(&summary));
+        }
+        Ok(())
+    }
+
+    fn reference(&mut self, index: usize, mut item: Object<'_>, kept: &KeptItems) -> Result<(), Flaw> {
+        let id = item.take_name("id")?;
+        let Some(item) = kept.get(&*id) else {
+            return Err(Flaw::at("id", "is not the id of an item that is kept here: send the item itself"));
+        };
+        let raw = RawValue::from_string(item.to_json()).map_err(|_| Flaw::at("id", "names an item that is damaged"))?;
+        // An item is never a reference, so this goes no deeper.
+        self.item(index, &raw, kept)
+    }
+
     fn keep(&mut self, index: usize, said: Utterance) {
         self.input.messages.push(said);
         self.input.indices.push(index);
@@ -187,7 +215,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Assistant<'_> {
+impl Assistant {
     fn chat_json(&self) -> String {
         let mut writer = Writer::with_capacity(self.text.as_ref().map_or(0, String::len) + 128);
         writer.open_object();

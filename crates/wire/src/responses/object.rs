@@ -174,7 +174,7 @@ impl ResponseObject<'_> {
 }
 
 #[derive(Serialize)]
-struct UsageJson {
+pub(super) struct UsageJson {
     input_tokens: u64,
     input_tokens_details: InputDetails,
     output_tokens: u64,

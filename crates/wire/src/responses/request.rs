@@ -4,7 +4,7 @@ use herma_model::{Params, Payload, Utterance};
 use serde_json::value::RawValue;
 
 use super::echo::Echo;
-use super::input::{self, Input};
+use super::input::{self, Input, KeptItems};
 use super::params::{self, quoted, within};
 use crate::bad_request::{BadRequest, Flaw};
 use crate::chat::positive;
@@ -60,15 +60,36 @@ pub struct ResponsesRequest {
 /// Fields that Herma does not know are ignored: clients send them, and model servers would refuse them. The code of a request that
 /// names both a conversation and a response is `conversation_and_previous_response`.
 pub fn parse(body: &[u8]) -> Result<ResponsesRequest, BadRequest> {
+    parse_with(body, &KeptItems::new())
+}
+
+/// Like [`parse`], for a request whose input refers to items; [`super::references()`] says to which.
+pub fn parse_with(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
+    Ok(read_with_input(read_object(body)?, kept)?)
+}
+
+/// Like [`parse_with`], for a context that may end where it is: the input may be absent or empty. For counting tokens and for
+/// compaction.
+pub fn parse_context(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
+    Ok(read(read_object(body)?, kept)?)
+}
+
+/// Reads a body that must be a JSON object.
+pub(crate) fn read_object(body: &[u8]) -> Result<Object<'_>, Flaw> {
     let text = std::str::from_utf8(body).map_err(|error| Flaw::new(format!("is not valid UTF-8: {error}")))?;
-    let request = read(Object::from_text(text)?)?;
+    Object::from_text(text)
+}
+
+/// Reads a request that must say something.
+pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems) -> Result<ResponsesRequest, Flaw> {
+    let request = read(body, kept)?;
     if request.messages.is_empty() && request.system.is_empty() {
-        return Err(Flaw::at("input", "is required and must not be empty").into());
+        return Err(Flaw::at("input", "is required and must not be empty"));
     }
     Ok(request)
 }
 
-fn read(mut body: Object<'_>) -> Result<ResponsesRequest, Flaw> {
+fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<ResponsesRequest, Flaw> {
     if body.take("prompt").is_some() {
         return Err(Flaw::at("prompt", "is not supported: send the text as instructions and input"));
     }
@@ -99,7 +120,8 @@ fn read(mut body: Object<'_>) -> Result<ResponsesRequest, Flaw> {
     if let Some(Truncation::Auto) = truncation {
         echo.say("truncation", "\"auto\"");
     }
-    let Input { system, messages, indices } = within(&mut body, "input", input::read)?.unwrap_or_default();
+    let Input { system, messages, indices } =
+        within(&mut body, "input", |raw| input::read(raw, kept))?.unwrap_or_default();
     Ok(ResponsesRequest {
         model,
         instructions: instructions.filter(|text| !text.is_empty()).map(|text| system_message(&text)),

@@ -1,8 +1,10 @@
 //! The Responses API.
 
+mod contexts;
 mod events;
 mod objects;
 mod properties;
+mod references;
 mod refusals;
 mod requests;
 

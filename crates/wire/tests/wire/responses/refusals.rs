@@ -61,6 +61,7 @@ fn items_that_cannot_be_understood() {
         json!({"role": "user"}),
         json!({"role": "user", "content": 7}),
         json!({"type": "item_reference", "id": "msg_1"}),
+        json!({"type": "item_reference"}),
         json!({"type": "web_search_call", "id": "ws_1"}),
         json!({"type": "function_call", "name": "f", "arguments": "{}"}),
         json!({"type": "function_call", "call_id": "c", "arguments": "{}"}),
@@ -78,8 +79,9 @@ fn items_that_cannot_be_understood() {
     input[1].role — `input[1].role` must be user, assistant, system or developer
     input[1].content — `input[1].content` is required
     input[1].content — `input[1].content` must be a string or an array of parts
-    input[1].type — `input[1].type` must not be item_reference: send the item, or name its conversation
-    input[1].type — `input[1].type` must be message, function_call, function_call_output, reasoning or compaction
+    input[1].id — `input[1].id` is not the id of an item that is kept here: send the item itself
+    input[1].id — `input[1].id` is required
+    input[1].type — `input[1].type` must be message, function_call, function_call_output, reasoning, compaction or item_reference
     input[1].call_id — `input[1].call_id` is required
     input[1].name — `input[1].name` is required
     input[1].arguments — `input[1].arguments` is required

@@ -1,0 +1,42 @@
+//! Items that a request names instead of sending them.
+
+use serde_json::value::RawValue;
+
+use super::request::read_object;
+use crate::bad_request::{BadRequest, Flaw};
+use crate::json::{Object, elements};
+
+/// The type of an item that names another. A body without these letters refers to nothing.
+const REFERENCE: &str = "item_reference";
+
+/// The ids of the items that an input refers to, each once, in order. Costs next to nothing when there are none.
+///
+/// What is wrong with an item is said when the request is read.
+pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
+    references_in(body, "input")
+}
+
+/// The same, of the items in another field.
+pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, BadRequest> {
+    if !std::str::from_utf8(body).is_ok_and(|text| text.contains(REFERENCE)) {
+        return Ok(Vec::new());
+    }
+    let mut ids: Vec<String> = Vec::new();
+    let Some(items) = read_object(body)?.take(field).filter(|raw| raw.get().starts_with('[')) else {
+        return Ok(ids);
+    };
+    for item in elements(items).map_err(|flaw| flaw.within(field))? {
+        if let Ok(Some(id)) = referred(item)
+            && !ids.contains(&id)
+        {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+fn referred(item: &RawValue) -> Result<Option<String>, Flaw> {
+    let mut item = Object::read(item)?;
+    let is_reference = item.take_text("type")?.is_some_and(|kind| kind == REFERENCE);
+    Ok(item.take_text("id")?.filter(|_| is_reference).map(String::from))
+}
