@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chat`] | `POST /v1/chat/completions`: requests in; answers and streams out |
 //! | [`responses`] | `POST /v1/responses`: requests in; response objects, items and event streams out |
+//! | [`conversations`] | `/v1/conversations`: requests in; conversations out |
 //! | [`record`] | what is remembered of a stream, so that it can be given again |
 //! | [`sse`] | server-sent events around any of it |
 //! | [`error`] | the error envelope |
@@ -17,6 +18,7 @@
 
 mod bad_request;
 pub mod chat;
+pub mod conversations;
 pub mod error;
 mod json;
 pub mod list;

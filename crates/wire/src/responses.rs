@@ -9,6 +9,7 @@
 //! | `params`, `tools`, `format` | its other fields, for the model server and for the echo |
 //! | `echo` | what a response object repeats of its request |
 //! | `item`, `transcript` | items, and the items that a stored message is |
+//! | `removal` | a message without one of its items |
 //! | `object`, `context` | the response object, and what else is said about a context |
 //! | `events` | the stream of a response |
 //!
@@ -25,6 +26,7 @@ mod item;
 mod object;
 mod params;
 mod references;
+mod removal;
 mod request;
 mod summary;
 mod tools;
@@ -33,10 +35,15 @@ mod transcript;
 pub use context::{CompactionObject, input_tokens_json};
 pub use echo::Echo;
 pub use events::{Ending, Events, Frame};
+pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
 pub use object::{About, IncompleteReason, Outcome, ResponseError, ResponseObject, ResponseState};
+pub(crate) use params::{metadata, within};
 pub use references::references;
+pub(crate) use references::references_in;
+pub use removal::{message_of_item, without_item};
+pub(crate) use request::read_object;
 pub use request::{ResponsesRequest, Truncation, parse, parse_context, parse_with};
 pub use summary::{open_summary, seal_summary};
 pub use transcript::{compaction_item, items_of, output_items};

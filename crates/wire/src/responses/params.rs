@@ -58,7 +58,7 @@ pub(super) fn read(body: &mut Object<'_>) -> Result<Fields, Flaw> {
 }
 
 /// Reads a field if it is there.
-pub(super) fn within<'a, T>(
+pub(crate) fn within<'a, T>(
     body: &mut Object<'a>,
     name: &str,
     read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
@@ -143,7 +143,8 @@ fn includes_logprobs(raw: &RawValue) -> Result<bool, Flaw> {
     Ok(found)
 }
 
-fn metadata(raw: &RawValue) -> Result<String, Flaw> {
+/// Checks a client's own facts about something, and gives them as compact JSON.
+pub(crate) fn metadata(raw: &RawValue) -> Result<String, Flaw> {
     let metadata = Object::read(raw)?;
     if metadata.rest().count() > MAX_METADATA {
         return Err(Flaw::new(format!("must not have more than {MAX_METADATA} keys")));

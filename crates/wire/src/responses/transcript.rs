@@ -48,7 +48,10 @@ pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<It
 
 /// The items of any message of the transcript, for a list. A message that is not whole is incomplete.
 pub fn items_of(message: &Message) -> Vec<Item> {
-    let (id, said) = (message.id, &message.said);
+    items(message.id, &message.said)
+}
+
+pub(super) fn items(id: MessageId, said: &Utterance) -> Vec<Item> {
     match said.role {
         Role::Assistant => output_items(id, said, ItemStatus::from(said.status)),
         Role::User => vec![input_message(id.to_string(), "user", &said.payload)],

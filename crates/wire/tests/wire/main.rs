@@ -4,6 +4,7 @@
 
 mod answers;
 mod compactions;
+mod conversations;
 mod identity;
 mod properties;
 mod read_back;

@@ -6,6 +6,7 @@ mod objects;
 mod properties;
 mod references;
 mod refusals;
+mod removal;
 mod requests;
 
 use herma_model::generation::ToolCallDelta;

@@ -1,0 +1,71 @@
+//! A conversation, as `/v1/conversations` shows it.
+
+use herma_model::{ConversationFacts, ConversationId, Provenance, Timestamp};
+
+use crate::json::Writer;
+
+/// Room for one conversation.
+const ROOM: usize = 512;
+
+/// One conversation: what OpenAI says of it, and beside that where it stands here.
+#[derive(Debug, Clone, Copy)]
+pub struct ConversationObject<'a> {
+    /// The conversation.
+    pub conversation: &'a ConversationFacts,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// A client's own facts about it, a JSON object; absent means `{}`.
+    pub metadata: Option<&'a str>,
+    /// What people call it.
+    pub title: Option<&'a str>,
+}
+
+impl ConversationObject<'_> {
+    /// The JSON body.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(ROOM);
+        self.write(&mut writer);
+        writer.into_bytes(b"")
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        let head = &self.conversation.head;
+        writer.open_object();
+        writer.field("id", &self.conversation.id);
+        writer.field("object", "conversation");
+        writer.field("created_at", &self.created_at.seconds());
+        writer.raw_field("metadata", self.metadata.unwrap_or("{}"));
+        writer.field("title", &self.title);
+        writer.field("session_id", &head.id);
+        writer.field("provenance", &Provenance::of(self.conversation, head));
+        writer.close_object();
+    }
+}
+
+/// A page of conversations, in the form in which the items of one are listed.
+pub fn conversation_list(conversations: &[ConversationObject<'_>], has_more: bool) -> Vec<u8> {
+    let id = |object: Option<&ConversationObject<'_>>| object.map(|object| object.conversation.id);
+    let mut writer = Writer::with_capacity(ROOM * (conversations.len() + 1));
+    writer.open_object();
+    writer.field("object", "list");
+    writer.key("data");
+    writer.open_array();
+    conversations.iter().for_each(|object| object.write(&mut writer));
+    writer.close_array();
+    writer.field("first_id", &id(conversations.first()));
+    writer.field("last_id", &id(conversations.last()));
+    writer.field("has_more", &has_more);
+    writer.close_object();
+    writer.into_bytes(b"")
+}
+
+/// What is left of a conversation that was deleted.
+pub fn deleted_json(id: ConversationId) -> Vec<u8> {
+    let mut writer = Writer::with_capacity(128);
+    writer.open_object();
+    writer.field("id", &id);
+    writer.field("object", "conversation.deleted");
+    writer.field("deleted", &true);
+    writer.close_object();
+    writer.into_bytes(b"")
+}

@@ -1,0 +1,83 @@
+//! The bodies that clients send about conversations. Fields that are not known are ignored, as OpenAI does.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::bad_request::{BadRequest, Flaw};
+use crate::json::{Object, elements};
+use crate::responses::{Input, KeptItems, metadata, read_items, read_object, references_in, within};
+
+/// Most items of one request.
+const MAX_ITEMS: usize = 20;
+
+/// The body of `POST /v1/conversations`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CreateConversation {
+    /// What the conversation begins with.
+    pub items: Input,
+    /// The client's own facts about it, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+impl CreateConversation {
+    /// Reads a body; an empty one is `{}`. `kept` are the items that [`references`] names.
+    pub fn parse(body: &[u8], kept: &KeptItems) -> Result<Self, BadRequest> {
+        if body.trim_ascii().is_empty() {
+            return Ok(Self::default());
+        }
+        let mut body = read_object(body)?;
+        let items = within(&mut body, "items", |raw| items(raw, kept))?.unwrap_or_default();
+        Ok(Self { items, metadata: take_metadata(&mut body)? })
+    }
+}
+
+/// The body of `POST /v1/conversations/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateConversation {
+    /// The client's own facts about it from now on, a JSON object.
+    pub metadata: Arc<str>,
+}
+
+impl UpdateConversation {
+    /// Reads a body.
+    pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
+        let metadata = take_metadata(&mut read_object(body)?)?;
+        Ok(Self { metadata: metadata.ok_or_else(|| Flaw::at("metadata", "is required"))? })
+    }
+}
+
+/// The body of `POST /v1/conversations/{id}/items`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateItems {
+    /// What is added to the conversation.
+    pub items: Input,
+}
+
+impl CreateItems {
+    /// Reads a body. `kept` are the items that [`references`] names.
+    pub fn parse(body: &[u8], kept: &KeptItems) -> Result<Self, BadRequest> {
+        let items = within(&mut read_object(body)?, "items", |raw| match elements(raw)?.len() {
+            0 => Err(Flaw::new("must not be empty")),
+            _ => items(raw, kept),
+        });
+        Ok(Self { items: items?.ok_or_else(|| Flaw::at("items", "is required"))? })
+    }
+}
+
+/// The ids of the items that the `items` of a body refer to, each once. Costs next to nothing when there are none.
+pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
+    references_in(body, "items")
+}
+
+fn items(raw: &RawValue, kept: &KeptItems) -> Result<Input, Flaw> {
+    let items = elements(raw)?;
+    if items.len() > MAX_ITEMS {
+        return Err(Flaw::new(format!("must not have more than {MAX_ITEMS} items: send the others afterwards")));
+    }
+    read_items(&items, kept)
+}
+
+fn take_metadata(body: &mut Object<'_>) -> Result<Option<Arc<str>>, Flaw> {
+    Ok(within(body, "metadata", metadata)?.map(Arc::from))
+}
