@@ -5,6 +5,7 @@
 //! | [`chat`] | `POST /v1/chat/completions`: requests in; answers and streams out |
 //! | [`responses`] | `POST /v1/responses`: requests in; response objects, items and event streams out |
 //! | [`conversations`] | `/v1/conversations`: requests in; conversations out |
+//! | [`runs`] | `/v1/runs`: requests in; runs and their event streams out |
 //! | [`record`] | what is remembered of a stream, so that it can be given again |
 //! | [`sse`] | server-sent events around any of it |
 //! | [`error`] | the error envelope |
@@ -25,6 +26,7 @@ pub mod list;
 pub mod record;
 pub mod resource;
 pub mod responses;
+pub mod runs;
 pub mod session;
 pub mod sse;
 

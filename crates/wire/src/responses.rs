@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `request` | the body of `POST /v1/responses` |
 //! | `input`, `content` | its items, said in the words of chat completions |
+//! | `chat_style` | messages of chat completions among them |
 //! | `references` | the items that it names instead of sending them |
 //! | `summary` | what a compaction hands to its client |
 //! | `params`, `tools`, `format` | its other fields, for the model server and for the echo |
@@ -16,6 +17,7 @@
 //! Every message that comes in becomes a chat message and is read by [`crate::chat`], so it has the payload and the digest it
 //! would have had through that door. Nothing here decides about conversations.
 
+mod chat_style;
 mod content;
 mod context;
 mod echo;
@@ -32,9 +34,11 @@ mod summary;
 mod tools;
 mod transcript;
 
+pub use crate::sse::Frame;
+pub(crate) use chat_style::Words;
 pub use context::{CompactionObject, input_tokens_json};
 pub use echo::Echo;
-pub use events::{Ending, Events, Frame};
+pub use events::{Ending, Events};
 pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
@@ -43,7 +47,7 @@ pub(crate) use params::{metadata, within};
 pub use references::references;
 pub(crate) use references::references_in;
 pub use removal::{message_of_item, without_item};
-pub(crate) use request::read_object;
 pub use request::{ResponsesRequest, Truncation, parse, parse_context, parse_with};
+pub(crate) use request::{read_object, read_with_input};
 pub use summary::{open_summary, seal_summary};
 pub use transcript::{compaction_item, items_of, output_items};

@@ -11,6 +11,15 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A comment that keeps a waiting connection open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
+/// One event of a numbered stream: a whole frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its number, by which a reader can go on later.
+    pub number: u64,
+    /// The frame.
+    pub bytes: Bytes,
+}
+
 /// What a frame of data begins with.
 pub(crate) const DATA: &[u8] = b"data: ";
 /// What a frame ends with.

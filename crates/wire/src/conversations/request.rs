@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, elements};
-use crate::responses::{Input, KeptItems, metadata, read_items, read_object, references_in, within};
+use crate::responses::{Input, KeptItems, Words, metadata, read_items, read_object, references_in, within};
 
 /// Most items of one request.
 const MAX_ITEMS: usize = 20;
@@ -75,7 +75,7 @@ fn items(raw: &RawValue, kept: &KeptItems) -> Result<Input, Flaw> {
     if items.len() > MAX_ITEMS {
         return Err(Flaw::new(format!("must not have more than {MAX_ITEMS} items: send the others afterwards")));
     }
-    read_items(&items, kept)
+    read_items(&items, kept, Words::Items)
 }
 
 fn take_metadata(body: &mut Object<'_>) -> Result<Option<Arc<str>>, Flaw> {

@@ -110,8 +110,9 @@ impl Recorder {
 
     fn call(&mut self, piece: &ToolCallDelta) {
         if self.kept == Kept::Answer {
-            // A piece of a call that leaves a gap is part of no answer.
+            // A piece of a call that leaves a gap is part of no answer, but it came.
             if piece.index > self.calls {
+                self.runs.push(Run::Call(piece.index, None, None, None));
                 return;
             }
             self.calls = self.calls.max(piece.index.saturating_add(1));

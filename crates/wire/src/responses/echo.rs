@@ -75,7 +75,8 @@ impl Echo {
         }
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    /// What the request said of a field, as JSON.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| *field == name).map(|(_, json)| &**json)
     }
 }

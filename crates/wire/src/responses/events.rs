@@ -12,7 +12,6 @@ mod closing;
 mod frames;
 mod opening;
 
-use bytes::Bytes;
 use herma_model::generation::ToolCallDelta;
 use herma_model::{Delta, MessageId, Timestamp, Usage};
 use serde_json::Value;
@@ -21,15 +20,7 @@ use super::item::{Item, Part};
 use super::object::{About, Outcome, ResponseState};
 use crate::chat::{logprobs, reasoning_text};
 use crate::session::SessionObject;
-
-/// One event: a whole SSE frame and its number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    /// Its `sequence_number`.
-    pub number: u64,
-    /// The frame.
-    pub bytes: Bytes,
-}
+use crate::sse::Frame;
 
 /// How a response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use herma_model::generation::ToolCall;
 use herma_model::{Payload, Utterance};
 use serde_json::value::RawValue;
 
+use super::chat_style::{Words, is_chat};
 use super::content::{ChatPart, chat_content, parts};
 use super::item::Item;
 use super::summary::open_summary;
@@ -31,19 +32,19 @@ pub struct Input {
 }
 
 /// Reads an input: a text that a user said, or items.
-pub(crate) fn read(raw: &RawValue, kept: &KeptItems) -> Result<Input, Flaw> {
+pub(super) fn read(raw: &RawValue, kept: &KeptItems, words: Words) -> Result<Input, Flaw> {
     match raw.get().as_bytes().first() {
         Some(b'"') => Ok(Input { messages: vec![simple_user(&text(raw)?)], indices: vec![0], ..Input::default() }),
-        Some(b'[') => read_items(&elements(raw)?, kept),
+        Some(b'[') => read_items(&elements(raw)?, kept, words),
         _ => Err(Flaw::new("must be a string or an array of items")),
     }
 }
 
 /// Reads items. A reference is read as the item that it names.
-pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems) -> Result<Input, Flaw> {
-    let mut reader = Reader::default();
+pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, words: Words) -> Result<Input, Flaw> {
+    let mut reader = Reader { kept, words, input: Input::default(), assistant: None, reasoning: String::new() };
     for (index, item) in items.iter().enumerate() {
-        reader.item(index, item, kept).map_err(|flaw| flaw.element(index))?;
+        reader.item(index, item).map_err(|flaw| flaw.element(index))?;
     }
     reader.flush()?;
     Ok(reader.input)
@@ -56,8 +57,9 @@ fn chat_message(json: String) -> Result<Spoken, Flaw> {
 }
 
 /// The items so far, and what waits for the next one.
-#[derive(Default)]
-struct Reader {
+struct Reader<'a> {
+    kept: &'a KeptItems,
+    words: Words,
     input: Input,
     assistant: Option<Assistant>,
     reasoning: String,
@@ -74,12 +76,17 @@ struct Assistant {
     reasoning: String,
 }
 
-impl Reader {
-    fn item(&mut self, index: usize, raw: &RawValue, kept: &KeptItems) -> Result<(), Flaw> {
+impl Reader<'_> {
+    fn item(&mut self, index: usize, raw: &RawValue) -> Result<(), Flaw> {
         let mut item = Object::read(raw)?;
         let kind = item.take_text("type")?;
         let role = item.take_text("role")?;
         match (kind.as_deref(), role) {
+            (None, Some(role)) if self.words == Words::ItemsAndChat && is_chat(&role, &item) => {
+                self.end_of_answer()?;
+                self.keep_spoken(index, read_message(raw)?);
+                Ok(())
+            }
             (None | Some("message"), Some(role)) => self.message(index, &role, item),
             (Some("message"), None) => Err(Flaw::at("role", "is required")),
             (None, None) => Err(Flaw::at("type", "is required")),
@@ -87,7 +94,7 @@ impl Reader {
             (Some("function_call_output"), _) => self.call_output(index, item),
             (Some("reasoning"), _) => self.reason(item),
             (Some("compaction"), _) => self.compaction(index, item),
-            (Some("item_reference"), _) => self.reference(index, item, kept),
+            (Some("item_reference"), _) => self.reference(index, item),
             (Some(_), _) => Err(Flaw::at(
                 "type",
                 "must be message, function_call, function_call_output, reasoning, compaction or item_reference",
@@ -180,14 +187,14 @@ impl Reader {
         Ok(())
     }
 
-    fn reference(&mut self, index: usize, mut item: Object<'_>, kept: &KeptItems) -> Result<(), Flaw> {
+    fn reference(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
         let id = item.take_name("id")?;
-        let Some(item) = kept.get(&*id) else {
+        let Some(item) = self.kept.get(&*id) else {
             return Err(Flaw::at("id", "is not the id of an item that is kept here: send the item itself"));
         };
         let raw = RawValue::from_string(item.to_json()).map_err(|_| Flaw::at("id", "names an item that is damaged"))?;
         // An item is never a reference, so this goes no deeper.
-        self.item(index, &raw, kept)
+        self.item(index, &raw)
     }
 
     fn keep(&mut self, index: usize, said: Utterance) {
@@ -195,11 +202,15 @@ impl Reader {
         self.input.indices.push(index);
     }
 
-    fn keep_message(&mut self, index: usize, json: String) -> Result<(), Flaw> {
-        match chat_message(json)? {
+    fn keep_spoken(&mut self, index: usize, spoken: Spoken) {
+        match spoken {
             Spoken::System(payload) => self.input.system.push(payload),
             Spoken::Said(said) => self.keep(index, said),
         }
+    }
+
+    fn keep_message(&mut self, index: usize, json: String) -> Result<(), Flaw> {
+        self.keep_spoken(index, chat_message(json)?);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use herma_model::{Params, Payload, Utterance};
 use serde_json::value::RawValue;
 
+use super::chat_style::Words;
 use super::echo::Echo;
 use super::input::{self, Input, KeptItems};
 use super::params::{self, quoted, within};
@@ -65,13 +66,13 @@ pub fn parse(body: &[u8]) -> Result<ResponsesRequest, BadRequest> {
 
 /// Like [`parse`], for a request whose input refers to items; [`super::references()`] says to which.
 pub fn parse_with(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    Ok(read_with_input(read_object(body)?, kept)?)
+    Ok(read_with_input(read_object(body)?, kept, Words::Items)?)
 }
 
 /// Like [`parse_with`], for a context that may end where it is: the input may be absent or empty. For counting tokens and for
 /// compaction.
 pub fn parse_context(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    Ok(read(read_object(body)?, kept)?)
+    Ok(read(read_object(body)?, kept, Words::Items)?)
 }
 
 /// Reads a body that must be a JSON object.
@@ -81,15 +82,15 @@ pub(crate) fn read_object(body: &[u8]) -> Result<Object<'_>, Flaw> {
 }
 
 /// Reads a request that must say something.
-pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems) -> Result<ResponsesRequest, Flaw> {
-    let request = read(body, kept)?;
+pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems, words: Words) -> Result<ResponsesRequest, Flaw> {
+    let request = read(body, kept, words)?;
     if request.messages.is_empty() && request.system.is_empty() {
         return Err(Flaw::at("input", "is required and must not be empty"));
     }
     Ok(request)
 }
 
-fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<ResponsesRequest, Flaw> {
+fn read(mut body: Object<'_>, kept: &KeptItems, words: Words) -> Result<ResponsesRequest, Flaw> {
     if body.take("prompt").is_some() {
         return Err(Flaw::at("prompt", "is not supported: send the text as instructions and input"));
     }
@@ -121,7 +122,7 @@ fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<ResponsesRequest, Flaw
         echo.say("truncation", "\"auto\"");
     }
     let Input { system, messages, indices } =
-        within(&mut body, "input", |raw| input::read(raw, kept))?.unwrap_or_default();
+        within(&mut body, "input", |raw| input::read(raw, kept, words))?.unwrap_or_default();
     Ok(ResponsesRequest {
         model,
         instructions: instructions.filter(|text| !text.is_empty()).map(|text| system_message(&text)),

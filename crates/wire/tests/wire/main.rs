@@ -13,6 +13,7 @@ mod refusals;
 mod requests;
 mod resources;
 mod responses;
+mod runs;
 mod streams;
 
 use herma_model::Resolution;

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use herma_model::generation::{Finish, ToolCallDelta};
-use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent};
+use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent, RunId, SessionId};
 use herma_turn::machine::{Effect, Ending, Event, Machine};
 use herma_wire::chat::{answer_of, assistant_utterance};
 use herma_wire::record::{Step, of_answered, of_shown, shown_steps, steps};
-use herma_wire::responses::{Events, Frame, Outcome, compaction_item};
+use herma_wire::responses::{Events, Outcome, compaction_item};
+use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
+use herma_wire::sse::Frame;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -82,12 +84,29 @@ fn frames(steps: &[Step<'_>], outcome: Outcome) -> Vec<Frame> {
     frames
 }
 
-fn assert_same(again: &[Step<'_>], shown: &[Step<'_>], outcome: &Outcome) {
-    let (again, shown) = (frames(again, outcome.clone()), frames(shown, outcome.clone()));
-    for (again, shown) in again.iter().zip(&shown) {
-        assert_eq!(again, shown);
+fn run_frames(steps: &[Step<'_>]) -> Vec<Frame> {
+    let mut events = RunEvents::new(RunId::from_uuid(Uuid::from_u128(3)));
+    let mut frames = Vec::new();
+    for step in steps {
+        frames.extend(match step {
+            Step::Delta(delta) => events.delta(delta),
+            Step::Compacted(id) => events.compacted(*id, &SessionId::from_name("s")),
+        });
     }
-    assert_eq!(again.len(), shown.len());
+    frames.extend(events.end(&RunEnding::Cancelled, &RunOutput::default(), None));
+    frames
+}
+
+/// By every door that shows a stream.
+fn assert_same(again: &[Step<'_>], shown: &[Step<'_>], outcome: &Outcome) {
+    for (again, shown) in
+        [(frames(again, outcome.clone()), frames(shown, outcome.clone())), (run_frames(again), run_frames(shown))]
+    {
+        for (again, shown) in again.iter().zip(&shown) {
+            assert_eq!(again, shown);
+        }
+        assert_eq!(again.len(), shown.len());
+    }
 }
 
 proptest::proptest! {

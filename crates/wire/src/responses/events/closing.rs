@@ -2,10 +2,11 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Ending, Events, Frame};
+use super::{Ending, Events};
 use crate::responses::item::{Item, ItemStatus, Part};
 use crate::responses::object::{Outcome, ResponseState};
 use crate::session::SessionObject;
+use crate::sse::Frame;
 
 impl Events {
     /// Ends the stream: ends what is open, and says how the response ended.

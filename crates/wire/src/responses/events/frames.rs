@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use herma_model::{Timestamp, Usage};
 
-use super::{Events, Frame};
+use super::Events;
 use crate::json::Writer;
 use crate::responses::item::{Item, Part};
 use crate::responses::object::{ResponseObject, ResponseState};
 use crate::session::SessionObject;
-use crate::sse;
+use crate::sse::{self, Frame};
 
 /// Room for what surrounds a delta.
 const FRAME: usize = 256;

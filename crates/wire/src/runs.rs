@@ -1,0 +1,12 @@
+//! The Runs API, as Hermes has it: a request in; a run and its events out.
+//!
+//! A run is a turn that nobody has to wait for. Its request is that of a response with a few fields more; its object and its
+//! events have the names that Hermes' clients read.
+
+mod events;
+mod object;
+mod request;
+
+pub use events::RunEvents;
+pub use object::{RunEnding, RunObject, RunOutput, RunState};
+pub use request::{RunRequest, parse};

@@ -1,0 +1,156 @@
+//! The run object.
+
+use std::borrow::Cow;
+
+use herma_model::generation::ToolCall;
+use herma_model::{Answer, RunId, Timestamp, Usage};
+use serde::Serialize;
+
+use crate::chat::tool_calls;
+use crate::json::Writer;
+use crate::responses::{Echo, ResponseError};
+use crate::session::SessionObject;
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunState {
+    /// Waiting for the turns before it.
+    Queued,
+    /// Being made.
+    Running,
+    /// Called off, and about to end.
+    Stopping,
+    /// Over.
+    Ended(RunEnding),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnding {
+    /// With an answer.
+    Completed,
+    /// The model server or the gateway failed.
+    Failed(ResponseError),
+    /// Somebody called it off.
+    Cancelled,
+    /// Another turn, or the end of its process, cut it off.
+    Interrupted(ResponseError),
+}
+
+impl RunState {
+    /// The status, by the name Hermes has for it.
+    pub const fn status(&self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Ended(RunEnding::Completed) => "completed",
+            Self::Ended(RunEnding::Failed(_)) => "failed",
+            Self::Ended(RunEnding::Cancelled) => "cancelled",
+            Self::Ended(RunEnding::Interrupted(_)) => "interrupted",
+        }
+    }
+
+    const fn error(&self) -> Option<&ResponseError> {
+        match self {
+            Self::Ended(RunEnding::Failed(error) | RunEnding::Interrupted(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What a run gave, whole or as far as it went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunOutput<'a> {
+    /// What was said, a refusal included.
+    pub text: Option<Cow<'a, str>>,
+    /// Calls of the client's tools.
+    pub tool_calls: &'a [ToolCall],
+    /// Tokens, if the model server counted them.
+    pub usage: Option<Usage>,
+}
+
+impl<'a> From<&'a Answer> for RunOutput<'a> {
+    fn from(answer: &'a Answer) -> Self {
+        let text = match (&answer.content, &answer.refusal) {
+            (Some(content), Some(refusal)) => Some(Cow::Owned(format!("{content}{refusal}"))),
+            (content, refusal) => content.as_deref().or(refusal.as_deref()).map(Cow::Borrowed),
+        };
+        Self { text, tool_calls: &answer.tool_calls, usage: answer.finish.usage }
+    }
+}
+
+impl RunOutput<'_> {
+    /// Writes the fields of it.
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.field("output", &self.text);
+        if !self.tool_calls.is_empty() {
+            writer.key("tool_calls");
+            tool_calls::write(self.tool_calls, writer);
+        }
+        writer.field("usage", &self.usage.map(UsageJson::from));
+    }
+}
+
+/// A run at one moment: the body of `GET /v1/runs/{id}`, and of the answer to the request that began it.
+#[derive(Debug, Clone, Copy)]
+pub struct RunObject<'a> {
+    /// Its id.
+    pub id: RunId,
+    /// Where it stands.
+    pub state: &'a RunState,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When something last happened to it.
+    pub updated_at: Timestamp,
+    /// The model, by the name the client knows.
+    pub model: &'a str,
+    /// What the request said. Its instructions and its metadata are shown.
+    pub echo: &'a Echo,
+    /// What it gave.
+    pub output: &'a RunOutput<'a>,
+    /// Where its conversation stands.
+    pub session: &'a SessionObject,
+}
+
+impl RunObject<'_> {
+    /// The JSON body.
+    pub fn to_json(&self) -> Vec<u8> {
+        let error = self.state.error();
+        let mut writer = Writer::with_capacity(1024);
+        writer.open_object();
+        writer.field("object", "hermes.run");
+        writer.field("id", &self.id);
+        writer.field("run_id", &self.id);
+        writer.field("status", self.state.status());
+        writer.field("created_at", &self.created_at.seconds());
+        writer.field("updated_at", &self.updated_at.seconds());
+        writer.field("model", self.model);
+        writer.field("session_id", &self.session.session_id);
+        writer.field("conversation_id", &self.session.conversation_id);
+        self.output.write(&mut writer);
+        writer.field("error", &error.map(|error| &error.message));
+        writer.field("error_code", &error.map(|error| &error.code));
+        for name in ["instructions", "metadata"] {
+            if let Some(json) = self.echo.get(name) {
+                writer.raw_field(name, json);
+            }
+        }
+        writer.field("session", self.session);
+        writer.close_object();
+        writer.into_bytes(b"")
+    }
+}
+
+#[derive(Serialize)]
+struct UsageJson {
+    input_tokens: u64,
+    output_tokens: u64,
+    total_tokens: u64,
+}
+
+impl From<Usage> for UsageJson {
+    fn from(usage: Usage) -> Self {
+        Self { input_tokens: usage.input, output_tokens: usage.output, total_tokens: usage.total() }
+    }
+}

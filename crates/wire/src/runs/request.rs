@@ -1,0 +1,55 @@
+//! The body of `POST /v1/runs`.
+
+use herma_model::SessionKind;
+use serde_json::value::RawValue;
+
+use crate::bad_request::{BadRequest, Flaw};
+use crate::json::{Object, text};
+use crate::responses::{KeptItems, ResponsesRequest, Words, read_object, read_with_input, within};
+
+/// A request for a run, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRequest {
+    /// What it has in common with a request for a response. Whether it asks for a stream does not matter: a run has events.
+    pub request: ResponsesRequest,
+    /// The session to continue or to begin, as the session header names one; not yet looked at.
+    pub session_id: Option<String>,
+    /// The session key, as its header gives it; not yet looked at.
+    pub session_key: Option<String>,
+    /// What a new session is, if the client says so: `Main`, `Auxiliary` or `Background`.
+    pub kind: Option<SessionKind>,
+}
+
+/// Reads a request for a run. The input is a text, items, or messages as chat completions have them; the other fields are those of a
+/// response. `kept` are the items that [`crate::responses::references()`] names.
+///
+/// An empty session id or key is an absent one, as in the headers.
+pub fn parse(body: &[u8], kept: &KeptItems) -> Result<RunRequest, BadRequest> {
+    Ok(read(read_object(body)?, kept)?)
+}
+
+fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<RunRequest, Flaw> {
+    if body.take("conversation_history").is_some_and(|raw| raw.get() != "[]") {
+        let stored = "is not supported: the history is the stored transcript of the session that session_id names";
+        return Err(Flaw::at("conversation_history", stored));
+    }
+    let session_id = take_name(&mut body, "session_id")?;
+    let session_key = take_name(&mut body, "session_key")?;
+    let kind = within(&mut body, "kind", kind)?;
+    Ok(RunRequest { request: read_with_input(body, kept, Words::ItemsAndChat)?, session_id, session_key, kind })
+}
+
+fn take_name(body: &mut Object<'_>, name: &str) -> Result<Option<String>, Flaw> {
+    Ok(body.take_text(name)?.filter(|name| !name.is_empty()).map(String::from))
+}
+
+fn kind(raw: &RawValue) -> Result<SessionKind, Flaw> {
+    match SessionKind::parse(&text(raw)?) {
+        Some(kind @ (SessionKind::Main | SessionKind::Auxiliary | SessionKind::Background)) => Ok(kind),
+        Some(SessionKind::Branch) => {
+            Err(Flaw::new("must not be branch: POST /api/sessions/{id}/branch makes one, and session_id then names it"))
+        }
+        Some(SessionKind::Continuation) => Err(Flaw::new("must not be continuation: only a compaction makes one")),
+        None => Err(Flaw::new("must be main, auxiliary or background")),
+    }
+}
