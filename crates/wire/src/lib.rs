@@ -1,4 +1,4 @@
-//! The OpenAI wire formats and the JSON of Herma's own resources, to and from the model. Pure.
+//! The wire formats of OpenAI and of Hermes, and the JSON of Herma's own resources, to and from the model. Pure.
 //!
 //! | module | what it speaks |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! Golden streams of every shape of a turn.
 
-use herma_wire::responses::{IncompleteReason, Outcome, ResponseError};
+use herma_wire::responses::{Events, IncompleteReason, Outcome, ResponseError};
 use serde_json::json;
 
-use super::{about, call, compaction, data, ending, failed, reasoning, refusal, shown, stream, text};
+use super::{MESSAGE, about, call, compaction, data, ending, failed, reasoning, refusal, shown, stream, text};
 
 #[test]
 fn a_text_in_full() {
@@ -212,6 +212,39 @@ fn a_background_response_is_queued_first() {
     7 content_part.done {"item_id":"msg_<hex>","output_index":0,"content_index":0,"part":{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}}
     8 output_item.done {"output_index":0,"item":{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}}
     9 completed {"response":{"status":"completed","output":[{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}],"completed_at":1772582402,"session":true}}
+    "#);
+}
+
+#[test]
+fn a_background_response_can_be_cancelled_while_it_waits() {
+    let (events, mut frames) = Events::begin(about(&json!({"background": true})), MESSAGE, None);
+    let cancelled = ResponseError { code: "cancelled".into(), message: "the turn was cancelled".into() };
+    frames.extend(events.end(&ending(Outcome::Cancelled(cancelled)), None));
+    insta::assert_snapshot!(shown(&frames), @r#"
+    0 created {"response":{"status":"queued","output":[],"session":false}}
+    1 queued {"response":{"status":"queued","output":[],"session":false}}
+    2 failed {"response":{"status":"cancelled","output":[],"error":{"code":"cancelled","message":"the turn was cancelled"},"session":false}}
+    "#);
+}
+
+#[test]
+fn a_compaction_in_between_ends_what_was_being_said() {
+    let (mut events, _) = Events::begin(about(&json!({})), MESSAGE, None);
+    let mut frames = events.delta(&text("Hi"));
+    frames.extend(events.compacted(compaction()));
+    frames.extend(events.delta(&text(" there")));
+    insta::assert_snapshot!(shown(&frames), @r#"
+     1 output_item.added {"output_index":0,"item":{"type":"message","id":"msg_<hex>","status":"in_progress","role":"assistant","content":[]}}
+     2 content_part.added {"item_id":"msg_<hex>","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}}
+     3 output_text.delta {"item_id":"msg_<hex>","output_index":0,"content_index":0,"delta":"Hi","logprobs":[]}
+     4 output_text.done {"item_id":"msg_<hex>","output_index":0,"content_index":0,"text":"Hi","logprobs":[]}
+     5 content_part.done {"item_id":"msg_<hex>","output_index":0,"content_index":0,"part":{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}}
+     6 output_item.done {"output_index":0,"item":{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}}
+     7 output_item.added {"output_index":1,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}}
+     8 output_item.done {"output_index":1,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}}
+     9 output_item.added {"output_index":2,"item":{"type":"message","id":"msg_<hex>_1","status":"in_progress","role":"assistant","content":[]}}
+    10 content_part.added {"item_id":"msg_<hex>_1","output_index":2,"content_index":0,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}}
+    11 output_text.delta {"item_id":"msg_<hex>_1","output_index":2,"content_index":0,"delta":" there","logprobs":[]}
     "#);
 }
 
