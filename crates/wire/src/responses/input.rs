@@ -42,7 +42,14 @@ pub(super) fn read(raw: &RawValue, kept: &KeptItems, words: Words) -> Result<Inp
 
 /// Reads items. A reference is read as the item that it names.
 pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, words: Words) -> Result<Input, Flaw> {
-    let mut reader = Reader { kept, words, input: Input::default(), assistant: None, reasoning: String::new() };
+    let mut reader = Reader {
+        kept,
+        words,
+        named: HashSet::new(),
+        input: Input::default(),
+        assistant: None,
+        reasoning: String::new(),
+    };
     for (index, item) in items.iter().enumerate() {
         reader.item(index, item).map_err(|flaw| flaw.element(index))?;
     }
@@ -60,6 +67,8 @@ fn chat_message(json: String) -> Result<Spoken, Flaw> {
 struct Reader<'a> {
     kept: &'a KeptItems,
     words: Words,
+    /// Items that were referred to. Each may be once, so that a small body cannot become a large context.
+    named: HashSet<&'a str>,
     input: Input,
     assistant: Option<Assistant>,
     reasoning: String,
@@ -76,7 +85,7 @@ struct Assistant {
     reasoning: String,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn item(&mut self, index: usize, raw: &RawValue) -> Result<(), Flaw> {
         let mut item = Object::read(raw)?;
         let kind = item.take_text("type")?;
@@ -189,9 +198,13 @@ impl Reader<'_> {
 
     fn reference(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
         let id = item.take_name("id")?;
-        let Some(item) = self.kept.get(&*id) else {
+        let kept: &'a KeptItems = self.kept;
+        let Some((id, item)) = kept.get_key_value(&*id) else {
             return Err(Flaw::at("id", "is not the id of an item that is kept here: send the item itself"));
         };
+        if !self.named.insert(id) {
+            return Err(Flaw::at("id", "is the id of an item that an earlier reference names"));
+        }
         let raw = RawValue::from_string(item.to_json()).map_err(|_| Flaw::at("id", "names an item that is damaged"))?;
         // An item is never a reference, so this goes no deeper.
         self.item(index, &raw)

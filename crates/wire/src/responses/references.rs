@@ -1,5 +1,7 @@
 //! Items that a request names instead of sending them.
 
+use std::collections::HashSet;
+
 use serde_json::value::RawValue;
 
 use super::request::read_object;
@@ -21,13 +23,13 @@ pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, Bad
     if !std::str::from_utf8(body).is_ok_and(|text| text.contains(REFERENCE)) {
         return Ok(Vec::new());
     }
-    let mut ids: Vec<String> = Vec::new();
+    let (mut ids, mut seen) = (Vec::new(), HashSet::new());
     let Some(items) = read_object(body)?.take(field).filter(|raw| raw.get().starts_with('[')) else {
         return Ok(ids);
     };
     for item in elements(items).map_err(|flaw| flaw.within(field))? {
         if let Ok(Some(id)) = referred(item)
-            && !ids.contains(&id)
+            && seen.insert(id.clone())
         {
             ids.push(id);
         }

@@ -57,26 +57,34 @@ fn a_reference_is_read_as_the_item_that_it_names() {
 #[test]
 fn references_stand_among_items_that_were_sent() {
     let items = items(&said(&json!([{"role": "user", "content": "hi"}])));
-    let id = items[0].id();
     let body = json!({"input": [
-        {"type": "item_reference", "id": id},
         {"role": "assistant", "content": "Hello"},
-        {"type": "item_reference", "id": id},
+        {"type": "item_reference", "id": items[0].id()},
         {"role": "user", "content": "what is an item_reference?"},
     ]});
     let body = body.to_string();
-    assert_eq!(references(body.as_bytes()).unwrap(), [id]);
+    assert_eq!(references(body.as_bytes()).unwrap(), [items[0].id()]);
     let request = parse_with(body.as_bytes(), &kept(&items)).unwrap();
     let payloads: Vec<_> = request.messages.iter().map(|said| said.payload.as_json()).collect();
     assert_eq!(
         payloads,
         [
-            r#"{"role":"user","content":"hi"}"#,
             r#"{"role":"assistant","content":"Hello"}"#,
             r#"{"role":"user","content":"hi"}"#,
             r#"{"role":"user","content":"what is an item_reference?"}"#,
         ]
     );
+}
+
+#[test]
+fn an_item_is_named_once() {
+    let items = items(&said(&json!([{"role": "user", "content": "hi"}])));
+    let reference = json!({"type": "item_reference", "id": items[0].id()});
+    let body = json!({"input": [reference, {"role": "assistant", "content": "Hello"}, reference]}).to_string();
+    assert_eq!(references(body.as_bytes()).unwrap(), [items[0].id()]);
+    let bad = parse_with(body.as_bytes(), &kept(&items)).unwrap_err();
+    assert_eq!(bad.param.as_deref(), Some("input[2].id"));
+    assert_eq!(bad.message, "`input[2].id` is the id of an item that an earlier reference names");
 }
 
 #[test]
