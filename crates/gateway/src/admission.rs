@@ -104,7 +104,7 @@ impl Door<'_> {
             let History { before, is_fresh, target } = self.history(scope, &place, extent).await?;
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
-            let retry = self.retry_identity(conversation);
+            let retry = retry_identity(self.request, conversation);
             let Some(input) = Input::of(self.request, before.as_ref()) else {
                 extent = Extent::Whole;
                 continue;
@@ -117,7 +117,7 @@ impl Door<'_> {
                         input
                     }
                 })
-                .and_then(|input| self.check_window(before.as_ref(), &input).map(|()| input));
+                .and_then(|input| check_window(self.gateway, self.request, before.as_ref(), &input).map(|()| input));
             // What is wrong as a new request may still be the repetition of one that was right when it first came, or be wrong only
             // because a process died in the middle of a turn that nobody has ended yet.
             let (input, intent, flaw) = match input {
@@ -155,7 +155,7 @@ impl Door<'_> {
                     let alias = match place {
                         Place::Named { alias, .. } => alias,
                         _ if self.request.response.is_some() => own_alias(&running.turn.as_response().to_string())?,
-                        Place::New | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
+                        Place::New | Place::Nowhere | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
                     };
                     return Ok(Admitted::Running(Box::new(Lead { running: *running, before, alias })));
                 }
@@ -189,7 +189,7 @@ impl Door<'_> {
     /// What is known of the conversation, from memory if that is enough, and where that leads.
     async fn history(&self, scope: &Scope, place: &Place, extent: Extent) -> Result<History, GatewayError> {
         match place {
-            Place::New => Ok(History { before: None, is_fresh: true, target: Target::New }),
+            Place::New | Place::Nowhere => Ok(History { before: None, is_fresh: true, target: Target::New }),
             Place::Named { alias, namespace, must_exist } => {
                 let (before, is_fresh) = self.read(scope, alias, *namespace, extent).await?;
                 let target = Target::Alias { alias: alias.clone(), namespace: *namespace, must_exist: *must_exist };
@@ -251,27 +251,6 @@ impl Door<'_> {
         Ok((self.gateway.store.open(scope, alias, namespace, extent).await?, true))
     }
 
-    /// Refuses what cannot fit, not even after a compaction, before anything is written.
-    fn check_window(&self, before: Option<&Snapshot>, input: &Input) -> Result<(), GatewayError> {
-        let asked = self.request.model.as_deref();
-        let (model, window) = self.gateway.settings.resolve_model(asked);
-        let Some(window) = window.map(u64::from) else { return Ok(()) };
-        let load = Load::of(self.request, before, input.new);
-        if load.total <= window {
-            return Ok(());
-        }
-        let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
-        let why = match before {
-            Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
-            Some(snapshot) => self.gateway.cannot_compact(snapshot, asked),
-            None => Some("there is nothing to summarise yet".to_owned()),
-        };
-        match why {
-            None => Ok(()),
-            Some(why) => Err(GatewayError::Turn(exceeded(&longer_than(load.total, &model, window), &why))),
-        }
-    }
-
     /// Waits until it may be this turn's time.
     async fn wait(
         &mut self,
@@ -327,29 +306,57 @@ impl Door<'_> {
             reason: None,
         }
     }
+}
 
-    fn retry_identity(&self, conversation: ConversationId) -> RetryIdentity {
-        let request = self.request;
-        let identity = &request.identity;
-        let tenant = request.principal.tenant.0.to_le_bytes();
-        let key = request.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
-        let name = request.place.name();
-        let alias = name.as_deref().unwrap_or("");
-        let session_key = request.session_key.as_ref().map_or("", |key| key.as_str());
-        let user = identity.user.as_deref().unwrap_or("");
-        let route = identity.route.as_bytes();
-        let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
-        let what = [route, alias.as_bytes(), &identity.body];
-        let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
-        let scope_of = |name: &str, wanted: &str| {
-            Digest::of_fields([&tenant[..], &key, route, name.as_bytes(), wanted.as_bytes()]).0
-        };
-        let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
-            scopes: [scope_of(alias, wanted), scope_of(&conversation.to_string(), wanted)],
-            body: identity.body,
-        });
-        RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, idempotency }
+/// Refuses what cannot fit, not even after a compaction, before anything is written.
+pub(crate) fn check_window(
+    gateway: &Gateway,
+    request: &TurnRequest,
+    before: Option<&Snapshot>,
+    input: &Input<'_>,
+) -> Result<(), GatewayError> {
+    let asked = request.model.as_deref();
+    let (model, window) = gateway.settings.resolve_model(asked);
+    let Some(window) = window.map(u64::from) else { return Ok(()) };
+    let load = Load::of(request, before, input.new);
+    if load.total <= window {
+        return Ok(());
     }
+    let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
+    let why = match before {
+        Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
+        Some(snapshot) => gateway.cannot_compact(snapshot, asked),
+        None if request.place == Place::Nowhere => {
+            Some("nothing of it is kept, so nothing can be summarised".to_owned())
+        }
+        None => Some("there is nothing to summarise yet".to_owned()),
+    };
+    match why {
+        None => Ok(()),
+        Some(why) => Err(GatewayError::Turn(exceeded(&longer_than(load.total, &model, window), &why))),
+    }
+}
+
+/// How a request is recognised if it comes again.
+pub(crate) fn retry_identity(request: &TurnRequest, conversation: ConversationId) -> RetryIdentity {
+    let identity = &request.identity;
+    let tenant = request.principal.tenant.0.to_le_bytes();
+    let key = request.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
+    let name = request.place.name();
+    let alias = name.as_deref().unwrap_or("");
+    let session_key = request.session_key.as_ref().map_or("", |key| key.as_str());
+    let user = identity.user.as_deref().unwrap_or("");
+    let route = identity.route.as_bytes();
+    let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
+    let what = [route, alias.as_bytes(), &identity.body];
+    let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
+    let scope_of =
+        |name: &str, wanted: &str| Digest::of_fields([&tenant[..], &key, route, name.as_bytes(), wanted.as_bytes()]).0;
+    let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
+        scopes: [scope_of(alias, wanted), scope_of(&conversation.to_string(), wanted)],
+        body: identity.body,
+    });
+    RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, idempotency }
 }
 
 /// What is known of a conversation.
@@ -368,14 +375,14 @@ struct Waiting {
 }
 
 /// What a request adds to its conversation.
-struct Input<'a> {
+pub(crate) struct Input<'a> {
     new: &'a [Utterance],
     retry_of: Option<TurnId>,
 }
 
 impl<'a> Input<'a> {
     /// Aligns a request with its conversation; `None` if more of that has to be read first.
-    fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
+    pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
         let nobody = HashMap::new();
         let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody };
         let transcript = before.map_or(nothing, transcript);

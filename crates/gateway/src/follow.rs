@@ -123,7 +123,7 @@ impl Follower<'_> {
         if !std::mem::replace(&mut told.started, true) {
             let (turn, started_at) = (record.id, record.started_at);
             let message = MessageId::answered(turn, record.attempt, 0);
-            self.log.push(TurnEvent::Started { turn, started_at, session: begun(), message });
+            self.log.push(TurnEvent::Started { turn, started_at, session: Some(begun()), message });
         }
         for step in steps(record).into_iter().skip(told.steps) {
             told.steps += 1;
@@ -162,7 +162,7 @@ impl Follower<'_> {
             answer: stored_answer(&record).unwrap_or_else(|| answer_of(&message.said, unknown_finish())),
             message: Arc::clone(message),
             compactions: record.compactions.clone(),
-            session: self.view(&record),
+            session: Some(self.view(&record)),
         })))
     }
 }

@@ -18,7 +18,8 @@ use crate::error::GatewayError;
 use crate::follow::Follower;
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
-use crate::request::{TurnHandle, TurnRequest};
+use crate::loose::{Loose, LooseTurns};
+use crate::request::{Place, TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::settings::Settings;
 use crate::{mint, watch as watching};
@@ -34,6 +35,7 @@ pub struct Gateway {
     pub(crate) cache: HistoryCache,
     pub(crate) compactor: Compactor,
     pub(crate) live: Arc<LiveTurns>,
+    pub(crate) loose: LooseTurns,
     places: Arc<Semaphore>,
     draining: AtomicBool,
 }
@@ -45,6 +47,7 @@ impl Gateway {
             cache: HistoryCache::new(settings.cache_bytes),
             compactor: Compactor::default(),
             live: Arc::default(),
+            loose: LooseTurns::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             draining: AtomicBool::new(false),
             store,
@@ -115,6 +118,10 @@ impl Gateway {
         let turn = mint::turn();
         let log = Arc::clone(&live.log);
         let registered = Registered::new(self, turn, live);
+        if request.place == Place::Nowhere {
+            let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
+            return loose.run().await;
+        }
         let mut door = Door { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
         match door.pass().await {
             Err(error) => log.push(TurnEvent::Failed(Arc::new(error))),
@@ -133,7 +140,9 @@ impl Gateway {
 
     /// Notes that a turn's answer was written to its end.
     pub fn delivered(&self, tenant: TenantId, turn: TurnId) {
-        self.store.mark_delivered(tenant, turn);
+        if !self.loose.delivered(turn) {
+            self.store.mark_delivered(tenant, turn);
+        }
     }
 
     /// Refuses new turns, lets those that run finish for a while, then interrupts them.

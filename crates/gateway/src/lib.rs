@@ -20,6 +20,7 @@ mod gateway;
 mod journal;
 mod live;
 mod log;
+mod loose;
 mod mint;
 mod request;
 mod run;

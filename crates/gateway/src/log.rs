@@ -31,8 +31,8 @@ pub struct Finished {
     pub tenant: TenantId,
     /// Since when.
     pub started_at: Timestamp,
-    /// Where it belongs.
-    pub session: SessionView,
+    /// Where it belongs, if it belongs anywhere.
+    pub session: Option<SessionView>,
     /// What was answered.
     pub answer: Answer,
     /// The answer as it is stored.
@@ -59,8 +59,8 @@ pub enum TurnEvent {
         turn: TurnId,
         /// Since when.
         started_at: Timestamp,
-        /// Where it belongs.
-        session: SessionView,
+        /// Where it belongs, if it belongs anywhere.
+        session: Option<SessionView>,
         /// The id that its answer will have.
         message: MessageId,
     },

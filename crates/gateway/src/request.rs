@@ -87,6 +87,8 @@ impl TurnRequest {
 pub enum Place {
     /// A new one.
     New,
+    /// None: nothing of what is said is kept.
+    Nowhere,
     /// The one that a name leads to.
     Named {
         /// The name.
@@ -104,7 +106,7 @@ impl Place {
     /// The name that the request used, if it used one.
     pub fn name(&self) -> Option<Arc<str>> {
         match self {
-            Self::New => None,
+            Self::New | Self::Nowhere => None,
             Self::Named { alias, .. } => Some(Arc::from(alias.as_str())),
             Self::After(response) => Some(Arc::from(response.to_string())),
         }

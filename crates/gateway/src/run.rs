@@ -172,7 +172,7 @@ impl Run<'_> {
                             turn: turn.running.turn,
                             tenant: turn.running.lease.tenant,
                             started_at: turn.running.started_at,
-                            session: turn.session.clone(),
+                            session: Some(turn.session.clone()),
                             answer: *answer,
                             message,
                             compactions: turn.compactions.clone(),
@@ -245,7 +245,7 @@ impl Run<'_> {
     fn keep(&self, alias: &Alias, snapshot: Snapshot) {
         let namespace = match &self.request.place {
             Place::Named { namespace, .. } => *namespace,
-            Place::New | Place::After(_) => Namespace::Session,
+            Place::New | Place::Nowhere | Place::After(_) => Namespace::Session,
         };
         self.gateway.cache.put(self.request.principal.tenant, namespace, alias, snapshot);
     }
@@ -330,7 +330,7 @@ fn lost(error: StoreError) -> GatewayError {
     }
 }
 
-fn cut_off() -> herma_model::ModelFailure {
+pub(crate) fn cut_off() -> herma_model::ModelFailure {
     let kind = herma_model::generation::ModelFailureKind::CutOff;
     herma_model::ModelFailure::new(kind, "the model server stopped without finishing its answer")
 }

@@ -64,7 +64,7 @@ impl RunningTurn {
         TurnEvent::Started {
             turn: self.running.turn,
             started_at: self.running.started_at,
-            session: self.session.clone(),
+            session: Some(self.session.clone()),
             message: self.answer_id,
         }
     }

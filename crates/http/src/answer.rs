@@ -47,7 +47,7 @@ pub(crate) async fn finished(app: &Shared, mut handle: TurnHandle, began: Instan
 
 /// An answer as JSON, with its session in the headers. That it was handed out is noted.
 pub(crate) fn whole(app: &Shared, finished: &Finished, json: Vec<u8>) -> Response {
-    handed_out(app, finished.tenant, finished.turn, &finished.session, json)
+    handed_out(app, finished.tenant, finished.turn, finished.session.as_ref(), json)
 }
 
 /// What is told of a turn as JSON, with its session in the headers. That it was handed out is noted.
@@ -55,7 +55,7 @@ pub(crate) fn handed_out(
     app: &Shared,
     tenant: TenantId,
     turn: TurnId,
-    session: &SessionView,
+    session: Option<&SessionView>,
     json: Vec<u8>,
 ) -> Response {
     let mut delivery = Delivery::of(Arc::clone(&app.gateway));
@@ -63,6 +63,8 @@ pub(crate) fn handed_out(
     let mut response = Response::new(Body::new(TrackedBody::new(json, delivery)));
     let told = response.headers_mut();
     told.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers::tell(told, session);
+    if let Some(session) = session {
+        headers::tell(told, session);
+    }
     response
 }

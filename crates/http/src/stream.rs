@@ -73,6 +73,8 @@ pub(crate) struct TurnStream<F> {
     frames: F,
     reader: Reader,
     session: Option<SessionView>,
+    /// Whether the turn waits or runs, so that it will not be refused any more.
+    is_known: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
     delivery: Delivery,
@@ -81,7 +83,18 @@ pub(crate) struct TurnStream<F> {
 impl<F: Frames> TurnStream<F> {
     pub(crate) fn new(app: Shared, handle: TurnHandle, frames: F, reader: Reader, began: Instant) -> Self {
         let delivery = Delivery::of(Arc::clone(&app.gateway));
-        Self { app, handle, began, frames, reader, session: None, ready: VecDeque::new(), ended: false, delivery }
+        Self {
+            app,
+            handle,
+            began,
+            frames,
+            reader,
+            session: None,
+            is_known: false,
+            ready: VecDeque::new(),
+            ended: false,
+            delivery,
+        }
     }
 
     /// Opens the stream with its first word. Until then a failure is an answer with a status of its own.
@@ -91,7 +104,7 @@ impl<F: Frames> TurnStream<F> {
         loop {
             let event = tokio::select! {
                 event = self.handle.next() => event,
-                () = &mut patience, if self.session.is_some() => break,
+                () = &mut patience, if self.is_known => break,
             };
             if let TurnEvent::Failed(error) = &event {
                 return Err(self.failed(error));
@@ -122,14 +135,14 @@ impl<F: Frames> TurnStream<F> {
     }
 
     fn take(&mut self, event: &TurnEvent) {
+        self.is_known = true;
         match event {
-            TurnEvent::Queued { session, .. }
-            | TurnEvent::Started { session, .. }
-            | TurnEvent::Compacted { session, .. } => {
+            TurnEvent::Queued { session, .. } | TurnEvent::Compacted { session, .. } => {
                 self.session = Some(session.clone());
             }
+            TurnEvent::Started { session, .. } => self.session.clone_from(session),
             TurnEvent::Finished(finished) => {
-                self.session = Some(finished.session.clone());
+                self.session.clone_from(&finished.session);
                 if self.reader != Reader::Again {
                     self.app.metrics.turn_ended("completed", self.began);
                     self.app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());

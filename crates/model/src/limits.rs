@@ -18,3 +18,5 @@ pub const RETRY_WINDOW: Duration = Duration::from_secs(60);
 pub const MAX_RETRY_ATTEMPT: u32 = 62;
 /// Most messages of a conversation that can be pinned.
 pub const MAX_PINNED: usize = 100;
+/// Most items that a request can name instead of sending them.
+pub const MAX_REFERENCES: usize = 2000;

@@ -9,7 +9,7 @@ use herma_model::{
     CompactionId, ConversationFacts, Fence, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind,
     Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
-use herma_store::{Scope, Shown, TurnRecord};
+use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
@@ -206,6 +206,43 @@ fn partial(connection: &Connection, turn: i64, attempt: u32) -> Outcome<Vec<Arc<
     select
         .query_map(params![turn, attempt, END], |row| rows::message(row).map(Arc::new))
         .and_then(Iterator::collect)
+        .translated()
+}
+
+/// Writes the row of a turn that belongs to no conversation. Nothing leads to it.
+pub(crate) fn note_loose(connection: &Connection, turn: &LooseTurn) -> Outcome<()> {
+    let (state, finish, failure) = match &turn.outcome {
+        LooseOutcome::Completed(finish) => (TurnState::Completed, Some(finish), None),
+        LooseOutcome::Unanswered { state, failure } => (*state, None, Some(failure)),
+    };
+    let usage = finish.and_then(|finish| finish.usage);
+    connection
+        .prepare_cached(
+            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, delivered, model,
+             finish_reason, input_tokens, output_tokens, cached_tokens, reasoning_tokens, failure_code, failure_message, upstream_status, created_at,
+             ended_at) VALUES (?1, ?2, 0, 0, ?3, ?4, 0, 0, ?5, x'', 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        )
+        .and_then(|mut insert| {
+            insert.execute(params![
+                turn.tenant.0,
+                turn.id.uuid().as_bytes(),
+                turn.api,
+                state.as_str(),
+                Resolution::Created.as_str(),
+                finish.and_then(|finish| finish.model.as_deref()),
+                finish.map(|finish| finish.reason.as_str()),
+                usage.map(|usage| usage.input as i64),
+                usage.map(|usage| usage.output as i64),
+                usage.map(|usage| usage.cached as i64),
+                usage.map(|usage| usage.reasoning as i64),
+                failure.map(|failure| failure.code.as_str()),
+                failure.map(|failure| failure.message.as_str()),
+                failure.and_then(|failure| failure.upstream_status),
+                turn.started_at.0,
+                turn.ended_at.0
+            ])
+        })
+        .map(drop)
         .translated()
 }
 

@@ -44,4 +44,4 @@ pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, Messa
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
-pub use turns::{StopOutcome, TurnRecord};
+pub use turns::{LooseOutcome, LooseTurn, StopOutcome, TurnRecord};

@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
 use crate::snapshot::{Extent, Scope, Snapshot};
-use crate::turns::{StopOutcome, TurnRecord};
+use crate::turns::{LooseTurn, StopOutcome, TurnRecord};
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
 ///
@@ -86,6 +86,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Notes that a turn's answer was written to its end. Written soon, not waited for.
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId);
+
+    /// Notes how a turn of no conversation ended. Written soon, not waited for.
+    fn note_loose(&self, turn: LooseTurn);
 
     /// One turn and its outcome. `None` if there is none for this scope.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;

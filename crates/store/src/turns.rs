@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use herma_model::generation::Finish;
-use herma_model::{CompactionId, ConversationFacts, Message, Resolution, Timestamp, TurnFailure, TurnId, TurnState};
+use herma_model::{
+    CompactionId, ConversationFacts, Message, Resolution, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
+};
 
 use crate::commit::Shown;
 
@@ -16,6 +18,37 @@ pub enum StopOutcome {
     Ended,
     /// It runs and was asked to end.
     Asked,
+}
+
+/// What is kept of a turn that belongs to no conversation: not what was said, only what it cost and how it ended.
+#[derive(Debug, Clone)]
+pub struct LooseTurn {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Its id.
+    pub id: TurnId,
+    /// Which API style asked.
+    pub api: &'static str,
+    /// How it ended.
+    pub outcome: LooseOutcome,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+}
+
+/// How a turn of no conversation ended.
+#[derive(Debug, Clone)]
+pub enum LooseOutcome {
+    /// With an answer.
+    Completed(Finish),
+    /// Without one.
+    Unanswered {
+        /// `Failed`, `Cancelled` or `Interrupted`.
+        state: TurnState,
+        /// Why.
+        failure: TurnFailure,
+    },
 }
 
 /// All that is needed to show a turn again.

@@ -100,7 +100,9 @@ impl Talk<'_> {
                 TurnEvent::Queued { .. } => {
                     output::note("(another turn of this conversation is running; waiting for it)")
                 }
-                TurnEvent::Started { session, .. } => self.conversation.went_to(&session.facts),
+                TurnEvent::Started { session, .. } => {
+                    session.iter().for_each(|session| self.conversation.went_to(&session.facts));
+                }
                 TurnEvent::Compacted { session, .. } => output::note(&compacted(&session)),
                 TurnEvent::Delta(delta) => shown.delta(&delta)?,
                 TurnEvent::Finished(finished) => {

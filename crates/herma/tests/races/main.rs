@@ -13,6 +13,7 @@ mod isolation;
 mod kills;
 mod long;
 mod long_lives;
+mod loose;
 mod queue;
 mod reattempts;
 mod sdk_retries;

@@ -267,7 +267,6 @@ async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
         (with(said("x"), "previous_response_id", json!("resp_1")), 404, Some("previous_response_id")),
         (with(said("x"), "conversation", json!("a/b")), 400, Some("conversation")),
         (with(with(said("x"), "background", json!(true)), "store", json!(false)), 400, Some("background")),
-        (with(said("x"), "store", json!(false)), 400, Some("store")),
         (json!({"model": "scripted"}), 400, Some("input")),
         (json!({"input": [{"role": "system", "content": "Be kind."}]}), 400, Some("input")),
         (
@@ -313,4 +312,32 @@ async fn a_compaction_is_an_item_of_the_response_that_needed_it() {
     assert_eq!(response["output"][0]["id"], ledger[0]["id"]);
     let stored = world.client().get(&format!("{RESPONSES}/{}", response["id"].as_str().unwrap())).await.expect(200);
     assert_eq!(stored["output"], response["output"]);
+}
+
+#[tokio::test]
+async fn an_item_that_is_named_is_read_as_the_item_it_is() {
+    let mut world = World::start().await;
+    world.upstream.push(Reply::tool_calls([ToolCall::new("c1", "look", "{}")]));
+    let asked = respond(&world, &said("one")).await.expect(200);
+    world.restart().await;
+    let call = asked["output"][0]["id"].clone();
+    let named = json!([
+        {"role": "user", "content": "one"},
+        {"type": "item_reference", "id": call},
+        {"type": "function_call_output", "call_id": "c1", "output": "found"},
+    ]);
+    let answered = respond(&world, &with(said(""), "input", named)).await.expect(200);
+    let sent = world.upstream.last_request();
+    assert_eq!(sent.messages()[1]["tool_calls"][0]["id"], "c1");
+    let whole = json!([
+        {"role": "user", "content": "one"},
+        {"type": "item_reference", "id": answered["output"][0]["id"]},
+        {"role": "user", "content": "two"},
+    ]);
+    respond(&world, &with(said(""), "input", whole)).await.expect(200);
+    let text = text(&answered);
+    assert_eq!(world.context(), ["user: one".to_owned(), format!("assistant: {text}"), "user: two".to_owned()]);
+    let unknown = json!([{"type": "item_reference", "id": format!("msg_{}", "0".repeat(32))}]);
+    let refused = respond(&world, &with(said(""), "input", unknown)).await;
+    assert_eq!(error(&refused, 400)["param"], "input[0].id");
 }

@@ -12,9 +12,9 @@ use herma_model::{
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Commit, Committed, CompactOutcome, ConversationRow, Durability, Extent,
-    FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, MessagePage, MessageRange, NewApiKey, NewCompaction,
-    Page, Pin, PinOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome,
-    receipt,
+    FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn, MessagePage, MessageRange, NewApiKey,
+    NewCompaction, Page, Pin, PinOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo,
+    UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -139,6 +139,10 @@ impl Store for SqliteStore {
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
         self.write_lazily(move |connection| commit::mark_delivered(connection, tenant, turn));
+    }
+
+    fn note_loose(&self, turn: LooseTurn) {
+        self.write_lazily(move |connection| turns::note_loose(connection, &turn));
     }
 
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {

@@ -58,7 +58,7 @@ impl ChatFrames {
             frames.extend(deltas.iter().map(|delta| chat::delta_chunk(&self.head(), delta)));
         }
         let finish = &finished.answer.finish;
-        frames.push(chat::finish_chunk(&self.head(), finish, Some(&session_object(&finished.session))));
+        frames.push(chat::finish_chunk(&self.head(), finish, finished.session.as_ref().map(session_object).as_ref()));
         if self.extras.usage {
             frames.push(chat::usage_chunk(&self.head(), finish.usage.as_ref()));
         }

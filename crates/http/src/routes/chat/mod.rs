@@ -83,6 +83,6 @@ fn completion(app: &Shared, finished: &Finished, model: &str) -> Response {
     let id = completion_id(finished.turn);
     let model = finished.answer.finish.model.as_deref().unwrap_or(model);
     let head = Head { id: &id, created: finished.started_at.seconds(), model };
-    let json = chat::completion(&head, &finished.answer, Some(&session_object(&finished.session)));
+    let json = chat::completion(&head, &finished.answer, finished.session.as_ref().map(session_object).as_ref());
     answer::whole(app, finished, json)
 }

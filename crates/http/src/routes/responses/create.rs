@@ -7,13 +7,13 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
-use herma_model::{Alias, CreatorKind, Principal, ResponseId};
+use herma_model::{Alias, ConversationId, CreatorKind, Principal, ResponseId};
 use herma_store::NewResponse;
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest};
 
-use super::ROUTE;
 use super::frames::ResponseFrames;
 use super::stored::{Identified, Kept, output, record, stored_object};
+use super::{ROUTE, references};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
@@ -32,9 +32,9 @@ pub(crate) async fn create(
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
-    let asked = responses::parse(&body)?;
+    let named = references::look_up(&app, &principal, &responses::references(&body)?).await?;
+    let asked = responses::parse_with(&body, &named)?;
     let place = place(&app, &principal, &headers, &asked).await?;
-    refuse_what_cannot_be(&asked, &place)?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let kept = Kept {
         requested: place.name().map(|name| name.to_string()),
@@ -67,16 +67,15 @@ async fn promised(
 ) -> Result<Response, ApiError> {
     let (turn, session) = loop {
         match handle.next().await {
-            TurnEvent::Queued { turn, session, .. } | TurnEvent::Started { turn, session, .. } => {
-                break (turn, session);
-            }
+            TurnEvent::Queued { turn, session, .. } => break (turn, Some(session)),
+            TurnEvent::Started { turn, session, .. } => break (turn, session),
             TurnEvent::Finished(finished) => return Ok(response(&app, &finished, kept)),
             TurnEvent::Failed(error) => return Err(ApiError::from(error)),
             TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
         }
     };
     let (record, kept) = record(&app, principal, turn.as_response()).await?;
-    let answer = answer::handed_out(&app, principal.tenant, turn, &session, stored_object(&record, kept));
+    let answer = answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, kept));
     tokio::spawn(async move { answer::finished(&app, handle, began).await });
     Ok(answer)
 }
@@ -97,20 +96,13 @@ async fn place(
         let previous: ResponseId = previous.parse().map_err(|_| ApiError::previous_not_found())?;
         names.and_previous(previous);
     }
-    names.place(app, principal).await
-}
-
-fn refuse_what_cannot_be(asked: &ResponsesRequest, place: &Place) -> Result<(), ApiError> {
     if asked.background && !asked.store {
-        let message = "must not be true when 'store' is false: what is made in the background has to be fetched";
-        return Err(ApiError::invalid(format!("background {message}"), "background"));
-    }
-    if !asked.store && *place == Place::New {
         let message =
-            "responses that leave nothing behind are not built yet; name a conversation, or leave 'store' out";
-        return Err(ApiError::invalid(message, "store"));
+            "background must not be true when 'store' is false: what is made in the background has to be fetched";
+        return Err(ApiError::invalid(message, "background"));
     }
-    Ok(())
+    let place = names.place(app, principal).await?;
+    Ok(if place == Place::New && !asked.store { Place::Nowhere } else { place })
 }
 
 fn turn_request(
@@ -156,8 +148,8 @@ impl Identified for Finished {
         self.started_at
     }
 
-    fn conversation(&self) -> String {
-        self.session.facts.id.to_string()
+    fn conversation(&self) -> Option<ConversationId> {
+        self.session.as_ref().map(|session| session.facts.id)
     }
 }
 
@@ -166,13 +158,14 @@ fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
     if let Some(model) = &finished.answer.finish.model {
         about.model.clone_from(model);
     }
+    let session = finished.session.as_ref().map(session_object);
     let object = ResponseObject {
         about: &about,
         state: &ResponseState::Ended(Outcome::of_answer(finished.answer.finish.reason)),
         completed_at: Some(finished.message.created_at),
         output: &output(&finished.compactions, &finished.message),
         usage: finished.answer.finish.usage,
-        session: Some(&session_object(&finished.session)),
+        session: session.as_ref(),
     };
     answer::whole(app, finished, object.to_json())
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, now};
 use herma_model::turn::FailureCode;
-use herma_model::{MessageId, ResponseId, Timestamp, TurnId};
+use herma_model::{ConversationId, MessageId, ResponseId, Timestamp, TurnId};
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compaction_item};
 use herma_wire::sse;
@@ -30,7 +30,7 @@ const UNKNOWN_EVENTS: u64 = 1_000_000;
 struct Begun<'a> {
     turn: TurnId,
     started_at: Timestamp,
-    session: &'a SessionView,
+    session: Option<&'a SessionView>,
 }
 
 impl Identified for Begun<'_> {
@@ -42,8 +42,8 @@ impl Identified for Begun<'_> {
         self.started_at
     }
 
-    fn conversation(&self) -> String {
-        self.session.facts.id.to_string()
+    fn conversation(&self) -> Option<ConversationId> {
+        self.session.map(|session| session.facts.id)
     }
 }
 
@@ -75,7 +75,7 @@ impl ResponseFrames {
 
     fn create(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Frame> {
         let Some(kept) = self.kept.take() else { return Vec::new() };
-        let (events, frames) = Events::begin(kept.about(begun), message, Some(&session_object(begun.session)));
+        let (events, frames) = Events::begin(kept.about(begun), message, begun.session.map(session_object).as_ref());
         self.events = Some(events);
         frames
     }
@@ -86,7 +86,7 @@ impl ResponseFrames {
     }
 
     fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
-        let begun = Begun { turn: finished.turn, started_at: finished.started_at, session: &finished.session };
+        let begun = Begun { turn: finished.turn, started_at: finished.started_at, session: finished.session.as_ref() };
         let mut frames = self.begin(&begun, finished.message.id);
         let Some(mut events) = self.events.take() else { return frames };
         if !self.any_delta {
@@ -95,7 +95,7 @@ impl ResponseFrames {
         let finish = &finished.answer.finish;
         let outcome = Outcome::of_answer(finish.reason);
         let ending = Ending { outcome, at: finished.message.created_at, usage: finish.usage };
-        frames.extend(events.end(&ending, Some(&session_object(&finished.session))));
+        frames.extend(events.end(&ending, finished.session.as_ref().map(session_object).as_ref()));
         frames
     }
 }
@@ -104,10 +104,10 @@ impl Frames for ResponseFrames {
     fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
         let frames = match (event, &mut self.events) {
             (TurnEvent::Queued { turn, since, session }, _) => {
-                self.queue(&Begun { turn: *turn, started_at: *since, session })
+                self.queue(&Begun { turn: *turn, started_at: *since, session: Some(session) })
             }
             (TurnEvent::Started { turn, started_at, session, message }, _) => {
-                self.begin(&Begun { turn: *turn, started_at: *started_at, session }, *message)
+                self.begin(&Begun { turn: *turn, started_at: *started_at, session: session.as_ref() }, *message)
             }
             (TurnEvent::Compacted { id, .. }, Some(events)) => events.compacted(compaction_item(*id, id.to_string())),
             (TurnEvent::Delta(delta), Some(events)) => {

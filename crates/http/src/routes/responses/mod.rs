@@ -3,6 +3,7 @@
 mod create;
 mod frames;
 mod input_items;
+mod references;
 mod stored;
 
 use herma_model::ResponseId;

@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_gateway::{GatewayError, SessionView};
-use herma_model::{CompactionId, Message, MessageStatus, Principal, ResponseId, TurnState};
+use herma_model::{CompactionId, ConversationId, Message, MessageStatus, Principal, ResponseId, TurnState};
 use herma_store::{Scope, TurnRecord};
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
@@ -62,7 +62,7 @@ impl Kept {
             created_at: record.began(),
             model: self.model,
             previous_response_id: self.previous,
-            conversation: self.is_attached.then(|| record.conversation()),
+            conversation: record.conversation().filter(|_| self.is_attached).map(|id| id.to_string()),
             echo: self.echo,
         }
     }
@@ -72,7 +72,7 @@ impl Kept {
 pub(super) trait Identified {
     fn response(&self) -> ResponseId;
     fn began(&self) -> herma_model::Timestamp;
-    fn conversation(&self) -> String;
+    fn conversation(&self) -> Option<ConversationId>;
 }
 
 impl Identified for TurnRecord {
@@ -84,8 +84,8 @@ impl Identified for TurnRecord {
         self.started_at
     }
 
-    fn conversation(&self) -> String {
-        self.facts.id.to_string()
+    fn conversation(&self) -> Option<ConversationId> {
+        Some(self.facts.id)
     }
 }
 

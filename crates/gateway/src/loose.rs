@@ -1,0 +1,175 @@
+//! Turns of no conversation: their clients carry the history themselves and want none of it kept.
+//!
+//! Nothing of what is said is stored, only what a turn cost and how it ended. A request that is sent again finds its turn in the memory of
+//! this process, while it runs and for a while after.
+
+mod remembered;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryFutureExt};
+use herma_model::{
+    Answer, Message, MessageId, MessageStatus, ModelCall, Payload, Seq, SessionId, Timestamp, TurnFailure, TurnId,
+    TurnState,
+};
+use herma_store::{LooseOutcome, LooseTurn, Scope};
+use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build};
+use herma_wire::chat::assistant_utterance;
+use tokio::sync::watch;
+
+use crate::admission::{Input, check_window, defect, retry_identity};
+use crate::compaction;
+use crate::error::{GatewayError, KeyProblem};
+use crate::gateway::Gateway;
+use crate::log::{Finished, TurnEvent, TurnLog};
+use crate::mint;
+use crate::request::TurnRequest;
+use crate::run::cut_off;
+
+pub(crate) use remembered::{LooseTurns, Recognised};
+
+/// A turn of no conversation.
+pub(crate) struct Loose<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) request: &'a TurnRequest,
+    pub(crate) turn: TurnId,
+    pub(crate) log: &'a Arc<TurnLog>,
+    pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
+}
+
+impl Loose<'_> {
+    /// Runs the turn, or repeats the one that it is, and tells its listeners.
+    pub(crate) async fn run(&mut self) {
+        let identity = retry_identity(self.request, mint::conversation());
+        let end = match self.gateway.loose.recognise(&identity, self.turn, self.log) {
+            Recognised::Same(earlier) => return earlier.repeat_to(self.log).await,
+            Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::IdempotencyMismatch)),
+            Recognised::New(remembered) => {
+                let end = self.answer().await.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error)));
+                remembered.ended(matches!(end, TurnEvent::Finished(_)));
+                end
+            }
+        };
+        self.log.push(end);
+    }
+
+    async fn answer(&mut self) -> Result<TurnEvent, GatewayError> {
+        let scope = Scope::of(&self.request.principal);
+        if self.request.session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
+            return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
+        }
+        let input = Input::of(self.request, None).unwrap_or_else(|| Err(GatewayError::Turn(defect())))?;
+        check_window(self.gateway, self.request, None, &input)?;
+        let started_at = mint::now();
+        let message = MessageId::answered(self.turn, 1, 0);
+        if self.request.streaming {
+            self.log.push(TurnEvent::Started { turn: self.turn, started_at, session: None, message });
+        }
+        let ending = self.call_model(started_at).await?;
+        self.end(ending, started_at, message)
+    }
+
+    async fn call_model(&mut self, started_at: Timestamp) -> Result<Ending, GatewayError> {
+        let (model, _) = self.gateway.settings.resolve_model(self.request.model.as_deref());
+        let call = ModelCall {
+            model,
+            messages: self.context(started_at),
+            params: Arc::clone(&self.request.params),
+            streaming: self.request.streaming,
+        };
+        let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
+        let mut machine = Machine::default();
+        loop {
+            let event = tokio::select! {
+                biased;
+                stop = self.stop.wait_for(Option::is_some) => {
+                    Event::Stop(stop.ok().and_then(|stop| *stop).unwrap_or(Stop::Cancel))
+                }
+                event = events.next() => match event {
+                    Some(Ok(event)) => Event::Model(event),
+                    Some(Err(failure)) => Event::Failed(failure),
+                    None => Event::Failed(cut_off()),
+                },
+            };
+            match machine.on(event) {
+                Some(Effect::Show(delta)) => self.log.push(TurnEvent::Delta(Arc::new(delta))),
+                Some(Effect::End(ending)) => return Ok(ending),
+                None => {}
+            }
+        }
+    }
+
+    /// What the model is shown: what the client sent.
+    fn context(&self, now: Timestamp) -> Vec<Payload> {
+        let said = self.request.messages.iter().zip(0..);
+        let messages: Vec<_> = said.map(|(said, nth)| Arc::new(self.message(nth, said.clone(), now))).collect();
+        let system = match &self.request.instructions {
+            Some(instructions) => std::slice::from_ref(instructions),
+            None => self.request.system.as_slice(),
+        };
+        let unanswered = HashMap::new();
+        let transcript = Transcript { base: None, messages: &messages, whole: true, unanswered: &unanswered };
+        build(system, transcript, Some(self.turn))
+    }
+
+    fn message(&self, nth: usize, said: herma_model::Utterance, now: Timestamp) -> Message {
+        Message {
+            id: MessageId::brought(self.turn, 1, nth),
+            seq: Seq(i64::try_from(nth).unwrap_or(i64::MAX)),
+            session: SessionId::from_name(""),
+            turn: self.turn,
+            attempt: 1,
+            created_at: now,
+            said,
+        }
+    }
+
+    /// Notes how the turn ended, and says what listeners are told. Of one that was refused nothing is noted.
+    fn end(&self, ending: Ending, started_at: Timestamp, message: MessageId) -> Result<TurnEvent, GatewayError> {
+        match ending {
+            Ending::Answered(answer) => {
+                self.note(started_at, LooseOutcome::Completed(answer.finish.clone()));
+                Ok(TurnEvent::Finished(Arc::new(self.finished(*answer, started_at, message))))
+            }
+            Ending::Unanswered { state, failure, .. } => Err(self.failed(started_at, state, failure)),
+            Ending::TooLong(failure) => {
+                let why = "the gateway keeps nothing of this request that it could summarise";
+                let status = failure.status;
+                let exceeded = compaction::exceeded(&failure.message, why);
+                Err(GatewayError::Turn(TurnFailure { upstream_status: status, ..exceeded }))
+            }
+            Ending::Refused(failure) => Err(GatewayError::Turn(failure)),
+        }
+    }
+
+    fn finished(&self, answer: Answer, started_at: Timestamp, id: MessageId) -> Finished {
+        let said = assistant_utterance(&answer, MessageStatus::Complete);
+        let message = Arc::new(Message { id, ..self.message(self.request.messages.len(), said, mint::now()) });
+        Finished {
+            turn: self.turn,
+            tenant: self.request.principal.tenant,
+            started_at,
+            session: None,
+            answer,
+            message,
+            compactions: Vec::new(),
+        }
+    }
+
+    fn failed(&self, started_at: Timestamp, state: TurnState, failure: TurnFailure) -> GatewayError {
+        self.note(started_at, LooseOutcome::Unanswered { state, failure: failure.clone() });
+        GatewayError::Turn(failure)
+    }
+
+    fn note(&self, started_at: Timestamp, outcome: LooseOutcome) {
+        self.gateway.store.note_loose(LooseTurn {
+            tenant: self.request.principal.tenant,
+            id: self.turn,
+            api: self.request.identity.route,
+            outcome,
+            started_at,
+            ended_at: mint::now(),
+        });
+    }
+}
