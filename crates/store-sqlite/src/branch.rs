@@ -71,7 +71,7 @@ fn make(
         .translated()?;
     let key = connection.last_insert_rowid();
     let head = first_session(connection, admission, key, point)?;
-    conversation::begin(connection, admission, key, head, &creation.session)?;
+    conversation::begin(connection, admission.scope.tenant, creation.conversation, key, head, &creation.session)?;
     connection
         .execute(
             "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins WHERE conversation_pk = ?1 AND seq <= ?3",

@@ -2,9 +2,10 @@
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts, SessionId, SessionKind,
+    Alias, ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts, SessionId,
+    SessionKey, SessionKind, TenantId, Timestamp,
 };
-use herma_store::{Admission, NewCompaction, Target};
+use herma_store::{Admission, Creation, NewCompaction, Target};
 use rusqlite::{Connection, params};
 
 use crate::base::Ground;
@@ -14,20 +15,48 @@ use crate::rows::ConversationState;
 /// Where a conversation's first message stands.
 const FIRST_SEQ: i64 = 1;
 
-/// Makes the conversation, its first session and their names.
+/// What a conversation is made of.
+pub(crate) struct Making<'a> {
+    pub(crate) tenant: TenantId,
+    pub(crate) creation: &'a Creation,
+    /// The name the client chose. In the namespace of sessions it becomes the first session's id.
+    pub(crate) name: Option<(&'a Alias, Namespace)>,
+    /// Its session key; a turn brings its own when it starts.
+    pub(crate) session_key: Option<&'a SessionKey>,
+    pub(crate) metadata: Option<&'a str>,
+    pub(crate) now: Timestamp,
+}
+
+impl<'a> Making<'a> {
+    /// What a turn makes that finds no conversation.
+    fn of(admission: &'a Admission) -> Self {
+        let name = match &admission.target {
+            Target::Alias { alias, namespace, .. } => Some((alias, *namespace)),
+            Target::New | Target::Branch { .. } => None,
+        };
+        let (tenant, creation) = (admission.scope.tenant, &admission.creation);
+        Self { tenant, creation, name, session_key: None, metadata: None, now: admission.now }
+    }
+}
+
+/// Makes the conversation of a turn, its first session and their names.
 pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<ConversationState> {
-    let creation = &admission.creation;
-    let tenant = admission.scope.tenant.0;
-    let named = match &admission.target {
-        Target::Alias { alias, namespace: Namespace::Session, .. } => Some(alias),
-        Target::New | Target::Alias { .. } | Target::Branch { .. } => None,
+    make(connection, &Making::of(admission))
+}
+
+/// Makes a conversation, its first session and their names.
+pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<ConversationState> {
+    let Making { tenant: TenantId(tenant), creation, name, session_key, metadata, now: Timestamp(now) } = *making;
+    let (named, chat_id) = match name {
+        Some((alias, Namespace::Session)) => (Some(alias), None),
+        Some((alias, Namespace::ChatId)) => (None, Some(alias)),
+        None => (None, None),
     };
     let session_id = named.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
-    let now = admission.now.0;
     connection
         .prepare_cached(
-            "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, version, fence, next_seq, created_at, updated_at)
-             VALUES (?1, ?2, 0, 0, ?3, NULL, ?4, ?5, 0, 0, ?7, ?6, ?6)",
+            "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, metadata, version, fence, next_seq,
+             created_at, updated_at) VALUES (?1, ?2, 0, 0, ?3, ?9, ?4, ?5, ?8, 0, 0, ?7, ?6, ?6)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -37,7 +66,9 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
                 creation.owner.map(|owner| owner.uuid().into_bytes()),
                 creation.source,
                 now,
-                FIRST_SEQ
+                FIRST_SEQ,
+                metadata,
+                session_key.map(SessionKey::as_str)
             ])
         })
         .translated()?;
@@ -59,11 +90,9 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
         })
         .translated()?;
     let head = connection.last_insert_rowid();
-    begin(connection, admission, key, head, &session_id)?;
-    if let Target::Alias { alias: name, namespace, .. } = &admission.target
-        && named.is_none()
-    {
-        alias(connection, tenant, namespace.as_str(), name.as_str(), key, None)?;
+    begin(connection, making.tenant, creation.conversation, key, head, &session_id)?;
+    if let Some(chat_id) = chat_id {
+        alias(connection, tenant, Namespace::ChatId.as_str(), chat_id.as_str(), key, None)?;
     }
     Ok(ConversationState {
         key,
@@ -75,14 +104,15 @@ pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<
         ended: false,
         unmade: false,
         head,
-        facts: new_facts(admission, creation.conversation, session_id),
+        facts: new_facts(creation, session_key, session_id),
     })
 }
 
 /// Makes a new session the first of its conversation, and gives both their names.
 pub(crate) fn begin(
     connection: &Connection,
-    admission: &Admission,
+    tenant: TenantId,
+    own: ConversationId,
     conversation: i64,
     session: i64,
     id: &SessionId,
@@ -91,15 +121,13 @@ pub(crate) fn begin(
         .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute([conversation, session]))
         .translated()?;
-    let (tenant, own) = (admission.scope.tenant.0, admission.creation.conversation.to_string());
-    alias(connection, tenant, "session", &own, conversation, None)?;
-    alias(connection, tenant, "session", id.as_str(), conversation, Some(session))
+    alias(connection, tenant.0, "session", &own.to_string(), conversation, None)?;
+    alias(connection, tenant.0, "session", id.as_str(), conversation, Some(session))
 }
 
-fn new_facts(admission: &Admission, id: ConversationId, session: SessionId) -> ConversationFacts {
-    let creation = &admission.creation;
+fn new_facts(creation: &Creation, session_key: Option<&SessionKey>, session: SessionId) -> ConversationFacts {
     ConversationFacts {
-        id,
+        id: creation.conversation,
         root: session.clone(),
         head: SessionFacts {
             id: session,
@@ -111,7 +139,7 @@ fn new_facts(admission: &Admission, id: ConversationId, session: SessionId) -> C
         },
         previous: None,
         origin_kind: creation.kind,
-        session_key: None,
+        session_key: session_key.cloned(),
         compaction_mode: None,
         compaction_count: 0,
     }

@@ -13,6 +13,7 @@ mod branch;
 mod commit;
 mod compact;
 mod conversation;
+mod describe;
 mod engine;
 mod failure;
 mod instance;

@@ -26,10 +26,7 @@ pub(crate) fn conversation(
     let Some((state, session)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
-    let mut found = connection
-        .prepare_cached(&format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.pk = ?1"))
-        .and_then(|mut select| select.query_row([state.key], read))
-        .translated()?;
+    let mut found = by_key(connection, state.key)?;
     if let (Pin::Exact, Some(session)) = (pin, session) {
         let pinned = connection
             .prepare_cached(&format!("SELECT {SESSION}, s.ended_at, s.end_reason FROM sessions s WHERE s.pk = ?1"))
@@ -43,6 +40,14 @@ pub(crate) fn conversation(
         }
     }
     Ok(Some(found))
+}
+
+/// A conversation that is known to exist, at its head.
+pub(crate) fn by_key(connection: &Connection, conversation: i64) -> Outcome<ConversationRow> {
+    connection
+        .prepare_cached(&format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.pk = ?1"))
+        .and_then(|mut select| select.query_row([conversation], read))
+        .translated()
 }
 
 /// A page of conversations, most recently changed first.

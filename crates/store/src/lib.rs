@@ -21,6 +21,7 @@ pub mod commit;
 pub mod compaction;
 #[cfg(feature = "contract-suite")]
 pub mod contract;
+pub mod conversations;
 mod error;
 pub mod keys;
 pub mod listing;
@@ -38,6 +39,7 @@ pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
     UndoRefusal,
 };
+pub use conversations::{Change, CreateOutcome, NewConversation};
 pub use error::StoreError;
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
 pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Page, Pin};

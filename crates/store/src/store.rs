@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::admission::{Admission, AdmitOutcome};
 use crate::commit::{Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
+use crate::conversations::{Change, CreateOutcome, NewConversation};
 use crate::error::StoreError;
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
@@ -101,6 +102,19 @@ pub trait Store: Send + Sync + 'static {
 
     /// Counts up whenever another process has changed something, while this one has turns running or waiting.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Makes a conversation without a turn. Durable when it returns.
+    async fn create(&self, conversation: NewConversation) -> Result<CreateOutcome, StoreError>;
+
+    /// Changes what a client says about the conversation a name leads to. `None` if it leads nowhere. Its version stays: what was read of
+    /// it is what it still says. Durable when it returns.
+    async fn update(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        change: Change,
+        now: Timestamp,
+    ) -> Result<Option<ConversationRow>, StoreError>;
 
     /// The conversation a name leads to, described at its head or at the very session that has this name.
     async fn conversation(&self, scope: &Scope, alias: &Alias, pin: Pin)

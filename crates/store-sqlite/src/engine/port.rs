@@ -11,18 +11,18 @@ use herma_model::{
     Timestamp, TurnFailure, TurnId,
 };
 use herma_store::{
-    Admission, AdmitOutcome, ApiKeyRow, Commit, Committed, CompactOutcome, ConversationRow, Durability, Extent,
-    FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn, MessagePage, MessageRange, NewApiKey,
-    NewCompaction, Page, Pin, PinOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo,
-    UndoOutcome, receipt,
+    Admission, AdmitOutcome, ApiKeyRow, Change, Commit, Committed, CompactOutcome, ConversationRow, CreateOutcome,
+    Durability, Extent, FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn, MessagePage, MessageRange,
+    NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Scope, Shown, Snapshot, StopOutcome, Store,
+    StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, commit, compact, keys, ledger, listing, pins, pulse, queue, retract, snapshot, stop, takeover, transcript,
-    turns, undo,
+    admit, commit, compact, describe, keys, ledger, listing, pins, pulse, queue, retract, snapshot, stop, takeover,
+    transcript, turns, undo,
 };
 
 #[async_trait]
@@ -167,6 +167,21 @@ impl Store for SqliteStore {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
+    }
+
+    async fn create(&self, conversation: NewConversation) -> Result<CreateOutcome, StoreError> {
+        self.write(move |connection, _| describe::create(connection, &conversation)).await
+    }
+
+    async fn update(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        change: Change,
+        now: Timestamp,
+    ) -> Result<Option<ConversationRow>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.write(move |connection, _| describe::update(connection, &scope, &alias, &change, now)).await
     }
 
     async fn conversation(

@@ -183,8 +183,8 @@ const NEVER: &[(&str, &str)] = &[
          WHERE m.pk = kept.message_pk AND m.seq = kept.seq AND m.compaction_pk IS NULL AND l.whole = kept.conversation_pk)",
     ),
     (
-        "no conversation is empty",
-        "SELECT count(*) FROM conversations c WHERE NOT EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk)",
+        "nobody waits to make a conversation for nothing",
+        "SELECT count(*) FROM conversations c WHERE unmade = 1 AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk)",
     ),
 ];
 

@@ -20,6 +20,7 @@ pub mod branching_apart;
 pub mod committing;
 pub mod compacting;
 pub mod creating;
+pub mod describing;
 pub mod finding;
 pub mod fixture;
 pub mod idempotency;
@@ -260,6 +261,17 @@ macro_rules! contract_suite {
                 only_so_many_are_pinned
                 what_was_cut_off_is_not_pinned
                 what_is_pinned_stays_so_through_compactions
+            }
+            describing {
+                a_conversation_is_made_without_a_turn
+                a_made_conversation_takes_turns
+                a_made_conversation_stays_when_its_first_turn_is_taken_back
+                a_name_that_leads_anywhere_is_not_made_again
+                a_name_of_our_own_form_is_not_made
+                of_simultaneous_makers_one_makes_it
+                a_made_conversation_has_its_session_key
+                metadata_changes_and_the_history_stays
+                what_is_not_there_is_not_changed
             }
             finding {
                 a_message_is_found_wherever_it_was_said
