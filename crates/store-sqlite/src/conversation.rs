@@ -9,6 +9,7 @@ use herma_store::{Admission, Creation, NewCompaction, Target};
 use rusqlite::{Connection, params};
 
 use crate::base::Ground;
+use crate::erase;
 use crate::failure::{Outcome, Translate};
 use crate::rows::ConversationState;
 
@@ -263,17 +264,5 @@ pub(crate) fn abandon(connection: &Connection, conversation: i64) -> Outcome<()>
         .prepare_cached("SELECT unmade = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get::<_, bool>(0)))
         .translated()?;
-    if wanted { Ok(()) } else { remove(connection, conversation) }
-}
-
-fn remove(connection: &Connection, conversation: i64) -> Outcome<()> {
-    for statement in [
-        "DELETE FROM aliases WHERE conversation_pk = ?1",
-        "DELETE FROM pins WHERE conversation_pk = ?1",
-        "DELETE FROM sessions WHERE conversation_pk = ?1",
-        "DELETE FROM conversations WHERE pk = ?1",
-    ] {
-        connection.execute(statement, [conversation]).translated()?;
-    }
-    Ok(())
+    if wanted { Ok(()) } else { erase::erase(connection, conversation) }
 }

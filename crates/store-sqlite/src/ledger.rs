@@ -119,7 +119,7 @@ pub(crate) fn record_failed(connection: &Connection, failed: &FailedCompaction) 
              failure, turn_pk, created_at)
              SELECT c.tenant_pk, c.pk, ?3, 'compact', ?4, ?5, 'failed', h.pk, h.pk, h.base_compaction_pk, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14,
              ?15, (SELECT pk FROM turns WHERE id = ?16 AND conversation_pk = c.pk), ?17
-             FROM conversations c JOIN sessions h ON h.pk = c.head_pk WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.unmade = 0",
+             FROM conversations c JOIN sessions h ON h.pk = c.head_pk WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.unmade = 0 AND c.deleted = 0",
             params![
                 failed.tenant.0,
                 failed.conversation.uuid().as_bytes(),

@@ -15,6 +15,7 @@ mod compact;
 mod conversation;
 mod describe;
 mod engine;
+mod erase;
 mod failure;
 mod instance;
 mod keys;

@@ -24,7 +24,8 @@ impl Segment {
     pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> Outcome<Option<Self>> {
         connection
             .prepare_cached(
-                "SELECT conversation_pk, session_pk, last_seq FROM turns WHERE id = ?1 AND tenant_pk = ?2 AND state = 'completed'",
+                "SELECT t.conversation_pk, t.session_pk, t.last_seq FROM turns t JOIN conversations c ON c.pk = t.conversation_pk AND c.deleted = 0
+                 WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.state = 'completed' AND t.first_seq IS NOT NULL",
             )
             .and_then(|mut select| {
                 select.query_row(params![turn.uuid().as_bytes(), tenant.0], Self::read).optional()
@@ -33,7 +34,7 @@ impl Segment {
     }
 
     /// What a branch inherits of the conversation that it directly comes from.
-    fn inherited(connection: &Connection, conversation: i64) -> Outcome<Option<Self>> {
+    pub(crate) fn inherited(connection: &Connection, conversation: i64) -> Outcome<Option<Self>> {
         connection
             .prepare_cached(
                 "SELECT b.conversation_pk, b.pk, r.base_seq FROM conversations c JOIN sessions r ON r.pk = c.root_pk

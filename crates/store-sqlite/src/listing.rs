@@ -56,7 +56,8 @@ pub(crate) fn conversations(
     scope: &Scope,
     filter: &ListFilter,
 ) -> Outcome<Page<ConversationRow>> {
-    let mut sql = format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.tenant_pk = ?");
+    let mut sql =
+        format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.tenant_pk = ? AND c.deleted = 0");
     let mut values = vec![Value::Integer(scope.tenant.0)];
     let mut only = |clause: &str, value: Option<String>| {
         if let Some(value) = value {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, sql: include_str!("../migrations/0002_compactions.sql") },
     Migration { number: 3, sql: include_str!("../migrations/0003_responses.sql") },
     Migration { number: 4, sql: include_str!("../migrations/0004_promised.sql") },
+    Migration { number: 5, sql: include_str!("../migrations/0005_deletion.sql") },
 ];
 
 /// The newest schema this program knows.

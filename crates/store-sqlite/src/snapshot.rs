@@ -50,7 +50,10 @@ fn by_alias(
 fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> Outcome<Option<i64>> {
     let as_response = matches!(name, TurnName::Response(_));
     connection
-        .prepare_cached("SELECT conversation_pk FROM turns WHERE id = ?1 AND tenant_pk = ?2 AND kept >= ?3")
+        .prepare_cached(
+            "SELECT c.pk FROM turns t JOIN conversations c ON c.pk = t.conversation_pk AND c.deleted = 0
+             WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.kept >= ?3",
+        )
         .and_then(|mut select| {
             select.query_row(params![name.turn().uuid().as_bytes(), tenant.0, as_response], |row| row.get(0)).optional()
         })

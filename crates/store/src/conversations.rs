@@ -1,8 +1,8 @@
-//! Conversations as things of their own: made and described without a turn.
+//! Conversations as things of their own: made, described and deleted without a turn.
 
 use std::sync::Arc;
 
-use herma_model::{Alias, SessionKey, Timestamp};
+use herma_model::{Alias, ConversationId, SessionKey, Timestamp, TurnId};
 
 use crate::admission::Creation;
 use crate::listing::ConversationRow;
@@ -41,4 +41,15 @@ pub enum CreateOutcome {
 pub struct Change {
     /// What the client attaches from now on, as a JSON object. Opaque.
     pub metadata: Option<Arc<str>>,
+}
+
+/// What came of deleting a conversation. Only `Deleted` changed anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteOutcome {
+    /// It is gone.
+    Deleted(ConversationId),
+    /// This turn runs or waits in it.
+    Busy(TurnId),
+    /// The name leads nowhere the caller can go.
+    NotFound,
 }

@@ -13,6 +13,8 @@
 //!   written together, on the base that the caller planned with, by the turn that holds the lease or while none is running.
 //! - **A branch copies nothing.** It refers to what it inherits: every reading of it begins with what was said in its source up to the
 //!   turn it comes from, and nothing that happens in either is noticed by the other.
+//! - **What is deleted is gone.** No name, turn or key leads to a deleted conversation. What branches inherit of it stays for them, and
+//!   goes with the last of them.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 
@@ -39,7 +41,7 @@ pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
     UndoRefusal,
 };
-pub use conversations::{Change, CreateOutcome, NewConversation};
+pub use conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
 pub use error::StoreError;
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
 pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Page, Pin};

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::admission::{Admission, AdmitOutcome};
 use crate::commit::{Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
-use crate::conversations::{Change, CreateOutcome, NewConversation};
+use crate::conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
 use crate::error::StoreError;
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
@@ -115,6 +115,10 @@ pub trait Store: Send + Sync + 'static {
         change: Change,
         now: Timestamp,
     ) -> Result<Option<ConversationRow>, StoreError>;
+
+    /// Deletes the conversation a name leads to, with all its names, turns and responses: those that a client chose are free again, the others
+    /// lead nowhere. What branches inherit of it stays as it is, for them alone. Durable when it returns.
+    async fn delete(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<DeleteOutcome, StoreError>;
 
     /// The conversation a name leads to, described at its head or at the very session that has this name.
     async fn conversation(&self, scope: &Scope, alias: &Alias, pin: Pin)

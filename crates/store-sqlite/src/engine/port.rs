@@ -12,17 +12,17 @@ use herma_model::{
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Change, Commit, Committed, CompactOutcome, ConversationRow, CreateOutcome,
-    Durability, Extent, FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn, MessagePage, MessageRange,
-    NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Scope, Shown, Snapshot, StopOutcome, Store,
-    StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+    DeleteOutcome, Durability, Extent, FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn,
+    MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Scope, Shown,
+    Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, commit, compact, describe, keys, ledger, listing, pins, pulse, queue, retract, snapshot, stop, takeover,
-    transcript, turns, undo,
+    admit, commit, compact, describe, erase, keys, ledger, listing, pins, pulse, queue, retract, snapshot, stop,
+    takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -182,6 +182,11 @@ impl Store for SqliteStore {
     ) -> Result<Option<ConversationRow>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.write(move |connection, _| describe::update(connection, &scope, &alias, &change, now)).await
+    }
+
+    async fn delete(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<DeleteOutcome, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.write(move |connection, instance| erase::delete(connection, instance, &scope, &alias, now)).await
     }
 
     async fn conversation(

@@ -99,17 +99,17 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "the next place follows the last",
-        "SELECT count(*) FROM conversations c WHERE next_seq <> 1 + (SELECT coalesce(max(m.seq), 0) FROM lineage l JOIN sessions s
+        "SELECT count(*) FROM conversations c WHERE deleted = 0 AND next_seq <> 1 + (SELECT coalesce(max(m.seq), 0) FROM lineage l JOIN sessions s
          ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through WHERE l.whole = c.pk)",
     ),
     (
         "messages are counted",
-        "SELECT count(*) FROM conversations c WHERE message_count <> (SELECT count(*) FROM lineage l JOIN sessions s
+        "SELECT count(*) FROM conversations c WHERE deleted = 0 AND message_count <> (SELECT count(*) FROM lineage l JOIN sessions s
          ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through AND m.compaction_pk IS NULL WHERE l.whole = c.pk)",
     ),
     (
         "the head is the one session that has not ended",
-        "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk WHERE (s.ended_at IS NULL) <> (s.pk = c.head_pk)",
+        "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE (s.ended_at IS NULL) <> (s.pk = c.head_pk)",
     ),
     (
         "sessions are a chain",
@@ -134,7 +134,7 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "every session has its name",
-        "SELECT count(*) FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM aliases a WHERE a.tenant_pk = s.tenant_pk AND a.namespace = 'session'
+        "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE NOT EXISTS (SELECT 1 FROM aliases a WHERE a.tenant_pk = s.tenant_pk AND a.namespace = 'session'
          AND a.alias = s.id AND a.session_pk = s.pk)",
     ),
     (
@@ -154,7 +154,7 @@ const NEVER: &[(&str, &str)] = &[
         "what holds is what the head stands on, directly or not",
         "WITH RECURSIVE below (head, pk) AS (SELECT c.pk, s.base_compaction_pk FROM conversations c JOIN sessions s ON s.pk = c.head_pk
          UNION SELECT below.head, k.base_pk FROM below JOIN compactions k ON k.pk = below.pk)
-         SELECT count(*) FROM compactions k WHERE action = 'compact'
+         SELECT count(*) FROM compactions k JOIN conversations c ON c.pk = k.conversation_pk AND c.deleted = 0 WHERE action = 'compact'
          AND (outcome = 'applied') <> EXISTS (SELECT 1 FROM below WHERE below.head = k.conversation_pk AND below.pk = k.pk)",
     ),
     (
@@ -166,7 +166,7 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "an undo and what it took back know each other",
-        "SELECT count(*) FROM compactions k WHERE (k.outcome = 'undone') <> EXISTS (SELECT 1 FROM compactions u WHERE u.pk = k.undone_by_pk
+        "SELECT count(*) FROM compactions k JOIN conversations c ON c.pk = k.conversation_pk AND c.deleted = 0 WHERE (k.outcome = 'undone') <> EXISTS (SELECT 1 FROM compactions u WHERE u.pk = k.undone_by_pk
          AND u.undoes_pk = k.pk AND u.action = 'undo')",
     ),
     (
@@ -181,6 +181,27 @@ const NEVER: &[(&str, &str)] = &[
          UNION ALL SELECT conversation_pk, seq, message_pk FROM pins) kept WHERE NOT EXISTS (SELECT 1 FROM messages m
          JOIN sessions s ON s.pk = m.session_pk JOIN lineage l ON l.part = s.conversation_pk AND m.seq <= l.through
          WHERE m.pk = kept.message_pk AND m.seq = kept.seq AND m.compaction_pk IS NULL AND l.whole = kept.conversation_pk)",
+    ),
+    (
+        "what was deleted stays as far as it is inherited, and no further",
+        "SELECT count(*) FROM conversations c LEFT JOIN (SELECT s.conversation_pk, max(b.base_session_pk) AS session, max(b.base_seq) AS through
+         FROM sessions b JOIN sessions s ON s.pk = b.base_session_pk WHERE b.kind = 'branch' GROUP BY s.conversation_pk) rest ON rest.conversation_pk = c.pk
+         WHERE c.deleted = 1 AND (rest.through IS NULL OR c.head_pk <> rest.session
+         OR EXISTS (SELECT 1 FROM sessions s WHERE s.conversation_pk = c.pk AND s.pk > rest.session)
+         OR EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = c.pk AND m.seq > rest.through)
+         OR EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk AND (t.first_seq IS NULL OR t.first_seq > rest.through))
+         OR EXISTS (SELECT 1 FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk WHERE k.conversation_pk = c.pk AND m.pk IS NULL))",
+    ),
+    (
+        "nothing leads to what was deleted",
+        "SELECT (SELECT count(*) FROM aliases JOIN conversations c ON c.pk = conversation_pk WHERE c.deleted = 1)
+         + (SELECT count(*) FROM pins JOIN conversations c ON c.pk = conversation_pk WHERE c.deleted = 1)
+         + (SELECT count(*) FROM turns t JOIN conversations c ON c.pk = t.conversation_pk WHERE c.deleted = 1 AND (t.kept = 1 OR t.echo IS NOT NULL
+            OR t.delivered = 0 OR EXISTS (SELECT 1 FROM idempotency i WHERE i.turn_pk = t.pk)))",
+    ),
+    (
+        "idempotency keys are bound to turns",
+        "SELECT count(*) FROM idempotency WHERE turn_pk NOT IN (SELECT pk FROM turns)",
     ),
     (
         "nobody waits to make a conversation for nothing",

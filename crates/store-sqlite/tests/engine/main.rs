@@ -5,6 +5,7 @@
 mod child;
 mod crashes;
 mod database;
+mod deletion;
 mod disk;
 mod files;
 mod migrations;

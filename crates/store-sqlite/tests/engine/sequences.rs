@@ -6,8 +6,8 @@ use herma_model::provenance::CompactionMode;
 use herma_model::{Alias, MessageStatus, TurnId, TurnState};
 use herma_store::contract::{Engine, World};
 use herma_store::{
-    Admission, AdmitOutcome, Authority, CompactOutcome, NewCompaction, PinOutcome, Refusal, Running, Store, StoreError,
-    Target, TurnPolicy, UndoOutcome,
+    Admission, AdmitOutcome, Authority, CompactOutcome, CreateOutcome, DeleteOutcome, NewCompaction, PinOutcome,
+    Refusal, Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
 };
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -34,6 +34,8 @@ enum Step {
     CompactDuring { turn: u8, mode: CompactionMode },
     Undo { second: bool, name: u8 },
     Pin { name: u8, message: u8, pinned: bool },
+    Create { second: bool, name: u8 },
+    Delete { second: bool, name: u8 },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -63,6 +65,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Undo { second, name }),
         1 => (any::<u8>(), any::<u8>(), any::<bool>())
             .prop_map(|(name, message, pinned)| Step::Pin { name, message, pinned }),
+        1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Create { second, name }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delete { second, name }),
     ];
     proptest::collection::vec(step, 1..40)
 }
@@ -197,6 +201,8 @@ impl Play {
                 let is_cut_off = pinned && said.said.status == MessageStatus::Partial;
                 assert_eq!(outcome, if is_cut_off { PinOutcome::NotWhole } else { PinOutcome::Done });
             }
+            Step::Create { second, name } => self.create(second, &self.name(name)).await,
+            Step::Delete { second, name } => self.delete(second, &self.name(name)).await,
         }
     }
 
@@ -244,6 +250,28 @@ impl Play {
                 assert!(rows.iter().all(|row| row.id != base.summary.compaction), "it is its own");
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    async fn create(&self, second: bool, name: &str) {
+        let exists = self.world.row(name).await.is_some();
+        let outcome = self.store(second).create(self.world.new_conversation(Some(name))).await.unwrap();
+        match outcome {
+            CreateOutcome::Made(_) => assert!(!exists && NAMES.contains(&name)),
+            CreateOutcome::Exists => assert!(exists),
+            CreateOutcome::Reserved => assert!(!exists && !NAMES.contains(&name)),
+        }
+    }
+
+    async fn delete(&self, second: bool, name: &str) {
+        let exists = self.world.row(name).await.is_some();
+        let alias = Alias::parse(name).unwrap();
+        let outcome = self.store(second).delete(&self.world.scope, &alias, self.world.now()).await.unwrap();
+        match outcome {
+            DeleteOutcome::Deleted(_) => assert!(exists && self.world.row(name).await.is_none()),
+            DeleteOutcome::Busy(_) => assert!(exists),
+            // One whose first turn was taken back while others wait is nobody's yet.
+            DeleteOutcome::NotFound => {}
         }
     }
 

@@ -9,7 +9,7 @@ use crate::admission::Idempotency;
 use crate::{Admission, AdmitOutcome, Refusal, Store, Target};
 
 /// Puts a key and a body on a request.
-fn with_key(mut admission: Admission, body: u8) -> Admission {
+pub fn with_key(mut admission: Admission, body: u8) -> Admission {
     admission.retry.idempotency = Some(Idempotency { scopes: [[7; 16], [8; 16]], body: [body; 16] });
     admission
 }

@@ -52,8 +52,8 @@ impl<S: Store> World<S> {
             let mut turns: Vec<TurnRecord> = Vec::new();
             for message in &whole.messages {
                 if turns.last().is_none_or(|turn| turn.id != message.turn) {
-                    let turn = self.two.turn(scope, message.turn).await.unwrap();
-                    turns.push(turn.expect("a turn with messages is stored"));
+                    // Of what was deleted, a branch has the messages, and nobody the turns.
+                    turns.extend(self.two.turn(scope, message.turn).await.unwrap());
                 }
             }
             let shown = open(Extent::View).await;
@@ -73,12 +73,15 @@ impl<S: Store> World<S> {
         };
         let kinds = (root.kind, facts.origin_kind, root.creator);
         assert_eq!(kinds, (SessionKind::Branch, SessionKind::Branch, CreatorKind::Branch));
-        let entries = self.entries(scope, source.as_str(), Pin::Head).await;
         let (inherited, later) = view.entries.split_at(view.inherited);
-        assert!(entries.starts_with(inherited), "a branch begins as its source does");
         let Some(Entry::Said(last)) = inherited.last() else { panic!("a branch comes from an answer") };
         assert_eq!(last.session, source);
-        let turn = self.two.turn(scope, last.turn).await.unwrap().unwrap();
+        let Some(turn) = self.two.turn(scope, last.turn).await.unwrap() else {
+            // The source was deleted. Its name may be another conversation's by now.
+            return;
+        };
+        let entries = self.entries(scope, source.as_str(), Pin::Head).await;
+        assert!(entries.starts_with(inherited), "a branch begins as its source does");
         assert_eq!(
             (turn.state, turn.answer.last()),
             (TurnState::Completed, Some(last)),
@@ -201,6 +204,9 @@ impl View {
                 }
             }
         }
+        let deleted = |turn: &TurnId| !distinct.contains(turn);
+        unanswered
+            .extend(self.whole.unanswered.iter().filter(|(turn, _)| deleted(turn)).map(|(turn, how)| (*turn, *how)));
         assert_eq!(self.whole.unanswered, unanswered);
         let read: HashSet<TurnId> = self.shown.messages.iter().map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));

@@ -20,6 +20,8 @@ pub mod branching_apart;
 pub mod committing;
 pub mod compacting;
 pub mod creating;
+pub mod deleting;
+pub mod deleting_sources;
 pub mod describing;
 pub mod finding;
 pub mod fixture;
@@ -272,6 +274,30 @@ macro_rules! contract_suite {
                 a_made_conversation_has_its_session_key
                 metadata_changes_and_the_history_stays
                 what_is_not_there_is_not_changed
+            }
+            deleting {
+                a_deleted_conversation_leaves_nothing
+                what_a_client_named_starts_afresh
+                an_empty_conversation_is_deleted
+                a_busy_conversation_is_not_deleted
+                those_who_wait_keep_a_conversation_from_being_deleted
+                a_gone_owners_turns_go_with_their_conversation
+                what_is_not_there_is_not_deleted
+                idempotency_keys_of_deleted_turns_are_free
+                a_retry_joins_nothing_that_was_deleted
+                history_that_was_deleted_is_stale
+                of_simultaneous_deletions_one_happens
+                deletions_and_turns_at_once_leave_whole_conversations
+            }
+            deleting_sources {
+                a_branch_goes_on_as_before
+                every_order_of_deletion_leaves_the_others_as_they_were
+                a_branch_stands_on_what_its_deleted_source_compacted
+                a_branch_goes_on_to_compact_and_undo
+                what_was_deleted_is_not_branched
+                a_name_that_is_taken_again_is_not_the_parent
+                a_deleted_branch_changes_nothing_in_its_source
+                a_branch_that_waits_to_be_made_keeps_what_it_inherits
             }
             finding {
                 a_message_is_found_wherever_it_was_said

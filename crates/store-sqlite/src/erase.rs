@@ -1,0 +1,143 @@
+//! Deleting a conversation with everything that leads to it.
+//!
+//! Branches refer to what they inherit. As far as they do, a deleted conversation stays: its sessions, messages, turns and compactions up to
+//! the last place that any of them inherits. No name and no turn leads there, and it goes with the last branch that needs it.
+
+use herma_model::{Alias, Timestamp};
+use herma_store::{DeleteOutcome, Scope};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::compact::{Idle, idle};
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::lineage::{END, Segment};
+use crate::queue;
+
+/// Deletes, or changes nothing but that dead owners' turns are ended.
+pub(crate) fn delete(
+    connection: &Connection,
+    instance: &Instance,
+    scope: &Scope,
+    alias: &Alias,
+    now: Timestamp,
+) -> Outcome<DeleteOutcome> {
+    let state = match idle(connection, instance, scope, alias, now)? {
+        Idle::Free(state) => state,
+        Idle::Busy(turn) => return Ok(DeleteOutcome::Busy(turn)),
+        Idle::NotFound => return Ok(DeleteOutcome::NotFound),
+    };
+    if let Some(first) = queue::first(connection, instance, state.key, now)? {
+        return Ok(DeleteOutcome::Busy(first.id));
+    }
+    erase(connection, state.key)?;
+    Ok(DeleteOutcome::Deleted(state.facts.id))
+}
+
+/// Removes a conversation as far as nobody inherits it, and what was kept for it alone.
+pub(crate) fn erase(connection: &Connection, conversation: i64) -> Outcome<()> {
+    let mut next = Some(conversation);
+    while let Some(conversation) = next {
+        let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);
+        let rest = Rest::of(connection, conversation)?;
+        cut_back(connection, conversation, rest.unwrap_or(Rest::NOTHING))?;
+        if let Some(rest) = rest {
+            return bury(connection, conversation, rest);
+        }
+        connection.execute("DELETE FROM conversations WHERE pk = ?1", [conversation]).translated()?;
+        next = source.map(|source| if_deleted(connection, source)).transpose()?.flatten();
+    }
+    Ok(())
+}
+
+/// How far branches inherit a conversation.
+#[derive(Clone, Copy)]
+struct Rest {
+    session: i64,
+    through: i64,
+}
+
+impl Rest {
+    /// Before every session and every place.
+    const NOTHING: Self = Self { session: 0, through: 0 };
+
+    fn of(connection: &Connection, conversation: i64) -> Outcome<Option<Self>> {
+        let last: (Option<i64>, Option<i64>) = connection
+            .prepare_cached(
+                "SELECT max(b.base_session_pk), max(b.base_seq) FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch'
+                 WHERE s.conversation_pk = ?1",
+            )
+            .and_then(|mut select| select.query_row([conversation], |row| Ok((row.get(0)?, row.get(1)?))))
+            .translated()?;
+        Ok(last.0.zip(last.1).map(|(session, through)| Self { session, through }))
+    }
+}
+
+fn if_deleted(connection: &Connection, conversation: i64) -> Outcome<Option<i64>> {
+    connection
+        .prepare_cached("SELECT pk FROM conversations WHERE pk = ?1 AND deleted = 1")
+        .and_then(|mut select| select.query_row([conversation], |row| row.get(0)).optional())
+        .translated()
+}
+
+/// Removes all that leads to a conversation, and what lies after the rest of it.
+fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
+    for statement in ["DELETE FROM aliases WHERE conversation_pk = ?1", "DELETE FROM pins WHERE conversation_pk = ?1"] {
+        connection.execute(statement, [conversation]).translated()?;
+    }
+    forget_turns(connection, conversation, rest.through)?;
+    let later = "SELECT k.pk FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk
+         WHERE k.conversation_pk = ?1 AND (m.seq IS NULL OR m.seq > ?2)";
+    for statement in [
+        &format!("DELETE FROM carried WHERE compaction_pk IN ({later})"),
+        &format!("DELETE FROM compactions WHERE pk IN ({later})"),
+        "DELETE FROM messages WHERE session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq > ?2",
+    ] {
+        connection.execute(statement, [conversation, rest.through]).translated()?;
+    }
+    connection
+        .execute("DELETE FROM sessions WHERE conversation_pk = ?1 AND pk > ?2", [conversation, rest.session])
+        .map(drop)
+        .translated()
+}
+
+/// Removes the turns that began after a place. Those before it are nothing but the makers of what they said.
+fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Outcome<()> {
+    let turns: Vec<(i64, bool)> = connection
+        .prepare_cached(
+            "SELECT pk, coalesce(first_seq, ?3) > ?2 FROM turns WHERE pk IN (
+             SELECT m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+             UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND state IN ('failed', 'cancelled', 'interrupted')
+             UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND first_seq IS NULL)",
+        )
+        .and_then(|mut select| {
+            select.query_map(params![conversation, through, END], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .translated()?;
+    let mut remove = connection.prepare_cached("DELETE FROM turns WHERE pk = ?1").translated()?;
+    let mut keep = connection
+        .prepare_cached("UPDATE turns SET kept = 0, echo = NULL, delivered = 1 WHERE pk = ?1")
+        .translated()?;
+    for (turn, is_later) in turns {
+        queue::forget_idempotency(connection, turn)?;
+        if is_later { remove.execute([turn]) } else { keep.execute([turn]) }.translated()?;
+    }
+    Ok(())
+}
+
+/// Leaves of a conversation what is there to be inherited.
+fn bury(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
+    for statement in [
+        "UPDATE sessions SET base_compaction_pk = NULL WHERE conversation_pk = ?1",
+        "UPDATE compactions SET undone_by_pk = NULL WHERE conversation_pk = ?1",
+    ] {
+        connection.execute(statement, [conversation]).translated()?;
+    }
+    connection
+        .execute(
+            "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL, owner_key = NULL, title = NULL,
+             cwd = NULL, metadata = NULL, system = NULL WHERE pk = ?1",
+            [conversation, rest.session],
+        )
+        .map(drop)
+        .translated()
+}
