@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Message, MessageId, Seq};
-use herma_store::{Entry, MessagePage, MessageRange, Pin, Scope};
+use herma_store::{Entry, MessagePage, MessageRange, Order, Pin, Scope};
 use rusqlite::Connection;
 
 use crate::failure::{Outcome, Translate};
@@ -23,7 +23,7 @@ pub(crate) fn page(
     let Some((state, named)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
-    let after = range.after.map_or(0, |seq| seq.0);
+    let Span { after, last, direction } = Span::of(range.order);
     let (from, lineage) = match range.pin {
         Pin::Head => (0, Lineage::after(connection, &state, after)?),
         Pin::Exact => {
@@ -35,13 +35,17 @@ pub(crate) fn page(
         .prepare_cached(&format!(
             "SELECT {ENTRY}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
              LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
-             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 ORDER BY s.pk, m.seq LIMIT ?6"
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 ORDER BY s.pk {direction}, m.seq {direction} LIMIT ?6"
         ))
         .translated()?;
+    let mut segments = lineage.segments().to_vec();
+    if matches!(range.order, Order::NewestFirst { .. }) {
+        segments.reverse();
+    }
     let mut read: Vec<(Entry, i64)> = Vec::new();
-    for &Segment { conversation, session, through } in lineage.segments() {
+    for Segment { conversation, session, through } in segments {
         let room = range.limit as i64 + 1 - read.len() as i64;
-        let mut entries = select.query([conversation, from, session, after, through, room]).translated()?;
+        let mut entries = select.query([conversation, from, session, after, through.min(last), room]).translated()?;
         while let Some(row) = entries.next().translated()? {
             read.push((rows::entry(row).translated()?, row.get(MESSAGE_WIDTH + 1).translated()?));
         }
@@ -50,19 +54,39 @@ pub(crate) fn page(
     read.truncate(range.limit);
     let first_turn = read.iter().map(|(_, turn)| *turn).filter(|turn| *turn > 0).min();
     let entries: Vec<_> = read.into_iter().map(|(entry, _)| entry).collect();
-    let last = entries.last().map_or(after, |entry| entry.seq().0);
     Ok(Some(MessagePage {
+        pinned: pinned(connection, state.key, &entries)?,
         entries,
-        pinned: pinned(connection, state.key, after, last)?,
         has_more,
         unanswered: snapshot::unanswered(connection, &lineage, first_turn)?,
     }))
 }
 
-fn pinned(connection: &Connection, conversation: i64, after: i64, last: i64) -> Outcome<HashSet<Seq>> {
+/// Which places an order goes through, and how.
+struct Span {
+    after: i64,
+    last: i64,
+    direction: &'static str,
+}
+
+impl Span {
+    fn of(order: Order) -> Self {
+        match order {
+            Order::OldestFirst { after } => Self { after: after.map_or(0, |seq| seq.0), last: END, direction: "ASC" },
+            Order::NewestFirst { before } => {
+                Self { after: 0, last: before.map_or(END, |seq| seq.0.saturating_sub(1)), direction: "DESC" }
+            }
+        }
+    }
+}
+
+/// Which of a page's entries are pinned.
+fn pinned(connection: &Connection, conversation: i64, entries: &[Entry]) -> Outcome<HashSet<Seq>> {
+    let (Some(one), Some(other)) = (entries.first(), entries.last()) else { return Ok(HashSet::new()) };
+    let (first, last) = (one.seq().min(other.seq()), one.seq().max(other.seq()));
     connection
-        .prepare_cached("SELECT seq FROM pins WHERE conversation_pk = ?1 AND seq > ?2 AND seq <= ?3")
-        .and_then(|mut select| select.query_map([conversation, after, last], |row| row.get(0).map(Seq))?.collect())
+        .prepare_cached("SELECT seq FROM pins WHERE conversation_pk = ?1 AND seq BETWEEN ?2 AND ?3")
+        .and_then(|mut select| select.query_map([conversation, first.0, last.0], |row| row.get(0).map(Seq))?.collect())
         .translated()
 }
 

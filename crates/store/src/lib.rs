@@ -44,7 +44,7 @@ pub use compaction::{
 pub use conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
 pub use error::StoreError;
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
-pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Page, Pin};
+pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Order, Page, Pin};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;

@@ -84,11 +84,26 @@ pub struct ConversationRow {
     pub running: bool,
 }
 
+/// In which order a transcript is read, and from where on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As it was said.
+    OldestFirst {
+        /// Only what stands after this place.
+        after: Option<Seq>,
+    },
+    /// From the end back.
+    NewestFirst {
+        /// Only what stands before this place.
+        before: Option<Seq>,
+    },
+}
+
 /// Which part of a transcript to read.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageRange {
-    /// Only messages after this one.
-    pub after: Option<Seq>,
+    /// In which order, and from where on.
+    pub order: Order,
     /// Most messages.
     pub limit: usize,
     /// Of the whole conversation, or only of the very session that has this name.
@@ -117,7 +132,7 @@ impl Entry {
 /// A page of a transcript.
 #[derive(Debug, Clone)]
 pub struct MessagePage {
-    /// What was said, in order, and where it was compacted.
+    /// What was said, in the order that was asked for, and where it was compacted.
     pub entries: Vec<Entry>,
     /// Which of them every compaction keeps word for word.
     pub pinned: HashSet<Seq>,

@@ -10,7 +10,7 @@ use herma_model::{Seq, TurnState};
 use herma_store::contract::World;
 use herma_store::contract::fixture::{message, name, noted};
 use herma_store::contract::summaries::undone;
-use herma_store::{Admission, AdmitOutcome, MessageRange, Pin, Store, StoreError};
+use herma_store::{Admission, AdmitOutcome, MessageRange, Order, Pin, Store, StoreError};
 use herma_store_sqlite::SqliteStore;
 
 use crate::database::Existing;
@@ -143,7 +143,7 @@ async fn hold(world: &World<SqliteStore>) {
 }
 
 async fn visit(world: &World<SqliteStore>) {
-    let range = MessageRange { after: None, limit: 1000, pin: Pin::Head };
+    let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 1000, pin: Pin::Head };
     let page = world.one.messages(&world.scope, &name("trip"), range).await.unwrap();
     say(&page.map_or(0, |page| page.entries.len()).to_string());
 }

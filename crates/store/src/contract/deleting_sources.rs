@@ -10,7 +10,8 @@ use super::World;
 use super::fixture::{name, refused, running};
 use super::summaries::{compacted, shown, undone};
 use crate::{
-    DeleteOutcome, Extent, MessageRange, NewCompaction, Pin, PinOutcome, Refusal, Running, Snapshot, Store, StoreError,
+    DeleteOutcome, Extent, MessageRange, NewCompaction, Order, Pin, PinOutcome, Refusal, Running, Snapshot, Store,
+    StoreError,
 };
 
 /// A snapshot but for the order of a map.
@@ -29,7 +30,7 @@ pub async fn everything<S: Store>(world: &World<S>, to: &str) -> Vec<String> {
     for pin in [Pin::Head, Pin::Exact] {
         all.push(format!("{:?}", world.entries(&world.scope, to, pin).await));
     }
-    let range = MessageRange { after: None, limit: 1000, pin: Pin::Head };
+    let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 1000, pin: Pin::Head };
     let page = world.two.messages(&world.scope, &name(to), range).await.unwrap().unwrap();
     let unanswered: BTreeMap<_, _> = page.unanswered.iter().collect();
     let mut pinned: Vec<_> = page.pinned.iter().collect();

@@ -48,6 +48,7 @@ impl<S: Store> World<S> {
             let whole = open(Extent::Whole).await;
             let row = self.two.conversation(scope, &name(id), Pin::Head).await.unwrap().unwrap();
             let entries = self.entries(scope, id, Pin::Head).await;
+            let back = self.entries_back(scope, id, Pin::Head).await;
             let ledger = self.two.compactions(scope, &name(id), None, 1000).await.unwrap().unwrap();
             let mut turns: Vec<TurnRecord> = Vec::new();
             for message in &whole.messages {
@@ -58,6 +59,7 @@ impl<S: Store> World<S> {
             }
             let shown = open(Extent::View).await;
             if shown.version == whole.version {
+                assert!(entries.iter().eq(back.iter().rev()), "from the end back it is the same");
                 return View { row, whole, shown, entries, inherited: 0, ledger, turns };
             }
         }
@@ -106,6 +108,7 @@ impl<S: Store> World<S> {
             let ended_by = exact.ended.map(|(_, reason)| reason);
             assert_eq!(ended_by == Some(EndReason::Compression), !is_head, "only the head is live");
             let mut own = self.entries(scope, id, Pin::Exact).await;
+            assert!(own.iter().eq(self.entries_back(scope, id, Pin::Exact).await.iter().rev()));
             own.extend(all);
             all = own;
             next = match session.parent {

@@ -5,7 +5,7 @@ use herma_model::alias::Namespace;
 
 use super::World;
 use super::fixture::{name, refused, running, texts};
-use crate::{Admission, Extent, Lease, MessageRange, Pin, Refusal, Running, Store, StoreError, Target};
+use crate::{Admission, Extent, Lease, MessageRange, Order, Pin, Refusal, Running, Store, StoreError, Target};
 
 pub async fn the_same_name_is_another_conversation_for_another_tenant<S: Store>(world: &World<S>) {
     let mine = world.start(&world.one, "trip", "mine").await;
@@ -30,7 +30,7 @@ pub async fn nothing_is_read_across_tenants<S: Store>(world: &World<S>) {
             for pin in [Pin::Head, Pin::Exact] {
                 assert!(store.conversation(&world.stranger, &alias, pin).await.unwrap().is_none());
             }
-            let range = MessageRange { after: None, limit: 10, pin: Pin::Head };
+            let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 10, pin: Pin::Head };
             assert!(store.messages(&world.stranger, &alias, range).await.unwrap().is_none());
             assert!(store.turn(&world.stranger, turn.turn).await.unwrap().is_none());
         }

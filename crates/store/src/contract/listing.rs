@@ -1,10 +1,12 @@
 //! Lists and pages.
 
-use herma_model::{Role, Seq, SessionKind, Timestamp};
+use herma_model::provenance::CompactionMode::Split;
+use herma_model::{Role, Seq, SessionKind, Timestamp, TurnState};
 
 use super::World;
 use super::fixture::{finish, message, name, running};
-use crate::{Commit, ListFilter, MessageRange, Outcome, Pin, Store};
+use super::summaries::entry_text;
+use crate::{Commit, ListFilter, MessageRange, Order, Outcome, Pin, Store};
 
 async fn ids<S: Store>(world: &World<S>) -> Vec<String> {
     world.all(&world.scope).await.iter().map(|row| row.facts.head.id.to_string()).collect()
@@ -73,7 +75,7 @@ pub async fn messages_are_read_a_page_at_a_time<S: Store>(world: &World<S>) {
         world.talk(&world.one, "trip", "hello", "hi").await;
     }
     let read = async |after: Option<i64>, limit| {
-        let range = MessageRange { after: after.map(Seq), limit, pin: Pin::Head };
+        let range = MessageRange { order: Order::OldestFirst { after: after.map(Seq) }, limit, pin: Pin::Head };
         let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
         (page.entries.iter().map(|entry| entry.seq().0).collect::<Vec<_>>(), page.has_more)
     };
@@ -81,6 +83,45 @@ pub async fn messages_are_read_a_page_at_a_time<S: Store>(world: &World<S>) {
     assert_eq!(read(Some(4), 4).await, (vec![5, 6], false));
     assert_eq!(read(Some(2), 4).await, (vec![3, 4, 5, 6], false));
     assert_eq!(read(Some(6), 4).await, (Vec::new(), false));
-    let range = MessageRange { after: None, limit: 4, pin: Pin::Head };
+    let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 4, pin: Pin::Head };
     assert!(world.two.messages(&world.scope, &name("nowhere"), range).await.unwrap().is_none());
+}
+
+pub async fn messages_are_read_from_the_end_back<S: Store>(world: &World<S>) {
+    let first = world.talk(&world.one, "trip", "1", "2").await;
+    world.one.pin(&world.scope, &name("trip"), first.messages[0].id, true).await.unwrap();
+    world.compact(&world.one, "trip", Split, "3").await;
+    let second = world.talk(&world.one, "trip", "4", "5").await;
+    let failed = world.start(&world.one, "trip", "6").await;
+    world.leave(&world.one, &failed, TurnState::Failed, Some("7")).await;
+    let branch = world.branch(&world.one, second.turn, "6'", "7'").await;
+    let branch = branch.facts.id.to_string();
+    let pages: [(&str, Option<i64>, usize, &[&str], bool); 10] = [
+        ("trip", None, 3, &["7", "6", "5"], true),
+        ("trip", Some(5), 3, &["4", "[3]", "2"], true),
+        ("trip", Some(2), 3, &["1"], false),
+        ("trip", Some(1), 3, &[], false),
+        ("trip", None, 7, &["7", "6", "5", "4", "[3]", "2", "1"], false),
+        ("trip", None, 0, &[], true),
+        (&branch, None, 3, &["7'", "6'", "5"], true),
+        (&branch, Some(6), 1, &["5"], true),
+        (&branch, Some(100), 7, &["7'", "6'", "5", "4", "[3]", "2", "1"], false),
+        (&branch, Some(3), 7, &["2", "1"], false),
+    ];
+    for (to, before, limit, texts, has_more) in pages {
+        let range = MessageRange { order: Order::NewestFirst { before: before.map(Seq) }, limit, pin: Pin::Head };
+        let page = world.two.messages(&world.scope, &name(to), range).await.unwrap().unwrap();
+        let said: Vec<String> = page.entries.iter().map(entry_text).collect();
+        assert_eq!(
+            (said, page.has_more),
+            (texts.iter().map(ToString::to_string).collect(), has_more),
+            "{to} {before:?}"
+        );
+        assert_eq!(page.pinned.contains(&Seq(1)), texts.contains(&"1"), "a page has its own");
+    }
+    let range = MessageRange { order: Order::NewestFirst { before: None }, limit: 10, pin: Pin::Exact };
+    let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
+    assert_eq!(page.entries.iter().map(entry_text).collect::<Vec<_>>(), ["2", "1"]);
+    let nowhere = world.two.messages(&world.stranger, &name("trip"), range).await.unwrap();
+    assert!(nowhere.is_none());
 }

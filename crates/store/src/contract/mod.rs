@@ -173,6 +173,7 @@ macro_rules! contract_suite {
                 pages_neither_skip_nor_repeat_while_rows_are_added
                 a_filter_leaves_out_what_it_says
                 messages_are_read_a_page_at_a_time
+                messages_are_read_from_the_end_back
             }
             compacting {
                 a_split_ends_the_session_and_starts_its_continuation

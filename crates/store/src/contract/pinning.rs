@@ -10,7 +10,7 @@ use herma_model::{CallId, Message, MessageId, NewMessage, Role, Seq};
 use super::World;
 use super::fixture::{finish, message, name, running};
 use super::summaries::{compacted, shown};
-use crate::{Extent, MessageRange, NewCompaction, Outcome, Pin, PinOutcome, Store};
+use crate::{Extent, MessageRange, NewCompaction, Order, Outcome, Pin, PinOutcome, Store};
 
 async fn pin<S: Store>(world: &World<S>, said: &Message, pinned: bool) -> PinOutcome {
     world.one.pin(&world.scope, &name("trip"), said.id, pinned).await.unwrap()
@@ -20,7 +20,7 @@ async fn pinned<S: Store>(world: &World<S>) -> Vec<i64> {
     let row = world.row("trip").await.unwrap();
     let kept = world.two.pinned(world.scope.tenant, row.facts.id).await.unwrap();
     let places: Vec<i64> = kept.iter().map(|said| said.seq.0).collect();
-    let range = MessageRange { after: None, limit: 1000, pin: Pin::Head };
+    let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 1000, pin: Pin::Head };
     let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
     let marked: HashSet<Seq> = places.iter().copied().map(Seq).collect();
     assert_eq!(page.pinned, marked, "the full view says the same");
@@ -41,7 +41,7 @@ pub async fn a_message_is_pinned_until_it_is_let_go<S: Store>(world: &World<S>) 
         assert_eq!(pin(world, &first, true).await, PinOutcome::Done);
         assert_eq!(pinned(world).await, [1]);
     }
-    let range = MessageRange { after: Some(Seq(1)), limit: 10, pin: Pin::Head };
+    let range = MessageRange { order: Order::OldestFirst { after: Some(Seq(1)) }, limit: 10, pin: Pin::Head };
     let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
     assert!(page.pinned.is_empty(), "a page has its own");
     for _ in 0..2 {

@@ -5,7 +5,7 @@ use herma_model::{KeyScope, SessionKey};
 
 use super::World;
 use super::fixture::{name, refused, running};
-use crate::{Admission, Extent, ListFilter, MessageRange, Pin, Refusal, Scope, Store};
+use crate::{Admission, Extent, ListFilter, MessageRange, Order, Pin, Refusal, Scope, Store};
 
 fn key(text: &str) -> SessionKey {
     SessionKey::parse(text).unwrap()
@@ -49,7 +49,7 @@ pub async fn a_conversation_whose_key_may_not_be_used_does_not_exist<S: Store>(w
         assert!(world.two.open(&blind, &alias, Namespace::Session, Extent::View).await.unwrap().is_none());
         assert!(world.two.conversation(&blind, &alias, Pin::Head).await.unwrap().is_none());
         assert!(world.two.conversation(&blind, &alias, Pin::Exact).await.unwrap().is_none());
-        let range = MessageRange { after: None, limit: 10, pin: Pin::Head };
+        let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 10, pin: Pin::Head };
         assert!(world.two.messages(&blind, &alias, range).await.unwrap().is_none());
     }
     assert!(world.two.turn(&blind, turn.turn).await.unwrap().is_none());

@@ -10,7 +10,7 @@ use super::World;
 use super::fixture::{message, name, text_of};
 use crate::{
     Authority, CompactOutcome, Compacted, Entry, Extent, FailedCompaction, LedgerPage, MessageRange, NewCompaction,
-    Pin, Running, Scope, Snapshot, Store, Undo, UndoOutcome, UndoRefusal, Version,
+    Order, Pin, Running, Scope, Snapshot, Store, Undo, UndoOutcome, UndoRefusal, Version,
 };
 
 /// An id that no compaction has yet.
@@ -160,9 +160,24 @@ impl<S: Store> World<S> {
     pub async fn entries(&self, scope: &Scope, to: &str, pin: Pin) -> Vec<Entry> {
         let mut all: Vec<Entry> = Vec::new();
         loop {
-            let range = MessageRange { after: all.last().map(Entry::seq), limit: 7, pin };
+            let range = MessageRange { order: Order::OldestFirst { after: all.last().map(Entry::seq) }, limit: 7, pin };
             let page = self.two.messages(scope, &name(to), range).await.unwrap().unwrap();
             assert!(page.entries.len() <= 7);
+            all.extend(page.entries);
+            if !page.has_more {
+                return all;
+            }
+        }
+    }
+
+    /// Every entry of a full view, from the last back.
+    pub async fn entries_back(&self, scope: &Scope, to: &str, pin: Pin) -> Vec<Entry> {
+        let mut all: Vec<Entry> = Vec::new();
+        loop {
+            let range =
+                MessageRange { order: Order::NewestFirst { before: all.last().map(Entry::seq) }, limit: 5, pin };
+            let page = self.two.messages(scope, &name(to), range).await.unwrap().unwrap();
+            assert!(page.entries.len() <= 5);
             all.extend(page.entries);
             if !page.has_more {
                 return all;

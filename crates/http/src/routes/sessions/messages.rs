@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use herma_gateway::transcript;
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Principal, Seq};
-use herma_store::{Entry, Extent, MessagePage, MessageRange, Pin, Scope};
+use herma_store::{Entry, Extent, MessagePage, MessageRange, Order, Pin, Scope};
 use herma_turn::build;
 use herma_wire::list::Page;
 use herma_wire::resource::MessageRow;
@@ -59,7 +59,8 @@ pub(crate) async fn messages(
 }
 
 async fn full(app: &Shared, principal: &Principal, alias: &Alias, part: Part) -> Result<Response, ApiError> {
-    let range = MessageRange { after: part.after.map(Seq), limit: part.limit, pin: part.pin };
+    let range =
+        MessageRange { order: Order::OldestFirst { after: part.after.map(Seq) }, limit: part.limit, pin: part.pin };
     let page = app.gateway.store().messages(&Scope::of(principal), alias, range).await?.ok_or_else(unknown)?;
     let next = page.entries.last().filter(|_| page.has_more).map(|last| last.seq().0.to_string());
     let rows: Vec<MessageRow<'_>> = page.entries.iter().map(|entry| row(&page, entry)).collect();
