@@ -38,7 +38,7 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
         let world = database.world().await;
         let names = family(&world, "trip").await;
         let paid = running(world.admit(&world.one, with_key(world.ask(&names[1], "pay"), 1)).await);
-        world.one.journal(paid.lease, "pa".to_owned());
+        world.one.journal(paid.lease, herma_store::contract::fixture::noted("pa"));
         world.one.record_failed(world.failed(&paid));
         world.answer(&world.one, &paid, "paid").await;
         let silent = world.start(&world.one, "trip", "nothing").await;
@@ -63,7 +63,7 @@ async fn what_is_noted_late_of_what_was_deleted_is_not_kept() {
     assert_eq!(world.delete("trip").await, DeleteOutcome::Deleted(first.facts.id));
     let before = rows(&database.path());
     world.one.record_failed(world.failed(&first));
-    world.one.journal(first.lease, "late".to_owned());
+    world.one.journal(first.lease, herma_store::contract::fixture::noted("late"));
     world.one.mark_delivered(world.scope.tenant, first.turn);
     world.settle(&world.one).await;
     assert_eq!(rows(&database.path()), before);

@@ -7,7 +7,7 @@ use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{KeyScope, Resolution, SessionKey, TurnState};
 
 use super::World;
-use super::fixture::{name, queued, running, texts};
+use super::fixture::{name, noted, queued, running, texts};
 use super::idempotency::with_key;
 use crate::{
     Admission, AdmitOutcome, DeleteOutcome, Extent, ListFilter, NewResponse, Pin, Refusal, Running, Scope, Store,
@@ -31,7 +31,7 @@ impl<S: Store> World<S> {
 }
 
 fn as_response(ask: Admission) -> Admission {
-    Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true }), ..ask }
+    Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, promised: false }), ..ask }
 }
 
 /// A conversation of two sessions with a response that failed and one that was answered.
@@ -113,7 +113,7 @@ pub async fn a_busy_conversation_is_not_deleted<S: Store>(world: &World<S>) {
     assert_eq!(world.delete("trip").await, DeleteOutcome::Deleted(turn.facts.id));
     assert_eq!(world.try_answer(&world.two, &turn, "late").await.unwrap_err(), StoreError::Fenced);
     assert_eq!(world.two.retract(turn.lease).await.unwrap_err(), StoreError::Fenced);
-    world.two.journal(turn.lease, "late".to_owned());
+    world.two.journal(turn.lease, noted("late"));
     world.two.mark_delivered(world.scope.tenant, turn.turn);
     world.settle(&world.two).await;
     assert!(world.all(&world.scope).await.is_empty());
@@ -129,14 +129,14 @@ pub async fn those_who_wait_keep_a_conversation_from_being_deleted<S: Store>(wor
     let third = world.start(&world.one, "trip", "third").await;
     let given_up = world.queue(&world.two, world.ask("trip", "given up")).await;
     world.answer(&world.one, &third, "three").await;
-    world.two.withdraw(&world.scope, given_up.turn).await.unwrap();
+    world.withdraw(&world.two, &world.scope, given_up.turn).await;
     assert_eq!(world.delete("trip").await, DeleteOutcome::Deleted(first.facts.id));
     assert!(world.all(&world.scope).await.is_empty());
 }
 
 pub async fn a_gone_owners_turns_go_with_their_conversation<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    world.one.journal(first.lease, "it was".to_owned());
+    world.one.journal(first.lease, noted("it was"));
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
     world.queue(&world.one, world.ask("trip", "third")).await;
     world.one.close().await;

@@ -84,7 +84,7 @@ pub async fn a_made_conversation_stays_when_its_first_turn_is_taken_back<S: Stor
     let turn = world.start(&world.one, "trip", "too long").await;
     let waiting = world.queue(&world.two, world.ask("trip", "given up")).await;
     world.one.retract(turn.lease).await.unwrap();
-    world.two.withdraw(&world.scope, waiting.turn).await.unwrap();
+    world.withdraw(&world.two, &world.scope, waiting.turn).await;
     let after = world.row("trip").await.unwrap();
     assert_eq!((&after.facts, after.message_count, after.turn_count), (&row.facts, 0, 0));
 }
