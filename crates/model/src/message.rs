@@ -1,4 +1,4 @@
-//! Messages of a transcript. Written once, never changed, never copied.
+//! Messages of a transcript. Written once and never copied; changed only where a client deletes them or part of them.
 //!
 //! A message's [`Payload`] is its canonical chat-completions JSON: what the store keeps is what the model
 //! server is sent, byte for byte, so that a provider's prompt cache keeps hitting.

@@ -30,6 +30,7 @@ mod queue;
 mod readers;
 mod retract;
 mod retry;
+mod rewrite;
 mod rows;
 mod said;
 mod snapshot;

@@ -29,7 +29,7 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     clear_journal(connection, lease.turn)?;
     connection
         .execute(
-            "UPDATE conversations SET next_seq = ?5, message_count = message_count - ?2, turn_count = turn_count - ?3,
+            "UPDATE conversations SET next_seq = max(?5, next_seq - ?2), message_count = message_count - ?2, turn_count = turn_count - ?3,
              session_key = CASE WHEN ?4 THEN NULL ELSE session_key END WHERE pk = ?1",
             params![
                 lease.conversation,
@@ -75,7 +75,8 @@ fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> O
     delete(&format!("DELETE FROM messages WHERE {own}"))
 }
 
-/// The place after the last that is taken: a summary that was written meanwhile keeps its own. A branch begins after what it inherits.
+/// The place after the last that is taken: a summary that was written meanwhile keeps its own. A branch begins after what it inherits. Where
+/// the last messages before the turn were removed, their places stay empty, and what the turn did not bring decides.
 fn next_seq(connection: &Connection, conversation: i64) -> Outcome<i64> {
     connection
         .query_row(

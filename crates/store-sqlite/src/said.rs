@@ -12,6 +12,8 @@ use crate::rows::{self, MESSAGE};
 pub(crate) struct Place {
     /// The key of its row.
     pub(crate) key: i64,
+    /// The conversation in which it was said: of a branch, perhaps one that it comes from.
+    pub(crate) conversation: i64,
 }
 
 impl Place {
@@ -86,7 +88,7 @@ impl Range {
                 let bounds = params![self.conversation, session, self.first, last, id.as_bytes()];
                 select.query_row(bounds, |row| row.get(0)).optional()
             })
-            .map(|key| key.map(|key| Place { key }))
+            .map(|key| key.map(|key| Place { key, conversation: self.conversation }))
             .translated()
     }
 }
@@ -103,7 +105,7 @@ fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> Ou
     for segment in lineage.segments() {
         let key = params![segment.conversation, segment.through, id.as_bytes()];
         if let Some(key) = select.query_row(key, |row| row.get(0)).optional().translated()? {
-            return Ok(Some(Place { key }));
+            return Ok(Some(Place { key, conversation: segment.conversation }));
         }
     }
     Ok(None)

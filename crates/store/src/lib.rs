@@ -15,6 +15,7 @@
 //!   turn it comes from, and nothing that happens in either is noticed by the other.
 //! - **What is deleted is gone.** No name, turn or key leads to a deleted conversation. What branches inherit of it stays for them, and
 //!   goes with the last of them.
+//! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 
@@ -28,6 +29,7 @@ mod error;
 pub mod keys;
 pub mod listing;
 mod receipt;
+pub mod rewrite;
 pub mod snapshot;
 mod store;
 pub mod turns;
@@ -46,6 +48,7 @@ pub use error::StoreError;
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
 pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Order, Page, Pin};
 pub use receipt::{Receipt, ReceiptSender, receipt};
+pub use rewrite::{Rewrite, RewriteOutcome};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
 pub use turns::{LooseOutcome, LooseTurn, StopOutcome, TurnRecord};

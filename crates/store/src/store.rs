@@ -18,6 +18,7 @@ use crate::conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation
 use crate::error::StoreError;
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
+use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::snapshot::{Extent, Scope, Snapshot};
 use crate::turns::{LooseTurn, StopOutcome, TurnRecord};
 
@@ -137,6 +138,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// One message of that full view; summaries are not found. `None` if the name leads nowhere or nothing of this id was said there.
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError>;
+
+    /// Takes a message out of what was said, or puts what is left of it in its place. Durable when it returns. What a summary says of it
+    /// stays, and a summary cannot be rewritten.
+    async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError>;
 
     /// Puts a summary in place of what is old, and moves the head if that is the mode. Durable when it returns.
     ///

@@ -13,16 +13,16 @@ use herma_model::{
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Change, Commit, Committed, CompactOutcome, ConversationRow, CreateOutcome,
     DeleteOutcome, Durability, Extent, FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn,
-    MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Scope, Shown,
-    Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+    MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite,
+    RewriteOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, commit, compact, describe, erase, keys, ledger, listing, pins, pulse, queue, retract, snapshot, stop,
-    takeover, transcript, turns, undo,
+    admit, commit, compact, describe, erase, keys, ledger, listing, pins, pulse, queue, retract, rewrite, snapshot,
+    stop, takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -217,6 +217,10 @@ impl Store for SqliteStore {
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.readers.read(move |connection| transcript::message(connection, &scope, &alias, id)).await
+    }
+
+    async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {
+        self.write(move |connection, instance| rewrite::rewrite(connection, instance, &rewrite)).await
     }
 
     async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError> {

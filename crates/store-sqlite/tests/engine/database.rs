@@ -99,8 +99,10 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "the next place follows the last",
-        "SELECT count(*) FROM conversations c WHERE deleted = 0 AND next_seq <> 1 + (SELECT coalesce(max(m.seq), 0) FROM lineage l JOIN sessions s
-         ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through WHERE l.whole = c.pk)",
+        "SELECT count(*) FROM conversations c WHERE deleted = 0 AND next_seq <> 1 + max((SELECT coalesce(max(m.seq), 0) FROM lineage l JOIN sessions s
+         ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through WHERE l.whole = c.pk),
+         (SELECT coalesce(max(t.last_seq), 0) FROM turns t WHERE t.conversation_pk = c.pk),
+         (SELECT coalesce(r.base_seq, 0) FROM sessions r WHERE r.pk = c.root_pk))",
     ),
     (
         "messages are counted",
@@ -202,6 +204,10 @@ const NEVER: &[(&str, &str)] = &[
     (
         "idempotency keys are bound to turns",
         "SELECT count(*) FROM idempotency WHERE turn_pk NOT IN (SELECT pk FROM turns)",
+    ),
+    (
+        "a turn begins with what it said first, or with nothing",
+        "SELECT count(*) FROM turns t JOIN messages m ON m.turn_pk = t.pk WHERE t.first_seq IS NULL OR m.seq < t.first_seq",
     ),
     (
         "nobody waits to make a conversation for nothing",

@@ -6,7 +6,7 @@ use herma_model::{Alias, TurnState};
 use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
-use herma_store::{DeleteOutcome, Store};
+use herma_store::{DeleteOutcome, Extent, Store};
 use rusqlite::Connection;
 
 use crate::database::{Database, holds_together};
@@ -43,6 +43,12 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
         world.answer(&world.one, &paid, "paid").await;
         let silent = world.start(&world.one, "trip", "nothing").await;
         world.leave(&world.one, &silent, TurnState::Cancelled, None).await;
+        let emptied = world.talk(&world.one, "trip", "not", "this").await;
+        for _ in 0..2 {
+            let whole = world.read_as("trip", Extent::Whole).await.unwrap().messages.len();
+            world.remove("trip", whole - 1).await;
+        }
+        assert!(world.turn(emptied.turn).await.unwrap().input.is_empty());
         for next in order {
             let outcome = world.delete(&names[next]).await;
             assert!(matches!(outcome, DeleteOutcome::Deleted(_)), "{outcome:?}");

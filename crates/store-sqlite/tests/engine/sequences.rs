@@ -6,8 +6,8 @@ use herma_model::provenance::CompactionMode;
 use herma_model::{Alias, MessageStatus, TurnId, TurnState};
 use herma_store::contract::{Engine, World};
 use herma_store::{
-    Admission, AdmitOutcome, Authority, CompactOutcome, CreateOutcome, DeleteOutcome, NewCompaction, PinOutcome,
-    Refusal, Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
+    Admission, AdmitOutcome, Authority, CompactOutcome, CreateOutcome, DeleteOutcome, Extent, NewCompaction,
+    PinOutcome, Refusal, RewriteOutcome, Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
 };
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -36,6 +36,7 @@ enum Step {
     Pin { name: u8, message: u8, pinned: bool },
     Create { second: bool, name: u8 },
     Delete { second: bool, name: u8 },
+    Rewrite { second: bool, name: u8, message: u8, removed: bool },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -67,6 +68,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(name, message, pinned)| Step::Pin { name, message, pinned }),
         1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Create { second, name }),
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delete { second, name }),
+        3 => (any::<bool>(), any::<u8>(), any::<u8>(), any::<bool>())
+            .prop_map(|(second, name, message, removed)| Step::Rewrite { second, name, message, removed }),
     ];
     proptest::collection::vec(step, 1..40)
 }
@@ -203,6 +206,9 @@ impl Play {
             }
             Step::Create { second, name } => self.create(second, &self.name(name)).await,
             Step::Delete { second, name } => self.delete(second, &self.name(name)).await,
+            Step::Rewrite { second, name, message, removed } => {
+                self.rewrite(second, &self.name(name), message, removed).await;
+            }
         }
     }
 
@@ -272,6 +278,18 @@ impl Play {
             DeleteOutcome::Busy(_) => assert!(exists),
             // One whose first turn was taken back while others wait is nobody's yet.
             DeleteOutcome::NotFound => {}
+        }
+    }
+
+    async fn rewrite(&self, second: bool, name: &str, choice: u8, removed: bool) {
+        let Some(mut whole) = self.world.read_as(name, Extent::Whole).await else { return };
+        let Some(seen) = take(&mut whole.messages, choice) else { return };
+        let left = if removed { None } else { Some("less") };
+        let outcome = self.world.rewrite(&self.store(second), name, &seen, left).await;
+        match outcome {
+            RewriteOutcome::Done | RewriteOutcome::Busy(_) | RewriteOutcome::Shared => {}
+            RewriteOutcome::NotFound if !NAMES.contains(&name) => {}
+            other => panic!("{other:?}"),
         }
     }
 

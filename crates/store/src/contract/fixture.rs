@@ -1,7 +1,7 @@
 //! A small world to try an engine in: two instances on one database, two tenants, and short ways to say what a gateway does.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use herma_model::alias::Namespace;
@@ -40,6 +40,8 @@ pub struct World<S> {
     pub two: Arc<S>,
     pub scope: Scope,
     pub stranger: Scope,
+    /// Whether something was taken out of what was said, so that there may be gaps.
+    pub(super) rewritten: Arc<AtomicBool>,
     clock: Arc<AtomicI64>,
 }
 
@@ -50,6 +52,7 @@ impl<S> Clone for World<S> {
             two: Arc::clone(&self.two),
             scope: self.scope.clone(),
             stranger: self.stranger.clone(),
+            rewritten: Arc::clone(&self.rewritten),
             clock: Arc::clone(&self.clock),
         }
     }
@@ -138,7 +141,7 @@ impl<S: Store> World<S> {
         let tenant = one.ensure_tenant("tenant", now).await.unwrap();
         let other = two.ensure_tenant("stranger", now).await.unwrap();
         let scope = |tenant| Scope { tenant, keys: KeyScope::All };
-        Self { one, two, scope: scope(tenant), stranger: scope(other), clock }
+        Self { one, two, scope: scope(tenant), stranger: scope(other), rewritten: Arc::default(), clock }
     }
 
     /// A moment after every earlier one.

@@ -96,8 +96,8 @@ pub async fn messages_are_read_from_the_end_back<S: Store>(world: &World<S>) {
     world.leave(&world.one, &failed, TurnState::Failed, Some("7")).await;
     let branch = world.branch(&world.one, second.turn, "6'", "7'").await;
     let branch = branch.facts.id.to_string();
-    let pages: [(&str, Option<i64>, usize, &[&str], bool); 10] = [
-        ("trip", None, 3, &["7", "6", "5"], true),
+    let pages = [
+        ("trip", None, 3, ["7", "6", "5"].as_slice(), true),
         ("trip", Some(5), 3, &["4", "[3]", "2"], true),
         ("trip", Some(2), 3, &["1"], false),
         ("trip", Some(1), 3, &[], false),

@@ -40,6 +40,8 @@ pub mod queueing;
 pub mod responses;
 pub mod retracting;
 pub mod retrying;
+pub mod rewriting;
+pub mod rewriting_turns;
 pub mod sdk_retries;
 pub mod session_keys;
 pub mod stopping;
@@ -308,6 +310,26 @@ macro_rules! contract_suite {
                 a_branch_has_the_messages_it_inherited
                 what_was_not_said_here_is_not_found
                 a_message_is_nobody_elses
+            }
+            rewriting {
+                a_removed_message_is_in_no_view
+                a_message_says_what_is_left_of_it
+                a_message_that_changed_is_stale
+                of_two_who_rewrite_at_once_one_reads_again
+                a_busy_conversation_is_not_rewritten
+                a_gone_owners_turn_keeps_nobody_from_rewriting
+                what_is_not_there_is_not_rewritten
+                what_a_branch_inherits_is_not_rewritten
+                what_is_removed_is_not_carried_or_pinned
+                compactions_go_on_over_gaps
+            }
+            rewriting_turns {
+                a_turn_is_what_is_left_of_it
+                a_turn_of_which_nothing_is_left_is_no_place_to_branch
+                places_are_not_given_again
+                places_are_not_given_again_to_a_further_attempt
+                a_branch_counts_what_is_left
+                a_rewritten_conversation_is_deleted_whole
             }
             keys {
                 a_key_stands_for_its_tenant_until_it_is_revoked
