@@ -315,6 +315,10 @@ pub(crate) fn check_window(
     before: Option<&Snapshot>,
     input: &Input<'_>,
 ) -> Result<(), GatewayError> {
+    // What is only added need not fit yet: whoever asks next makes room.
+    if request.all_new {
+        return Ok(());
+    }
     let asked = request.model.as_deref();
     let (model, window) = gateway.settings.resolve_model(asked);
     let Some(window) = window.map(u64::from) else { return Ok(()) };
@@ -386,13 +390,16 @@ impl<'a> Input<'a> {
         let nobody = HashMap::new();
         let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody };
         let transcript = before.map_or(nothing, transcript);
+        if request.all_new {
+            return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
+        }
         let alignment = align(&request.messages, transcript)?;
         Some(Self::check(request, transcript, alignment))
     }
 
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
         let new = &request.messages[alignment.new_from..];
-        if new.is_empty() && alignment.retry_of.is_none() {
+        if new.is_empty() && alignment.retry_of.is_none() && !request.all_new {
             let message = "the request adds no message to the conversation; send the new message last".to_owned();
             return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
         }

@@ -163,14 +163,14 @@ impl Gateway {
 }
 
 /// A turn's entry among the live ones, for as long as it lives.
-struct Registered<'a> {
+pub(crate) struct Registered<'a> {
     gateway: &'a Gateway,
     turn: TurnId,
     live: LiveTurn,
 }
 
 impl<'a> Registered<'a> {
-    fn new(gateway: &'a Gateway, turn: TurnId, live: LiveTurn) -> Self {
+    pub(crate) fn new(gateway: &'a Gateway, turn: TurnId, live: LiveTurn) -> Self {
         gateway.live.add(turn, live.clone());
         Self { gateway, turn, live }
     }

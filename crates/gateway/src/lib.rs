@@ -11,6 +11,7 @@
 
 pub mod access;
 mod admission;
+mod append;
 mod cache;
 mod compaction;
 pub mod crash;
@@ -28,6 +29,7 @@ mod running;
 mod settings;
 mod watch;
 
+pub use append::Appended;
 pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
 pub use error::{GatewayError, KeyProblem, UndoProblem};
 pub use gateway::Gateway;

@@ -55,6 +55,8 @@ pub struct TurnRequest {
     pub messages: Vec<Utterance>,
     /// Where each of them stands in the request, for error messages.
     pub indices: Vec<usize>,
+    /// Whether all of them are new, whatever the conversation has.
+    pub all_new: bool,
     /// The model it asks for.
     pub model: Option<String>,
     /// Everything else for the model server.

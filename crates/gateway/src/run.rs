@@ -34,7 +34,7 @@ impl Run<'_> {
     /// Runs the turn to its end and tells its listeners. Not cancel-safe: dropped half-way, the turn is given up.
     pub(crate) async fn finish(&mut self, lead: Lead) {
         let mut turn = RunningTurn::of(lead, self.request);
-        let held = Held::new(self.gateway, &turn);
+        let held = Held::new(self.gateway, turn.running.lease, turn.session.facts.id);
         crash::point(crash::ADMITTED);
         let event = match self.answer(&mut turn).await {
             Ok(ending) => self.end(turn, ending, held).await,
@@ -274,7 +274,7 @@ impl Run<'_> {
 }
 
 /// A lease in use. However its use ends, a panic included, the next turn can go on.
-struct Held<'a> {
+pub(crate) struct Held<'a> {
     gateway: &'a Gateway,
     lease: Lease,
     conversation: ConversationId,
@@ -282,12 +282,12 @@ struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    fn new(gateway: &'a Gateway, turn: &RunningTurn) -> Self {
-        Self { gateway, lease: turn.running.lease, conversation: turn.session.facts.id, over: false }
+    pub(crate) fn new(gateway: &'a Gateway, lease: Lease, conversation: ConversationId) -> Self {
+        Self { gateway, lease, conversation, over: false }
     }
 
     /// The turn's end is written and the lease given back.
-    fn is_over(&mut self) {
+    pub(crate) fn is_over(&mut self) {
         self.over = true;
     }
 }

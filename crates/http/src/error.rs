@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use herma_gateway::{GatewayError, KeyProblem};
-use herma_model::TurnFailure;
 use herma_model::turn::FailureCode;
+use herma_model::{TurnFailure, TurnId};
 use herma_store::StoreError;
 use herma_wire::BadRequest;
 use herma_wire::error::ErrorBody;
@@ -60,6 +60,27 @@ impl ApiError {
             *param = param.replacen("messages", "input", 1).replace(".tool_call_id", ".call_id");
         }
         self
+    }
+
+    /// The same failure, with the fields of a chat request by the names that they have among the items of a conversation.
+    pub(crate) fn of_items(mut self) -> Self {
+        if let Some(param) = self.body.param.as_mut().filter(|param| param.starts_with("messages")) {
+            *param = param.replacen("messages", "items", 1).replace(".tool_call_id", ".call_id");
+        }
+        self
+    }
+
+    pub(crate) fn busy(running: TurnId) -> Self {
+        GatewayError::Busy { running, retry_after: Duration::from_secs(1) }.into()
+    }
+
+    pub(crate) fn changes_too_fast() -> Self {
+        GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()).into()
+    }
+
+    pub(crate) fn item_is_shared() -> Self {
+        let message = "a branch shares this item with its source, so it cannot be deleted; delete the branch first";
+        Self::new(StatusCode::CONFLICT, "item_is_shared", message).again(Again::Never)
     }
 
     /// What kind of failure, for counting: one of a few fixed words.

@@ -156,6 +156,7 @@ impl Talk<'_> {
             instructions: None,
             messages: vec![simple_user(text)],
             indices: vec![0],
+            all_new: false,
             model: self.model.clone(),
             params: Arc::new(Params::default()),
             streaming: true,

@@ -4,6 +4,7 @@
 mod alignment;
 mod chat;
 mod compactions;
+mod conversations;
 mod long;
 mod refusals;
 mod resources;

@@ -2,6 +2,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod chat;
+pub(crate) mod conversations;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod models;

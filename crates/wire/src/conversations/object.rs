@@ -42,8 +42,8 @@ impl ConversationObject<'_> {
     }
 }
 
-/// A page of conversations, in the form in which the items of one are listed.
-pub fn conversation_list(conversations: &[ConversationObject<'_>], has_more: bool) -> Vec<u8> {
+/// A page of conversations, in the form in which the items of one are listed, and where the next one begins.
+pub fn conversation_list(conversations: &[ConversationObject<'_>], next_cursor: Option<&str>) -> Vec<u8> {
     let id = |object: Option<&ConversationObject<'_>>| object.map(|object| object.conversation.id);
     let mut writer = Writer::with_capacity(ROOM * (conversations.len() + 1));
     writer.open_object();
@@ -54,7 +54,8 @@ pub fn conversation_list(conversations: &[ConversationObject<'_>], has_more: boo
     writer.close_array();
     writer.field("first_id", &id(conversations.first()));
     writer.field("last_id", &id(conversations.last()));
-    writer.field("has_more", &has_more);
+    writer.field("has_more", &next_cursor.is_some());
+    writer.field("next_cursor", &next_cursor);
     writer.close_object();
     writer.into_bytes(b"")
 }

@@ -61,6 +61,7 @@ fn turn_request(
         instructions: None,
         messages: chat.messages,
         indices: chat.indices,
+        all_new: false,
         model: chat.model,
         params: Arc::new(chat.params),
         streaming: chat.stream,

@@ -121,6 +121,7 @@ fn turn_request(
         instructions: asked.instructions,
         messages: asked.messages,
         indices: asked.indices,
+        all_new: false,
         model: asked.model,
         params: Arc::new(asked.params),
         streaming: asked.stream || asked.background,

@@ -9,14 +9,55 @@ use herma_model::Principal;
 use herma_wire::responses::{Item, item_list, items_of};
 
 use super::response_id;
-use super::stored::{json_response, record};
+use super::stored::record;
 use crate::app::Shared;
 use crate::error::ApiError;
+use crate::json::from_bytes;
 use crate::path::Named;
 use crate::query::Parameters;
 
 const DEFAULT_LIMIT: usize = 20;
 const MOST: usize = 100;
+
+/// Which items of a list are wanted.
+pub(crate) struct ItemPage {
+    /// Only those after this one.
+    pub(crate) after: Option<String>,
+    /// Most of them.
+    pub(crate) limit: usize,
+    /// Whether the oldest come first.
+    pub(crate) ascending: bool,
+}
+
+impl ItemPage {
+    /// Reads the parameters that every list of items has.
+    pub(crate) fn of(query: Query<HashMap<String, String>>) -> Result<Self, ApiError> {
+        let parameters = Parameters::of(query, &["after", "limit", "order", "include", "include[]"])?;
+        let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+        let is_ascending = |value: &str| match value {
+            "asc" => Some(true),
+            "desc" => Some(false),
+            _ => None,
+        };
+        Ok(Self {
+            after: parameters.get("after").map(str::to_owned),
+            limit: parameters.parsed("limit", in_range, "a number from 1 to 100")?.unwrap_or(DEFAULT_LIMIT),
+            ascending: parameters.parsed("order", is_ascending, "'asc' or 'desc'")?.unwrap_or(false),
+        })
+    }
+
+    /// Items that are in the order in which they were said, in the wanted one.
+    pub(crate) fn ordered(&self, mut items: Vec<Item>) -> Vec<Item> {
+        if !self.ascending {
+            items.reverse();
+        }
+        items
+    }
+
+    pub(crate) fn unknown_after(&self) -> ApiError {
+        ApiError::invalid("after must be the id of an item of this list", "after")
+    }
+}
 
 /// A page of the items, newest first unless asked otherwise.
 pub(crate) async fn input_items(
@@ -25,27 +66,13 @@ pub(crate) async fn input_items(
     Named(id): Named,
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
-    let parameters = Parameters::of(query, &["after", "limit", "order", "include", "include[]"])?;
-    let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-    let limit = parameters.parsed("limit", in_range, "a number from 1 to 100")?.unwrap_or(DEFAULT_LIMIT);
-    let is_ascending = |value: &str| match value {
-        "asc" => Some(true),
-        "desc" => Some(false),
-        _ => None,
-    };
-    let ascending = parameters.parsed("order", is_ascending, "'asc' or 'desc'")?.unwrap_or(false);
+    let page = ItemPage::of(query)?;
     let (record, _) = record(&app, &principal, response_id(&id)?).await?;
-    let mut items: Vec<Item> = record.input.iter().flat_map(|message| items_of(message)).collect();
-    if !ascending {
-        items.reverse();
-    }
-    let from = match parameters.get("after") {
+    let items = page.ordered(record.input.iter().flat_map(|message| items_of(message)).collect());
+    let from = match &page.after {
         None => 0,
-        Some(after) => {
-            let at = items.iter().position(|item| item.id() == after);
-            at.ok_or_else(|| ApiError::invalid("after must be the id of an item of this list", "after"))? + 1
-        }
+        Some(after) => items.iter().position(|item| item.id() == after).ok_or_else(|| page.unknown_after())? + 1,
     };
-    let to = (from + limit).min(items.len());
-    Ok(json_response(item_list(&items[from..to], to < items.len())))
+    let to = (from + page.limit).min(items.len());
+    Ok(from_bytes(item_list(&items[from..to], to < items.len())))
 }

@@ -3,7 +3,7 @@
 mod create;
 mod frames;
 mod input_items;
-mod references;
+pub(crate) mod references;
 mod stored;
 
 use herma_model::ResponseId;
@@ -11,7 +11,7 @@ use herma_model::ResponseId;
 use crate::error::ApiError;
 
 pub(crate) use create::create;
-pub(crate) use input_items::input_items;
+pub(crate) use input_items::{ItemPage, input_items};
 pub(crate) use stored::{cancel, forget, show};
 
 /// The name of this door in the store.

@@ -6,15 +6,13 @@ use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use herma_gateway::{GatewayError, SessionView};
 use herma_model::{CompactionId, ConversationId, Message, MessageStatus, Principal, ResponseId, TurnState};
 use herma_store::{Scope, TurnRecord};
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
 };
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -22,7 +20,7 @@ use super::frames::ResponseFrames;
 use super::{ROUTE, response_id, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::json::Json;
+use crate::json::{Json, from_bytes};
 use crate::path::Named;
 use crate::query::Parameters;
 use crate::stream::{Reader, TurnStream, session_object};
@@ -118,7 +116,7 @@ pub(crate) async fn show(
     }
     let (record, kept) = record(&app, &principal, response_id(&id)?).await?;
     if !stream {
-        return Ok(json_response(stored_object(&record, kept)));
+        return Ok(from_bytes(stored_object(&record, kept)));
     }
     let requested = kept.requested.as_deref().map(Arc::from);
     let handle = app.gateway.read_again(&principal, record.id, requested);
@@ -139,7 +137,7 @@ pub(crate) async fn cancel(
         cancelled => cancelled?,
     }
     let (record, kept) = record(&app, &principal, id).await?;
-    Ok(json_response(stored_object(&record, kept)))
+    Ok(from_bytes(stored_object(&record, kept)))
 }
 
 /// A stored response as it is now.
@@ -221,8 +219,4 @@ pub(crate) async fn forget(
         return Err(unknown());
     }
     Ok(Json(Deleted { id, object: "response", deleted: true }))
-}
-
-pub(super) fn json_response(json: Vec<u8>) -> Response {
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], json).into_response()
 }

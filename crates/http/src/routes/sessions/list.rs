@@ -37,11 +37,11 @@ pub(crate) async fn list(
     Ok(Json(Page::new(page.rows.iter().map(row_value).collect(), page.next.map(write_cursor))))
 }
 
-fn write_cursor(cursor: Cursor) -> String {
+pub(crate) fn write_cursor(cursor: Cursor) -> String {
     format!("{:x}.{:x}", cursor.updated_at.0, cursor.row)
 }
 
-fn read_cursor(text: &str) -> Option<Cursor> {
+pub(crate) fn read_cursor(text: &str) -> Option<Cursor> {
     let (time, row) = text.split_once('.')?;
     let updated_at = Timestamp(i64::from_str_radix(time, 16).ok()?);
     Some(Cursor { updated_at, row: i64::from_str_radix(row, 16).ok()? })

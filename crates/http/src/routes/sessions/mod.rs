@@ -16,13 +16,13 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
 
-pub(crate) use list::list;
+pub(crate) use list::{list, read_cursor, write_cursor};
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};
 pub(crate) use show::show;
 
 /// A name in a path. What cannot be a name leads nowhere.
-fn alias(name: &str) -> Result<Alias, ApiError> {
+pub(crate) fn alias(name: &str) -> Result<Alias, ApiError> {
     Alias::parse(name).map_err(|_| unknown())
 }
 
@@ -31,7 +31,7 @@ fn pin_of(parameters: &Parameters) -> Result<Pin, ApiError> {
     Ok(parameters.parsed("pin", |pin| (pin == "exact").then_some(Pin::Exact), "'exact'")?.unwrap_or_default())
 }
 
-fn unknown() -> ApiError {
+pub(crate) fn unknown() -> ApiError {
     ApiError::not_found("no conversation is known by this id")
 }
 

@@ -1,0 +1,120 @@
+//! Adding to a conversation what was said elsewhere: a turn that asks nobody.
+
+use std::sync::Arc;
+
+use herma_model::generation::Finish;
+use herma_model::turn::FailureCode;
+use herma_model::{
+    ConversationFacts, CreatorKind, FinishReason, Message, Payload, Principal, SessionKey, SessionKind, TenantId,
+    TurnFailure, TurnId,
+};
+use herma_store::{Commit, ConversationRow, CreateOutcome, Creation, NewConversation, Outcome, Scope};
+use herma_turn::Stop;
+use tokio::sync::watch;
+
+use crate::admission::{Admitted, Door, Lead};
+use crate::error::{GatewayError, KeyProblem};
+use crate::gateway::{Gateway, Registered};
+use crate::live::LiveTurn;
+use crate::log::TurnLog;
+use crate::mint;
+use crate::request::TurnRequest;
+use crate::run::Held;
+
+/// What was added to a conversation, durably.
+#[derive(Debug)]
+pub struct Appended {
+    /// The turn that added it.
+    pub turn: TurnId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The conversation.
+    pub facts: Arc<ConversationFacts>,
+    /// The messages as they are stored.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl Gateway {
+    /// Adds the messages of a request to its conversation, all of them, when it is their turn. The request's system messages hold from then
+    /// on. Nobody is asked for an answer.
+    pub async fn append(self: &Arc<Self>, request: TurnRequest) -> Result<Appended, GatewayError> {
+        let place = self.place()?;
+        let gateway = Arc::clone(self);
+        // A task of its own: once asked for, it happens or not as a whole, whoever waits for it.
+        let added = tokio::spawn(async move {
+            let added = gateway.add(&request).await;
+            drop(place);
+            added
+        });
+        added.await.unwrap_or_else(|_| Err(GatewayError::Turn(crate::admission::defect())))
+    }
+
+    /// Makes a conversation in which nothing was said yet.
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        session_key: Option<SessionKey>,
+        metadata: Option<Arc<str>>,
+    ) -> Result<ConversationRow, GatewayError> {
+        let scope = Scope::of(principal);
+        if session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
+            return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
+        }
+        let creation = Creation {
+            conversation: mint::conversation(),
+            session: mint::session(),
+            kind: SessionKind::Main,
+            creator: CreatorKind::Api,
+            source: Arc::from("api"),
+            owner: principal.key,
+            reason: None,
+        };
+        let new = NewConversation { scope, alias: None, creation, session_key, metadata, now: mint::now() };
+        match self.store.create(new).await? {
+            CreateOutcome::Made(row) => Ok(*row),
+            CreateOutcome::Exists | CreateOutcome::Reserved => Err(GatewayError::Turn(crate::admission::defect())),
+        }
+    }
+
+    async fn add(&self, request: &TurnRequest) -> Result<Appended, GatewayError> {
+        let turn = mint::turn();
+        let log = Arc::new(TurnLog::default());
+        let (stop, mut stopped) = watch::channel(None::<Stop>);
+        let _registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
+        let mut door = Door { gateway: self, request, turn, log: &log, stop: &mut stopped };
+        match door.pass().await? {
+            Admitted::Joined(earlier) => self.added_before(request, earlier).await,
+            Admitted::Running(lead) => self.write(request, *lead).await,
+        }
+    }
+
+    async fn write(&self, request: &TurnRequest, lead: Lead) -> Result<Appended, GatewayError> {
+        let Lead { running, .. } = lead;
+        let mut held = Held::new(self, running.lease, running.facts.id);
+        let system = (!request.system.is_empty()).then(|| Arc::<[Payload]>::from(request.system.as_slice()));
+        let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() };
+        let commit = Commit {
+            lease: running.lease,
+            session: running.facts.head.id.clone(),
+            outcome: Outcome::Completed { messages: Vec::new(), finish },
+            system,
+            record: None,
+            now: mint::now(),
+        };
+        self.store.commit(commit).await?;
+        held.is_over();
+        let tenant = request.principal.tenant;
+        Ok(Appended { turn: running.turn, tenant, facts: running.facts, messages: running.messages })
+    }
+
+    /// The outcome of the same request, made before.
+    async fn added_before(&self, request: &TurnRequest, turn: TurnId) -> Result<Appended, GatewayError> {
+        let scope = Scope::of(&request.principal);
+        let record = self.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound)?;
+        if record.state.is_unanswered() {
+            let unknown = || TurnFailure::new(FailureCode::Internal, "what was to be added was not");
+            return Err(GatewayError::Turn(record.failure.unwrap_or_else(unknown)));
+        }
+        Ok(Appended { turn, tenant: request.principal.tenant, facts: record.facts, messages: record.input })
+    }
+}
