@@ -6,7 +6,7 @@ use herma_model::{Alias, TurnState};
 use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
-use herma_store::{DeleteOutcome, Extent, Store};
+use herma_store::{Admission, DeleteOutcome, Extent, Store};
 use rusqlite::Connection;
 
 use crate::database::{Database, holds_together};
@@ -41,7 +41,8 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
         world.one.journal(paid.lease, herma_store::contract::fixture::noted("pa"));
         world.one.record_failed(world.failed(&paid));
         world.answer(&world.one, &paid, "paid").await;
-        let silent = world.start(&world.one, "trip", "nothing").await;
+        let silent = Admission { messages: Vec::new(), ..world.ask("trip", "") };
+        let silent = running(world.admit(&world.one, silent).await);
         world.leave(&world.one, &silent, TurnState::Cancelled, None).await;
         let emptied = world.talk(&world.one, "trip", "not", "this").await;
         for _ in 0..2 {

@@ -172,23 +172,32 @@ pub async fn what_is_not_there_is_not_deleted<S: Store>(world: &World<S>) {
 }
 
 pub async fn idempotency_keys_of_deleted_turns_are_free<S: Store>(world: &World<S>) {
-    let ask = with_key(world.ask("trip", "pay"), 1);
-    let first = running(world.admit(&world.one, ask.clone()).await);
-    world.answer(&world.one, &first, "paid").await;
-    world.delete("trip").await;
-    let other = with_key(world.ask("trip", "pay something else"), 2);
-    let second = running(world.admit(&world.two, other).await);
-    assert_eq!(second.resolution, Resolution::Created);
+    for inherited in [false, true] {
+        let first = running(world.admit(&world.one, with_key(world.ask("trip", "pay"), 1)).await);
+        world.answer(&world.one, &first, "paid").await;
+        if inherited {
+            world.branch(&world.one, first.turn, "instead", "fine").await;
+        }
+        world.delete("trip").await;
+        let other = with_key(world.ask("trip", "pay something else"), 2);
+        let second = running(world.admit(&world.two, other).await);
+        assert_eq!(second.resolution, Resolution::Created);
+        world.answer(&world.two, &second, "paid").await;
+        world.delete("trip").await;
+    }
 }
 
 pub async fn a_retry_joins_nothing_that_was_deleted<S: Store>(world: &World<S>) {
-    for answered in [true, false] {
+    for (answered, inherited) in [(true, false), (false, false), (true, true)] {
         let ask = world.ask_anew("hello");
         let first = running(world.admit(&world.one, ask.clone()).await);
         if answered {
             world.answer(&world.one, &first, "hi").await;
         } else {
             world.leave(&world.one, &first, TurnState::Failed, None).await;
+        }
+        if inherited {
+            world.branch(&world.one, first.turn, "instead", "fine").await;
         }
         world.delete(&first.facts.id.to_string()).await;
         let mut again = Admission { turn: world.ask_anew("").turn, ..ask };
