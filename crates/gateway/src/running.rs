@@ -113,6 +113,7 @@ impl RunningTurn {
             whole: true,
             counted: None,
             held_back: false,
+            rewrites: 0,
             unanswered: HashMap::new(),
             ended: false,
         });

@@ -6,3 +6,6 @@ CREATE INDEX sessions_by_base ON sessions (base_session_pk, base_seq) WHERE kind
 
 -- Turns that no message leads to: those that wait, and those of which nothing is left.
 CREATE INDEX turns_of_nothing ON turns (conversation_pk) WHERE first_seq IS NULL;
+
+-- How often something was taken out of what was said.
+ALTER TABLE conversations ADD COLUMN rewrites INTEGER NOT NULL DEFAULT 0;

@@ -36,6 +36,7 @@ pub(crate) fn compact(
     };
     let ground = Ground::of_session(connection, state.head)?;
     if ground.map(|ground| ground.id) != compaction.base
+        || was_rewritten(connection, &state, compaction)?
         || !covers_what_is_there(connection, &state, ground, compaction)?
     {
         return Ok(CompactOutcome::Stale);
@@ -61,6 +62,14 @@ pub(crate) fn compact(
         connection.execute("UPDATE turns SET rotated = 1, session_pk = ?2 WHERE pk = ?1", [turn, head]).translated()?;
     }
     compacted(connection, state.key, key).map(CompactOutcome::Compacted)
+}
+
+/// Whether something was taken out of what was said since a plan was made.
+fn was_rewritten(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> Outcome<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM conversations WHERE pk = ?1 AND rewrites <> ?2")
+        .and_then(|mut select| select.exists(params![state.key, compaction.rewrites]))
+        .translated()
 }
 
 /// What a plan covers may have been taken back since, and something else said in its place.

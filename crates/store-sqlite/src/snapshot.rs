@@ -128,13 +128,14 @@ pub(crate) fn open(
         let read: HashSet<TurnId> = messages.iter().map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));
     }
-    let Kept { system, counted, held_back } = Kept::read(connection, state.key)?;
+    let Kept { system, counted, held_back, rewrites } = Kept::read(connection, state.key)?;
     Ok(Some(Snapshot {
         base: ground.map(|ground| ground.base(connection)).transpose()?.map(Arc::new),
         messages,
         whole,
         counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
         held_back: held_back && !matches!(extent, Extent::At(_)),
+        rewrites: if matches!(extent, Extent::At(_)) { 0 } else { rewrites },
         unanswered,
         system,
         version: Version(state.version),
@@ -233,12 +234,15 @@ struct Kept {
     system: Arc<[Payload]>,
     counted: Option<Counted>,
     held_back: bool,
+    rewrites: u32,
 }
 
 impl Kept {
     fn read(connection: &Connection, conversation: i64) -> Outcome<Self> {
         connection
-            .prepare_cached("SELECT system, counted_seq, counted_tokens, held_back FROM conversations WHERE pk = ?1")
+            .prepare_cached(
+                "SELECT system, counted_seq, counted_tokens, held_back, rewrites FROM conversations WHERE pk = ?1",
+            )
             .and_then(|mut select| {
                 select.query_row([conversation], |row| {
                     let through = row.get::<_, Option<i64>>(1)?.map(Seq);
@@ -247,6 +251,7 @@ impl Kept {
                         system: rows::system_from(row.get_ref(0)?.as_str_or_null()?),
                         counted: through.zip(tokens).map(|(through, tokens)| Counted { through, tokens }),
                         held_back: row.get(3)?,
+                        rewrites: row.get(4)?,
                     })
                 })
             })

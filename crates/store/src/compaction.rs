@@ -35,6 +35,8 @@ pub struct NewCompaction {
     pub authority: Authority,
     /// The compaction on which the head stood when this one was planned. If that is another now, the plan is void.
     pub base: Option<CompactionId>,
+    /// How often something had been taken out of what was said by then. If it was again since, the summary may still tell it.
+    pub rewrites: u32,
     /// How the session is treated.
     pub mode: CompactionMode,
     /// Why.
@@ -86,7 +88,7 @@ pub enum CompactOutcome {
     Compacted(Box<Compacted>),
     /// A turn is running.
     Busy(TurnId),
-    /// The head stands on another compaction than the plan.
+    /// The head stands on another compaction than the plan, or what it covers was changed since.
     Stale,
     /// The name leads nowhere the caller can go.
     NotFound,

@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub whole: bool,
     /// What the model server last counted of this view.
     pub counted: Option<Counted>,
+    /// How often something was taken out of what was said; of what a branch is to begin with, never.
+    pub rewrites: u32,
     /// Whether the last compaction was undone: the next one by itself waits until nothing else helps.
     pub held_back: bool,
     /// The turns among them that have no answer.

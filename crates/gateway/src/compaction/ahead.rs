@@ -7,7 +7,7 @@ use herma_model::compaction::CompactionTrigger;
 use herma_store::Snapshot;
 
 use super::Load;
-use super::draft::{Case, base_of};
+use super::draft::{Case, Footing};
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
@@ -19,7 +19,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
     let budget = gateway.budget(u64::from(window));
     let load = Load::of(request, Some(snapshot), &[]);
     let is_due = load.total > budget.soft && !snapshot.held_back && !gateway.is_draining();
-    if !is_due || gateway.compactor.drafts.has(snapshot.facts.id, base_of(snapshot)) {
+    if !is_due || gateway.compactor.drafts.has(snapshot.facts.id, Footing::of(snapshot)) {
         return;
     }
     let Ok(permit) = Arc::clone(&gateway.compactor.ahead).try_acquire_owned() else { return };
@@ -37,7 +37,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
             trigger: CompactionTrigger::Threshold,
             dry_run: false,
         };
-        if let Some(_under_way) = gateway.compactor.drafts.begin(snapshot.facts.id, base_of(&snapshot))
+        if let Some(_under_way) = gateway.compactor.drafts.begin(snapshot.facts.id, Footing::of(&snapshot))
             && let Ok(draft) = gateway.draft(case).await
         {
             tracing::debug!(conversation = %snapshot.facts.id, "a summary was prepared ahead");

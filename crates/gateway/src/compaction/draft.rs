@@ -50,8 +50,8 @@ impl<'a> Case<'a> {
         transcript(self.snapshot)
     }
 
-    fn base(&self) -> Option<CompactionId> {
-        base_of(self.snapshot)
+    fn footing(&self) -> Footing {
+        Footing::of(self.snapshot)
     }
 
     /// Whether the turn cannot go on as things are.
@@ -103,9 +103,18 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The compaction on which a conversation stands.
-pub(crate) fn base_of(snapshot: &Snapshot) -> Option<CompactionId> {
-    snapshot.base.as_ref().map(|base| base.summary.compaction)
+/// What a summary is made on: the compaction on which a conversation stands, and what was left of what was said. On any other it is of no use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Footing {
+    base: Option<CompactionId>,
+    rewrites: u32,
+}
+
+impl Footing {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let base = snapshot.base.as_ref().map(|base| base.summary.compaction);
+        Self { base, rewrites: snapshot.rewrites }
+    }
 }
 
 /// A plan and its summary.
@@ -141,7 +150,7 @@ impl Gateway {
     /// A draft for a conversation: the one in memory if it still fits what was said since, else a new one. Cancel-safe.
     pub(crate) async fn draft(&self, case: Case<'_>) -> Result<Draft, NoDraft> {
         let pinned = self.store.pinned(case.tenant, case.conversation()).await?;
-        if let Some(summary) = self.compactor.drafts.take(case.conversation(), case.base())
+        if let Some(summary) = self.compactor.drafts.take(case.conversation(), case.footing())
             && let Some(plan) = compaction::through(case.transcript(), &pinned, summary.through)
         {
             let draft = Draft::of(case, plan, summary.summary);
@@ -202,7 +211,7 @@ impl Gateway {
 
     /// Keeps a draft for the compaction that will need it.
     pub(crate) fn remember(&self, case: Case<'_>, draft: &Draft) {
-        let kept = Kept { base: case.base(), through: draft.plan.through, summary: draft.summary.clone() };
+        let kept = Kept { footing: case.footing(), through: draft.plan.through, summary: draft.summary.clone() };
         self.compactor.drafts.put(case.conversation(), kept);
     }
 }
@@ -226,10 +235,12 @@ impl Draft {
     /// What the store is asked to write.
     pub(crate) fn compaction(&self, case: Case<'_>, authority: Authority) -> NewCompaction {
         let cost = &self.summary.cost;
+        let Footing { base, rewrites } = case.footing();
         NewCompaction {
             id: mint::compaction(),
             authority,
-            base: case.base(),
+            base,
+            rewrites,
             mode: case.mode,
             trigger: case.trigger,
             through: self.plan.through,
@@ -254,7 +265,7 @@ impl Draft {
 
 /// A summary in memory, and what it is of.
 struct Kept {
-    base: Option<CompactionId>,
+    footing: Footing,
     through: Seq,
     summary: Summarised,
 }
@@ -279,21 +290,21 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Drafts {
-    /// Whether there is one that was made on this base.
-    pub(crate) fn has(&self, conversation: ConversationId, base: Option<CompactionId>) -> bool {
-        self.lock().get(&conversation).is_some_and(|kept| kept.base == base)
+    /// Whether there is one that was made on this.
+    pub(crate) fn has(&self, conversation: ConversationId, footing: Footing) -> bool {
+        self.lock().get(&conversation).is_some_and(|kept| kept.footing == footing)
     }
 
     /// Claims the making of a conversation's summary; `None` if there is one, or somebody is at it.
-    pub(crate) fn begin(&self, conversation: ConversationId, base: Option<CompactionId>) -> Option<UnderWay<'_>> {
+    pub(crate) fn begin(&self, conversation: ConversationId, footing: Footing) -> Option<UnderWay<'_>> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = !self.has(conversation, base) && under_way.insert(conversation);
+        let is_free = !self.has(conversation, footing) && under_way.insert(conversation);
         is_free.then(|| UnderWay { drafts: self, conversation })
     }
 
-    /// Takes out the summary that was made on this base; one on another base is of no use any more.
-    fn take(&self, conversation: ConversationId, base: Option<CompactionId>) -> Option<Kept> {
-        self.lock().remove(&conversation).filter(|kept| kept.base == base)
+    /// Takes out the summary that was made on this; one on anything else is of no use any more.
+    fn take(&self, conversation: ConversationId, footing: Footing) -> Option<Kept> {
+        self.lock().remove(&conversation).filter(|kept| kept.footing == footing)
     }
 
     fn put(&self, conversation: ConversationId, kept: Kept) {

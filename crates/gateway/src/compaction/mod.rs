@@ -157,7 +157,7 @@ impl Gateway {
         if self.settings.compaction.mode.is_none() {
             return Some("compaction is off".to_owned());
         }
-        if self.compactor.drafts.has(id, draft::base_of(snapshot)) {
+        if self.compactor.drafts.has(id, draft::Footing::of(snapshot)) {
             return None;
         }
         let (model, _) = self.summary_model(asked);

@@ -321,6 +321,7 @@ macro_rules! contract_suite {
                 what_is_not_there_is_not_rewritten
                 what_a_branch_inherits_is_not_rewritten
                 what_is_removed_is_not_carried_or_pinned
+                a_plan_that_covers_what_was_taken_out_is_stale
                 compactions_go_on_over_gaps
             }
             rewriting_turns {

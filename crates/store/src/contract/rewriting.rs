@@ -204,6 +204,25 @@ pub async fn what_is_removed_is_not_carried_or_pinned<S: Store>(world: &World<S>
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["[so far]", "(sec)", "two"], "it is still pinned");
 }
 
+pub async fn a_plan_that_covers_what_was_taken_out_is_stale<S: Store>(world: &World<S>) {
+    for text in ["1", "2", "3"] {
+        world.talk(&world.one, "trip", text, &format!("{text}!")).await;
+    }
+    let seen = world.nth("trip", 1).await;
+    let (rewritten, removed) =
+        (world.plan("trip", Split, 1, "1 1! 2").await, world.plan("trip", Split, 3, "1 1!").await);
+    assert_eq!(world.rewrite(&world.one, "trip", &seen, Some("!")).await, RewriteOutcome::Done);
+    assert!(matches!(world.one.compact(rewritten).await.unwrap(), CompactOutcome::Stale), "it tells what is gone");
+    world.remove("trip", 0).await;
+    assert!(matches!(world.one.compact(removed).await.unwrap(), CompactOutcome::Stale));
+    let at = world.read_as("trip", Extent::Whole).await.unwrap().messages[2].turn;
+    let branch = world.branch(&world.one, at, "instead", "fine").await.facts.id.to_string();
+    assert_eq!(world.read(&branch).await.unwrap().rewrites, 0, "in a branch nothing was");
+    for to in ["trip", &branch] {
+        world.compact(&world.one, to, InPlace, "so far").await;
+    }
+}
+
 pub async fn compactions_go_on_over_gaps<S: Store>(world: &World<S>) {
     for text in ["1", "2", "3"] {
         world.talk(&world.one, "trip", text, &format!("{text}!")).await;

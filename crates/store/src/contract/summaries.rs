@@ -76,6 +76,7 @@ impl<S: Store> World<S> {
             id: new_id(),
             authority: self.nobody_runs(to),
             base: view.base.as_ref().map(|base| base.summary.compaction),
+            rewrites: view.rewrites,
             mode,
             trigger: CompactionTrigger::Manual,
             through: last.map_or(covered, |last| last.seq),
