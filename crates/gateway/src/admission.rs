@@ -329,6 +329,7 @@ pub(crate) fn check_window(
     let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
     let why = match before {
         Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
+        _ if request.truncate => None,
         Some(snapshot) => gateway.cannot_compact(snapshot, asked),
         None if request.place == Place::Nowhere => {
             Some("nothing of it is kept, so nothing can be summarised".to_owned())
@@ -380,7 +381,7 @@ struct Waiting {
 
 /// What a request adds to its conversation.
 pub(crate) struct Input<'a> {
-    new: &'a [Utterance],
+    pub(crate) new: &'a [Utterance],
     retry_of: Option<TurnId>,
 }
 
@@ -421,7 +422,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn own_alias(name: &str) -> Result<Alias, GatewayError> {
+pub(crate) fn own_alias(name: &str) -> Result<Alias, GatewayError> {
     Alias::parse(name).map_err(|_| GatewayError::NotFound)
 }
 

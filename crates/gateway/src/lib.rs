@@ -14,6 +14,7 @@ mod admission;
 mod append;
 mod cache;
 mod compaction;
+mod context;
 pub mod crash;
 mod error;
 mod follow;
@@ -31,6 +32,7 @@ mod watch;
 
 pub use append::Appended;
 pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
+pub use context::SummarisedContext;
 pub use error::{GatewayError, KeyProblem, UndoProblem};
 pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};

@@ -14,7 +14,7 @@ use herma_model::{
     TurnState,
 };
 use herma_store::{LooseOutcome, LooseTurn, Scope};
-use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build};
+use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build, truncated};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -110,7 +110,12 @@ impl Loose<'_> {
         };
         let unanswered = HashMap::new();
         let transcript = Transcript { base: None, messages: &messages, whole: true, unanswered: &unanswered };
-        build(system, transcript, Some(self.turn))
+        let context = build(system, transcript, Some(self.turn));
+        let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
+        match window.filter(|_| self.request.truncate) {
+            Some(window) => truncated(context, system.len(), u64::from(window)),
+            None => context,
+        }
     }
 
     fn message(&self, nth: usize, said: herma_model::Utterance, now: Timestamp) -> Message {

@@ -61,6 +61,10 @@ pub struct TurnRequest {
     pub model: Option<String>,
     /// Everything else for the model server.
     pub params: Arc<Params>,
+    /// From how many tokens on it wants the context compacted, if it says so.
+    pub compact_at: Option<u64>,
+    /// Whether the beginning of the context may be left out when all else fails.
+    pub truncate: bool,
     /// Whether the answer is wanted piece by piece.
     pub streaming: bool,
     /// What to do when another turn is running.

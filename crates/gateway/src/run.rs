@@ -7,6 +7,7 @@ use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
 use herma_store::{Commit, Committed, Lease, Outcome, Snapshot, StoreError};
+use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{Effect, Ending, Event, Machine, Stop};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
@@ -68,7 +69,7 @@ impl Run<'_> {
         };
         let tight = match self.gateway.measure(self.request, snapshot, turn.running.lease, need) {
             Fit::Fits => return Ok(None),
-            Fit::Refused(failure) => return Ok(Some(Ending::Refused(failure))),
+            Fit::Refused(failure) => return Ok(self.leave_out(turn, need, failure)),
             Fit::Tight(tight) => tight,
         };
         if !turn.is_told {
@@ -86,7 +87,7 @@ impl Run<'_> {
         };
         match room {
             Room::Enough => Ok(None),
-            Room::Refused(failure) => Ok(Some(Ending::Refused(failure))),
+            Room::Refused(failure) => Ok(self.leave_out(turn, need, failure)),
             Room::Found(found) => {
                 if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
                     turn.compacted(&compacted, base);
@@ -96,6 +97,22 @@ impl Run<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Goes on with a part of the context if the request allows it, else ends the turn as refused.
+    fn leave_out(&self, turn: &mut RunningTurn, need: &Need, failure: TurnFailure) -> Option<Ending> {
+        let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
+        let shown = tokens_of(&turn.context());
+        let room = match need {
+            Need::Threshold => window.map_or(shown, u64::from),
+            // Whatever was said of the window, this did not fit it.
+            Need::TooLong(_) => shown / 2,
+        };
+        if !self.request.truncate {
+            return Some(Ending::Refused(failure));
+        }
+        turn.room = Some(room);
+        None
     }
 
     /// Calls the model and shows its answer as it comes. Nothing is shown before the admission is on disk.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use herma_model::tokens::Counted;
 use herma_model::{Base, CompactionId, MessageId, Payload, TurnState, Unanswered, Usage};
 use herma_store::{Committed, Compacted, Snapshot};
-use herma_turn::{Transcript, build};
+use herma_turn::{Transcript, build, truncated};
 
 use crate::admission::Lead;
 use crate::compaction::transcript;
@@ -25,6 +25,8 @@ pub(crate) struct RunningTurn {
     instructions: Option<Payload>,
     /// The id that its answer will have.
     pub(crate) answer_id: MessageId,
+    /// Tokens to which its context is cut, if it is.
+    pub(crate) room: Option<u64>,
     /// Compactions that made room for it.
     pub(crate) compactions: Vec<CompactionId>,
     /// Whether its listeners know that it runs.
@@ -55,6 +57,7 @@ impl RunningTurn {
             new_system,
             instructions,
             answer_id,
+            room: None,
             compactions: Vec::new(),
             is_told: false,
         }
@@ -77,12 +80,16 @@ impl RunningTurn {
             Some(instructions) => std::slice::from_ref(instructions),
             None => self.new_system.as_deref().unwrap_or(stored),
         };
-        match &self.before {
+        let context = match &self.before {
             Some(snapshot) => build(system, transcript(snapshot), running),
             None => {
                 let (messages, unanswered) = (&self.running.messages, HashMap::new());
                 build(system, Transcript { base: None, messages, whole: true, unanswered: &unanswered }, running)
             }
+        };
+        match self.room {
+            Some(room) => truncated(context, system.len(), room),
+            None => context,
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) fn router(app: &Shared) -> Router {
     let guarded = Router::new()
         .route("/v1/chat/completions", post(routes::chat::create))
         .route("/v1/responses", post(routes::responses::create))
+        .route("/v1/responses/compact", post(routes::responses::compact))
+        .route("/v1/responses/input_tokens", post(routes::responses::input_tokens))
         .route("/v1/responses/{id}", get(routes::responses::show))
         .route("/v1/responses/{id}", delete(routes::responses::forget))
         .route("/v1/responses/{id}/cancel", post(routes::responses::cancel))

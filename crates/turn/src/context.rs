@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use herma_model::tokens::estimate;
 use herma_model::{Base, CallId, Message, MessageStatus, Payload, Role, TurnId, Unanswered};
 
 use crate::words;
@@ -74,6 +75,25 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
     }
     context.close_calls();
     context.payloads
+}
+
+/// A context without its beginning, so that about `room` tokens are left: system messages stay, and what stays begins with a user's
+/// message, the last one at the latest.
+pub fn truncated(mut context: Vec<Payload>, system: usize, room: u64) -> Vec<Payload> {
+    let tokens = |payload: &Payload| u64::from(estimate(payload.as_json()));
+    let mut total: u64 = context.iter().map(tokens).sum();
+    let mut start = system;
+    for (at, payload) in context.iter().enumerate().skip(system) {
+        if words::is_users(payload) {
+            start = at;
+            if total <= room {
+                break;
+            }
+        }
+        total -= tokens(payload);
+    }
+    context.drain(system..start);
+    context
 }
 
 struct Builder {
@@ -202,5 +222,24 @@ mod tests {
         story.input("e");
         let later = build(&[], story.transcript(), Some(story.last_turn()));
         assert_eq!(later[..earlier.len()], earlier[..]);
+    }
+
+    #[test]
+    fn a_context_is_cut_before_a_question_and_keeps_system_messages_and_the_last_one() {
+        let mut story = Story::default();
+        for question in ["a", "b", "c"] {
+            story.turn(question, &"long ".repeat(100));
+        }
+        story.input("d");
+        let system = [Payload::from_json(r#"{"role":"system","content":"s"}"#)];
+        let whole = build(&system, story.transcript(), Some(story.last_turn()));
+        let firsts = |room| {
+            let cut: Vec<String> = contents(&truncated(whole.clone(), 1, room));
+            assert_eq!((cut[0].as_str(), cut.last().map(String::as_str)), ("system: s", Some("user: d")));
+            cut[1].clone()
+        };
+        assert_eq!(firsts(10_000), "user: a");
+        assert_eq!(firsts(300), "user: c", "never in the middle of an exchange");
+        assert_eq!(firsts(0), "user: d", "what is asked now stays, whatever it costs");
     }
 }

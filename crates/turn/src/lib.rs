@@ -21,6 +21,6 @@ mod testing;
 
 pub use align::{Alignment, align};
 pub use compaction::{Budget, Plan};
-pub use context::{Transcript, build};
+pub use context::{Transcript, build, truncated};
 pub use machine::{Effect, Ending, Event, Machine, Stop};
 pub use pairing::{BadToolResult, check_tool_results};

@@ -47,6 +47,12 @@ pub fn ask_for_summary(words: u64) -> String {
     )
 }
 
+/// Whether a message is a user's.
+pub(crate) fn is_users(payload: &Payload) -> bool {
+    let message: Option<Value> = serde_json::from_str(payload.as_json()).ok();
+    message.is_some_and(|message| message["role"] == "user")
+}
+
 /// The text of a stored message that is text.
 pub fn text_of(payload: &Payload) -> Option<String> {
     let message: Value = serde_json::from_str(payload.as_json()).ok()?;

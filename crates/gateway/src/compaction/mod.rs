@@ -22,22 +22,26 @@ use std::time::Instant;
 
 use herma_model::tokens::{self, Counted};
 use herma_model::turn::FailureCode;
-use herma_model::{Compaction, Payload, TurnFailure, Utterance};
+use herma_model::{Compaction, Message, Payload, TurnFailure, Utterance};
 use herma_store::{Compacted, Snapshot};
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::{Budget, Transcript};
 use tokio::sync::Semaphore;
 
+use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
 use cool_down::CoolDown;
 use draft::Drafts;
+use summarise::{Summarised, Task};
 
 pub(crate) use ahead::prepare;
 pub use manual::{CompactionRequest, Preview, UndoRequest};
 pub(crate) use room::{Fit, Need, Room};
 
+/// What a summary for a client may at least have, in tokens, however little it stands for.
+const LEAST_FOR_CLIENT: u64 = 512;
 /// Most summaries that are prepared ahead at one time.
 const MOST_AHEAD: usize = 4;
 
@@ -144,6 +148,40 @@ impl Gateway {
     fn budget(&self, window: u64) -> Budget {
         let compaction = &self.settings.compaction;
         Budget::of(window, compaction.threshold, compaction.keep_recent)
+    }
+
+    /// The budget of a request that may say itself from how many tokens on it wants less.
+    fn budget_of(&self, request: &TurnRequest, window: u64) -> Budget {
+        let Some(threshold) = request.compact_at else { return self.budget(window) };
+        let as_if = (threshold as f64 / self.settings.compaction.threshold) as u64;
+        Budget { window, ..self.budget(window.min(as_if)) }
+    }
+
+    /// Tokens of the newest messages that a compaction for this model would keep.
+    pub(crate) fn kept_tokens(&self, asked: Option<&str>, messages: &[Arc<Message>]) -> u64 {
+        let all = messages.iter().map(|message| u64::from(message.said.tokens)).sum();
+        self.budget(self.settings.resolve_model(asked).1.map_or(all, u64::from).min(all)).keep
+    }
+
+    /// A summary of a context that its client keeps itself.
+    pub(crate) async fn summarise_for_client(
+        &self,
+        request: &TurnRequest,
+        covered: &[Payload],
+    ) -> Result<Summarised, GatewayError> {
+        let (model, window) = self.summary_model(request.model.as_deref());
+        if model.is_empty() {
+            return Err(GatewayError::no_model());
+        }
+        let all = system_tokens(covered);
+        let task = Task {
+            model: &model,
+            window: window.map(u64::from),
+            covered,
+            limit: self.budget(window.map_or(all, u64::from)).summary.max(LEAST_FOR_CLIENT),
+            timeout: self.settings.compaction.timeout,
+        };
+        self.summarise(&task).await.map_err(|(why, _)| draft::NoDraft::Failed(why).into())
     }
 
     /// The model that summarises conversations with this one, by the model server's name, and how many tokens fit into it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use herma_model::compaction::{Base, CompactionTrigger};
+use herma_model::provenance::CompactionMode;
 use herma_model::{ModelFailure, TurnFailure};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Snapshot, StoreError};
 
@@ -77,7 +78,7 @@ impl Gateway {
         need: &'a Need,
     ) -> Fit<'a> {
         let (model, known_window) = self.settings.resolve_model(request.model.as_deref());
-        if known_window.is_none() && matches!(need, Need::Threshold) {
+        if known_window.is_none() && request.compact_at.is_none() && matches!(need, Need::Threshold) {
             return Fit::Fits;
         }
         let load = Load::of(request, Some(snapshot), &[]);
@@ -87,12 +88,14 @@ impl Gateway {
             // Whatever was said of the window, this did not fit it.
             Need::TooLong(_) => (window.min(load.total), CompactionTrigger::ContextLength),
         };
-        let budget = self.budget(window);
+        let budget = self.budget_of(request, window);
         let limit = if snapshot.held_back { budget.window } else { budget.threshold };
         if matches!(need, Need::Threshold) && load.total <= limit {
             return Fit::Fits;
         }
-        let Some(mode) = self.settings.compaction.mode else {
+        // Where nothing is compacted by itself, a client that says from when on has asked for it.
+        let asked_for = request.compact_at.map(|_| CompactionMode::Split);
+        let Some(mode) = self.settings.compaction.mode.or(asked_for) else {
             return match need {
                 Need::Threshold => Fit::Fits,
                 Need::TooLong(_) => Fit::Refused(too_long(need, load.total, window, &model, "compaction is off")),

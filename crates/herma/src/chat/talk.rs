@@ -159,6 +159,8 @@ impl Talk<'_> {
             all_new: false,
             model: self.model.clone(),
             params: Arc::new(Params::default()),
+            compact_at: None,
+            truncate: false,
             streaming: true,
             policy: Policy::Queue,
             on_disconnect: OnDisconnect::Cancel,

@@ -4,6 +4,7 @@
 mod alignment;
 mod chat;
 mod compactions;
+mod contexts;
 mod conversations;
 mod long;
 mod refusals;

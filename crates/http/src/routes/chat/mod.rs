@@ -64,6 +64,8 @@ fn turn_request(
         all_new: false,
         model: chat.model,
         params: Arc::new(chat.params),
+        compact_at: None,
+        truncate: false,
         streaming: chat.stream,
         policy: headers.policy,
         on_disconnect: headers.on_disconnect,

@@ -67,6 +67,8 @@ pub(super) async fn append(
         all_new: true,
         model: None,
         params: Arc::default(),
+        compact_at: None,
+        truncate: false,
         streaming: false,
         policy: headers.policy,
         on_disconnect: OnDisconnect::Finish,

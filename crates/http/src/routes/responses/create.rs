@@ -9,7 +9,7 @@ use axum::response::Response;
 use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
 use herma_model::{Alias, ConversationId, CreatorKind, Principal, ResponseId};
 use herma_store::NewResponse;
-use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest};
+use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
 
 use super::frames::ResponseFrames;
 use super::stored::{Identified, Kept, output, record, stored_object};
@@ -44,7 +44,9 @@ pub(crate) async fn create(
         echo: asked.echo.clone(),
     };
     let (streaming, background) = (asked.stream, asked.background);
-    let turn = turn_request(principal.clone(), headers, place, asked, &kept, &body);
+    let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: background };
+    let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, &body);
+    let turn = TurnRequest { response: Some(keeps), ..turn };
     let handle = app.gateway.submit(turn)?;
     if streaming {
         let reader = if background { Reader::Background } else { Reader::Asked };
@@ -80,7 +82,8 @@ async fn promised(
     Ok(answer)
 }
 
-async fn place(
+/// Which conversation a request names. One that names none and is not to be stored has none.
+pub(super) async fn place(
     app: &Shared,
     principal: &Principal,
     headers: &SessionHeaders,
@@ -105,12 +108,13 @@ async fn place(
     Ok(if place == Place::New && !asked.store { Place::Nowhere } else { place })
 }
 
-fn turn_request(
+/// The turn that a request asks for.
+pub(super) fn turn_request(
     principal: Principal,
     headers: SessionHeaders,
     place: Place,
     asked: ResponsesRequest,
-    kept: &Kept,
+    route: &'static str,
     body: &[u8],
 ) -> TurnRequest {
     TurnRequest {
@@ -124,19 +128,21 @@ fn turn_request(
         all_new: false,
         model: asked.model,
         params: Arc::new(asked.params),
+        compact_at: asked.compact_threshold,
+        truncate: asked.truncation == Truncation::Auto,
         streaming: asked.stream || asked.background,
         policy: headers.policy,
         on_disconnect: if asked.background { OnDisconnect::Finish } else { headers.on_disconnect },
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {
-            route: ROUTE,
+            route,
             body: answer::digest(body),
             user: asked.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
         },
-        response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background }),
+        response: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/responses`: a turn as OpenAI's Responses API shows it.
 
+mod context;
 mod create;
 mod frames;
 mod input_items;
@@ -10,6 +11,7 @@ use herma_model::ResponseId;
 
 use crate::error::ApiError;
 
+pub(crate) use context::{compact, input_tokens};
 pub(crate) use create::create;
 pub(crate) use input_items::{ItemPage, input_items};
 pub(crate) use stored::{cancel, forget, show};

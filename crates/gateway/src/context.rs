@@ -1,0 +1,154 @@
+//! Contexts that are only counted or summarised: what a request would show the model, without a turn.
+
+use std::sync::Arc;
+
+use herma_model::alias::Namespace;
+use herma_model::generation::Finish;
+use herma_model::{CompactionId, FinishReason, Message, MessageId, Role, Seq, SessionId, Timestamp, TurnId, Usage};
+use herma_store::{Extent, LooseOutcome, LooseTurn, Scope, Snapshot};
+use herma_turn::{Transcript, build, words};
+
+use crate::admission::{Input, own_alias};
+use crate::compaction::{Load, transcript};
+use crate::error::GatewayError;
+use crate::gateway::Gateway;
+use crate::mint;
+use crate::request::{Place, TurnRequest};
+
+/// A context that was summarised for a client that keeps it itself.
+#[derive(Debug)]
+pub struct SummarisedContext {
+    /// What the summary is called.
+    pub id: CompactionId,
+    /// The last of what people said, word for word.
+    pub kept: Vec<Arc<Message>>,
+    /// What stands for everything.
+    pub summary: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+impl Gateway {
+    /// About how many tokens a request would show the model. Nothing is written.
+    pub async fn count_tokens(&self, request: &TurnRequest) -> Result<u64, GatewayError> {
+        let before = self.seen(request).await?;
+        let new = match &before {
+            Some(snapshot) if !request.messages.is_empty() => new_in(request, snapshot)?,
+            _ => request.messages.as_slice(),
+        };
+        Ok(Load::of(request, before.as_ref(), new).total)
+    }
+
+    /// Summarises what a request would show the model. Nothing is written but what it cost.
+    pub async fn summarise_context(&self, request: &TurnRequest) -> Result<SummarisedContext, GatewayError> {
+        let _place = self.place()?;
+        let before = self.seen(request).await?;
+        let id = mint::compaction();
+        let began = mint::now();
+        let turn = mint::turn();
+        let messages = self.messages(request, before.as_ref(), turn, began)?;
+        if messages.is_empty() && before.is_none() {
+            let message = "there is nothing to compact: send 'input', or name a response or a conversation".to_owned();
+            return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
+        }
+        let unanswered = before.as_ref().map(|snapshot| snapshot.unanswered.clone()).unwrap_or_default();
+        let base = before.as_ref().and_then(|snapshot| snapshot.base.clone());
+        let transcript =
+            Transcript { base: base.as_deref(), messages: &messages, whole: false, unanswered: &unanswered };
+        let summarised = self.summarise_for_client(request, &build(&[], transcript, None)).await?;
+        let finish = Finish {
+            reason: FinishReason::Stop,
+            usage: Some(summarised.cost.usage),
+            model: Some(summarised.cost.model.clone()),
+            extra: Default::default(),
+        };
+        self.store.note_loose(LooseTurn {
+            tenant: request.principal.tenant,
+            id: turn,
+            api: request.identity.route,
+            outcome: LooseOutcome::Completed(finish),
+            started_at: began,
+            ended_at: mint::now(),
+        });
+        Ok(SummarisedContext {
+            id,
+            kept: self.last_questions(request, &messages),
+            summary: words::text_of(&summarised.said.payload).unwrap_or_default(),
+            created_at: began,
+            usage: summarised.cost.usage,
+        })
+    }
+
+    /// The conversation as it would be shown.
+    async fn seen(&self, request: &TurnRequest) -> Result<Option<Snapshot>, GatewayError> {
+        let scope = Scope::of(&request.principal);
+        let open = async |alias, namespace, extent| self.store.open(&scope, alias, namespace, extent).await;
+        match &request.place {
+            Place::New | Place::Nowhere => Ok(None),
+            Place::Named { alias, namespace, must_exist } => match open(alias, *namespace, Extent::View).await? {
+                None if *must_exist || !alias.may_be_created() => Err(GatewayError::NotFound),
+                found => Ok(found),
+            },
+            Place::After(response) => {
+                let alias = own_alias(&response.to_string())?;
+                let found = open(&alias, Namespace::Session, Extent::At(response.turn())).await?;
+                found.map(Some).ok_or(GatewayError::PreviousNotFound)
+            }
+        }
+    }
+
+    /// The messages after the base, and then what is new.
+    fn messages(
+        &self,
+        request: &TurnRequest,
+        before: Option<&Snapshot>,
+        turn: TurnId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Message>>, GatewayError> {
+        let known = before.map(|snapshot| transcript(snapshot).since_base()).unwrap_or_default();
+        let new = match before {
+            Some(snapshot) if !request.messages.is_empty() => new_in(request, snapshot)?,
+            _ => request.messages.as_slice(),
+        };
+        let next = known.last().map_or(0, |last| last.seq.0) + 1;
+        let new = (next..).zip(new).enumerate().map(|(nth, (seq, said))| {
+            Arc::new(Message {
+                id: MessageId::brought(turn, 1, nth),
+                seq: Seq(seq),
+                session: SessionId::from_name(""),
+                turn,
+                attempt: 1,
+                created_at: now,
+                said: said.clone(),
+            })
+        });
+        Ok(known.iter().cloned().chain(new).collect())
+    }
+
+    /// What people said last, as much as a compaction would keep.
+    fn last_questions(&self, request: &TurnRequest, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let mut left = self.kept_tokens(request.model.as_deref(), messages);
+        let questions = messages.iter().rev().filter(|message| message.said.role == Role::User);
+        let mut kept: Vec<_> = questions
+            .take_while(|message| {
+                let fits = u64::from(message.said.tokens) <= left;
+                left = left.saturating_sub(u64::from(message.said.tokens));
+                fits
+            })
+            .cloned()
+            .collect();
+        kept.reverse();
+        kept
+    }
+}
+
+/// The messages of a request that its conversation does not have.
+fn new_in<'a>(request: &'a TurnRequest, snapshot: &Snapshot) -> Result<&'a [herma_model::Utterance], GatewayError> {
+    match Input::of(request, Some(snapshot)) {
+        // More would have to be read to know; then it is taken to be new.
+        None => Ok(&request.messages),
+        Some(input) => Ok(input?.new),
+    }
+}

@@ -1,0 +1,56 @@
+//! `POST /v1/responses/input_tokens` and `POST /v1/responses/compact`: what a request would show the model, counted or summarised.
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use herma_gateway::TurnRequest;
+use herma_model::Principal;
+use herma_wire::responses::{self, CompactionObject, Item, compaction_item, items_of, seal_summary};
+
+use super::create::{place, turn_request};
+use super::references;
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+use crate::headers::SessionHeaders;
+use crate::json::from_bytes;
+
+/// The name of the second one in the store.
+const COMPACT: &str = "responses.compact";
+
+/// About how many tokens a request would show the model. Nothing is written.
+pub(crate) async fn input_tokens(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let request = read(&app, principal, request).await?;
+    let tokens = app.gateway.count_tokens(&request).await.map_err(|error| ApiError::from(error).of_response())?;
+    Ok(from_bytes(responses::input_tokens_json(tokens)))
+}
+
+/// A summary of a context for a client that keeps its history itself, and sends this in its place from then on.
+pub(crate) async fn compact(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let request = read(&app, principal, request).await?;
+    let done = app.gateway.summarise_context(&request).await.map_err(|error| ApiError::from(error).of_response())?;
+    let mut output: Vec<Item> = done.kept.iter().flat_map(|message| items_of(message)).collect();
+    output.push(compaction_item(done.id, seal_summary(&done.summary)));
+    let id = done.id.to_string();
+    let object = CompactionObject { id: &id, created_at: done.created_at, output: &output, usage: Some(done.usage) };
+    Ok(from_bytes(object.to_json()))
+}
+
+/// A request about a context, which may have no input of its own.
+async fn read(app: &Shared, principal: Principal, request: Request) -> Result<TurnRequest, ApiError> {
+    let (parts, body) = request.into_parts();
+    let headers = SessionHeaders::read(&parts.headers)?;
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
+    let asked = responses::parse_context(&body, &named)?;
+    let place = place(app, &principal, &headers, &asked).await?;
+    Ok(turn_request(principal, headers, place, asked, COMPACT, &body))
+}
