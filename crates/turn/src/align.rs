@@ -3,9 +3,10 @@
 //! A client may send just its new message, or its whole history every time; both must leave the same transcript. System messages are
 //! not part of this: they are replaced as a whole.
 
-use herma_model::{Message, MessageStatus, Role, TurnId, Utterance};
+use herma_model::{CallId, Message, MessageStatus, Role, TurnId, Utterance};
 
 use crate::context::Transcript;
+use crate::pairing::open_calls;
 
 /// What a request adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +21,12 @@ pub struct Alignment {
 ///
 /// The longest run of the request that ends in an assistant message and equals the end of the transcript is known; of two equally long
 /// runs the later counts. If none aligns, what follows the last assistant message is new. The input of trailing unanswered turns, sent
-/// again in its place, is known too.
+/// again in its place, is known too. A request without an assistant message is new as a whole, but for what was said before and is said
+/// again in front of the results that the conversation waits for.
 pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Option<Alignment> {
     let last_answer = request.iter().rposition(|said| said.role == Role::Assistant);
     let known = match last_answer {
-        None => 0,
+        None => said_before_results(request, transcript),
         Some(_) if transcript.messages.is_empty() && transcript.whole => 0,
         Some(last) => match longest_run(request, transcript) {
             Longest::Run(end) => end + 1,
@@ -33,6 +35,23 @@ pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Option<Alignm
         },
     };
     skip_unanswered(request, known, transcript)
+}
+
+/// How many messages at the beginning of a request without answers the conversation has: those in front of the first result of an open
+/// call, if all of them were said in that order. Only a client that leaves the answers out sends them.
+fn said_before_results(request: &[Utterance], transcript: Transcript<'_>) -> usize {
+    let answers_open_call = |open: &[CallId], said: &Utterance| {
+        said.role == Role::Tool && said.calls.first().is_some_and(|call| open.contains(call))
+    };
+    if request.first().is_none_or(|said| said.role == Role::Tool) || !request.iter().any(|said| said.role == Role::Tool)
+    {
+        return 0;
+    }
+    let open = open_calls(transcript.messages.iter());
+    let Some(first) = request.iter().position(|said| answers_open_call(&open, said)) else { return 0 };
+    let mut stored = transcript.messages.iter();
+    let all_known = request[..first].iter().all(|said| stored.any(|message| message.said.digest == said.digest));
+    if all_known { first } else { 0 }
 }
 
 /// Messages at the end of a part of the request that equal the end of the transcript.
@@ -128,7 +147,7 @@ mod tests {
     use herma_model::TurnState;
 
     use super::*;
-    use crate::testing::{Story, assistant, user};
+    use crate::testing::{Story, assistant, tool, user};
 
     fn new_from(request: &[Utterance], story: &Story) -> usize {
         align(request, story.transcript()).unwrap().new_from
@@ -144,6 +163,18 @@ mod tests {
     #[test]
     fn a_list_without_an_answer_is_new_as_a_whole() {
         assert_eq!(new_from(&[user("c"), user("e")], &two_turns()), 0);
+    }
+
+    #[test]
+    fn what_is_said_again_in_front_of_results_that_are_waited_for_is_known() {
+        let mut story = two_turns();
+        story.calls("e", &["one", "two"]);
+        story.result("one", "1");
+        assert_eq!(new_from(&[user("e"), tool("two", "2")], &story), 1);
+        assert_eq!(new_from(&[user("e"), tool("one", "1"), tool("two", "2")], &story), 2);
+        assert_eq!(new_from(&[user("f"), tool("two", "2")], &story), 0, "that was not said");
+        assert_eq!(new_from(&[user("e"), tool("three", "3")], &story), 0, "that is not waited for");
+        assert_eq!(new_from(&[tool("two", "2"), user("e")], &story), 0);
     }
 
     #[test]

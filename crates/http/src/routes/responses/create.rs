@@ -6,9 +6,9 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest};
-use herma_model::{Alias, ConversationId, CreatorKind, Principal, ResponseId};
-use herma_store::NewResponse;
+use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest, now};
+use herma_model::{Alias, ConversationId, CreatorKind, Principal, ResponseId, Timestamp, TurnState};
+use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
 
 use super::frames::ResponseFrames;
@@ -28,7 +28,7 @@ pub(crate) async fn create(
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let began = Instant::now();
+    let (began, asked_at) = (Instant::now(), now());
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn create(
         let reader = if background { Reader::Background } else { Reader::Asked };
         TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), reader, began).open().await
     } else if background {
-        promised(app, &principal, handle, kept, began).await.map_err(ApiError::of_response)
+        promised(app, &principal, handle, kept, (began, asked_at)).await.map_err(ApiError::of_response)
     } else {
         let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
         Ok(response(&app, &finished, kept))
@@ -65,7 +65,7 @@ async fn promised(
     principal: &Principal,
     mut handle: TurnHandle,
     kept: Kept,
-    began: Instant,
+    (began, asked_at): (Instant, Timestamp),
 ) -> Result<Response, ApiError> {
     let (turn, session) = loop {
         match handle.next().await {
@@ -76,7 +76,17 @@ async fn promised(
             TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
         }
     };
-    let (record, kept) = record(&app, principal, turn.as_response()).await?;
+    let (mut record, kept) = record(&app, principal, turn.as_response()).await?;
+    if record.started_at >= asked_at {
+        // It is this request's, and may be over by now; but clients want to be told that it has begun.
+        record = TurnRecord {
+            state: if record.state.is_live() { record.state } else { TurnState::Running },
+            answer: Vec::new(),
+            finish: None,
+            ended_at: None,
+            ..record
+        };
+    }
     let answer = answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, kept));
     tokio::spawn(async move { answer::finished(&app, handle, began).await });
     Ok(answer)
