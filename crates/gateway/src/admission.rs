@@ -4,7 +4,6 @@
 //! conversation is still at the version that was read; otherwise all of this is done again. So what the model is shown is always
 //! what was there when the lease was taken.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +12,21 @@ use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    Alias, ConversationId, Digest, MessageId, NewMessage, ResponseId, Role, SessionKind, Timestamp, TurnFailure,
-    TurnId, Utterance,
+    Alias, ConversationId, Digest, MessageId, NewMessage, ResponseId, Timestamp, TurnFailure, TurnId, Utterance,
 };
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
     Snapshot, Target, Ticket,
 };
-use herma_turn::{Alignment, Stop, Transcript, align, check_tool_results};
+use herma_turn::Stop;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::compaction::{Load, exceeded, longer_than, transcript};
+use crate::compaction::{Load, exceeded, longer_than};
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
+use crate::input::Input;
 use crate::live::Place as PlaceInLine;
 use crate::log::{SessionView, TurnEvent, TurnLog};
 use crate::mint;
@@ -85,8 +84,12 @@ impl Door<'_> {
         let outcome = asked.unwrap_or_else(|_| Err(GatewayError::Turn(defect())));
         if let Some(place) = waiting.place.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
             let why = outcome.as_ref().err().map_or_else(defect, given_up);
-            let _ = self.gateway.store.withdraw(&scope, self.turn, why, mint::now()).await;
+            let _ = self.gateway.store.withdraw(&scope, self.turn, why.clone(), mint::now()).await;
             place.leave();
+            if outcome.is_err() && self.request.is_promised() {
+                // Who reads it now is told what everybody is told who reads it later.
+                return Err(GatewayError::Turn(why));
+            }
         }
         outcome
     }
@@ -109,14 +112,13 @@ impl Door<'_> {
                 extent = Extent::Whole;
                 continue;
             };
+            let input = match input {
+                Ok(input) if self.is_apart(scope, &input, waiting, &retry).await? => {
+                    Ok(input.into_new_turn(self.request))
+                }
+                input => input,
+            };
             let input = input
-                .map(|input| {
-                    if waiting.ticket.is_some() && self.request.is_promised() {
-                        input.as_a_new_turn(self.request)
-                    } else {
-                        input
-                    }
-                })
                 .and_then(|input| check_window(self.gateway, self.request, before.as_ref(), &input).map(|()| input));
             // What is wrong as a new request may still be the repetition of one that was right when it first came, or be wrong only
             // because a process died in the middle of a turn that nobody has ended yet.
@@ -184,6 +186,23 @@ impl Door<'_> {
             }
         }
         Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
+    }
+
+    /// Whether a request that says what an unanswered turn was asked is a turn of its own all the same. An id that was given out says
+    /// how its turn ended until the very same request comes again, and a response never becomes a run, nor a run a response.
+    async fn is_apart(
+        &self,
+        scope: &Scope,
+        input: &Input<'_>,
+        waiting: &Waiting,
+        retry: &RetryIdentity,
+    ) -> Result<bool, GatewayError> {
+        let (Some(response), Some(earlier)) = (&self.request.response, input.retry_of) else { return Ok(false) };
+        if response.promised && (waiting.ticket.is_some() || !retry.may_repeat()) {
+            return Ok(true);
+        }
+        let earlier = self.gateway.store.turn(scope, earlier).await?;
+        Ok(earlier.is_some_and(|earlier| earlier.echo.is_some() && &*earlier.api != self.request.identity.route))
     }
 
     /// What is known of the conversation, from memory if that is enough, and where that leads.
@@ -299,7 +318,7 @@ impl Door<'_> {
         Creation {
             conversation: mint::conversation(),
             session: mint::session(),
-            kind: SessionKind::Main,
+            kind: self.request.kind,
             creator: self.request.creator,
             source: Arc::from(self.request.source),
             owner: self.request.principal.key,
@@ -377,49 +396,6 @@ struct Waiting {
     ticket: Option<Ticket>,
     place: Option<PlaceInLine>,
     until: Instant,
-}
-
-/// What a request adds to its conversation.
-pub(crate) struct Input<'a> {
-    pub(crate) new: &'a [Utterance],
-    retry_of: Option<TurnId>,
-}
-
-impl<'a> Input<'a> {
-    /// Aligns a request with its conversation; `None` if more of that has to be read first.
-    pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
-        let nobody = HashMap::new();
-        let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody };
-        let transcript = before.map_or(nothing, transcript);
-        if request.all_new {
-            return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
-        }
-        let alignment = align(&request.messages, transcript)?;
-        Some(Self::check(request, transcript, alignment))
-    }
-
-    fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
-        let new = &request.messages[alignment.new_from..];
-        if new.is_empty() && alignment.retry_of.is_none() && !request.all_new {
-            let message = "the request adds no message to the conversation; send the new message last".to_owned();
-            return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
-        }
-        check_tool_results(transcript, new).map_err(|bad| {
-            let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
-            GatewayError::Invalid { message: bad.reason, param: Some(format!("messages[{place}].tool_call_id")) }
-        })?;
-        Ok(Self { new, retry_of: alignment.retry_of })
-    }
-
-    /// The same input for a turn whose id was given out, so that it cannot become a further attempt of another one: what that one
-    /// was asked is asked again.
-    fn as_a_new_turn(self, request: &'a TurnRequest) -> Self {
-        if self.retry_of.is_none() {
-            return self;
-        }
-        let answered = request.messages.iter().rposition(|said| said.role == Role::Assistant);
-        Self { new: &request.messages[answered.map_or(0, |at| at + 1)..], retry_of: None }
-    }
 }
 
 pub(crate) fn own_alias(name: &str) -> Result<Alias, GatewayError> {

@@ -8,10 +8,11 @@ use herma_model::{CompactionId, FinishReason, Message, MessageId, Role, Seq, Ses
 use herma_store::{Extent, LooseOutcome, LooseTurn, Scope, Snapshot};
 use herma_turn::{Transcript, build, words};
 
-use crate::admission::{Input, own_alias};
+use crate::admission::own_alias;
 use crate::compaction::{Load, transcript};
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
+use crate::input::Input;
 use crate::mint;
 use crate::request::{Place, TurnRequest};
 

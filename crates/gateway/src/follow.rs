@@ -192,8 +192,8 @@ fn steps(record: &TurnRecord) -> Vec<Step<'static>> {
     }
 }
 
-/// The answer, or what was shown of one.
-fn stored_answer(record: &TurnRecord) -> Option<Answer> {
+/// A turn's answer, or what was shown of one.
+pub fn stored_answer(record: &TurnRecord) -> Option<Answer> {
     let finish = record.finish.clone().unwrap_or_else(unknown_finish);
     record.answer.last().map(|message| answer_of(&message.said, finish))
 }

@@ -18,10 +18,11 @@ use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build, trunca
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
-use crate::admission::{Input, check_window, defect, retry_identity};
+use crate::admission::{check_window, defect, retry_identity};
 use crate::compaction;
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
+use crate::input::Input;
 use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::TurnRequest;

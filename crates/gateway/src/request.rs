@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Params, Payload, Principal, ResponseId, SessionKey, Utterance};
+use herma_model::{Alias, CreatorKind, Params, Payload, Principal, ResponseId, SessionKey, SessionKind, Utterance};
 use herma_store::{NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
@@ -71,6 +71,8 @@ pub struct TurnRequest {
     pub policy: Policy,
     /// What to do when the client goes away.
     pub on_disconnect: OnDisconnect,
+    /// What a conversation made for it is.
+    pub kind: SessionKind,
     /// Who creates a conversation made for it.
     pub creator: CreatorKind,
     /// Which door it came through.

@@ -26,21 +26,50 @@ pub(crate) fn digest(body: &[u8]) -> [u8; 16] {
 /// Waits for the end of a turn whose answer is wanted whole.
 pub(crate) async fn finished(app: &Shared, mut handle: TurnHandle, began: Instant) -> Result<Arc<Finished>, ApiError> {
     loop {
+        if let Some(end) = end(app, &handle.next().await, began) {
+            return end;
+        }
+    }
+}
+
+/// Waits until a turn's id can be given out, because nothing can make it forgotten any more. The turn goes on by itself, and its end is
+/// counted.
+pub(crate) async fn promised(
+    app: &Shared,
+    mut handle: TurnHandle,
+    began: Instant,
+) -> Result<(TurnId, Option<SessionView>), ApiError> {
+    let begun = loop {
         match handle.next().await {
-            TurnEvent::Finished(finished) => {
-                app.metrics.turn_ended("completed", began);
-                app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
-                return Ok(finished);
+            TurnEvent::Queued { turn, session, .. } => break (turn, Some(session)),
+            TurnEvent::Started { turn, session, .. } => break (turn, session),
+            event => {
+                if let Some(end) = end(app, &event, began) {
+                    return end.map(|finished| (finished.turn, finished.session.clone()));
+                }
             }
-            TurnEvent::Failed(error) => {
-                let error = ApiError::from(error);
-                app.metrics.turn_ended(error.label(), began);
-                return Err(error);
-            }
-            TurnEvent::Queued { .. }
-            | TurnEvent::Started { .. }
-            | TurnEvent::Compacted { .. }
-            | TurnEvent::Delta(_) => {}
+        }
+    };
+    let app = Arc::clone(app);
+    tokio::spawn(async move { finished(&app, handle, began).await });
+    Ok(begun)
+}
+
+/// How the turn ended, if this is its end, which is counted.
+fn end(app: &Shared, event: &TurnEvent, began: Instant) -> Option<Result<Arc<Finished>, ApiError>> {
+    match event {
+        TurnEvent::Finished(finished) => {
+            app.metrics.turn_ended("completed", began);
+            app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
+            Some(Ok(Arc::clone(finished)))
+        }
+        TurnEvent::Failed(error) => {
+            let error = ApiError::from(Arc::clone(error));
+            app.metrics.turn_ended(error.label(), began);
+            Some(Err(error))
+        }
+        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {
+            None
         }
     }
 }

@@ -187,6 +187,11 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "too_many_pins", message).again(Again::Never)
     }
 
+    pub(crate) fn no_approval_pending() -> Self {
+        let message = "no approval is pending: the run does not wait for one";
+        Self::new(StatusCode::CONFLICT, "approval_not_pending", message).again(Again::Never)
+    }
+
     fn of_turn(failure: &TurnFailure) -> Self {
         let message = failure.message.clone();
         match failure.code {

@@ -18,6 +18,7 @@ const ON_DISCONNECT: HeaderName = HeaderName::from_static("x-hermes-on-disconnec
 const EVENTS: HeaderName = HeaderName::from_static("x-hermes-events");
 const SESSION_KIND: HeaderName = HeaderName::from_static("x-hermes-session-kind");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
 /// What a request says about its conversation outside its body.
@@ -66,6 +67,12 @@ impl SessionHeaders {
             sdk_attempt: text(headers, &RETRY_COUNT)?.and_then(|count| count.parse().ok()).unwrap_or(0),
         })
     }
+}
+
+/// The number of the last event that a reader has, if it says so.
+pub(crate) fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let number = |id: &str| id.parse().map_err(|_| bad(&LAST_EVENT_ID, "must be the id of an event"));
+    text(headers, &LAST_EVENT_ID)?.map(number).transpose()
 }
 
 /// The first session header of a request, if it has one.
@@ -120,6 +127,9 @@ fn bad(name: &HeaderName, why: &str) -> ApiError {
 
 /// A header's name as people write it.
 pub(crate) fn spelled(name: &HeaderName) -> String {
+    if *name == LAST_EVENT_ID {
+        return "Last-Event-ID".to_owned();
+    }
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
     name.as_str().split('-').map(capital).collect::<Vec<_>>().join("-")
 }

@@ -4,6 +4,7 @@ use herma_gateway::Place;
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationId, Principal, ResponseId};
 use herma_store::{Pin, Scope};
+use herma_wire::responses::ResponsesRequest;
 
 use crate::app::Shared;
 use crate::error::ApiError;
@@ -36,14 +37,21 @@ impl Names {
         Self { names: session.into_iter().chain(stable).collect(), previous: None }
     }
 
-    /// The body's `conversation` as well.
-    pub(crate) fn and_conversation(&mut self, alias: Alias) {
-        self.names.push(Named { alias, param: "conversation", must_exist: false });
+    /// A body's `session_id` as well, which counts as its header does.
+    pub(crate) fn and_session(&mut self, name: &str) -> Result<(), ApiError> {
+        self.names.push(Named { alias: alias(name, "session_id")?, param: "session_id", must_exist: false });
+        Ok(())
     }
 
-    /// The body's `previous_response_id` as well.
-    pub(crate) fn and_previous(&mut self, response: ResponseId) {
-        self.previous = Some(response);
+    /// Those of a body that asks for a response, as well.
+    pub(crate) fn and_those_of(&mut self, asked: &ResponsesRequest) -> Result<(), ApiError> {
+        if let Some(name) = &asked.conversation {
+            self.names.push(Named { alias: alias(name, "conversation")?, param: "conversation", must_exist: false });
+        }
+        if let Some(previous) = &asked.previous_response_id {
+            self.previous = Some(previous.parse().map_err(|_| ApiError::previous_not_found())?);
+        }
+        Ok(())
     }
 
     /// Where they lead. Several must lead to the same conversation.
@@ -62,13 +70,13 @@ impl Names {
     }
 
     async fn agree(&self, app: &Shared, scope: &Scope) -> Result<(), ApiError> {
-        let mut led: Option<Option<ConversationId>> = None;
+        let mut led: Option<Led<'_>> = None;
         for named in &self.names {
             let found = app.gateway.store().conversation(scope, &named.alias, Pin::Head).await?;
-            let found = found.map(|row| row.facts.id);
             if found.is_none() && named.must_exist {
                 return Err(ApiError::not_found("no conversation is known by this id"));
             }
+            let found = found.map_or(Led::Nowhere(&named.alias), |row| Led::To(row.facts.id));
             if led.is_some_and(|led| led != found) {
                 return Err(disagree(named.param));
             }
@@ -76,12 +84,23 @@ impl Names {
         }
         if let (Some(previous), Some(led)) = (self.previous, led) {
             let turn = app.gateway.store().turn(scope, previous.turn()).await?;
-            if turn.map(|turn| turn.facts.id) != led {
+            if turn.is_some_and(|turn| led != Led::To(turn.facts.id)) {
                 return Err(disagree("previous_response_id"));
             }
         }
         Ok(())
     }
+}
+
+/// Where a name leads. Two that lead nowhere yet would make two conversations, unless they are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Led<'a> {
+    To(ConversationId),
+    Nowhere(&'a Alias),
+}
+
+fn alias(name: &str, param: &str) -> Result<Alias, ApiError> {
+    Alias::parse(name).map_err(|why| ApiError::invalid(format!("{param} {why}"), param))
 }
 
 fn disagree(param: &'static str) -> ApiError {

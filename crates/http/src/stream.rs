@@ -27,6 +27,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a stream may wait for its first word before it opens all the same.
 const OPENS_AFTER: Duration = Duration::from_secs(10);
 
+/// More events than a process can have shown without writing them down, so that what follows a crash has a number of its own.
+pub(crate) const UNKNOWN_EVENTS: u64 = 1_000_000;
+
 /// The `session` object of an answer.
 pub(crate) fn session_object(session: &SessionView) -> SessionObject {
     let facts = &session.facts;
@@ -42,6 +45,9 @@ pub(crate) fn session_object(session: &SessionView) -> SessionObject {
 
 /// A turn's events in the words of a protocol.
 pub(crate) trait Frames: Send + 'static {
+    /// What a stream ends with, however its turn did.
+    const LAST: &'static [u8] = sse::DONE;
+
     /// What is shown of an event that does not end the turn, or ends it with an answer.
     fn show(&mut self, event: &TurnEvent) -> Vec<Bytes>;
 
@@ -160,7 +166,7 @@ impl<F: Frames> TurnStream<F> {
         };
         self.ready.extend(shown);
         if matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_)) {
-            self.ready.push_back(Bytes::from_static(sse::DONE));
+            self.ready.push_back(Bytes::from_static(F::LAST));
             self.ended = true;
         }
     }

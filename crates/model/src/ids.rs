@@ -169,6 +169,13 @@ impl ResponseId {
     }
 }
 
+impl RunId {
+    /// The turn that the run is a view of.
+    pub const fn turn(self) -> TurnId {
+        TurnId(self.0)
+    }
+}
+
 /// A turn by one of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnName {
@@ -251,6 +258,7 @@ mod tests {
         let hex = "00000000000000000000000000000007";
         assert_eq!(turn.as_response().to_string(), format!("resp_{hex}"));
         assert_eq!(turn.as_run().to_string(), format!("run_{hex}"));
+        assert_eq!((turn.as_response().turn(), turn.as_run().turn()), (turn, turn));
         for (text, name) in [
             (format!("resp_{hex}"), Some(TurnName::Response(turn))),
             (format!("run_{hex}"), Some(TurnName::Run(turn))),

@@ -110,7 +110,7 @@ pub(crate) fn next_attempt(
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
              stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0, echo = coalesce(?8, echo),
-             kept = coalesce(?9, kept), promised = coalesce(?10, promised) WHERE pk = ?1 RETURNING attempt",
+             kept = coalesce(?9, kept), promised = coalesce(?10, promised), api = iif(?8 IS NULL, api, ?11) WHERE pk = ?1 RETURNING attempt",
             params![
                 key,
                 fence,
@@ -121,7 +121,8 @@ pub(crate) fn next_attempt(
                 state.head,
                 admission.response.as_ref().map(|response| &response.echo),
                 admission.response.as_ref().map(|response| response.kept),
-                admission.response.as_ref().map(|response| response.promised)
+                admission.response.as_ref().map(|response| response.promised),
+                admission.api
             ],
             |row| row.get(0),
         )

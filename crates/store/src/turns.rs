@@ -58,6 +58,8 @@ pub struct TurnRecord {
     pub id: TurnId,
     /// Where it stands.
     pub state: TurnState,
+    /// Whether it runs and was asked to end.
+    pub stopping: bool,
     /// Its last attempt.
     pub attempt: u32,
     /// The conversation as it was when the turn ended; of one that has not begun or not ended, as it is now.

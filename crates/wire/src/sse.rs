@@ -8,6 +8,8 @@ use crate::session::SessionObject;
 
 /// The frame that ends a stream.
 pub const DONE: &[u8] = b"data: [DONE]\n\n";
+/// The comment that ends a stream whose last event says so itself.
+pub const CLOSED: &[u8] = b": stream closed\n\n";
 /// A comment that keeps a waiting connection open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 

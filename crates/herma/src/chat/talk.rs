@@ -8,7 +8,7 @@ use herma_gateway::{
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, CreatorKind, Delta, Params, Principal};
+use herma_model::{Answer, CreatorKind, Delta, Params, Principal, SessionKind};
 use herma_wire::chat::simple_user;
 
 use super::conversation::Conversation;
@@ -164,6 +164,7 @@ impl Talk<'_> {
             streaming: true,
             policy: Policy::Queue,
             on_disconnect: OnDisconnect::Cancel,
+            kind: SessionKind::Main,
             creator: CreatorKind::Cli,
             source: SOURCE,
             identity: RequestIdentity { route: SOURCE, ..RequestIdentity::default() },

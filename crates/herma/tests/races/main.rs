@@ -16,6 +16,7 @@ mod long_lives;
 mod loose;
 mod queue;
 mod reattempts;
+mod runs;
 mod sdk_retries;
 #[cfg(feature = "crash-points")]
 mod split_crashes;

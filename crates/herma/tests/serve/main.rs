@@ -10,6 +10,7 @@ mod long;
 mod refusals;
 mod resources;
 mod responses;
+mod runs;
 mod settings;
 mod support;
 mod tools;

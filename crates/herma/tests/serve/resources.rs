@@ -187,6 +187,7 @@ async fn capabilities_say_what_is_there_and_nothing_else() {
     assert_eq!(features["turn_policies"], json!(["queue", "reject", "interrupt"]));
     assert_eq!(features["compaction_modes"], json!(["split", "in_place"]));
     assert_eq!(features["stream_events_header"], "X-Hermes-Events");
+    assert_eq!((&features["runs"], &features["run_events_resume"]), (&json!(true), &json!("Last-Event-ID")));
     assert_eq!(capabilities["limits"]["body_bytes"], 10_000_000);
     assert_eq!(capabilities["limits"]["name_bytes"], 256);
     for (name, endpoint) in capabilities["endpoints"].as_object().expect("endpoints") {

@@ -8,4 +8,5 @@ pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod openapi;
 pub(crate) mod responses;
+pub(crate) mod runs;
 pub(crate) mod sessions;

@@ -102,7 +102,8 @@ pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S
     world.two.retract(refused.lease).await.unwrap();
     let before = world.turn(first.turn).await.unwrap();
     assert_eq!((before.echo, before.input, before.ended_at), (failed.echo, failed.input, failed.ended_at));
-    let second = running(world.admit(&world.two, response(again(world, first.turn), "2", true)).await);
+    let ask = Admission { api: "runs", ..response(again(world, first.turn), "2", true) };
+    let second = running(world.admit(&world.two, ask).await);
     let runs = world.turn(first.turn).await.unwrap();
     assert_eq!((runs.echo.as_deref(), runs.kept, runs.ended_at), (Some("2"), true, None));
     world.leave(&world.two, &second, TurnState::Failed, None).await;
@@ -110,6 +111,7 @@ pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S
     let committed = world.answer(&world.two, &third, "one").await;
     let record = world.turn(first.turn).await.unwrap();
     assert_eq!((record.echo.as_deref(), record.kept), (Some("2"), true), "another door brought nothing of its own");
+    assert_eq!(&*record.api, "runs", "it is what it was last asked for as");
     assert_eq!((&record.input, &record.answer), (&first.messages, &committed.messages));
     assert_eq!(world.read(&first.turn.as_response().to_string()).await.unwrap().facts.id, first.facts.id);
 }

@@ -17,14 +17,17 @@ async fn stop<S: Store>(world: &World<S>, store: &S, turn: TurnId, grace: Durati
 
 pub async fn a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
+    assert!(!world.turn(turn.turn).await.unwrap().stopping);
     assert_eq!(stop(world, &world.two, turn.turn, GRACE).await, StopOutcome::Asked);
+    assert!(world.turn(turn.turn).await.unwrap().stopping, "everybody can see that it is about to end");
     assert_eq!(world.one.stop_requests().await.unwrap(), [(turn.turn, StopKind::Cancel)]);
     assert_eq!(world.two.stop_requests().await.unwrap(), [], "it is not that instance's");
     let completed = world.try_answer(&world.one, &turn, "one").await;
     assert_eq!(completed.unwrap_err(), StoreError::StopRequested(StopKind::Cancel));
     world.leave(&world.one, &turn, TurnState::Cancelled, Some("on")).await;
     assert_eq!(stop(world, &world.two, turn.turn, GRACE).await, StopOutcome::Ended);
-    assert_eq!(world.turn(turn.turn).await.unwrap().state, TurnState::Cancelled);
+    let record = world.turn(turn.turn).await.unwrap();
+    assert_eq!((record.state, record.stopping), (TurnState::Cancelled, false));
     world.talk(&world.two, "trip", "second", "two").await;
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use herma_model::generation::ToolCall;
-use herma_model::{Answer, RunId, Timestamp, Usage};
+use herma_model::{Answer, RunId, Timestamp, TurnFailure, TurnState, Usage};
 use serde::Serialize;
 
 use crate::chat::tool_calls;
@@ -35,6 +35,16 @@ pub enum RunEnding {
     Cancelled,
     /// Another turn, or the end of its process, cut it off.
     Interrupted(ResponseError),
+}
+
+impl From<&TurnFailure> for RunEnding {
+    fn from(failure: &TurnFailure) -> Self {
+        match failure.code.ends_as() {
+            TurnState::Cancelled => Self::Cancelled,
+            TurnState::Interrupted => Self::Interrupted(failure.into()),
+            _ => Self::Failed(failure.into()),
+        }
+    }
 }
 
 impl RunState {

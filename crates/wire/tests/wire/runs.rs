@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use herma_model::{CompactionId, Delta, RunId, SessionId, SessionKind, Timestamp};
+use herma_model::turn::FailureCode;
+use herma_model::{CompactionId, Delta, RunId, SessionId, SessionKind, Timestamp, TurnFailure};
 use herma_wire::responses::{Echo, KeptItems, ResponseError, parse as parse_response};
-use herma_wire::runs::{RunEnding, RunEvents, RunObject, RunOutput, RunRequest, RunState, parse};
+use herma_wire::runs::{RunEnding, RunEvents, RunObject, RunOutput, RunRequest, RunState, check_approval, parse};
 use herma_wire::sse::Frame;
 use herma_wire::{BadRequest, chat};
 use serde_json::{Value, json};
@@ -195,6 +196,37 @@ fn every_state_has_a_name() {
     ]
     .map(|state| state.status());
     assert_eq!(names, ["queued", "running", "stopping", "completed", "failed", "cancelled", "interrupted"]);
+}
+
+#[test]
+fn a_turn_without_an_answer_says_how_its_run_ended() {
+    let ending = |code| RunEnding::from(&TurnFailure::new(code, "why"));
+    let why = |code| error(code, "why");
+    assert_eq!(ending(FailureCode::Cancelled), RunEnding::Cancelled);
+    for code in [FailureCode::Interrupted, FailureCode::Abandoned] {
+        assert_eq!(ending(code), RunEnding::Interrupted(why("interrupted")));
+    }
+    for code in [FailureCode::UpstreamError, FailureCode::UpstreamTimeout, FailureCode::ContextLengthExceeded] {
+        assert_eq!(ending(code), RunEnding::Failed(why(code.as_str())));
+    }
+}
+
+#[test]
+fn an_approval_makes_a_choice() {
+    for choice in ["once", "session", "always", "deny", "approve", "approved", "allow"] {
+        let body = json!({"choice": choice, "all": true, "resolve_all": null}).to_string();
+        assert_eq!(check_approval(body.as_bytes()), Ok(()));
+    }
+    let refused = ["{}", r#"{"choice":"Once"}"#, r#"{"choice":1}"#, r#"{"choice":"deny","all":"yes"}"#, "[]", "{"]
+        .map(|body| check_approval(body.as_bytes()).unwrap_err().to_string());
+    insta::assert_snapshot!(refused.join("\n"), @r"
+    `choice` is required
+    `choice` must be once, session, always or deny
+    `choice` must be a string
+    `all` must be true or false
+    the request body must be a JSON object
+    the request body is not valid JSON: EOF while parsing an object at line 1 column 1
+    ");
 }
 
 #[test]

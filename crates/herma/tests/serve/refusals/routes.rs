@@ -23,8 +23,7 @@ async fn an_unknown_route_is_not_found_in_the_envelope() {
         "/health/",
         "/%2e%2e/etc/passwd",
         "//health",
-        "/v1/runs",
-        "/v1/runs",
+        "/v1/runs/a/b",
         "/dashboard",
         "/favicon.ico",
     ] {

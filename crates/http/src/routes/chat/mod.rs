@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{Finished, Place, RequestIdentity, TurnRequest};
-use herma_model::{CreatorKind, Principal};
+use herma_model::{CreatorKind, Principal, SessionKind};
 use herma_wire::chat::{self, ChatRequest, Head};
 
 use crate::answer;
@@ -69,6 +69,7 @@ fn turn_request(
         streaming: chat.stream,
         policy: headers.policy,
         on_disconnect: headers.on_disconnect,
+        kind: SessionKind::Main,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

@@ -8,7 +8,7 @@ use axum::extract::{Query, Request, State};
 use axum::response::Response;
 use herma_gateway::{Appended, OnDisconnect, Place, RequestIdentity, TurnRequest};
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Message, Principal, Seq};
+use herma_model::{Alias, CreatorKind, Message, Principal, Seq, SessionKind};
 use herma_store::{Entry, MessageRange, Order, Pin, Rewrite, RewriteOutcome, Scope};
 use herma_wire::conversations::{self, CreateItems};
 use herma_wire::responses::{Input, Item, item_list, items_of, message_of_item, without_item};
@@ -72,6 +72,7 @@ pub(super) async fn append(
         streaming: false,
         policy: headers.policy,
         on_disconnect: OnDisconnect::Finish,
+        kind: SessionKind::Main,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

@@ -6,8 +6,8 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnEvent, TurnHandle, TurnRequest, now};
-use herma_model::{Alias, ConversationId, CreatorKind, Principal, ResponseId, Timestamp, TurnState};
+use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnHandle, TurnRequest, now};
+use herma_model::{ConversationId, CreatorKind, Principal, ResponseId, SessionKind, Timestamp, TurnState};
 use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
 
@@ -52,31 +52,22 @@ pub(crate) async fn create(
         let reader = if background { Reader::Background } else { Reader::Asked };
         TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), reader, began).open().await
     } else if background {
-        promised(app, &principal, handle, kept, (began, asked_at)).await.map_err(ApiError::of_response)
+        promised(&app, &principal, handle, (began, asked_at)).await.map_err(ApiError::of_response)
     } else {
         let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
         Ok(response(&app, &finished, kept))
     }
 }
 
-/// Answers as soon as the turn cannot be forgotten any more, with the response as it is then. It goes on by itself.
+/// Answers with a response that goes on by itself, as it is now.
 async fn promised(
-    app: Shared,
+    app: &Shared,
     principal: &Principal,
-    mut handle: TurnHandle,
-    kept: Kept,
+    handle: TurnHandle,
     (began, asked_at): (Instant, Timestamp),
 ) -> Result<Response, ApiError> {
-    let (turn, session) = loop {
-        match handle.next().await {
-            TurnEvent::Queued { turn, session, .. } => break (turn, Some(session)),
-            TurnEvent::Started { turn, session, .. } => break (turn, session),
-            TurnEvent::Finished(finished) => return Ok(response(&app, &finished, kept)),
-            TurnEvent::Failed(error) => return Err(ApiError::from(error)),
-            TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {}
-        }
-    };
-    let (mut record, kept) = record(&app, principal, turn.as_response()).await?;
+    let (turn, session) = answer::promised(app, handle, began).await?;
+    let (mut record, kept) = record(app, principal, turn.as_response()).await?;
     if record.started_at >= asked_at {
         // It is this request's, and may be over by now; but clients want to be told that it has begun.
         record = TurnRecord {
@@ -87,9 +78,7 @@ async fn promised(
             ..record
         };
     }
-    let answer = answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, kept));
-    tokio::spawn(async move { answer::finished(&app, handle, began).await });
-    Ok(answer)
+    Ok(answer::handed_out(app, principal.tenant, turn, session.as_ref(), stored_object(&record, kept)))
 }
 
 /// Which conversation a request names. One that names none and is not to be stored has none.
@@ -100,15 +89,7 @@ pub(super) async fn place(
     asked: &ResponsesRequest,
 ) -> Result<Place, ApiError> {
     let mut names = Names::of(headers);
-    if let Some(name) = &asked.conversation {
-        let alias =
-            Alias::parse(name).map_err(|why| ApiError::invalid(format!("conversation {why}"), "conversation"))?;
-        names.and_conversation(alias);
-    }
-    if let Some(previous) = &asked.previous_response_id {
-        let previous: ResponseId = previous.parse().map_err(|_| ApiError::previous_not_found())?;
-        names.and_previous(previous);
-    }
+    names.and_those_of(asked)?;
     if asked.background && !asked.store {
         let message =
             "background must not be true when 'store' is false: what is made in the background has to be fetched";
@@ -143,6 +124,7 @@ pub(super) fn turn_request(
         streaming: asked.stream || asked.background,
         policy: headers.policy,
         on_disconnect: if asked.background { OnDisconnect::Finish } else { headers.on_disconnect },
+        kind: SessionKind::Main,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

@@ -10,7 +10,7 @@ use herma_wire::sse;
 
 use super::stored::{Identified, Kept};
 use crate::error::ApiError;
-use crate::stream::{Frames, session_object};
+use crate::stream::{Frames, UNKNOWN_EVENTS, session_object};
 
 /// The events of a response.
 pub(super) struct ResponseFrames {
@@ -22,9 +22,6 @@ pub(super) struct ResponseFrames {
     /// The number of the last event that the reader has.
     after: Option<u64>,
 }
-
-/// More events than a process can have shown without writing them down, so that what follows a crash has a number of its own.
-const UNKNOWN_EVENTS: u64 = 1_000_000;
 
 /// A turn that has begun.
 struct Begun<'a> {

@@ -1,0 +1,55 @@
+//! What a request says that its conversation does not know yet.
+
+use std::collections::HashMap;
+
+use herma_model::{Role, TurnId, Utterance};
+use herma_store::Snapshot;
+use herma_turn::{Alignment, Transcript, align, check_tool_results};
+
+use crate::compaction::transcript;
+use crate::error::GatewayError;
+use crate::request::TurnRequest;
+
+/// What a request adds to its conversation.
+pub(crate) struct Input<'a> {
+    pub(crate) new: &'a [Utterance],
+    /// The unanswered last turn that it says again.
+    pub(crate) retry_of: Option<TurnId>,
+}
+
+impl<'a> Input<'a> {
+    /// Aligns a request with its conversation; `None` if more of that has to be read first.
+    pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
+        let nobody = HashMap::new();
+        let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody };
+        let transcript = before.map_or(nothing, transcript);
+        if request.all_new {
+            return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
+        }
+        let alignment = align(&request.messages, transcript)?;
+        Some(Self::check(request, transcript, alignment))
+    }
+
+    fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
+        let new = &request.messages[alignment.new_from..];
+        if new.is_empty() && alignment.retry_of.is_none() && !request.all_new {
+            let message = "the request adds no message to the conversation; send the new message last".to_owned();
+            return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
+        }
+        check_tool_results(transcript, new).map_err(|bad| {
+            let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
+            GatewayError::Invalid { message: bad.reason, param: Some(format!("messages[{place}].tool_call_id")) }
+        })?;
+        Ok(Self { new, retry_of: alignment.retry_of })
+    }
+
+    /// The same input for a turn whose id was given out, so that it cannot become a further attempt of another one: what that one
+    /// was asked is asked again.
+    pub(crate) fn into_new_turn(self, request: &'a TurnRequest) -> Self {
+        if self.retry_of.is_none() {
+            return self;
+        }
+        let answered = request.messages.iter().rposition(|said| said.role == Role::Assistant);
+        Self { new: &request.messages[answered.map_or(0, |at| at + 1)..], retry_of: None }
+    }
+}

@@ -1,0 +1,29 @@
+//! `POST /v1/runs/{id}/approval`.
+
+use std::convert::Infallible;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use herma_model::Principal;
+use herma_wire::runs;
+
+use super::run_id;
+use super::stored::record;
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+use crate::path::Named;
+
+/// Refuses the answer to a question that was not asked: no turn runs tools that need an approval.
+pub(crate) async fn approve(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+    request: Request,
+) -> Result<Infallible, ApiError> {
+    let (parts, body) = request.into_parts();
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    record(&app, &principal, run_id(&id)?).await?;
+    runs::check_approval(&body)?;
+    Err(ApiError::no_approval_pending())
+}

@@ -1,0 +1,120 @@
+//! `POST /v1/runs`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use herma_gateway::{OnDisconnect, Place, RequestIdentity, TurnRequest};
+use herma_model::{CreatorKind, Principal, SessionKey, SessionKind};
+use herma_store::NewResponse;
+use herma_wire::responses::{self, Truncation};
+use herma_wire::runs::{self, RunRequest};
+use http::StatusCode;
+
+use super::ROUTE;
+use super::stored::{Kept, record, stored_object};
+use crate::answer;
+use crate::app::{Authentication, Shared};
+use crate::body;
+use crate::error::ApiError;
+use crate::headers::SessionHeaders;
+use crate::naming::Names;
+use crate::routes::responses::references;
+
+/// Begins a run and answers as soon as it cannot be forgotten any more, with the run as it is then.
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    let (parts, body) = request.into_parts();
+    let mut headers = SessionHeaders::read(&parts.headers)?;
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let named = references::look_up(&app, &principal, &responses::references(&body)?).await?;
+    let asked = runs::parse(&body, &named)?;
+    refuse_what_cannot_be(&app, &asked)?;
+    headers.key = session_key(headers.key, asked.session_key.as_deref())?;
+    let mut names = Names::of(&headers);
+    if let Some(name) = &asked.session_id {
+        names.and_session(name)?;
+    }
+    names.and_those_of(&asked.request)?;
+    let place = names.place(&app, &principal).await?;
+    let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
+    let requested = place.name().map(|name| name.to_string());
+    let kept = Kept { requested, model, echo: asked.request.echo.clone() };
+    let handle = app.gateway.submit(turn_request(principal.clone(), headers, place, asked, &kept, &body))?;
+    let (turn, session) = answer::promised(&app, handle, began).await.map_err(ApiError::of_response)?;
+    let (record, kept) = record(&app, &principal, turn.as_run()).await?;
+    let mut response =
+        answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &kept));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    Ok(response)
+}
+
+fn refuse_what_cannot_be(app: &Shared, asked: &RunRequest) -> Result<(), ApiError> {
+    if !asked.request.store {
+        return Err(ApiError::invalid("store must not be false: a run is there to be looked at later", "store"));
+    }
+    if matches!(app.settings.authentication, Authentication::None(_)) {
+        for (name, given) in [("session_id", &asked.session_id), ("session_key", &asked.session_key)] {
+            if given.is_some() {
+                return Err(ApiError::headers_need_auth(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The session key, whether a header or the body gives it.
+fn session_key(header: Option<SessionKey>, body: Option<&str>) -> Result<Option<SessionKey>, ApiError> {
+    let invalid = |why: String| ApiError::invalid(format!("session_key {why}"), "session_key");
+    let Some(body) = body else { return Ok(header) };
+    let key = SessionKey::parse(body).map_err(|why| invalid(why.to_string()))?;
+    if header.is_some_and(|header| header != key) {
+        return Err(invalid("is another than that of the header X-Hermes-Session-Key".to_owned()));
+    }
+    Ok(Some(key))
+}
+
+fn turn_request(
+    principal: Principal,
+    headers: SessionHeaders,
+    place: Place,
+    asked: RunRequest,
+    kept: &Kept,
+    body: &[u8],
+) -> TurnRequest {
+    let RunRequest { request, kind, .. } = asked;
+    TurnRequest {
+        principal,
+        place,
+        session_key: headers.key,
+        system: request.system,
+        instructions: request.instructions,
+        messages: request.messages,
+        indices: request.indices,
+        all_new: false,
+        model: request.model,
+        params: Arc::new(request.params),
+        compact_at: request.compact_threshold,
+        truncate: request.truncation == Truncation::Auto,
+        streaming: true,
+        policy: headers.policy,
+        on_disconnect: OnDisconnect::Finish,
+        kind: kind.unwrap_or(SessionKind::Main),
+        creator: CreatorKind::Api,
+        source: "api",
+        identity: RequestIdentity {
+            route: ROUTE,
+            body: answer::digest(body),
+            user: request.user,
+            sdk_attempt: headers.sdk_attempt,
+            idempotency_key: headers.idempotency_key,
+        },
+        response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, promised: true }),
+    }
+}

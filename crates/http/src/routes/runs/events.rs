@@ -1,0 +1,111 @@
+//! `GET /v1/runs/{id}/events`: what happens to a run, for any number of readers, while it runs and when it is over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use bytes::Bytes;
+use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent};
+use herma_model::{Principal, RunId};
+use herma_wire::chat::whole_answer_deltas;
+use herma_wire::responses::Frame;
+use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
+use herma_wire::sse;
+use http::HeaderMap;
+
+use super::run_id;
+use super::stored::record;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::headers;
+use crate::path::Named;
+use crate::query::Parameters;
+use crate::stream::{Frames, Reader, TurnStream, UNKNOWN_EVENTS, session_object};
+
+/// The events from the first on, or after the one that the reader has. Where both say which, the header counts: a browser that
+/// connects again sends it to the same address.
+pub(crate) async fn events(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+    query: Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let parameters = Parameters::of(query, &["starting_after"])?;
+    let number = |value: &str| value.parse::<u64>().ok();
+    let asked = parameters.parsed("starting_after", number, "the id of an event")?;
+    let after = headers::last_event(&headers)?.or(asked);
+    let (record, kept) = record(&app, &principal, run_id(&id)?).await?;
+    let requested = kept.requested.as_deref().map(Arc::from);
+    let handle = app.gateway.read_again(&principal, record.id, requested);
+    let frames = RunFrames::new(record.id.as_run(), after);
+    TurnStream::new(Arc::clone(&app), handle, frames, Reader::Again, Instant::now()).open().await
+}
+
+/// The events of a run.
+struct RunFrames {
+    /// The run, until it has ended.
+    events: Option<RunEvents>,
+    any_delta: bool,
+    /// The number of the last event that the reader has.
+    after: Option<u64>,
+}
+
+impl RunFrames {
+    const fn new(run: RunId, after: Option<u64>) -> Self {
+        Self { events: Some(RunEvents::new(run)), any_delta: false, after }
+    }
+
+    fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
+        let Some(mut events) = self.events.take() else { return Vec::new() };
+        let answer = &finished.answer;
+        let mut frames = Vec::new();
+        if !self.any_delta {
+            frames.extend(whole_answer_deltas(answer).iter().flat_map(|delta| events.delta(delta)));
+        }
+        let session = finished.session.as_ref().map(session_object);
+        frames.extend(events.end(&RunEnding::Completed, &RunOutput::from(answer), session.as_ref()));
+        frames
+    }
+
+    fn bytes(&self, frames: Vec<Frame>) -> Vec<Bytes> {
+        let is_new = |frame: &Frame| self.after.is_none_or(|after| frame.number > after);
+        frames.into_iter().filter(is_new).map(|frame| frame.bytes).collect()
+    }
+}
+
+impl Frames for RunFrames {
+    const LAST: &'static [u8] = sse::CLOSED;
+
+    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
+        let frames = match (event, &mut self.events) {
+            (TurnEvent::Started { started_at, session: Some(session), .. }, Some(events)) => {
+                events.started(*started_at, &session_object(session))
+            }
+            (TurnEvent::Compacted { id, session }, Some(events)) => events.compacted(*id, &session.facts.head.id),
+            (TurnEvent::Delta(delta), Some(events)) => {
+                self.any_delta = true;
+                events.delta(delta)
+            }
+            (TurnEvent::Finished(finished), _) => self.finish(finished),
+            _ => Vec::new(),
+        };
+        self.bytes(frames)
+    }
+
+    /// What is no end of the run, such as a store that cannot be read, is an error without a number: the reader can come again.
+    fn fail(&mut self, error: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
+        let (GatewayError::Turn(failure) | GatewayError::CutOff(failure)) = error else {
+            return vec![sse::error_frame(told.body())];
+        };
+        let Some(mut events) = self.events.take() else { return Vec::new() };
+        if matches!(error, GatewayError::CutOff(_)) {
+            events.skip(UNKNOWN_EVENTS);
+        }
+        let frames = events.end(&RunEnding::from(failure), &RunOutput::default(), None);
+        self.bytes(frames)
+    }
+}

@@ -1,0 +1,116 @@
+//! Runs that are stored: what is kept of their request, and showing and stopping them.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use herma_gateway::{GatewayError, SessionView, stored_answer};
+use herma_model::turn::FailureCode;
+use herma_model::{Principal, RunId, TurnFailure, TurnState};
+use herma_store::{Scope, TurnRecord};
+use herma_wire::responses::Echo;
+use herma_wire::runs::{RunEnding, RunObject, RunOutput, RunState};
+use serde_json::{Value, json};
+
+use super::{ROUTE, run_id, unknown};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::json;
+use crate::path::Named;
+use crate::stream::session_object;
+
+/// What is kept of a request, so that its run can be shown again.
+pub(super) struct Kept {
+    /// The name that the request used for its conversation.
+    pub(super) requested: Option<String>,
+    pub(super) model: String,
+    pub(super) echo: Echo,
+}
+
+impl Kept {
+    pub(super) fn to_json(&self) -> String {
+        let Self { requested, model, echo } = self;
+        json!({ "requested": requested, "model": model, "echo": echo.to_json() }).to_string()
+    }
+
+    fn from_json(json: &str) -> Option<Self> {
+        let kept: Value = serde_json::from_str(json).ok()?;
+        Some(Self {
+            requested: kept["requested"].as_str().map(str::to_owned),
+            model: kept["model"].as_str()?.to_owned(),
+            echo: Echo::from_json(kept["echo"].as_str()?)?,
+        })
+    }
+}
+
+/// `GET /v1/runs/{id}`.
+pub(crate) async fn show(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+) -> Result<Response, ApiError> {
+    let (record, kept) = record(&app, &principal, run_id(&id)?).await?;
+    Ok(json::from_bytes(stored_object(&record, &kept)))
+}
+
+/// `POST /v1/runs/{id}/stop`: answers when the run has ended. One that had ended before stays as it is.
+pub(crate) async fn stop(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(id): Named,
+) -> Result<Response, ApiError> {
+    let id = run_id(&id)?;
+    record(&app, &principal, id).await?;
+    match app.gateway.cancel(&principal, id.turn()).await {
+        Err(GatewayError::NotFound) => return Err(unknown()),
+        cancelled => cancelled?,
+    }
+    let (record, kept) = record(&app, &principal, id).await?;
+    Ok(json::from_bytes(stored_object(&record, &kept)))
+}
+
+/// A stored run as it is now.
+pub(super) fn stored_object(record: &TurnRecord, kept: &Kept) -> Vec<u8> {
+    let answer = stored_answer(record);
+    let session = SessionView {
+        facts: Arc::clone(&record.facts),
+        requested: kept.requested.as_deref().map(Arc::from),
+        resolution: record.resolution,
+        rotated: record.rotated,
+    };
+    let answered_by = record.finish.as_ref().and_then(|finish| finish.model.as_deref());
+    let object = RunObject {
+        id: record.id.as_run(),
+        state: &state_of(record),
+        created_at: record.started_at,
+        updated_at: record.ended_at.unwrap_or(record.started_at),
+        model: answered_by.unwrap_or(&kept.model),
+        echo: &kept.echo,
+        output: &answer.as_ref().map(RunOutput::from).unwrap_or_default(),
+        session: &session_object(&session),
+    };
+    object.to_json()
+}
+
+fn state_of(record: &TurnRecord) -> RunState {
+    let ended = || match &record.failure {
+        Some(failure) => RunEnding::from(failure),
+        None => RunEnding::from(&TurnFailure::new(FailureCode::Internal, "the turn ended without an answer")),
+    };
+    match record.state {
+        TurnState::Queued => RunState::Queued,
+        TurnState::Running if record.stopping => RunState::Stopping,
+        TurnState::Running => RunState::Running,
+        TurnState::Completed => RunState::Ended(RunEnding::Completed),
+        TurnState::Cancelled | TurnState::Failed | TurnState::Interrupted => RunState::Ended(ended()),
+    }
+}
+
+/// A run's turn, and what is kept of its request. A turn of another door is no run.
+pub(super) async fn record(app: &Shared, principal: &Principal, id: RunId) -> Result<(TurnRecord, Kept), ApiError> {
+    let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
+    let record = found.filter(|record| &*record.api == ROUTE).ok_or_else(unknown)?;
+    let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
+    Ok((record, kept))
+}

@@ -1,0 +1,25 @@
+//! The body of `POST /v1/runs/{id}/approval`.
+
+use crate::bad_request::{BadRequest, Flaw};
+use crate::json::flag;
+use crate::responses::{read_object, within};
+
+/// What can be chosen. The last three are other words for the first.
+const CHOICES: [&str; 7] = ["once", "session", "always", "deny", "approve", "approved", "allow"];
+
+/// Checks the answer to a question for approval: what it chooses, and whether it says so for all that is asked.
+pub fn check_approval(body: &[u8]) -> Result<(), BadRequest> {
+    Ok(check(body)?)
+}
+
+fn check(body: &[u8]) -> Result<(), Flaw> {
+    let mut body = read_object(body)?;
+    let choice = body.take_text("choice")?.ok_or_else(|| Flaw::at("choice", "is required"))?;
+    if !CHOICES.contains(&&*choice) {
+        return Err(Flaw::at("choice", "must be once, session, always or deny"));
+    }
+    for name in ["all", "resolve_all"] {
+        within(&mut body, name, flag)?;
+    }
+    Ok(())
+}
