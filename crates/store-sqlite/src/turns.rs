@@ -271,11 +271,12 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
         .translated()
 }
 
-/// Turns of one process that somebody asked to stop, or has ended already.
+/// Turns of one process that somebody asked to stop, or has ended already. One that waited when the process looked, and so had no fence,
+/// may have got its lease since.
 pub(crate) fn stop_requests(connection: &Connection, turns: &[(i64, Fence)]) -> Outcome<Vec<(TurnId, StopKind)>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND (stop_requested IS NOT NULL OR fence <> ?2 OR state NOT IN ('queued', 'running'))",
+            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND (stop_requested IS NOT NULL OR ?2 <> 0 AND fence <> ?2 OR state NOT IN ('queued', 'running'))",
         )
         .translated()?;
     let mut asked = Vec::new();
@@ -287,4 +288,24 @@ pub(crate) fn stop_requests(connection: &Connection, turns: &[(i64, Fence)]) -> 
         asked.extend(select.query_row([turn, &fence.0], read).optional().translated()?);
     }
     Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_got_its_lease_meanwhile_is_not_asked_to_stop() {
+        let connection = Connection::open_in_memory().unwrap();
+        let turn = TurnId::from_uuid(uuid::Uuid::from_u128(7));
+        connection.execute_batch("CREATE TABLE turns (pk, id, fence, state, stop_requested, stop_kind)").unwrap();
+        let insert = "INSERT INTO turns VALUES (1, ?1, 5, 'running', NULL, NULL)";
+        connection.execute(insert, [turn.uuid().as_bytes()]).unwrap();
+        let asked = |fence| stop_requests(&connection, &[(1, Fence(fence))]).unwrap();
+        assert_eq!(asked(0), [], "it waited");
+        assert_eq!(asked(5), []);
+        assert_eq!(asked(4), [(turn, StopKind::Interrupt)], "the lease is another's");
+        connection.execute("UPDATE turns SET stop_requested = 1, stop_kind = 'cancel'", []).unwrap();
+        assert_eq!(asked(0), [(turn, StopKind::Cancel)]);
+    }
 }
