@@ -98,7 +98,7 @@ impl Talk<'_> {
         loop {
             match self.next_event(&mut turn, &mut then).await {
                 TurnEvent::Queued { .. } => {
-                    output::note("(another turn of this conversation is running; waiting for it)")
+                    output::note("(another turn of this conversation is running; waiting for it)");
                 }
                 TurnEvent::Started { session, .. } => {
                     session.iter().for_each(|session| self.conversation.went_to(&session.facts));

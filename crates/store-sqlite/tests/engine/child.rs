@@ -192,7 +192,7 @@ async fn storm(world: &World<SqliteStore>) {
                     2 => {
                         let waiting = world.queue(store, world.ask(to, "impatient")).await;
                         world.answer(&world.two, &turn, "whole").await;
-                        world.withdraw(&store, &world.scope, waiting.turn).await;
+                        world.withdraw(store, &world.scope, waiting.turn).await;
                     }
                     3 => {
                         let done = world.compact_during(&world.two, &mut turn, CompactionMode::Split, "so far").await;

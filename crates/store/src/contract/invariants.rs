@@ -233,7 +233,7 @@ impl View {
         assert!(own.eq(turn.input.iter().chain(answer)), "a record has all that was said, the answer last");
         match turn.state {
             TurnState::Completed => {
-                assert!(!turn.answer.is_empty() || self.rewritten, "what is completed has an answer")
+                assert!(!turn.answer.is_empty() || self.rewritten, "what is completed has an answer");
             }
             TurnState::Queued | TurnState::Running => assert!(turn.answer.is_empty(), "what runs has none yet"),
             _ => assert!(turn.answer.len() <= 1, "of an attempt, at most one text was shown"),
