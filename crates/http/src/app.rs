@@ -14,6 +14,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::error::ApiError;
 use crate::metrics::Metrics;
+use crate::sockets::Sockets;
 use crate::{auth, headers, linger, metrics, request_id, routes};
 
 /// How callers prove who they are.
@@ -28,17 +29,32 @@ pub enum Authentication {
 pub struct HttpSettings {
     /// Origins of web pages that may call, `*` for any.
     pub cors_origins: Vec<String>,
-    /// Largest request body.
+    /// Largest request body, or message of a WebSocket.
     pub max_body_bytes: usize,
+    /// Most WebSockets that are open at the same time.
+    pub max_websockets: usize,
+    /// How long one WebSocket may be open.
+    pub websocket_lifetime: Duration,
     /// How callers prove who they are.
     pub authentication: Authentication,
 }
+
+impl HttpSettings {
+    /// Whether pages of an origin may call.
+    pub(crate) fn allows(&self, origin: &HeaderValue) -> bool {
+        self.cors_origins.iter().any(|allowed| allowed == ANY_ORIGIN || allowed.as_bytes() == origin.as_bytes())
+    }
+}
+
+/// The origin that stands for all of them.
+const ANY_ORIGIN: &str = "*";
 
 /// What every handler can reach.
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) settings: HttpSettings,
     pub(crate) metrics: Metrics,
+    pub(crate) sockets: Sockets,
     pub(crate) started: Instant,
 }
 
@@ -54,6 +70,7 @@ pub(crate) fn router(app: &Shared) -> Router {
     let guarded = Router::new()
         .route("/v1/chat/completions", post(routes::chat::create))
         .route("/v1/responses", post(routes::responses::create))
+        .route("/v1/responses", get(routes::responses::connect))
         .route("/v1/responses/compact", post(routes::responses::compact))
         .route("/v1/responses/input_tokens", post(routes::responses::input_tokens))
         .route("/v1/responses/{id}", get(routes::responses::show))
@@ -102,7 +119,7 @@ pub(crate) fn router(app: &Shared) -> Router {
 
 /// Lets pages of the configured origins send and read every header of ours.
 fn cors(origins: &[String]) -> CorsLayer {
-    let allowed = if origins.iter().any(|origin| origin == "*") {
+    let allowed = if origins.iter().any(|origin| origin == ANY_ORIGIN) {
         AllowOrigin::any()
     } else {
         AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()))

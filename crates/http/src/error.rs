@@ -17,6 +17,11 @@ use http::{HeaderName, HeaderValue, StatusCode};
 /// Tells the SDKs whether trying again can help, where the status alone would mislead them.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// There is no such response to go on from.
+const PREVIOUS_NOT_FOUND: &str = "previous_response_not_found";
+/// A connection cannot be opened, or not stay open.
+const SOCKET_LIMIT: &str = "websocket_connection_limit_reached";
+
 /// Whether the same request can succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
@@ -93,6 +98,14 @@ impl ApiError {
         &self.body
     }
 
+    /// The event that tells of it over a WebSocket, or in a stream that has begun before its response.
+    pub(crate) fn event(&self) -> String {
+        // What this door's specification says of it; everywhere else it is what it is.
+        let is_bad = self.status == StatusCode::NOT_FOUND && self.label == PREVIOUS_NOT_FOUND;
+        let status = if is_bad { StatusCode::BAD_REQUEST } else { self.status };
+        self.body.to_event(status.as_u16())
+    }
+
     pub(crate) fn invalid(message: impl Into<String>, param: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message).param(param)
     }
@@ -117,7 +130,37 @@ impl ApiError {
 
     pub(crate) fn previous_not_found() -> Self {
         let message = GatewayError::PreviousNotFound.to_string();
-        Self::new(StatusCode::NOT_FOUND, "previous_response_not_found", message).param("previous_response_id")
+        Self::new(StatusCode::NOT_FOUND, PREVIOUS_NOT_FOUND, message).param("previous_response_id")
+    }
+
+    pub(crate) fn needs_upgrade() -> Self {
+        let message = "this route is a WebSocket: send 'Connection: Upgrade' and 'Upgrade: websocket', or use POST";
+        Self::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message)
+    }
+
+    pub(crate) fn origin_not_allowed() -> Self {
+        let message =
+            "pages of this origin may not open a connection; the operator can add it to 'server.cors_origins'";
+        Self::new(StatusCode::FORBIDDEN, "origin_not_allowed", message).param("Origin")
+    }
+
+    pub(crate) fn too_many_sockets(limit: usize) -> Self {
+        let message = format!("{limit} WebSockets are open, which is the limit; try again later, or use POST");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, SOCKET_LIMIT, message)
+    }
+
+    pub(crate) fn socket_too_old(limit: Duration) -> Self {
+        let message = format!("the connection has been open for {limit:?}, which is the limit; open another one");
+        Self::new(StatusCode::BAD_REQUEST, SOCKET_LIMIT, message)
+    }
+
+    pub(crate) fn too_many_waiting(most: usize) -> Self {
+        let message = format!("a turn is running and {most} messages wait, or as many bytes as one may have");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", format!("{message}, which is the limit"))
+    }
+
+    pub(crate) fn not_text() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", "a message must be JSON in a text frame")
     }
 
     pub(crate) fn unknown_route() -> Self {

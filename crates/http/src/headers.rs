@@ -22,7 +22,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
 /// What a request says about its conversation outside its body.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct SessionHeaders {
     pub(crate) session: Option<Alias>,
     pub(crate) conversation: Option<Alias>,

@@ -6,6 +6,7 @@
 //! - [`headers`]: the session headers, in and out.
 //! - [`error`]: the one place that decides status, code and message of a failure.
 //! - [`stream`]: a turn as server-sent events.
+//! - [`sockets`]: how many WebSockets are open, and telling them to close.
 
 mod answer;
 mod app;
@@ -24,6 +25,7 @@ mod query;
 mod request_id;
 mod routes;
 mod server;
+mod sockets;
 mod stream;
 
 pub use app::{Authentication, HttpSettings};

@@ -38,6 +38,7 @@ pub(crate) struct Metrics {
     input_tokens: Counter,
     output_tokens: Counter,
     live_turns: Gauge,
+    websockets: Gauge,
     compactions: Family<OutcomeLabels, Counter>,
     uptime_seconds: Gauge<f64, AtomicU64>,
 }
@@ -52,6 +53,7 @@ impl Default for Metrics {
             input_tokens: Counter::default(),
             output_tokens: Counter::default(),
             live_turns: Gauge::default(),
+            websockets: Gauge::default(),
             compactions: Family::default(),
             uptime_seconds: Gauge::default(),
         };
@@ -69,6 +71,7 @@ impl Metrics {
         registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
         registry.register("compactions", "Compactions of conversations, by outcome", self.compactions.clone());
         registry.register("live_turns", "Turns that run or wait in this process", self.live_turns.clone());
+        registry.register("websockets", "WebSockets that are open", self.websockets.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
         self
     }
@@ -86,11 +89,12 @@ impl Metrics {
     }
 
     /// All numbers in Prometheus' text format.
-    pub(crate) fn text(&self, live_turns: usize, compactions: Compactions, uptime: f64) -> String {
+    pub(crate) fn text(&self, live_turns: usize, websockets: usize, compactions: Compactions, uptime: f64) -> String {
         for (outcome, count) in [("applied", compactions.applied), ("failed", compactions.failed)] {
             self.compactions.get_or_create(&OutcomeLabels { outcome }).inner().store(count, Ordering::Relaxed);
         }
         self.live_turns.set(i64::try_from(live_turns).unwrap_or(i64::MAX));
+        self.websockets.set(i64::try_from(websockets).unwrap_or(i64::MAX));
         self.uptime_seconds.set(uptime);
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {

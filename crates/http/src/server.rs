@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use herma_gateway::Gateway;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::app::{App, HttpSettings, router};
 use crate::malformed::Socket;
 use crate::metrics::Metrics;
+use crate::sockets::Sockets;
 
 /// How long a client may take to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,18 +23,19 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// How long to pause when the system has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` resolves, then takes no more connections and lets the open ones finish their requests.
+/// Serves until `shutdown` resolves, then takes no more connections and lets the open ones finish their requests and turns.
 pub async fn serve(
     listener: TcpListener,
     gateway: Arc<Gateway>,
     settings: HttpSettings,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let app = Arc::new(App { gateway, settings, metrics: Metrics::default(), started: Instant::now() });
+    let sockets = Sockets::new(settings.max_websockets);
+    let app = Arc::new(App { gateway, settings, metrics: Metrics::default(), sockets, started: Instant::now() });
     let routes = router(&app);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);
-    let open = GracefulShutdown::new();
+    let stop = watch::Sender::new(false);
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -47,14 +49,25 @@ pub async fn serve(
         let _ = socket.set_nodelay(true);
         let connection =
             http.serve_connection(TokioIo::new(Socket::new(socket)), TowerToHyperService::new(routes.clone()));
-        let connection = open.watch(connection);
+        let mut stopping = stop.subscribe();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let mut connection = std::pin::pin!(connection.with_upgrades());
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                _ = stopping.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
         });
     }
     drop(listener);
-    open.shutdown().await;
+    app.sockets.close();
+    stop.send_replace(true);
+    stop.closed().await;
+    app.sockets.closed().await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use herma_gateway::{GatewayError, SessionView, TurnEvent, TurnHandle};
+use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
 use herma_model::Provenance;
 use herma_wire::session::SessionObject;
 use herma_wire::sse;
@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::headers;
 
 /// How long a silent stream stays silent.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How long a stream may wait for its first word before it opens all the same.
 const OPENS_AFTER: Duration = Duration::from_secs(10);
@@ -83,6 +83,7 @@ pub(crate) struct TurnStream<F> {
     is_known: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
+    finished: Option<Arc<Finished>>,
     delivery: Delivery,
 }
 
@@ -99,12 +100,13 @@ impl<F: Frames> TurnStream<F> {
             is_known: false,
             ready: VecDeque::new(),
             ended: false,
+            finished: None,
             delivery,
         }
     }
 
-    /// Opens the stream with its first word. Until then a failure is an answer with a status of its own.
-    pub(crate) async fn open(mut self) -> Result<Response, ApiError> {
+    /// Waits for the first word. Until then a failure is an answer with a status of its own.
+    pub(crate) async fn begin(mut self) -> Result<Self, ApiError> {
         let patience = tokio::time::sleep(OPENS_AFTER);
         tokio::pin!(patience);
         loop {
@@ -121,8 +123,14 @@ impl<F: Frames> TurnStream<F> {
                 break;
             }
         }
-        let session = self.session.clone();
-        let mut response = Response::new(self.into_body());
+        Ok(self)
+    }
+
+    /// Opens the stream with its first word, as an answer.
+    pub(crate) async fn open(self) -> Result<Response, ApiError> {
+        let begun = self.begin().await?;
+        let session = begun.session.clone();
+        let mut response = Response::new(begun.into_body());
         let told = response.headers_mut();
         told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -148,6 +156,7 @@ impl<F: Frames> TurnStream<F> {
             }
             TurnEvent::Started { session, .. } => self.session.clone_from(session),
             TurnEvent::Finished(finished) => {
+                self.finished = Some(Arc::clone(finished));
                 self.session.clone_from(&finished.session);
                 if self.reader != Reader::Again {
                     self.app.metrics.turn_ended("completed", self.began);
@@ -171,8 +180,8 @@ impl<F: Frames> TurnStream<F> {
         }
     }
 
-    /// The next frame, or nothing after the last. Cancel-safe.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next frame, or nothing after the last: what came before was handed out by then. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);
@@ -186,6 +195,11 @@ impl<F: Frames> TurnStream<F> {
                 Err(_) => return Some(Bytes::from_static(sse::KEEP_ALIVE)),
             }
         }
+    }
+
+    /// The turn, once it has ended with an answer.
+    pub(crate) fn finished(&self) -> Option<&Finished> {
+        self.finished.as_deref()
     }
 
     fn into_body(self) -> Body {

@@ -42,6 +42,14 @@ impl Client {
         self
     }
 
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    pub(crate) fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     /// `GET`, waiting for the whole answer.
     pub async fn get(&self, path: &str) -> Answer {
         Answer::read(self.send(self.request(Method::GET, path)).await).await

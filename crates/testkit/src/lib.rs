@@ -3,6 +3,7 @@
 //! - [`upstream`]: a chat-completions server that records what it is asked and answers from a script;
 //! - [`process`]: the `herma` binary as a child that can be killed, stopped and restarted;
 //! - [`http`]: a small client for JSON answers and event streams;
+//! - [`websocket`]: its WebSockets;
 //! - [`gate`]: how a test holds an answer back without sleeping.
 //!
 //! Nothing here knows Herma's own types: a test sees what a client sees. It may be a dev-dependency only.
@@ -12,11 +13,13 @@ pub mod gate;
 pub mod http;
 pub mod process;
 pub mod upstream;
+pub mod websocket;
 
 pub use gate::Gate;
 pub use http::{Answer, Client, Event, EventStream};
 pub use process::{Herma, Launch};
 pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
+pub use websocket::{Said, Socket};
 
 /// How long anything here waits for something that should happen at once, before it fails the test.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);

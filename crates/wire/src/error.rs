@@ -27,4 +27,34 @@ impl ErrorBody {
         writer.close_object();
         writer.into_bytes(b"")
     }
+
+    /// The error as an event of a response, with the status that an answer would have had.
+    pub fn to_event(&self, status: u16) -> String {
+        let mut writer = Writer::with_capacity(self.message.len() + 160);
+        writer.open_object();
+        writer.field("type", "error");
+        writer.field("status", &status);
+        writer.field("error", self);
+        writer.close_object();
+        writer.into_text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_its_type_its_status_and_the_whole_error() {
+        let error = ErrorBody {
+            message: "no".to_owned(),
+            kind: "invalid_request_error".to_owned(),
+            param: None,
+            code: "invalid_request".to_owned(),
+        };
+        assert_eq!(
+            error.to_event(400),
+            r#"{"type":"error","status":400,"error":{"message":"no","type":"invalid_request_error","param":null,"code":"invalid_request"}}"#
+        );
+    }
 }

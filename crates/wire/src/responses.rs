@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `request` | the body of `POST /v1/responses` |
+//! | `message` | what stands beside it in a message of a WebSocket |
 //! | `input`, `content` | its items, said in the words of chat completions |
 //! | `chat_style` | messages of chat completions among them |
 //! | `references` | the items that it names instead of sending them |
@@ -25,6 +26,7 @@ mod events;
 mod format;
 mod input;
 mod item;
+mod message;
 mod object;
 mod params;
 mod references;
@@ -42,6 +44,7 @@ pub use events::{Ending, Events};
 pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
+pub use message::check_message;
 pub use object::{About, IncompleteReason, Outcome, ResponseError, ResponseObject, ResponseState};
 pub(crate) use params::{metadata, within};
 pub use references::references;

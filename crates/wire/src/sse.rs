@@ -29,10 +29,18 @@ pub(crate) const END: &[u8] = b"\n\n";
 
 /// The frame with which a stream fails; the SDKs raise it as an API error.
 pub fn error_frame(error: &ErrorBody) -> Bytes {
-    let mut frame = DATA.to_vec();
-    frame.extend_from_slice(&error.to_json());
-    frame.extend_from_slice(END);
-    Bytes::from(frame)
+    Bytes::from([DATA, &error.to_json(), END].concat())
+}
+
+/// What a frame says, without the words around it. Nothing, if it is a comment.
+pub fn data(frame: &Bytes) -> Option<Bytes> {
+    let from = frame.windows(DATA.len()).position(|window| window == DATA)? + DATA.len();
+    Some(frame.slice(from..frame.len().saturating_sub(END.len())))
+}
+
+/// A frame that says one line of JSON.
+pub fn frame(json: &str) -> Bytes {
+    Bytes::from([DATA, json.as_bytes(), END].concat())
 }
 
 /// The frame that tells of a compaction. The SDKs do not know it, so it goes only to who asked for it.
@@ -40,4 +48,21 @@ pub fn compacted_frame(session: &SessionObject) -> Bytes {
     let mut writer = Writer::after(b"event: session.compacted\ndata: ", 512);
     writer.value(session);
     Bytes::from(writer.into_bytes(END))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_of_a_frame_is_what_stands_between_its_words() {
+        for (frame, said) in [
+            (&b"data: {}\n\n"[..], Some(&b"{}"[..])),
+            (b"event: a\ndata: {\"b\": \"data: c\"}\n\n", Some(b"{\"b\": \"data: c\"}")),
+            (DONE, Some(b"[DONE]")),
+            (KEEP_ALIVE, None),
+        ] {
+            assert_eq!(data(&Bytes::from_static(frame)).as_deref(), said, "{frame:?}");
+        }
+    }
 }

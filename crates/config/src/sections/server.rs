@@ -19,8 +19,12 @@ pub struct ServerConfig {
     pub listen: ListenAddress,
     /// Web pages that may call the server; none by default.
     pub cors_origins: Vec<WebOrigin>,
-    /// Largest request body.
+    /// Largest request body, or message of a WebSocket.
     pub max_body_bytes: usize,
+    /// Most WebSockets that are open at the same time.
+    pub max_websockets: usize,
+    /// How long one WebSocket may be open.
+    pub websocket_lifetime: Duration,
     /// How long running turns may go on after the signal to stop.
     pub drain_timeout: Duration,
     /// Whether requests without a key are served. Only ever true on loopback.
@@ -33,6 +37,8 @@ impl Default for ServerConfig {
             listen: ListenAddress::loopback(8642),
             cors_origins: Vec::new(),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            max_websockets: 1024,
+            websocket_lifetime: Duration::from_secs(60 * 60),
             drain_timeout: Duration::from_secs(30),
             no_auth: false,
         }
@@ -48,6 +54,8 @@ impl ServerConfig {
             max_body_bytes: section
                 .read_where("max_body_bytes", POSITIVE, |bytes| *bytes > 0)?
                 .unwrap_or(default.max_body_bytes),
+            max_websockets: section.or("max_websockets", default.max_websockets)?,
+            websocket_lifetime: section.or("websocket_lifetime", default.websocket_lifetime)?,
             drain_timeout: section.or("drain_timeout", default.drain_timeout)?,
             no_auth: section.or("no_auth", default.no_auth)?,
         };
@@ -81,7 +89,13 @@ impl ServerConfig {
         page.set("listen", self.listen.to_string(), "HOST:PORT; port 0 picks a free one.");
         let origins: Vec<_> = self.cors_origins.iter().map(WebOrigin::as_str).collect();
         page.set("cors_origins", origins, "Web pages that may call Herma, such as \"http://localhost:3000\".");
-        page.set("max_body_bytes", integer(self.max_body_bytes), "Largest request body.");
+        page.set("max_body_bytes", integer(self.max_body_bytes), "Largest request body, or message of a WebSocket.");
+        page.set(
+            "max_websockets",
+            integer(self.max_websockets),
+            "Most WebSockets that are open at the same time; 0 lets none open.",
+        );
+        page.set("websocket_lifetime", span::text(self.websocket_lifetime), "How long one WebSocket may be open.");
         page.set(
             "drain_timeout",
             span::text(self.drain_timeout),

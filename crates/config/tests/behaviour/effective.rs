@@ -7,6 +7,8 @@ const EVERYTHING: &str = r#"
     listen = "localhost:0"
     cors_origins = ["http://localhost:3000"]
     max_body_bytes = 1
+    max_websockets = 0
+    websocket_lifetime = "2m"
     drain_timeout = "1h"
     [store]
     url = "sqlite:it's \"here\".db"

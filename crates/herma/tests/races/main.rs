@@ -24,3 +24,4 @@ mod splits;
 mod stored;
 mod support;
 mod turns;
+mod websocket;

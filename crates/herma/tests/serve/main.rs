@@ -15,3 +15,4 @@ mod settings;
 mod support;
 mod tools;
 mod upstream;
+mod websocket;

@@ -32,22 +32,9 @@ pub(crate) async fn create(
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
-    let named = references::look_up(&app, &principal, &responses::references(&body)?).await?;
-    let asked = responses::parse_with(&body, &named)?;
-    let place = place(&app, &principal, &headers, &asked).await?;
-    let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
-    let kept = Kept {
-        requested: place.name().map(|name| name.to_string()),
-        previous: asked.previous_response_id.clone(),
-        is_attached: asked.conversation.is_some(),
-        model,
-        echo: asked.echo.clone(),
-    };
+    let asked = read(&app, &principal, &body).await?;
     let (streaming, background) = (asked.stream, asked.background);
-    let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: background };
-    let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, &body);
-    let turn = TurnRequest { response: Some(keeps), ..turn };
-    let handle = app.gateway.submit(turn)?;
+    let Taken { handle, kept } = take(&app, &principal, headers, asked, &body).await?;
     if streaming {
         let reader = if background { Reader::Background } else { Reader::Asked };
         TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), reader, began).open().await
@@ -57,6 +44,41 @@ pub(crate) async fn create(
         let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
         Ok(response(&app, &finished, kept))
     }
+}
+
+/// Reads a request, with the items that it names.
+pub(super) async fn read(app: &Shared, principal: &Principal, body: &[u8]) -> Result<ResponsesRequest, ApiError> {
+    let named = references::look_up(app, principal, &responses::references(body)?).await?;
+    Ok(responses::parse_with(body, &named)?)
+}
+
+/// A request whose turn runs, and what is kept of it.
+pub(super) struct Taken {
+    pub(super) handle: TurnHandle,
+    pub(super) kept: Kept,
+}
+
+/// Takes a request, by whatever transport it came. Its turn runs by itself from here on.
+pub(super) async fn take(
+    app: &Shared,
+    principal: &Principal,
+    headers: SessionHeaders,
+    asked: ResponsesRequest,
+    body: &[u8],
+) -> Result<Taken, ApiError> {
+    let place = place(app, principal, &headers, &asked).await?;
+    let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
+    let kept = Kept {
+        requested: place.name().map(|name| name.to_string()),
+        previous: asked.previous_response_id.clone(),
+        is_attached: asked.conversation.is_some(),
+        model,
+        echo: asked.echo.clone(),
+    };
+    let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background };
+    let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, body);
+    let handle = app.gateway.submit(TurnRequest { response: Some(keeps), ..turn })?;
+    Ok(Taken { handle, kept })
 }
 
 /// Answers with a response that goes on by itself, as it is now.

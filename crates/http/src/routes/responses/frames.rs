@@ -118,7 +118,7 @@ impl Frames for ResponseFrames {
     }
 
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
-        let Some(mut events) = self.events.take() else { return vec![sse::error_frame(told.body())] };
+        let Some(mut events) = self.events.take() else { return vec![sse::frame(&told.event())] };
         let is_cancelled = matches!(error, GatewayError::Turn(failure) | GatewayError::CutOff(failure) if failure.code == FailureCode::Cancelled);
         if matches!(error, GatewayError::CutOff(_)) {
             events.skip(UNKNOWN_EVENTS);

@@ -1,10 +1,13 @@
 //! `/v1/responses`: a turn as OpenAI's Responses API shows it.
 
+mod connection;
 mod context;
 mod create;
 mod frames;
 mod input_items;
+mod memory;
 pub(crate) mod references;
+mod socket;
 mod stored;
 
 use herma_model::ResponseId;
@@ -14,6 +17,7 @@ use crate::error::ApiError;
 pub(crate) use context::{compact, input_tokens};
 pub(crate) use create::create;
 pub(crate) use input_items::{ItemPage, input_items};
+pub(crate) use socket::connect;
 pub(crate) use stored::{cancel, forget, show};
 
 /// The name of this door in the store.

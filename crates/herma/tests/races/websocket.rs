@@ -1,0 +1,87 @@
+//! A WebSocket whose client leaves, or whose server has to stop.
+
+use herma_testkit::upstream::Pace;
+use herma_testkit::{Client, Completion, Gate, Said, Socket};
+use serde_json::{Value, json};
+
+use crate::support::{World, transcript};
+
+const RESPONSES: &str = "/v1/responses";
+
+fn create(text: &str) -> Value {
+    json!({"type": "response.create", "model": "scripted", "input": text})
+}
+
+/// A turn that has shown half of its answer.
+async fn half_way(world: &World, client: Client) -> (Gate, Socket) {
+    let gate = Gate::new();
+    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    gate.release(1);
+    let mut socket = client.websocket(RESPONSES).await.expect("an upgrade");
+    socket.send(&create("one")).await;
+    until_delta(&mut socket).await;
+    (gate, socket)
+}
+
+async fn until_delta(socket: &mut Socket) {
+    loop {
+        let event = socket.json().await;
+        if event["type"] == "response.output_text.delta" {
+            assert_eq!(event["delta"], "half ");
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_turn_whose_client_vanished_is_finished_and_stored() {
+    let world = World::start().await;
+    let (gate, socket) = half_way(&world, world.session("s")).await;
+    drop(socket);
+    gate.open();
+    world.stored().until_turns("completed", 1).await;
+    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: half whole"]);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_turn_whose_client_says_goodbye_goes_on_too() {
+    let world = World::start().await;
+    let (gate, socket) = half_way(&world, world.session("s")).await;
+    socket.close().await;
+    gate.open();
+    world.stored().until_turns("completed", 1).await;
+    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: half whole"]);
+}
+
+#[tokio::test]
+async fn cancel_holds_for_every_turn_of_a_connection() {
+    let world = World::start().await;
+    let client = world.session("s").header("x-hermes-on-disconnect", "cancel");
+    let (_gate, socket) = half_way(&world, client).await;
+    drop(socket);
+    world.upstream.until_open(0).await;
+    world.stored().until_turns("cancelled", 1).await;
+    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant (partial): half "]);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_turn_on_a_connection_is_shown_to_its_end_before_the_server_stops() {
+    let mut world = World::start().await;
+    let mut idle = world.session("idle").websocket(RESPONSES).await.expect("an upgrade");
+    let (gate, mut socket) = half_way(&world, world.session("s")).await;
+    world.herma.terminate();
+    let Said::Closed(code, _) = idle.said().await else { panic!("a goodbye was to come") };
+    assert_eq!(code, 1001, "one without a turn is closed at once");
+    socket.send(&create("late")).await;
+    gate.open();
+    let last = socket.turn().await.pop().expect("an event");
+    assert_eq!(last["response"]["output"][0]["content"][0]["text"], "half whole");
+    let late = socket.turn().await;
+    assert_eq!((&late[0]["status"], &late[0]["error"]["code"]), (&json!(503), &json!("draining")), "{late:?}");
+    let Said::Closed(code, _) = socket.said().await else { panic!("a goodbye was to come") };
+    assert_eq!(code, 1001);
+    assert!(world.herma.wait().await.success());
+    world.stored().until_settled().await;
+}

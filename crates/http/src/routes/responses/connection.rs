@@ -1,0 +1,293 @@
+//! One WebSocket: a message asks for a turn, and the turn's events go back, each as a message of its own.
+//!
+//! It has at most one turn at a time; what is asked meanwhile waits, within limits. It knows nothing of turns that `POST` does
+//! not know: both take their requests by [`take`](super::create) and show them by [`ResponseFrames`].
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::ws::{CloseCode, CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use bytes::Bytes;
+use herma_model::Principal;
+use herma_wire::responses::{self, ResponsesRequest};
+use herma_wire::sse;
+use tokio::sync::OwnedSemaphorePermit;
+use tungstenite::Error as Broken;
+
+use super::create::{Taken, read, take};
+use super::frames::ResponseFrames;
+use super::memory::{Memory, Said};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::headers::SessionHeaders;
+use crate::sockets::Closing;
+use crate::stream::{KEEP_ALIVE, Reader, TurnStream};
+
+/// Most messages that wait while a turn runs.
+const MOST_WAITING: usize = 16;
+/// How often a silent client is asked in vain whether it is still there.
+const MOST_UNANSWERED: u32 = 4;
+/// How long a client may take to read a message.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a client has to say goodbye.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// An open WebSocket.
+pub(super) struct Connection {
+    /// Given back before the client can see that the connection has ended.
+    _place: OwnedSemaphorePermit,
+    app: Shared,
+    principal: Principal,
+    headers: SessionHeaders,
+    socket: WebSocket,
+    closing: Closing,
+    opened: Instant,
+    /// How often the client was asked whether it is there since it was last heard.
+    unanswered: u32,
+    waiting: VecDeque<Utf8Bytes>,
+    memory: Memory,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client has left, or cannot be reached.
+    Gone,
+    /// The client is told why, with a code.
+    Close(CloseCode, &'static str),
+}
+
+/// Tells why a connection cannot stay open, and closes it.
+pub(super) async fn refuse(mut socket: WebSocket, error: &ApiError) {
+    let told = Message::Text(error.event().into());
+    if timely(socket.send(told)).await.is_ok() {
+        close(socket, close_code::AGAIN, "too many WebSockets are open").await;
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        place: OwnedSemaphorePermit,
+        app: Shared,
+        principal: Principal,
+        headers: SessionHeaders,
+        socket: WebSocket,
+    ) -> Self {
+        let (closing, opened) = (app.sockets.closing(), Instant::now());
+        Self {
+            _place: place,
+            app,
+            principal,
+            headers,
+            socket,
+            closing,
+            opened,
+            unanswered: 0,
+            waiting: VecDeque::new(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// Carries turns until one side has had enough.
+    pub(super) async fn serve(mut self) {
+        let end = loop {
+            match self.one_turn().await {
+                Ok(()) => {}
+                Err(end) => break end,
+            }
+        };
+        if let End::Close(code, why) = end {
+            close(self.socket, code, why).await;
+        }
+    }
+
+    async fn one_turn(&mut self) -> Result<(), End> {
+        let message = match self.waiting.pop_front() {
+            Some(message) => message,
+            None => self.next_message().await?,
+        };
+        let read = read_message(Arc::clone(&self.app), self.principal.clone(), message.clone());
+        let mut asked = match self.while_listening(read).await? {
+            Ok(asked) => asked,
+            Err(error) => return self.tell(&error).await,
+        };
+        let previous = asked.previous_response_id.clone();
+        self.memory.recall(&mut asked);
+        let said = Said::by(&asked);
+        let begun = self.begin(asked, previous, message);
+        match self.while_listening(begun).await? {
+            Ok(stream) => self.show(stream, said).await,
+            Err(error) => self.tell(&error).await,
+        }
+    }
+
+    /// Takes a request, and waits for the first word of its turn.
+    fn begin(
+        &self,
+        asked: ResponsesRequest,
+        previous: Option<String>,
+        message: Utf8Bytes,
+    ) -> impl Future<Output = Result<TurnStream<ResponseFrames>, ApiError>> + use<> {
+        let (app, principal, headers) = (Arc::clone(&self.app), self.principal.clone(), self.headers.clone());
+        async move {
+            let began = Instant::now();
+            let Taken { handle, mut kept } = take(&app, &principal, headers, asked, message.as_bytes()).await?;
+            kept.previous = previous;
+            TurnStream::new(app, handle, ResponseFrames::new(kept), Reader::Asked, began).begin().await
+        }
+    }
+
+    /// Waits for a message while no turn runs.
+    async fn next_message(&mut self) -> Result<Utf8Bytes, End> {
+        let lifetime = self.app.settings.websocket_lifetime;
+        let mut closing = self.closing.clone();
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Ok(message);
+            }
+            let left = lifetime.saturating_sub(self.opened.elapsed());
+            let heard = tokio::select! {
+                biased;
+                () = closing.told() => {
+                    return Err(End::Close(close_code::AWAY, "the server is stopping"));
+                }
+                () = tokio::time::sleep(left) => {
+                    self.tell(&ApiError::socket_too_old(lifetime)).await?;
+                    return Err(End::Close(close_code::NORMAL, "the connection has been open for long enough"));
+                }
+                heard = hear(&mut self.socket) => heard,
+            };
+            self.heed(heard).await?;
+        }
+    }
+
+    /// Shows a turn to its end.
+    async fn show(&mut self, mut stream: TurnStream<ResponseFrames>, said: Said) -> Result<(), End> {
+        while let Some(frame) = self.while_listening(stream.next()).await? {
+            let event = sse::data(&frame).filter(|_| frame != sse::DONE);
+            let Some(event) = event.and_then(|event| Utf8Bytes::try_from(event).ok()) else { continue };
+            self.send(Message::Text(event)).await?;
+        }
+        if let Some(finished) = stream.finished() {
+            self.memory.remember(said, finished, self.app.settings.max_body_bytes);
+        }
+        Ok(())
+    }
+
+    /// Waits for something of the turn, and keeps hearing the client meanwhile.
+    async fn while_listening<T>(&mut self, awaited: impl Future<Output = T>) -> Result<T, End> {
+        let mut awaited = std::pin::pin!(awaited);
+        loop {
+            let heard = tokio::select! {
+                biased;
+                value = &mut awaited => return Ok(value),
+                heard = hear(&mut self.socket) => heard,
+            };
+            self.heed(heard).await?;
+        }
+    }
+
+    async fn heed(&mut self, heard: Heard) -> Result<(), End> {
+        match heard {
+            Heard::Message(message) => {
+                self.unanswered = 0;
+                self.keep(message).await
+            }
+            Heard::Nothing if self.unanswered == MOST_UNANSWERED => Err(End::Gone),
+            Heard::Nothing => {
+                self.unanswered += 1;
+                self.send(Message::Ping(Bytes::new())).await
+            }
+            Heard::End(end) => Err(end),
+        }
+    }
+
+    async fn keep(&mut self, message: Message) -> Result<(), End> {
+        let limit = self.app.settings.max_body_bytes;
+        match message {
+            Message::Ping(_) | Message::Pong(_) => Ok(()),
+            Message::Close(_) => {
+                // Reading on sends the answer to it.
+                drop(tokio::time::timeout(LAST_WORDS, self.socket.recv()).await);
+                Err(End::Gone)
+            }
+            Message::Binary(_) => {
+                self.tell(&ApiError::not_text()).await?;
+                Err(End::Close(close_code::UNSUPPORTED, "a message must be text"))
+            }
+            Message::Text(text) if text.len() > limit => {
+                self.tell(&ApiError::body_too_large(limit)).await?;
+                Err(End::Close(close_code::SIZE, "the message is too large"))
+            }
+            Message::Text(text) => {
+                let bytes: usize = self.waiting.iter().map(|waiting| waiting.len()).sum();
+                if self.waiting.len() == MOST_WAITING || bytes + text.len() > limit {
+                    return self.tell(&ApiError::too_many_waiting(MOST_WAITING)).await;
+                }
+                self.waiting.push_back(text);
+                Ok(())
+            }
+        }
+    }
+
+    async fn tell(&mut self, error: &ApiError) -> Result<(), End> {
+        self.send(Message::Text(error.event().into())).await
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), End> {
+        timely(self.socket.send(message)).await
+    }
+}
+
+/// What came from a client.
+enum Heard {
+    Message(Message),
+    /// It has been silent for a while.
+    Nothing,
+    End(End),
+}
+
+/// Hears one thing, or that there is nothing to hear. Cancel-safe.
+async fn hear(socket: &mut WebSocket) -> Heard {
+    match tokio::time::timeout(KEEP_ALIVE, socket.recv()).await {
+        Err(_) => Heard::Nothing,
+        Ok(None) => Heard::End(End::Gone),
+        Ok(Some(Err(error))) => Heard::End(end_of(error)),
+        Ok(Some(Ok(message))) => Heard::Message(message),
+    }
+}
+
+/// Reads a message as a request for a stream.
+async fn read_message(app: Shared, principal: Principal, message: Utf8Bytes) -> Result<ResponsesRequest, ApiError> {
+    let body = message.as_bytes();
+    responses::check_message(body)?;
+    let asked = read(&app, &principal, body).await?;
+    Ok(ResponsesRequest { stream: true, ..asked })
+}
+
+async fn timely(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {
+    match tokio::time::timeout(MOST_PATIENCE, sent).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err(End::Gone),
+    }
+}
+
+/// What to say to a client that has broken the rules.
+fn end_of(error: axum::Error) -> End {
+    match error.into_inner().downcast_ref::<Broken>() {
+        Some(Broken::Capacity(_)) => End::Close(close_code::SIZE, "the message is too large"),
+        Some(Broken::Utf8(_)) => End::Close(close_code::INVALID, "the message is not UTF-8"),
+        Some(Broken::Protocol(_)) => End::Close(close_code::PROTOCOL, "this is not the WebSocket protocol"),
+        _ => End::Gone,
+    }
+}
+
+/// Says goodbye, and waits a little for the answer: a client that is cut off may lose what it was told last.
+async fn close(mut socket: WebSocket, code: CloseCode, why: &'static str) {
+    let goodbye = Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(why) }));
+    if timely(socket.send(goodbye)).await.is_ok() {
+        let answered = async { while let Some(Ok(_)) = socket.recv().await {} };
+        drop(tokio::time::timeout(LAST_WORDS, answered).await);
+    }
+}

@@ -1,0 +1,58 @@
+//! `GET /v1/responses`: the door to a connection that carries turn after turn.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::response::{IntoResponse, Response};
+use herma_model::Principal;
+use http::header::{ORIGIN, UPGRADE};
+use http::{HeaderMap, HeaderValue};
+
+use super::connection::{Connection, refuse};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::headers::SessionHeaders;
+
+/// Opens a WebSocket. Its session headers hold for every turn on it.
+pub(crate) async fn connect(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    // Browsers let any page open a WebSocket to anywhere, so the page itself is looked at.
+    if headers.get(ORIGIN).is_some_and(|origin| !app.settings.allows(origin)) {
+        return Err(ApiError::origin_not_allowed());
+    }
+    let Ok(upgrade) = upgrade else { return Ok(needs_upgrade()) };
+    let headers = turn_headers(&headers)?;
+    // A message that is a little too long is read to its end, so that its client gets to read why it was refused.
+    let limit = app.settings.max_body_bytes.saturating_mul(2);
+    let upgrade = upgrade.max_message_size(limit).max_frame_size(limit);
+    Ok(match app.sockets.place() {
+        None => {
+            let error = ApiError::too_many_sockets(app.sockets.most());
+            upgrade.on_upgrade(async move |socket| refuse(socket, &error).await)
+        }
+        Some(place) => upgrade.on_upgrade(async move |socket| {
+            Connection::new(place, app, principal, headers, socket).serve().await;
+        }),
+    })
+}
+
+/// The headers as they hold for each turn. What names one request cannot name many.
+fn turn_headers(headers: &HeaderMap) -> Result<SessionHeaders, ApiError> {
+    let headers = SessionHeaders::read(headers)?;
+    if headers.idempotency_key.is_some() {
+        let message = "Idempotency-Key names one request, and a WebSocket carries many; leave it out, or use POST";
+        return Err(ApiError::invalid_header("Idempotency-Key", message));
+    }
+    Ok(SessionHeaders { sdk_attempt: 0, ..headers })
+}
+
+fn needs_upgrade() -> Response {
+    let mut response = ApiError::needs_upgrade().into_response();
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+    response
+}

@@ -1,0 +1,66 @@
+//! What a client says over the WebSocket of `/v1/responses`.
+
+use super::params::within;
+use super::request::read_object;
+use crate::bad_request::{BadRequest, Flaw};
+use crate::json::flag;
+
+/// The only thing that a client can ask for.
+const CREATE: &str = "response.create";
+
+/// Checks what a message says beside the body of a request for a response. That body is the message itself, and
+/// [`parse`](super::parse) reads it.
+///
+/// `stream` has no meaning here and is let pass, whatever it says; what would change which events come back is refused.
+pub fn check_message(message: &[u8]) -> Result<(), BadRequest> {
+    Ok(check(message)?)
+}
+
+fn check(message: &[u8]) -> Result<(), Flaw> {
+    let mut message = read_object(message)?;
+    if message.take_name("type")? != CREATE {
+        return Err(Flaw::at("type", format!("must be '{CREATE}', the only message there is")));
+    }
+    if within(&mut message, "background", flag)?.unwrap_or_default() {
+        return Err(Flaw::at("background", "must not be true on a WebSocket: use POST /v1/responses"));
+    }
+    if !within(&mut message, "generate", flag)?.unwrap_or(true) {
+        return Err(Flaw::at("generate", "must not be false: what prepares a turn without an answer is not built"));
+    }
+    if message.take("stream_id").is_some() {
+        return Err(Flaw::at("stream_id", "is not supported: a connection has one turn at a time"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_for_a_response_passes_whatever_it_says_of_streaming() {
+        for message in [
+            r#"{"type": "response.create", "input": "hi"}"#,
+            r#"{"type": "response.create", "stream": false, "background": false, "generate": true, "stream_id": null}"#,
+        ] {
+            assert_eq!(check_message(message.as_bytes()), Ok(()), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_would_change_the_events_is_refused_by_name() {
+        for (message, param) in [
+            (r"{}", Some("type")),
+            (r#"{"type": 1}"#, Some("type")),
+            (r#"{"type": "response.cancel"}"#, Some("type")),
+            (r#"{"type": "response.create", "background": true}"#, Some("background")),
+            (r#"{"type": "response.create", "generate": false}"#, Some("generate")),
+            (r#"{"type": "response.create", "stream_id": "a"}"#, Some("stream_id")),
+            ("hello", None),
+            ("[]", None),
+        ] {
+            let bad = check_message(message.as_bytes()).expect_err(message);
+            assert_eq!((bad.param.as_deref(), bad.code), (param, "invalid_request"), "{message}");
+        }
+    }
+}
