@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use herma_model::Principal;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST};
 
@@ -14,24 +15,29 @@ use crate::headers;
 
 /// Lets a request through with the principal its key stands for.
 pub(crate) async fn require(State(app): State<Shared>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let principal = match &app.settings.authentication {
-        Authentication::Keys(access) => {
-            let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
-            let secret = given.ok_or_else(ApiError::unauthorized)?;
-            access.principal(secret).await?.ok_or_else(ApiError::unauthorized)?
-        }
-        Authentication::None(principal) => {
-            if !is_own_name(request.headers()) {
-                return Err(ApiError::host_not_allowed());
-            }
-            if let Some(name) = headers::names_a_session(request.headers()) {
-                return Err(ApiError::headers_need_auth(name));
-            }
-            principal.clone()
-        }
-    };
+    let principal = principal(&app, request.headers()).await?;
     request.extensions_mut().insert(principal);
     Ok(next.run(request).await)
+}
+
+/// The principal that a request's headers stand for, as of now.
+pub(crate) async fn principal(app: &Shared, headers: &HeaderMap) -> Result<Principal, ApiError> {
+    match &app.settings.authentication {
+        Authentication::Keys(access) => {
+            let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+            let secret = given.ok_or_else(ApiError::unauthorized)?;
+            access.principal(secret).await?.ok_or_else(ApiError::unauthorized)
+        }
+        Authentication::None(principal) => {
+            if !is_own_name(headers) {
+                return Err(ApiError::host_not_allowed());
+            }
+            if let Some(name) = headers::names_a_session(headers) {
+                return Err(ApiError::headers_need_auth(name));
+            }
+            Ok(principal.clone())
+        }
+    }
 }
 
 /// Whether the request was meant for this machine by name. A page of another site that has had its own name point here says another.

@@ -1,10 +1,14 @@
 //! A WebSocket whose client leaves, or whose server has to stop.
 
+use herma_gateway::access::create_key;
+use herma_model::KeyScope;
+use herma_store::Store;
+use herma_store_sqlite::SqliteStore;
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Gate, Said, Socket};
 use serde_json::{Value, json};
 
-use crate::support::{World, transcript};
+use crate::support::{World, transcript, until};
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -84,4 +88,23 @@ async fn a_turn_on_a_connection_is_shown_to_its_end_before_the_server_stops() {
     assert_eq!(code, 1001);
     assert!(world.herma.wait().await.success());
     world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_starts_no_more_turns() {
+    let world = World::start().await;
+    let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
+    let key = create_key(&store, "elsewhere", KeyScope::All).await.unwrap();
+    let client = Client::new(world.herma.base_url()).key(&key.secret);
+    let mut socket = client.websocket(RESPONSES).await.expect("an upgrade");
+    socket.send(&create("one")).await;
+    assert_eq!(socket.turn().await.pop().expect("an event")["type"], "response.completed");
+    assert!(store.revoke_key(key.id, herma_gateway::now()).await.unwrap());
+    store.close().await;
+    until("the key was to be refused", async || {
+        socket.send(&create("two")).await;
+        let last = socket.turn().await.pop().expect("an event");
+        last["status"] == 401 && last["error"]["code"] == "invalid_api_key"
+    })
+    .await;
 }

@@ -1,7 +1,7 @@
 //! One WebSocket: a message asks for a turn, and the turn's events go back, each as a message of its own.
 //!
 //! It has at most one turn at a time; what is asked meanwhile waits, within limits. It knows nothing of turns that `POST` does
-//! not know: both take their requests by [`take`](super::create) and show them by [`ResponseFrames`].
+//! not know: both take their requests by [`take`] and show them by [`ResponseFrames`].
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,6 +13,7 @@ use bytes::Bytes;
 use herma_model::Principal;
 use herma_wire::responses::{self, ResponsesRequest};
 use herma_wire::sse;
+use http::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
 use tungstenite::Error as Broken;
 
@@ -20,6 +21,7 @@ use super::create::{Taken, read, take};
 use super::frames::ResponseFrames;
 use super::memory::{Memory, Said};
 use crate::app::Shared;
+use crate::auth;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::sockets::Closing;
@@ -39,7 +41,8 @@ pub(super) struct Connection {
     /// Given back before the client can see that the connection has ended.
     _place: OwnedSemaphorePermit,
     app: Shared,
-    principal: Principal,
+    /// Those of the upgrade, by which every turn is let in anew: a key may have been revoked.
+    caller: HeaderMap,
     headers: SessionHeaders,
     socket: WebSocket,
     closing: Closing,
@@ -70,7 +73,7 @@ impl Connection {
     pub(super) fn new(
         place: OwnedSemaphorePermit,
         app: Shared,
-        principal: Principal,
+        caller: HeaderMap,
         headers: SessionHeaders,
         socket: WebSocket,
     ) -> Self {
@@ -78,7 +81,7 @@ impl Connection {
         Self {
             _place: place,
             app,
-            principal,
+            caller,
             headers,
             socket,
             closing,
@@ -103,50 +106,37 @@ impl Connection {
     }
 
     async fn one_turn(&mut self) -> Result<(), End> {
-        let message = match self.waiting.pop_front() {
-            Some(message) => message,
-            None => self.next_message().await?,
-        };
-        let read = read_message(Arc::clone(&self.app), self.principal.clone(), message.clone());
-        let mut asked = match self.while_listening(read).await? {
-            Ok(asked) => asked,
+        let message = self.next_message().await?;
+        let read = read_message(Arc::clone(&self.app), self.caller.clone(), message.clone());
+        let (principal, mut asked) = match self.while_listening(read).await? {
+            Ok(read) => read,
             Err(error) => return self.tell(&error).await,
         };
         let previous = asked.previous_response_id.clone();
         self.memory.recall(&mut asked);
         let said = Said::by(&asked);
-        let begun = self.begin(asked, previous, message);
+        let (app, headers) = (Arc::clone(&self.app), self.headers.clone());
+        let begun = async move {
+            let began = Instant::now();
+            let Taken { handle, mut kept } = take(&app, &principal, headers, asked, message.as_bytes()).await?;
+            kept.previous = previous;
+            TurnStream::new(app, handle, ResponseFrames::new(kept), Reader::Asked, began).begin().await
+        };
         match self.while_listening(begun).await? {
             Ok(stream) => self.show(stream, said).await,
             Err(error) => self.tell(&error).await,
         }
     }
 
-    /// Takes a request, and waits for the first word of its turn.
-    fn begin(
-        &self,
-        asked: ResponsesRequest,
-        previous: Option<String>,
-        message: Utf8Bytes,
-    ) -> impl Future<Output = Result<TurnStream<ResponseFrames>, ApiError>> + use<> {
-        let (app, principal, headers) = (Arc::clone(&self.app), self.principal.clone(), self.headers.clone());
-        async move {
-            let began = Instant::now();
-            let Taken { handle, mut kept } = take(&app, &principal, headers, asked, message.as_bytes()).await?;
-            kept.previous = previous;
-            TurnStream::new(app, handle, ResponseFrames::new(kept), Reader::Asked, began).begin().await
-        }
-    }
-
-    /// Waits for a message while no turn runs.
+    /// The message to take next: one that waits already, or one that is waited for.
     async fn next_message(&mut self) -> Result<Utf8Bytes, End> {
         let lifetime = self.app.settings.websocket_lifetime;
         let mut closing = self.closing.clone();
         loop {
-            if let Some(message) = self.waiting.pop_front() {
+            let left = lifetime.saturating_sub(self.opened.elapsed());
+            if let Some(message) = self.waiting.pop_front_if(|_| !left.is_zero()) {
                 return Ok(message);
             }
-            let left = lifetime.saturating_sub(self.opened.elapsed());
             let heard = tokio::select! {
                 biased;
                 () = closing.told() => {
@@ -258,12 +248,17 @@ async fn hear(socket: &mut WebSocket) -> Heard {
     }
 }
 
-/// Reads a message as a request for a stream.
-async fn read_message(app: Shared, principal: Principal, message: Utf8Bytes) -> Result<ResponsesRequest, ApiError> {
+/// Reads a message as a request for a stream, and says whose it is.
+async fn read_message(
+    app: Shared,
+    caller: HeaderMap,
+    message: Utf8Bytes,
+) -> Result<(Principal, ResponsesRequest), ApiError> {
+    let principal = auth::principal(&app, &caller).await?;
     let body = message.as_bytes();
     responses::check_message(body)?;
     let asked = read(&app, &principal, body).await?;
-    Ok(ResponsesRequest { stream: true, ..asked })
+    Ok((principal, ResponsesRequest { stream: true, ..asked }))
 }
 
 async fn timely(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {

@@ -1,11 +1,9 @@
 //! `GET /v1/responses`: the door to a connection that carries turn after turn.
 
-use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::{IntoResponse, Response};
-use herma_model::Principal;
 use http::header::{ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
@@ -17,7 +15,6 @@ use crate::headers::SessionHeaders;
 /// Opens a WebSocket. Its session headers hold for every turn on it.
 pub(crate) async fn connect(
     State(app): State<Shared>,
-    Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -26,7 +23,7 @@ pub(crate) async fn connect(
         return Err(ApiError::origin_not_allowed());
     }
     let Ok(upgrade) = upgrade else { return Ok(needs_upgrade()) };
-    let headers = turn_headers(&headers)?;
+    let turns = turn_headers(&headers)?;
     // A message that is a little too long is read to its end, so that its client gets to read why it was refused.
     let limit = app.settings.max_body_bytes.saturating_mul(2);
     let upgrade = upgrade.max_message_size(limit).max_frame_size(limit);
@@ -36,7 +33,7 @@ pub(crate) async fn connect(
             upgrade.on_upgrade(async move |socket| refuse(socket, &error).await)
         }
         Some(place) => upgrade.on_upgrade(async move |socket| {
-            Connection::new(place, app, principal, headers, socket).serve().await;
+            Connection::new(place, app, headers, turns, socket).serve().await;
         }),
     })
 }
