@@ -96,6 +96,8 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/v1/capabilities", get(routes::capabilities::show))
         .route("/api/sessions", get(routes::sessions::list))
         .route("/api/sessions/{alias}", get(routes::sessions::show))
+        .route("/api/sessions/{alias}/chat", post(routes::sessions::chat))
+        .route("/api/sessions/{alias}/chat/stream", post(routes::sessions::chat_stream))
         .route("/api/sessions/{alias}/messages", get(routes::sessions::messages))
         .route("/api/sessions/{alias}/messages/{message_id}/pin", put(routes::sessions::pin))
         .route("/api/sessions/{alias}/messages/{message_id}/pin", delete(routes::sessions::unpin))

@@ -77,6 +77,11 @@ impl Instance {
         Ok(key)
     }
 
+    /// This process' key, if it has had a lease.
+    pub(crate) fn registered_key(&self) -> Option<i64> {
+        self.registered.as_ref().map(|registered| registered.key)
+    }
+
     /// Forgets processes whose time is over: they own nothing any more, whether they are remembered or not.
     fn clear_away(&self, connection: &Connection, now: Timestamp) -> Outcome<()> {
         let gone: Vec<String> = connection

@@ -6,8 +6,8 @@ use herma_model::generation::{Finish, FinishReason};
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    CompactionId, ConversationFacts, Fence, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind,
-    Timestamp, TurnFailure, TurnId, TurnState, Usage,
+    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind, Timestamp,
+    TurnFailure, TurnId, TurnState, Usage,
 };
 use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -271,21 +271,23 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
         .translated()
 }
 
-/// Turns of one process that somebody asked to stop, or has ended already. One that waited when the process looked, and so had no fence,
-/// may have got its lease since.
-pub(crate) fn stop_requests(connection: &Connection, turns: &[(i64, Fence)]) -> Outcome<Vec<(TurnId, StopKind)>> {
+/// Turns of one process that somebody asked to stop, or has taken from it.
+///
+/// The list was taken before the rows are read: a turn may have got its lease since, or have ended by itself, and that is no reason.
+pub(crate) fn stop_requests(connection: &Connection, owner: i64, turns: &[i64]) -> Outcome<Vec<(TurnId, StopKind)>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND (stop_requested IS NOT NULL OR ?2 <> 0 AND fence <> ?2 OR state NOT IN ('queued', 'running'))",
+            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND CASE state WHEN 'running' THEN stop_requested IS NOT NULL OR owner <> ?2
+             WHEN 'queued' THEN 0 ELSE cut_off END",
         )
         .translated()?;
     let mut asked = Vec::new();
-    for (turn, fence) in turns {
+    for turn in turns {
         let read = |row: &Row<'_>| {
             let kind = rows::optional_word(row, 1, StopKind::parse)?.unwrap_or(StopKind::Interrupt);
             Ok((TurnId::from_uuid(rows::uuid(row, 0)?), kind))
         };
-        asked.extend(select.query_row([turn, &fence.0], read).optional().translated()?);
+        asked.extend(select.query_row([*turn, owner], read).optional().translated()?);
     }
     Ok(asked)
 }
@@ -295,17 +297,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_that_got_its_lease_meanwhile_is_not_asked_to_stop() {
+    fn only_a_turn_that_was_asked_to_stop_or_was_taken_has_to() {
         let connection = Connection::open_in_memory().unwrap();
         let turn = TurnId::from_uuid(uuid::Uuid::from_u128(7));
-        connection.execute_batch("CREATE TABLE turns (pk, id, fence, state, stop_requested, stop_kind)").unwrap();
-        let insert = "INSERT INTO turns VALUES (1, ?1, 5, 'running', NULL, NULL)";
-        connection.execute(insert, [turn.uuid().as_bytes()]).unwrap();
-        let asked = |fence| stop_requests(&connection, &[(1, Fence(fence))]).unwrap();
-        assert_eq!(asked(0), [], "it waited");
-        assert_eq!(asked(5), []);
-        assert_eq!(asked(4), [(turn, StopKind::Interrupt)], "the lease is another's");
-        connection.execute("UPDATE turns SET stop_requested = 1, stop_kind = 'cancel'", []).unwrap();
-        assert_eq!(asked(0), [(turn, StopKind::Cancel)]);
+        connection
+            .execute_batch("CREATE TABLE turns (pk, id, owner, state, stop_requested, stop_kind, cut_off)")
+            .unwrap();
+        for (owner, state, stop_kind, cut_off, asked) in [
+            (1, "queued", None, false, None),
+            (1, "running", None, false, None),
+            (1, "running", None, true, None),
+            (1, "completed", None, false, None),
+            (1, "failed", None, false, None),
+            (1, "running", Some("cancel"), false, Some(StopKind::Cancel)),
+            (2, "running", None, false, Some(StopKind::Interrupt)),
+            (1, "interrupted", None, true, Some(StopKind::Interrupt)),
+        ] {
+            connection.execute("DELETE FROM turns", []).unwrap();
+            let requested = stop_kind.map(|_| 1);
+            let id = turn.uuid();
+            let row = params![1, id.as_bytes(), owner, state, requested, stop_kind, cut_off];
+            connection.execute("INSERT INTO turns VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", row).unwrap();
+            let found = stop_requests(&connection, 1, &[1]).unwrap();
+            assert_eq!(found.first().map(|(_, kind)| *kind), asked, "{owner} {state} {stop_kind:?} {cut_off}");
+        }
     }
 }

@@ -28,6 +28,7 @@ pub mod resource;
 pub mod responses;
 pub mod runs;
 pub mod session;
+pub mod session_chat;
 pub mod sse;
 
 pub use bad_request::BadRequest;

@@ -11,6 +11,7 @@ mod refusals;
 mod resources;
 mod responses;
 mod runs;
+mod session_chat;
 mod settings;
 mod support;
 mod tools;

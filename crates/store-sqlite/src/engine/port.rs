@@ -158,11 +158,19 @@ impl Store for SqliteStore {
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {
-            let _ = answer.send(instance.live.iter().map(|(turn, fence)| (*turn, *fence)).collect::<Vec<_>>());
-            Step::Keep(Box::new(|_| {}))
+            let live: Vec<i64> = instance.live.keys().copied().collect();
+            let owner = instance.registered_key();
+            // When what it says is stored: before, the rows would be older than the list.
+            Step::Keep(Box::new(move |committed| {
+                let _ = answer.send(committed.map(|()| owner.map(|owner| (owner, live))));
+            }))
         });
-        let live = answered.await.map_err(|_| self.not_taken())?;
-        self.readers.read(move |connection| turns::stop_requests(connection, &live)).await
+        match answered.await.unwrap_or_else(|_| Err(self.not_taken()))? {
+            None => Ok(Vec::new()),
+            Some((owner, live)) => {
+                self.readers.read(move |connection| turns::stop_requests(connection, owner, &live)).await
+            }
+        }
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

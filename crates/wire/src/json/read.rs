@@ -52,6 +52,17 @@ impl<'a> Object<'a> {
         Some(self.fields.remove(at).1)
     }
 
+    /// Gives a field another name, unless there is one of that name already.
+    pub(crate) fn rename(&mut self, name: &str, new: &'static str) -> bool {
+        if self.fields.iter().any(|(key, _)| key == new) {
+            return !self.fields.iter().any(|(key, _)| key == name);
+        }
+        if let Some((key, _)) = self.fields.iter_mut().find(|(key, _)| key == name) {
+            *key = Cow::Borrowed(new);
+        }
+        true
+    }
+
     /// Takes out a field that must be a string, if it is there.
     pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Flaw> {
         self.take(name).map(|raw| text(raw).map_err(|flaw| flaw.within(name))).transpose()

@@ -152,8 +152,9 @@ impl RunObject<'_> {
     }
 }
 
+/// Tokens in Hermes' words.
 #[derive(Serialize)]
-struct UsageJson {
+pub(crate) struct UsageJson {
     input_tokens: u64,
     output_tokens: u64,
     total_tokens: u64,

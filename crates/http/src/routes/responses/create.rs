@@ -122,7 +122,7 @@ pub(super) async fn place(
 }
 
 /// The turn that a request asks for.
-pub(super) fn turn_request(
+pub(crate) fn turn_request(
     principal: Principal,
     headers: SessionHeaders,
     place: Place,

@@ -15,7 +15,7 @@ use herma_model::ResponseId;
 use crate::error::ApiError;
 
 pub(crate) use context::{compact, input_tokens};
-pub(crate) use create::create;
+pub(crate) use create::{create, turn_request};
 pub(crate) use input_items::{ItemPage, input_items};
 pub(crate) use socket::connect;
 pub(crate) use stored::{cancel, forget, show};

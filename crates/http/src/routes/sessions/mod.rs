@@ -1,5 +1,6 @@
 //! `/api/sessions`: conversations as rows, what was said in them, and what became of it.
 
+mod chat;
 pub(crate) mod compactions;
 mod list;
 mod messages;
@@ -16,6 +17,7 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
 
+pub(crate) use chat::{chat, chat_stream};
 pub(crate) use list::{list, read_cursor, write_cursor};
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};

@@ -1,0 +1,127 @@
+//! Hermes' `POST /api/sessions/{alias}/chat` and `…/chat/stream`: one message to a conversation that exists.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnEvent, TurnHandle, TurnRequest, now};
+use herma_model::Principal;
+use herma_model::alias::Namespace;
+use herma_wire::chat::whole_answer_deltas;
+use herma_wire::responses;
+use herma_wire::session_chat::{self, ChatEvents};
+
+use super::alias;
+use crate::answer;
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+use crate::headers::SessionHeaders;
+use crate::path::Named;
+use crate::routes::responses::{references, turn_request};
+use crate::stream::{Frames, Reader, TurnStream, session_object};
+
+/// The name of this door in the store.
+const ROUTE: &str = "sessions.chat";
+
+/// Answers a message, whole.
+pub(crate) async fn chat(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    let handle = submit(&app, principal, &name, request, false).await?;
+    let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
+    let session = finished.session.as_ref().map(session_object).ok_or_else(super::unknown)?;
+    Ok(answer::whole(&app, &finished, session_chat::completion(&finished.answer, &session)))
+}
+
+/// Answers a message as a stream of events.
+pub(crate) async fn chat_stream(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    let handle = submit(&app, principal, &name, request, true).await?;
+    TurnStream::new(Arc::clone(&app), handle, SessionChatFrames::default(), Reader::Asked, began).open().await
+}
+
+async fn submit(
+    app: &Shared,
+    principal: Principal,
+    name: &str,
+    request: Request,
+    streaming: bool,
+) -> Result<TurnHandle, ApiError> {
+    let place = Place::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
+    let (parts, body) = request.into_parts();
+    let headers = SessionHeaders::read(&parts.headers)?;
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
+    let asked = session_chat::parse(&body, &named)?;
+    let turn = turn_request(principal, headers, place, asked, ROUTE, &body);
+    Ok(app.gateway.submit(TurnRequest { streaming, ..turn })?)
+}
+
+/// The events of a message to a session.
+#[derive(Default)]
+struct SessionChatFrames {
+    events: Option<ChatEvents>,
+    any_delta: bool,
+}
+
+impl SessionChatFrames {
+    fn finish(&mut self, finished: &Finished) -> Vec<Bytes> {
+        let Some(session) = finished.session.as_ref().map(session_object) else { return Vec::new() };
+        let begin = || ChatEvents::begin(finished.turn.as_run(), &session, finished.started_at);
+        let (mut events, mut frames) = self.events.take().map_or_else(begin, |events| (events, Vec::new()));
+        if !self.any_delta {
+            let deltas = whole_answer_deltas(&finished.answer);
+            frames.extend(deltas.iter().flat_map(|delta| events.delta(delta, now())));
+        }
+        frames.extend(events.finish(&finished.answer, &session, now()));
+        frames
+    }
+}
+
+impl Frames for SessionChatFrames {
+    const LAST: &'static [u8] = herma_wire::sse::CLOSED;
+
+    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
+        match (event, &mut self.events) {
+            (TurnEvent::Started { turn, started_at, session: Some(session), .. }, None) => {
+                let (events, frames) = ChatEvents::begin(turn.as_run(), &session_object(session), *started_at);
+                self.events = Some(events);
+                frames
+            }
+            (TurnEvent::Compacted { session, .. }, Some(events)) => {
+                events.moved(&session.facts.head.id);
+                Vec::new()
+            }
+            (TurnEvent::Delta(delta), Some(events)) => {
+                self.any_delta = true;
+                events.delta(delta, now())
+            }
+            (TurnEvent::Finished(finished), _) => self.finish(finished),
+            _ => Vec::new(),
+        }
+    }
+
+    fn fail(&mut self, _: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
+        match self.events.take() {
+            Some(events) => events.fail(told.body(), now()),
+            None => vec![herma_wire::sse::error_frame(told.body())],
+        }
+    }
+
+    fn word(error: ApiError) -> ApiError {
+        error.of_response()
+    }
+}

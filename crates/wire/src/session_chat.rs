@@ -1,0 +1,123 @@
+//! Hermes' `POST /api/sessions/{id}/chat` and `…/chat/stream`: one message to a session, and what comes of it.
+
+use bytes::Bytes;
+use herma_model::{Answer, Delta, RunId, SessionId, Timestamp};
+
+use crate::bad_request::{BadRequest, Flaw};
+use crate::chat::tool_calls;
+use crate::error::ErrorBody;
+use crate::json::Writer;
+use crate::responses::{KeptItems, ResponsesRequest, Words, read_object, read_with_input};
+use crate::runs::UsageJson;
+use crate::session::SessionObject;
+
+/// Room for what surrounds a delta.
+const FRAME: usize = 160;
+
+/// Reads a message to a session: `message` or `input`, and `system_message` or `instructions` for this message alone; the other
+/// fields are those of a response. `kept` are the items that it names.
+pub fn parse(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
+    let mut body = read_object(body)?;
+    for (name, also) in [("message", "input"), ("system_message", "instructions")] {
+        if !body.rename(name, also) {
+            return Err(Flaw::at(name, format!("must not be given together with {also}: both say the same")).into());
+        }
+    }
+    Ok(read_with_input(body, kept, Words::ItemsAndChat)?)
+}
+
+/// An answer as one JSON body.
+pub fn completion(answer: &Answer, session: &SessionObject) -> Vec<u8> {
+    let mut writer = Writer::with_capacity(answer.content.as_ref().map_or(0, String::len) + 1024);
+    writer.open_object();
+    writer.field("object", "hermes.session.chat.completion");
+    writer.field("session_id", &session.session_id);
+    writer.key("message");
+    write_message(answer, &mut writer);
+    writer.field("usage", &answer.finish.usage.map(UsageJson::from));
+    writer.field("session", session);
+    writer.close_object();
+    writer.into_bytes(b"")
+}
+
+fn write_message(answer: &Answer, writer: &mut Writer) {
+    writer.open_object();
+    writer.field("role", "assistant");
+    writer.field("content", &answer.content);
+    if !answer.tool_calls.is_empty() {
+        writer.key("tool_calls");
+        tool_calls::write(&answer.tool_calls, writer);
+    }
+    writer.close_object();
+}
+
+/// A message's stream under way. Every event has the session, the run, a number and a time.
+#[derive(Debug)]
+pub struct ChatEvents {
+    run: RunId,
+    session: SessionId,
+    number: u64,
+}
+
+impl ChatEvents {
+    /// Begins a stream with `run.started` and `message.started`.
+    pub fn begin(run: RunId, session: &SessionObject, at: Timestamp) -> (Self, Vec<Bytes>) {
+        let mut events = Self { run, session: session.session_id.clone(), number: 0 };
+        let started = events.event("run.started", at, 2 * FRAME, |writer| writer.field("session", session));
+        let message = events.event("message.started", at, FRAME, |writer| writer.field("role", "assistant"));
+        (events, vec![started, message])
+    }
+
+    /// The head is another now.
+    pub fn moved(&mut self, session: &SessionId) {
+        self.session = session.clone();
+    }
+
+    /// A piece of the answer: `assistant.delta`.
+    pub fn delta(&mut self, delta: &Delta, at: Timestamp) -> Vec<Bytes> {
+        let texts = [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.is_empty());
+        texts
+            .map(|text| self.event("assistant.delta", at, FRAME + text.len(), |writer| writer.field("delta", text)))
+            .collect()
+    }
+
+    /// The answer is whole: `assistant.completed`, `run.completed` and `done`.
+    pub fn finish(mut self, answer: &Answer, session: &SessionObject, at: Timestamp) -> Vec<Bytes> {
+        self.moved(&session.session_id);
+        let room = answer.content.as_ref().map_or(0, String::len) + 2 * FRAME;
+        let message = self.event("assistant.completed", at, room, |writer| {
+            writer.field("content", &answer.content);
+        });
+        let run = self.event("run.completed", at, 2 * room, |writer| {
+            writer.key("messages");
+            writer.open_array();
+            write_message(answer, writer);
+            writer.close_array();
+            writer.field("usage", &answer.finish.usage.map(UsageJson::from));
+            writer.field("session", session);
+        });
+        vec![message, run, self.event("done", at, FRAME, |_| {})]
+    }
+
+    /// There is no answer: `error` and `done`.
+    pub fn fail(mut self, error: &ErrorBody, at: Timestamp) -> Vec<Bytes> {
+        let failed = self.event("error", at, 2 * FRAME, |writer| {
+            writer.field("message", &error.message);
+            writer.field("code", &error.code);
+        });
+        vec![failed, self.event("done", at, FRAME, |_| {})]
+    }
+
+    fn event(&mut self, name: &str, at: Timestamp, room: usize, fields: impl FnOnce(&mut Writer)) -> Bytes {
+        let mut writer = Writer::after(format!("event: {name}\ndata: ").as_bytes(), room);
+        writer.open_object();
+        writer.field("session_id", &self.session);
+        writer.field("run_id", &self.run);
+        writer.field("seq", &self.number);
+        writer.field("ts", &(at.0 as f64 / 1000.0));
+        fields(&mut writer);
+        writer.close_object();
+        self.number += 1;
+        Bytes::from(writer.into_bytes(crate::sse::END))
+    }
+}
