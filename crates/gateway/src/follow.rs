@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, FinishReason, MessageId, Principal, TurnFailure, TurnId, TurnState};
-use herma_store::{Scope, StopOutcome, StoreError, TurnRecord};
+use herma_model::{
+    Answer, FinishReason, Message, MessageId, MessageStatus, Principal, Seq, TurnFailure, TurnId, TurnState,
+};
+use herma_store::{Scope, StopOutcome, TurnRecord};
 use herma_turn::Stop;
-use herma_wire::chat::{answer_of, whole_answer_deltas};
+use herma_wire::chat::{answer_of, assistant_utterance, whole_answer_deltas};
 use herma_wire::record::{self, Step};
 use tokio::sync::watch;
 
@@ -152,15 +154,13 @@ impl Follower<'_> {
                 false => GatewayError::Turn(failure),
             })));
         }
-        let Some(message) = record.answer.last() else {
-            return Err(GatewayError::Store(StoreError::Unavailable("the turn's answer is missing".to_owned())));
-        };
+        let answer = stored_answer(&record).unwrap_or_else(|| taken_out(&record));
         Ok(TurnEvent::Finished(Arc::new(Finished {
             turn: record.id,
             tenant: self.principal.tenant,
             started_at: record.started_at,
-            answer: stored_answer(&record).unwrap_or_else(|| answer_of(&message.said, unknown_finish())),
-            message: Arc::clone(message),
+            message: record.answer.last().map_or_else(|| Arc::new(message_of(&record, &answer)), Arc::clone),
+            answer,
             compactions: record.compactions.clone(),
             session: Some(self.view(&record)),
         })))
@@ -196,6 +196,30 @@ fn steps(record: &TurnRecord) -> Vec<Step<'static>> {
 pub fn stored_answer(record: &TurnRecord) -> Option<Answer> {
     let finish = record.finish.clone().unwrap_or_else(unknown_finish);
     record.answer.last().map(|message| answer_of(&message.said, finish))
+}
+
+/// What is left of an answer that somebody took out of its conversation.
+fn taken_out(record: &TurnRecord) -> Answer {
+    Answer {
+        content: None,
+        refusal: None,
+        tool_calls: Vec::new(),
+        extra: Default::default(),
+        choice_extra: Default::default(),
+        finish: record.finish.clone().unwrap_or_else(unknown_finish),
+    }
+}
+
+fn message_of(record: &TurnRecord, answer: &Answer) -> Message {
+    Message {
+        id: MessageId::answered(record.id, record.attempt, 0),
+        seq: Seq(0),
+        session: record.facts.head.id.clone(),
+        turn: record.id,
+        attempt: record.attempt,
+        created_at: record.ended_at.unwrap_or(record.started_at),
+        said: assistant_utterance(answer, MessageStatus::Complete),
+    }
 }
 
 fn unknown_finish() -> Finish {

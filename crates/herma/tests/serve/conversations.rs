@@ -173,3 +173,26 @@ async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
     assert_eq!(world.sessions().await.len(), 1);
     assert_eq!(world.rows("trip").await.len(), 2);
 }
+
+#[tokio::test]
+async fn a_response_whose_answer_was_deleted_is_still_there_without_it() {
+    let world = World::start().await;
+    let body = json!({"model": "scripted", "input": "one", "conversation": "trip", "stream": true});
+    let client = world.client().header("idempotency-key", "k");
+    let first = client.post_stream(RESPONSES, &body).await.rest().await;
+    let response = first[0].json()["response"].clone();
+    let path = format!("{RESPONSES}/{}", response["id"].as_str().unwrap());
+    let stored = world.client().get(&path).await.expect(200);
+    let item = format!("/v1/conversations/trip/items/{}", stored["output"][0]["id"].as_str().unwrap());
+    world.client().delete(&item).await.expect(200);
+    let left = world.client().get(&path).await.expect(200);
+    assert_eq!((&left["status"], &left["output"]), (&json!("completed"), &json!([])));
+    for events in [
+        world.client().get_stream(&format!("{path}?stream=true")).await.rest().await,
+        client.post_stream(RESPONSES, &body).await.rest().await,
+    ] {
+        let names: Vec<_> = events.iter().filter_map(|event| event.name.as_deref()).collect();
+        assert_eq!(names, ["response.created", "response.in_progress", "response.completed"]);
+    }
+    assert_eq!(world.upstream.requests().len(), 1);
+}
