@@ -200,6 +200,7 @@ fn start(
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
+    let line = admission.ticket.map(|ticket| queue::line_of(connection, ticket)).transpose()?;
     let row = match admission.retry_of {
         Some(unanswered) => {
             let next = next_attempt(connection, admission, &state, unanswered, grant)?;
@@ -225,11 +226,13 @@ fn start(
             said: message.said.clone(),
         }));
     }
-    let waited = i64::from(admission.ticket.is_some());
+    if let Some(line) = line {
+        queue::count(connection, line, -1)?;
+    }
     connection
         .prepare_cached(
             "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + ?4, message_count = message_count + ?4,
-             turn_count = turn_count + ?5, waiting = waiting - ?6, unmade = 0, session_key = coalesce(session_key, ?7) WHERE pk = ?1",
+             turn_count = turn_count + ?5, unmade = 0, session_key = coalesce(session_key, ?6) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -238,7 +241,6 @@ fn start(
                 row.key,
                 admission.messages.len() as i64,
                 i64::from(row.attempt == 1),
-                waited,
                 admission.session_key.as_ref().map(herma_model::SessionKey::as_str)
             ])
         })

@@ -36,11 +36,12 @@ pub(crate) fn first_attempt(
     if let Some(ticket) = admission.ticket {
         let queued_at = connection
             .prepare_cached(
-                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5, first_seq = ?6
+                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5, first_seq = ?6, conversation_pk = ?7
                  WHERE pk = ?1 AND state = 'queued' RETURNING created_at",
             )
             .and_then(|mut update| {
-                let set = params![ticket.0, fence, state.head, resolution.as_str(), brings_key, state.next_seq];
+                let set =
+                    params![ticket.0, fence, state.head, resolution.as_str(), brings_key, state.next_seq, state.key];
                 update.query_row(set, |row| row.get(0)).optional()
             })
             .translated()?;

@@ -93,6 +93,14 @@ pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ti
     Ok(instance.live.contains_key(&ticket.0))
 }
 
+/// The conversation in which a turn waits. That need not be the one it is for: what a running turn says may make it a branch.
+pub(crate) fn line_of(connection: &Connection, ticket: Ticket) -> Outcome<i64> {
+    connection
+        .prepare_cached("SELECT conversation_pk FROM turns WHERE pk = ?1")
+        .and_then(|mut select| select.query_row([ticket.0], |row| row.get(0)))
+        .translated()
+}
+
 /// What a waiting turn is stored with.
 pub(crate) struct NewWaiter<'a> {
     pub(crate) tenant: i64,
@@ -209,7 +217,8 @@ pub(crate) fn forget_idempotency(connection: &Connection, turn: i64) -> Outcome<
         .translated()
 }
 
-fn count(connection: &Connection, conversation: i64, change: i64) -> Outcome<()> {
+/// Counts who waits in a conversation.
+pub(crate) fn count(connection: &Connection, conversation: i64, change: i64) -> Outcome<()> {
     connection
         .prepare_cached("UPDATE conversations SET waiting = waiting + ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute([conversation, change]))

@@ -262,3 +262,32 @@ async fn a_chain_goes_on_from_a_response_that_still_waits() {
     assert_eq!(ended(&client, &last).await["status"], "completed");
     assert_eq!(transcript(&client, "s").await.len(), 6, "one conversation, in order");
 }
+
+#[tokio::test]
+async fn what_waited_and_became_a_branch_is_in_the_branch_alone() {
+    let world = World::start().await;
+    let client = world.herma.client();
+    let one =
+        client.post_json(RESPONSES, &json!({"model": "m", "input": "one", "conversation": "s"})).await.expect(200);
+    let gate = Gate::new();
+    world.upstream.push(Reply::Echo.held(&gate));
+    client.post_json(RESPONSES, &background("two")).await.expect(200);
+    let after = |previous: &Value, text: &str| json!({"model": "m", "input": text, "previous_response_id": previous["id"], "background": true});
+    let waiting = client.post_json(RESPONSES, &after(&one, "other")).await.expect(200);
+    assert_eq!(waiting["status"], "queued");
+    gate.open();
+    let branch = ended(&client, &waiting).await;
+    assert_eq!(branch["session"]["resolution"], "branched");
+    assert_ne!(branch["session"]["conversation_id"], one["session"]["conversation_id"]);
+    let input = client.get(&format!("{}/input_items", path(&branch))).await.expect(200);
+    assert_eq!(input["data"][0]["content"][0]["text"], "other");
+    let more = client.post_json(RESPONSES, &after(&branch, "more")).await.expect(200);
+    assert_eq!(ended(&client, &more).await["session"]["resolution"], "head");
+    let expected = ["user: one", "assistant: reply to: one", "user: other", "assistant: reply to: other"];
+    let told = transcript(&client, branch["session"]["conversation_id"].as_str().unwrap()).await;
+    assert_eq!(
+        (&told[..4], told.len(), transcript(&client, "s").await.len()),
+        (&expected.map(str::to_owned)[..], 6, 4)
+    );
+    world.stored().until_settled().await;
+}
