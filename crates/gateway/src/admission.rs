@@ -224,7 +224,15 @@ impl Door<'_> {
         let (before, is_fresh) = self.read(scope, &alias, Namespace::Session, extent).await?;
         let before = before.ok_or(GatewayError::PreviousNotFound)?;
         let turn = response.turn();
-        if self.is_last(scope, &before, turn).await? {
+        let is_last = match self.is_last(scope, &before, turn).await? {
+            Some(decided) => decided,
+            None => {
+                let whole = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::Whole).await?;
+                let whole = whole.ok_or(GatewayError::PreviousNotFound)?;
+                self.is_last(scope, &whole, turn).await? == Some(true)
+            }
+        };
+        if is_last {
             let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
             return Ok(History { before: Some(before), is_fresh, target });
         }
@@ -233,23 +241,27 @@ impl Door<'_> {
         Ok(History { before, is_fresh: true, target: Target::Branch { source: turn } })
     }
 
-    /// Whether nothing was successfully said after a turn. One that failed or still runs has not said anything.
-    async fn is_last(&self, scope: &Scope, snapshot: &Snapshot, turn: TurnId) -> Result<bool, GatewayError> {
+    /// Whether nothing was successfully said after a turn. One that failed or still runs has not said anything. None if all that was
+    /// said since the last compaction is nothing of that kind, so that what came before it decides.
+    async fn is_last(&self, scope: &Scope, snapshot: &Snapshot, turn: TurnId) -> Result<Option<bool>, GatewayError> {
         let mut silent = None;
+        let mut is_decided = snapshot.whole;
         for message in snapshot.messages.iter().rev() {
             if message.turn == turn {
-                return Ok(true);
+                return Ok(Some(true));
             }
             if Some(message.turn) == silent || snapshot.unanswered.contains_key(&message.turn) {
                 continue;
             }
             if !self.is_live(scope, message.turn).await? {
+                is_decided = true;
                 break;
             }
             silent = Some(message.turn);
         }
         // One that waits comes after everything that was said.
-        self.is_live(scope, turn).await
+        let is_waiting = self.is_live(scope, turn).await?;
+        Ok((is_waiting || is_decided).then_some(is_waiting))
     }
 
     async fn is_live(&self, scope: &Scope, turn: TurnId) -> Result<bool, GatewayError> {

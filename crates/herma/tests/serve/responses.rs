@@ -112,6 +112,30 @@ async fn a_failed_turn_does_not_make_a_response_an_earlier_one() {
 }
 
 #[tokio::test]
+async fn a_response_that_was_summarised_is_the_last_one_as_long_as_nothing_was_answered_since() {
+    let world = World::with_settings(&[("HERMA_CONTEXT_WINDOW", "4000")]).await;
+    let long = "and then more ".repeat(120);
+    let answer = format!("answer {}", long.repeat(3));
+    world.upstream.otherwise(move |request| match request.last_user_text() {
+        asked if asked.contains("</conversation>") => Reply::text("They tried."),
+        asked if asked.starts_with("try") => Reply::status(400, "no"),
+        asked if asked.starts_with("one") => Reply::text(answer.clone()),
+        _ => Reply::text("noted"),
+    });
+    let one = respond(&world, &with(said("one"), "conversation", json!("trip"))).await.expect(200);
+    let after = |text: &str| with(said(text), "previous_response_id", id(&one));
+    for number in 0..6 {
+        respond(&world, &after(&format!("try {number}: {long}"))).await.expect(502);
+    }
+    let two = respond(&world, &after("two")).await.expect(200);
+    assert_eq!(two["session"]["resolution"], "head");
+    let is_shown = |line: &String| line.starts_with("assistant: answer");
+    assert!(!world.context().iter().any(is_shown), "it was summarised");
+    assert_eq!(respond(&world, &after("three")).await.expect(200)["session"]["resolution"], "branched");
+    assert!(is_shown(&world.context()[1]), "a branch begins where it ended, before that");
+}
+
+#[tokio::test]
 async fn two_at_once_after_one_response_are_one_continuation_and_one_branch() {
     let world = World::start().await;
     let one = respond(&world, &said("one")).await.expect(200);
