@@ -74,6 +74,12 @@ impl Message {
     pub(super) fn body(&self) -> &[u8] {
         &self.bytes[self.body.clone()]
     }
+
+    /// An answer with this body.
+    #[cfg(test)]
+    pub(super) fn of(body: &[u8]) -> Self {
+        Self { bytes: BytesMut::from(body), body: 0..body.len(), status: 200 }
+    }
 }
 
 #[derive(Debug)]
@@ -175,8 +181,6 @@ mod tests {
 
     #[test]
     fn chunks_are_joined_for_reading() {
-        let bytes = BytesMut::from(&b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"[..]);
-        let body = 0..bytes.len();
-        assert_eq!(unframed(&Message { bytes, body, status: 200 }), "hello world");
+        assert_eq!(unframed(&Message::of(b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")), "hello world");
     }
 }

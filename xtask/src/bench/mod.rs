@@ -65,6 +65,7 @@ fn measure(options: &Options) -> io::Result<()> {
                 Section::Memory => sections::memory::run(options).await,
                 Section::StartUp => sections::start_up::run(options).await,
                 Section::Compaction => sections::compaction::run(options).await,
+                Section::Responses => sections::responses::run(options).await,
             }
         })?;
     }

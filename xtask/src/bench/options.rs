@@ -37,11 +37,14 @@ pub(super) enum Section {
     StartUp,
     /// Turns after compactions, beside turns before many of them.
     Compaction,
+    /// Responses beside chat turns.
+    Responses,
 }
 
 impl Section {
     /// In the order of the report.
-    pub(super) const ALL: [Self; 5] = [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction, Self::Responses];
 
     /// The heading.
     pub(super) const fn title(self) -> &'static str {
@@ -51,6 +54,7 @@ impl Section {
             Self::Memory => "Memory",
             Self::StartUp => "Start-up",
             Self::Compaction => "Compaction",
+            Self::Responses => "Responses",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The load: clients on connections of their own, each with sessions of its own, taking turn after turn.
 
 mod requests;
+mod talk;
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +16,8 @@ use super::field::{Field, Server, Target};
 use super::http1::{Connection, Message, unframed};
 use requests::Session;
 
-pub(super) use requests::{USER_TEXT, ask, compact, show};
+pub(super) use requests::{USER_TEXT, ask, compact, fetch, show};
+pub(super) use talk::Talk;
 
 /// The API key that Herma is started with.
 pub(super) const KEY: &str = "bench-key";
@@ -37,6 +39,8 @@ pub(super) struct Plan {
     pub(super) history: usize,
     /// How answers are asked for.
     pub(super) shape: Shape,
+    /// Where they are asked for.
+    pub(super) door: Door,
 }
 
 impl Plan {
@@ -65,6 +69,31 @@ pub(super) enum Shape {
         /// Whether it thinks.
         pause: bool,
     },
+}
+
+/// Where answers are asked for, and how a turn finds its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    /// `/v1/chat/completions`, with a session header. Only Herma has the others.
+    Chat,
+    /// `/v1/responses`, with the conversation's slug.
+    Slug,
+    /// `/v1/responses`, with the id of the response before.
+    Chained,
+}
+
+impl Door {
+    /// In the order of the report.
+    pub(super) const ALL: [Self; 3] = [Self::Chat, Self::Slug, Self::Chained];
+
+    /// Its name in the report.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Slug => "slug",
+            Self::Chained => "chained",
+        }
+    }
 }
 
 /// What one round of one target showed.
@@ -171,9 +200,10 @@ impl Client {
         let mut connection = connect(address).await?;
         let turns_per_session = plan.turns_per_session();
         let count = if target.keeps_history() { turns.div_ceil(turns_per_session) } else { 1 };
-        let sessions: Vec<Session> = (0..count).map(|_| Session::new(target, plan, &session_name())).collect();
-        for session in &sessions {
-            exchange(&mut connection, &session.opening).await?;
+        let mut sessions: Vec<Session> = (0..count).map(|_| Session::new(target, plan, &session_name())).collect();
+        for session in &mut sessions {
+            let (_, answer) = converse(&mut connection, &session.opening).await?;
+            session.answered(&answer)?;
         }
         Ok(Self { connection, sessions, turns_per_session })
     }
@@ -181,8 +211,11 @@ impl Client {
     async fn take_turns(&mut self, turns: usize) -> io::Result<Vec<Sample>> {
         let mut samples = Vec::with_capacity(turns);
         for turn in 0..turns {
-            let session = &self.sessions[turn / self.turns_per_session % self.sessions.len()];
-            samples.push(exchange(&mut self.connection, &session.turn).await?);
+            let at = turn / self.turns_per_session % self.sessions.len();
+            let session = &mut self.sessions[at];
+            let (sample, answer) = converse(&mut self.connection, session.turn()).await?;
+            session.answered(&answer)?;
+            samples.push(sample);
         }
         Ok(samples)
     }

@@ -1,9 +1,14 @@
 //! What clients send, built before anything is timed.
 
-use bytes::Bytes;
+use std::io;
+use std::ops::Range;
 
-use super::{KEY, Plan, Shape};
+use bytes::Bytes;
+use memchr::memmem;
+
+use super::{Door, KEY, Plan, Shape};
 use crate::bench::field::Target;
+use crate::bench::http1::Message;
 use crate::bench::servers::upstream::PAUSE;
 
 /// About as long as what a person types in a chat.
@@ -18,7 +23,9 @@ pub(super) struct Session {
     /// Sent once, untimed.
     pub(super) opening: Bytes,
     /// Sent for each measured turn.
-    pub(super) turn: Bytes,
+    turn: Vec<u8>,
+    /// Where a turn has the id of the response before it.
+    previous: Option<Range<usize>>,
 }
 
 impl Session {
@@ -28,13 +35,50 @@ impl Session {
         let (whole, newest) = (spoken.join(","), spoken.last().cloned().unwrap_or_default());
         // The answer to the opening completes the history.
         let before = spoken[..spoken.len().saturating_sub(2)].join(",");
-        if target.keeps_history() {
-            Self { opening: chat(name, &before, plan.shape), turn: chat(name, &newest, plan.shape) }
-        } else {
-            let turn = chat(name, &whole, plan.shape);
-            Self { opening: turn.clone(), turn }
-        }
+        let (opening, turn) = match plan.door {
+            Door::Chat if target.keeps_history() => (chat(name, &before, plan.shape), chat(name, &newest, plan.shape)),
+            Door::Chat => {
+                let turn = chat(name, &whole, plan.shape);
+                (turn.clone(), turn)
+            }
+            Door::Slug => {
+                let place = format!(r#""conversation":"{name}","#);
+                (response(&place, &before, plan.shape), response(&place, &newest, plan.shape))
+            }
+            Door::Chained => {
+                let place = format!(r#""previous_response_id":"{NO_RESPONSE}","#);
+                (response("", &before, plan.shape), response(&place, &newest, plan.shape))
+            }
+        };
+        let previous = memmem::find(&turn, NO_RESPONSE.as_bytes()).map(|at| at..at + NO_RESPONSE.len());
+        Self { opening, turn: turn.to_vec(), previous }
     }
+
+    /// The next turn.
+    pub(super) fn turn(&self) -> &[u8] {
+        &self.turn
+    }
+
+    /// Takes from an answer what the next turn has to name.
+    pub(super) fn answered(&mut self, answer: &Message) -> io::Result<()> {
+        if let Some(place) = self.previous.clone() {
+            self.turn[place].copy_from_slice(response_id(answer)?.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// As long as the id of a response.
+const NO_RESPONSE: &str = "resp_00000000000000000000000000000000";
+
+/// The id of the response that an answer is, whole or streamed.
+pub(super) fn response_id(answer: &Message) -> io::Result<String> {
+    const ID: &[u8] = br#""id":""#;
+    let begins = [ID, b"resp_"].concat();
+    let at = memmem::find(answer.body(), &begins).map(|at| at + ID.len());
+    let id = at.and_then(|at| answer.body().get(at..at + NO_RESPONSE.len()));
+    let id = id.and_then(|id| std::str::from_utf8(id).ok());
+    id.map(str::to_owned).ok_or_else(|| io::Error::other("an answer that is no response"))
 }
 
 /// A history of this many messages, and the next user message.
@@ -50,6 +94,17 @@ fn messages(history: usize, shape: Shape) -> Vec<String> {
 fn chat(session: &str, messages: &str, shape: Shape) -> Bytes {
     let stream = if shape == Shape::Whole { "" } else { r#""stream":true,"# };
     post(session, &format!(r#"{{"model":"bench",{stream}"messages":[{messages}]}}"#))
+}
+
+/// Asks for a response, at a place that is given as the body's fields.
+fn response(place: &str, items: &str, shape: Shape) -> Bytes {
+    let stream = if shape == Shape::Whole { "" } else { r#""stream":true,"# };
+    request("POST /v1/responses", "", &format!(r#"{{"model":"bench",{place}{stream}"input":[{items}]}}"#))
+}
+
+/// A request for a stored response.
+pub(in crate::bench) fn fetch(response: &str) -> Bytes {
+    request(&format!("GET /v1/responses/{response}"), "", "")
 }
 
 /// A chat request of a session with one user message.
@@ -83,13 +138,21 @@ fn request(line: &str, header: &str, body: &str) -> Bytes {
 mod tests {
     use super::*;
 
+    fn session(target: Target, door: Door, history: usize) -> Session {
+        let plan = Plan { clients: 1, turns: 1, history, shape: Shape::Whole, door };
+        Session::new(target, &plan, "s")
+    }
+
+    fn body(request: &[u8]) -> serde_json::Value {
+        let text = std::str::from_utf8(request).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+
     fn bodies(target: Target, history: usize) -> [usize; 2] {
-        let plan = Plan { clients: 1, turns: 1, history, shape: Shape::Whole };
-        let session = Session::new(target, &plan, "s");
-        [session.opening, session.turn].map(|request| {
-            let text = String::from_utf8(request.to_vec()).unwrap();
-            let (_, body) = text.split_once("\r\n\r\n").unwrap();
-            let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let session = session(target, Door::Chat, history);
+        [&session.opening[..], session.turn()].map(|request| {
+            let body = body(request);
             assert_eq!(body["messages"].as_array().unwrap().last().unwrap()["role"], "user");
             body["messages"].as_array().unwrap().len()
         })
@@ -105,5 +168,30 @@ mod tests {
     fn a_server_that_does_not_gets_it_each_time() {
         assert_eq!(bodies(Target::Direct, 200), [201, 201]);
         assert_eq!(bodies(Target::Proxy, 2), [3, 3]);
+    }
+
+    #[test]
+    fn a_chained_turn_names_the_response_before_it() {
+        let mut session = session(Target::Herma, Door::Chained, 2);
+        assert!(body(&session.opening).get("previous_response_id").is_none());
+        for id in ["resp_0123456789abcdef0123456789abcdef", "resp_fedcba9876543210fedcba9876543210"] {
+            session
+                .answered(&Message::of(format!(r#"{{"previous_response_id":"resp_","id":"{id}"}}"#).as_bytes()))
+                .unwrap();
+            assert_eq!(body(session.turn())["previous_response_id"], id);
+        }
+        assert!(session.answered(&Message::of(br#"{"id":"chatcmpl-0"}"#)).is_err());
+    }
+
+    #[test]
+    fn every_door_is_told_the_same() {
+        for history in [2, 200] {
+            let chat = session(Target::Herma, Door::Chat, history);
+            for door in [Door::Slug, Door::Chained] {
+                let other = session(Target::Herma, door, history);
+                assert_eq!(body(&other.opening)["input"], body(&chat.opening)["messages"]);
+                assert_eq!(body(other.turn())["input"], body(chat.turn())["messages"]);
+            }
+        }
     }
 }

@@ -3,25 +3,40 @@
 pub(super) mod compaction;
 pub(super) mod first_token;
 pub(super) mod memory;
+pub(super) mod responses;
 pub(super) mod start_up;
+mod talk;
 pub(super) mod turns;
 
 use std::io;
 
-use super::field::{Field, Target};
+use super::field::{Field, Server};
 use super::load::{self, Plan, Round};
 
-/// All rounds of one scenario, by target.
-struct Rounds(Vec<(Target, Vec<Round>)>);
+/// One of those that are compared: it takes part in every round.
+struct Lane<'a> {
+    name: &'static str,
+    server: &'a Server,
+    plan: Plan,
+}
+
+/// All rounds of one scenario, by name.
+struct Rounds(Vec<(&'static str, Vec<Round>)>);
 
 impl Rounds {
-    /// Lets the targets take turns, in opposite order every other round, after one round that does not count.
-    async fn measure(field: &Field, plan: &Plan, rounds: usize) -> io::Result<Self> {
-        let warm_up = Plan { turns: plan.turns / 4 + plan.clients, ..*plan };
-        let mut measured: Vec<(Target, Vec<Round>)> = Vec::new();
-        for server in field.servers() {
-            load::round(field, server, &warm_up).await.map_err(|error| named(server.target(), &error))?;
-            measured.push((server.target(), Vec::new()));
+    /// Measures all targets with the same plan.
+    async fn of_targets(field: &Field, plan: &Plan, rounds: usize) -> io::Result<Self> {
+        let lane = |server| Lane { name: Server::target(server).name(), server, plan: *plan };
+        Self::measure(field, &field.servers().iter().map(lane).collect::<Vec<_>>(), rounds).await
+    }
+
+    /// Lets the lanes take turns, in opposite order every other round, after one round that does not count.
+    async fn measure(field: &Field, lanes: &[Lane<'_>], rounds: usize) -> io::Result<Self> {
+        let mut measured: Vec<(&'static str, Vec<Round>)> = Vec::new();
+        for lane in lanes {
+            let warm_up = Plan { turns: lane.plan.turns / 4 + lane.plan.clients, ..lane.plan };
+            lane.round(field, &warm_up).await?;
+            measured.push((lane.name, Vec::new()));
         }
         for number in 0..rounds {
             let mut order: Vec<usize> = (0..measured.len()).collect();
@@ -29,21 +44,22 @@ impl Rounds {
                 order.reverse();
             }
             for index in order {
-                let server = &field.servers()[index];
-                let round = load::round(field, server, plan).await;
-                measured[index].1.push(round.map_err(|error| named(server.target(), &error))?);
+                measured[index].1.push(lanes[index].round(field, &lanes[index].plan).await?);
             }
         }
         Ok(Self(measured))
     }
 
-    /// One number of each round of a target, in the order of the rounds; none if it takes no part.
-    fn of(&self, target: Target, number: impl Fn(&Round) -> f64) -> Vec<f64> {
-        let rounds = self.0.iter().find(|(other, _)| *other == target);
+    /// One number of each round of a lane, in the order of the rounds; none if it takes no part.
+    fn of(&self, name: &str, number: impl Fn(&Round) -> f64) -> Vec<f64> {
+        let rounds = self.0.iter().find(|(other, _)| *other == name);
         rounds.map(|(_, rounds)| rounds.iter().map(number).collect()).unwrap_or_default()
     }
 }
 
-fn named(target: Target, error: &io::Error) -> io::Error {
-    io::Error::other(format!("{}: {error}", target.name()))
+impl Lane<'_> {
+    async fn round(&self, field: &Field, plan: &Plan) -> io::Result<Round> {
+        let round = load::round(field, self.server, plan).await;
+        round.map_err(|error| io::Error::other(format!("{}: {error}", self.name)))
+    }
 }

@@ -4,13 +4,15 @@ use std::io;
 
 use super::Rounds;
 use crate::bench::field::{Field, Target};
-use crate::bench::load::{Plan, Shape};
+use crate::bench::load::{Door, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::statistics::{median, median_difference, median_ratio, percentile};
 use crate::bench::table::{Table, at_least, at_most};
 
-const CLIENTS: [usize; 3] = [1, 8, 64];
-const HISTORIES: [usize; 2] = [2, 200];
+/// Clients at the same time.
+pub(super) const CLIENTS: [usize; 3] = [1, 8, 64];
+/// Messages before the first measured turn.
+pub(super) const HISTORIES: [usize; 2] = [2, 200];
 
 /// Herma's CPU per turn, as a multiple of the floor's.
 const CPU_GOAL: f64 = 2.0;
@@ -35,8 +37,8 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let mut measured = Vec::new();
     for history in HISTORIES {
         for clients in CLIENTS {
-            let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole };
-            measured.push((plan, Rounds::measure(&field, &plan, options.rounds()).await?));
+            let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole, door: Door::Chat };
+            measured.push((plan, Rounds::of_targets(&field, &plan, options.rounds()).await?));
         }
     }
     let targets = options.targets();
@@ -58,7 +60,7 @@ fn rates(measured: &Measured, targets: &[Target]) {
     }
     let mut table = Table::new(header);
     for (plan, rounds) in measured {
-        let rate = |target| rounds.of(target, |round| round.rate);
+        let rate = |target: Target| rounds.of(target.name(), |round| round.rate);
         let ratio = |over, under| median_ratio(&rate(over), &rate(under));
         let mut cells = scenario(plan);
         cells.extend(targets.iter().map(|&target| format!("{:.0}", median(&rate(target)))));
@@ -83,7 +85,7 @@ fn cpu(measured: &Measured, targets: &[Target]) {
     }
     let mut table = Table::new(header);
     for (plan, rounds) in measured {
-        let cpu = |target| median(&rounds.of(target, |round| round.cpu));
+        let cpu = |target: Target| median(&rounds.of(target.name(), |round| round.cpu));
         let mut cells = scenario(plan);
         cells.extend(targets.iter().map(|&target| format!("{:.0}", cpu(target))));
         cells.push(format!("{:.2}", cpu(Target::Floor) / cpu(Target::Proxy)));
@@ -99,7 +101,7 @@ fn latencies(measured: &Measured, targets: &[Target]) {
     println!("\nLatency of a turn in milliseconds, p50 / p99; the others as what they add to direct:\n");
     let mut table = Table::new(columns(targets));
     for (plan, rounds) in measured {
-        let latency = |target, percent| rounds.of(target, |round| percentile(&round.latencies, percent));
+        let latency = |target: Target, percent| rounds.of(target.name(), |round| percentile(&round.latencies, percent));
         let mut cells = scenario(plan);
         for &target in targets {
             cells.push(if target == Target::Direct {

@@ -4,11 +4,11 @@ use std::io;
 
 use futures_util::future::try_join_all;
 
-use super::talk::{Block, Client, turn};
 use crate::bench::child::Child;
 use crate::bench::field::Field;
 use crate::bench::load;
 use crate::bench::options::Options;
+use crate::bench::sections::talk::{Block, Client, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 

@@ -5,7 +5,6 @@
 
 mod life;
 mod splits;
-mod talk;
 
 use std::io;
 

@@ -6,11 +6,11 @@
 
 use std::io;
 
-use super::talk::{Block, Client, long_turn, turn};
 use crate::bench::child::Child;
 use crate::bench::field::Field;
 use crate::bench::load;
 use crate::bench::options::Options;
+use crate::bench::sections::talk::{Block, Client, long_turn, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 

@@ -1,0 +1,44 @@
+//! A client that stays in one conversation.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::requests::{Session, response_id};
+use super::{Door, Plan, Shape, connect, converse, in_time, session_name};
+use crate::bench::field::Target;
+use crate::bench::http1::{Connection, Message};
+
+/// A conversation with Herma that has begun, on a connection of its own.
+#[derive(Debug)]
+pub(in crate::bench) struct Talk {
+    connection: Connection,
+    session: Session,
+    latest: Message,
+}
+
+impl Talk {
+    /// Takes the first turn.
+    pub(in crate::bench) async fn begin(address: SocketAddr, door: Door, shape: Shape) -> io::Result<Self> {
+        let mut connection = connect(address).await?;
+        let plan = Plan { clients: 1, turns: 1, history: 2, shape, door };
+        let mut session = Session::new(Target::Herma, &plan, &session_name());
+        let (_, latest) = in_time(converse(&mut connection, &session.opening)).await?;
+        session.answered(&latest)?;
+        Ok(Self { connection, session, latest })
+    }
+
+    /// Takes so many more.
+    pub(in crate::bench) async fn turns(&mut self, count: usize) -> io::Result<()> {
+        for _ in 0..count {
+            let (_, answer) = in_time(converse(&mut self.connection, self.session.turn())).await?;
+            self.session.answered(&answer)?;
+            self.latest = answer;
+        }
+        Ok(())
+    }
+
+    /// The id of its latest response.
+    pub(in crate::bench) fn response(&self) -> io::Result<String> {
+        response_id(&self.latest)
+    }
+}

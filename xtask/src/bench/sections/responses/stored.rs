@@ -1,0 +1,55 @@
+//! What a turn leaves in the database. Each kind has one of its own, so that nothing else is in it.
+
+use std::io;
+
+use futures_util::future::try_join_all;
+
+use crate::bench::field::{Field, Target};
+use crate::bench::load::{Door, Shape, Talk};
+use crate::bench::options::Options;
+use crate::bench::table::{Table, at_most};
+
+/// Conversations in each database.
+const CONVERSATIONS: usize = 16;
+
+/// Bytes of a turn, as a multiple of a chat turn's.
+const GOAL: f64 = 1.5;
+/// Bytes of a turn in the second half of a conversation, as a multiple of one in the first.
+const GROWTH_GOAL: f64 = 1.1;
+
+/// Talks by every door, whole and streamed.
+pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
+    let half = options.life() / 10;
+    println!(
+        "Bytes that a turn adds to the database, {CONVERSATIONS} conversations of {} turns, the latter half of them\n\
+         beside the former:\n",
+        2 * half
+    );
+    let mut table = Table::new(["turn", "answer", "bytes a turn", "/ chat", "latter / former half"]);
+    for (shape, answer) in [(Shape::Whole, "whole"), (Shape::Streamed { pause: false }, "streamed")] {
+        let mut chat = None;
+        for door in Door::ALL {
+            let data = format!("{}-{answer}", door.name());
+            let herma = field.launch(Target::Herma, &data)?;
+            let talks = (0..CONVERSATIONS).map(|_| Talk::begin(herma.address(), door, shape));
+            let mut talks = try_join_all(talks).await?;
+            let mut sizes = vec![field.database_bytes(&data)? as f64];
+            for _ in 0..2 {
+                try_join_all(talks.iter_mut().map(|talk| talk.turns(half))).await?;
+                sizes.push(field.database_bytes(&data)? as f64);
+            }
+            let [former, latter] = [0, 1].map(|at| (sizes[at + 1] - sizes[at]) / (half * CONVERSATIONS) as f64);
+            let each = f64::midpoint(former, latter);
+            let ratio = each / *chat.get_or_insert(each);
+            table.row([
+                door.name().to_owned(),
+                answer.to_owned(),
+                format!("{each:.0}"),
+                if shape == Shape::Whole { at_most(ratio, GOAL, "") } else { format!("{ratio:.2}") },
+                at_most(latter / former, GROWTH_GOAL, ""),
+            ]);
+        }
+    }
+    table.print();
+    Ok(())
+}
