@@ -4,6 +4,7 @@ mod compact_request;
 mod compaction;
 mod message;
 mod session;
+mod session_request;
 mod usage;
 
 use herma_model::Timestamp;
@@ -12,6 +13,7 @@ pub use compact_request::{CompactRequest, UndoRequest};
 pub use compaction::{CompactionPreview, CompactionRow};
 pub use message::MessageRow;
 pub use session::SessionRow;
+pub use session_request::{BranchSession, ChangeSession, CreateSession};
 
 /// A moment as RFC 3339 in UTC with milliseconds; one beyond the calendar is its last or first.
 pub fn rfc3339(moment: Timestamp) -> String {

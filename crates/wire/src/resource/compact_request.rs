@@ -49,7 +49,10 @@ impl UndoRequest {
     }
 }
 
-fn read<T: Default>(body: &[u8], fields: impl FnOnce(Object<'_>) -> Result<T, Flaw>) -> Result<T, BadRequest> {
+pub(super) fn read<T: Default>(
+    body: &[u8],
+    fields: impl FnOnce(Object<'_>) -> Result<T, Flaw>,
+) -> Result<T, BadRequest> {
     let text = std::str::from_utf8(body).map_err(|error| Flaw::new(format!("is not valid UTF-8: {error}")))?;
     if text.trim().is_empty() {
         return Ok(T::default());
@@ -61,7 +64,7 @@ fn model(body: &mut Object<'_>) -> Result<Option<String>, Flaw> {
     Ok(body.take_text("model")?.filter(|name| !name.is_empty()).map(String::from))
 }
 
-fn nothing_else(body: &Object<'_>, taken: &str) -> Result<(), Flaw> {
+pub(super) fn nothing_else(body: &Object<'_>, taken: &str) -> Result<(), Flaw> {
     match body.rest().next() {
         Some((name, _)) => Err(Flaw::at(name, format!("is not a field of this request; it takes {taken}"))),
         None => Ok(()),

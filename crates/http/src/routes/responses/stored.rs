@@ -37,17 +37,29 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// What is said of it in the store: as little as possible, because every response has it.
     pub(super) fn to_json(&self) -> String {
         let Self { requested, previous, is_attached, model, echo } = self;
-        json!({ "requested": requested, "previous": previous, "attached": is_attached, "model": model, "echo": echo.to_json() }).to_string()
+        let requested = requested.as_ref().filter(|name| Some(*name) != previous.as_ref());
+        let mut kept = json!({ "model": model, "echo": echo.to_json() });
+        for (name, value) in [("requested", requested), ("previous", previous.as_ref())] {
+            if let Some(value) = value {
+                kept[name] = json!(value);
+            }
+        }
+        if *is_attached {
+            kept["attached"] = json!(true);
+        }
+        kept.to_string()
     }
 
     fn from_json(json: &str) -> Option<Self> {
         let kept: Value = serde_json::from_str(json).ok()?;
+        let previous = kept["previous"].as_str().map(str::to_owned);
         Some(Self {
-            requested: kept["requested"].as_str().map(str::to_owned),
-            previous: kept["previous"].as_str().map(str::to_owned),
-            is_attached: kept["attached"].as_bool()?,
+            requested: kept["requested"].as_str().map(str::to_owned).or_else(|| previous.clone()),
+            previous,
+            is_attached: kept["attached"].as_bool().unwrap_or_default(),
             model: kept["model"].as_str()?.to_owned(),
             echo: Echo::from_json(kept["echo"].as_str()?)?,
         })

@@ -1,0 +1,189 @@
+//! The bodies of requests that make, change and branch sessions. A field that is not known is refused: it might have been misspelt.
+
+use std::sync::Arc;
+
+use herma_model::SessionKind;
+use serde_json::value::RawValue;
+
+use super::compact_request::{nothing_else, read};
+use crate::bad_request::{BadRequest, Flaw};
+use crate::json::{Object, flag, text};
+use crate::responses::{metadata, within};
+
+/// Longest title, in characters.
+const MAX_TITLE: usize = 256;
+
+/// The body of `POST /api/sessions`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CreateSession {
+    /// The name the client chose; not yet looked at.
+    pub id: Option<String>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// What it is.
+    pub kind: Option<SessionKind>,
+    /// The session it comes from; not yet looked at.
+    pub parent: Option<String>,
+    /// The session key; not yet looked at.
+    pub session_key: Option<String>,
+    /// What the client attaches, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+impl CreateSession {
+    /// Reads a body; an empty one is `{}`. `session_id` is Hermes' other word for `id`.
+    pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
+        read(body, |mut body| {
+            if !body.rename("session_id", "id") {
+                return Err(Flaw::at("session_id", "must not be given together with id: both say the same"));
+            }
+            let asked = Self {
+                id: name(&mut body, "id")?,
+                title: within(&mut body, "title", title)?,
+                kind: within(&mut body, "kind", kind)?,
+                parent: name(&mut body, "parent")?,
+                session_key: name(&mut body, "session_key")?,
+                metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
+            };
+            nothing_else(&body, "id, title, kind, parent, session_key and metadata")?;
+            Ok(asked)
+        })
+    }
+}
+
+/// The body of `PATCH /api/sessions/{alias}`. What is absent stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangeSession {
+    /// What people call it from now on; an empty title is none.
+    pub title: Option<Option<String>>,
+    /// Whether it is put away from now on.
+    pub archived: Option<bool>,
+    /// What the client attaches from now on, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+impl ChangeSession {
+    /// Reads a body, which has to say something.
+    pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
+        let asked = read(body, |mut body| {
+            if body.take("end_reason").is_some() {
+                return Err(Flaw::at(
+                    "end_reason",
+                    "cannot be set: POST …/end ends a session, POST …/reopen opens it again",
+                ));
+            }
+            let asked = Self {
+                title: within(&mut body, "title", |raw| {
+                    let empty = text(raw)?.is_empty();
+                    if empty { Ok(None) } else { title(raw).map(Some) }
+                })?,
+                archived: within(&mut body, "archived", flag)?,
+                metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
+            };
+            nothing_else(&body, "title, archived and metadata")?;
+            Ok(asked)
+        })?;
+        if asked == Self::default() {
+            return Err(Flaw::new("must have a title, archived or metadata").into());
+        }
+        Ok(asked)
+    }
+}
+
+/// The body of `POST /api/sessions/{alias}/branch`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BranchSession {
+    /// The message after which it begins; at the end if absent. Not yet looked at.
+    pub at: Option<String>,
+    /// The name the client chose; not yet looked at.
+    pub id: Option<String>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// What the client attaches, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+impl BranchSession {
+    /// Reads a body; an empty one is `{}`. `session_id` is Hermes' other word for `id`.
+    pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
+        read(body, |mut body| {
+            if !body.rename("session_id", "id") {
+                return Err(Flaw::at("session_id", "must not be given together with id: both say the same"));
+            }
+            let asked = Self {
+                at: name(&mut body, "at")?,
+                id: name(&mut body, "id")?,
+                title: within(&mut body, "title", title)?,
+                metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
+            };
+            nothing_else(&body, "at, id, title and metadata")?;
+            Ok(asked)
+        })
+    }
+}
+
+fn name(body: &mut Object<'_>, field: &str) -> Result<Option<String>, Flaw> {
+    Ok(body.take_text(field)?.filter(|name| !name.is_empty()).map(String::from))
+}
+
+fn kind(raw: &RawValue) -> Result<SessionKind, Flaw> {
+    SessionKind::parse(&text(raw)?).ok_or_else(|| Flaw::new("must be main, auxiliary, background or branch"))
+}
+
+/// A title is one line that people can read.
+fn title(raw: &RawValue) -> Result<String, Flaw> {
+    let title = text(raw)?;
+    let title = title.trim();
+    match title.chars().count() {
+        0 => Err(Flaw::new("must not be empty")),
+        1..=MAX_TITLE if title.chars().any(char::is_control) => {
+            Err(Flaw::new("must not have line breaks or other control characters"))
+        }
+        1..=MAX_TITLE => Ok(title.to_owned()),
+        _ => Err(Flaw::new(format!("must not be longer than {MAX_TITLE} characters"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flaw<T: std::fmt::Debug>(read: Result<T, BadRequest>) -> Option<String> {
+        read.expect_err("a flaw").param
+    }
+
+    #[test]
+    fn what_is_said_is_read_and_what_is_not_is_absent() {
+        assert_eq!(CreateSession::parse(b""), Ok(CreateSession::default()));
+        let body = br#"{"session_id":"trip","title":" Oslo ","kind":"auxiliary","parent":"home","session_key":"k","metadata":{"a":"b"}}"#;
+        let asked = CreateSession::parse(body).unwrap();
+        assert_eq!((asked.id.as_deref(), asked.title.as_deref()), (Some("trip"), Some("Oslo")));
+        assert_eq!((asked.kind, asked.parent.as_deref()), (Some(SessionKind::Auxiliary), Some("home")));
+        let change = ChangeSession::parse(br#"{"title":"","archived":true}"#).unwrap();
+        assert_eq!((change.title, change.archived), (Some(None), Some(true)));
+        assert_eq!(BranchSession::parse(br#"{"at":"msg_1"}"#).unwrap().at.as_deref(), Some("msg_1"));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_name() {
+        let long = format!(r#"{{"title":"{}"}}"#, "x".repeat(10_000));
+        for (body, param) in [
+            (long.as_str(), Some("title")),
+            (r#"{"title":"a\nb"}"#, Some("title")),
+            (r#"{"title":" "}"#, Some("title")),
+            (r#"{"kind":"king"}"#, Some("kind")),
+            (r#"{"kid":"main"}"#, Some("kid")),
+            (r#"{"id":"a","session_id":"b"}"#, Some("session_id")),
+            (r#"{"metadata":[]}"#, Some("metadata")),
+            ("[]", None),
+        ] {
+            assert_eq!(flaw(CreateSession::parse(body.as_bytes())).as_deref(), param, "{body}");
+        }
+        for (body, param) in
+            [("{}", None), (r#"{"end_reason":"x"}"#, Some("end_reason")), (r#"{"id":"a"}"#, Some("id"))]
+        {
+            assert_eq!(flaw(ChangeSession::parse(body.as_bytes())).as_deref(), param, "{body}");
+        }
+        assert_eq!(flaw(BranchSession::parse(br#"{"from":"x"}"#)).as_deref(), Some("from"));
+    }
+}
