@@ -63,6 +63,7 @@ impl Run<'_> {
     async fn make_room(&mut self, turn: &mut RunningTurn, need: &Need) -> Result<Option<Ending>, StoreError> {
         let Some(snapshot) = &turn.before else {
             return Ok(match need {
+                _ if self.request.truncate => self.cut(turn, need),
                 Need::Threshold => None,
                 Need::TooLong(failure) => Some(Ending::TooLong(failure.clone())),
             });
@@ -101,6 +102,11 @@ impl Run<'_> {
 
     /// Goes on with a part of the context if the request allows it, else ends the turn as refused.
     fn leave_out(&self, turn: &mut RunningTurn, need: &Need, failure: TurnFailure) -> Option<Ending> {
+        if self.request.truncate { self.cut(turn, need) } else { Some(Ending::Refused(failure)) }
+    }
+
+    /// Goes on with as much of the context as fits, without its beginning.
+    fn cut(&self, turn: &mut RunningTurn, need: &Need) -> Option<Ending> {
         let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
         let shown = tokens_of(&turn.context());
         let room = match need {
@@ -108,9 +114,6 @@ impl Run<'_> {
             // Whatever was said of the window, this did not fit it.
             Need::TooLong(_) => shown / 2,
         };
-        if !self.request.truncate {
-            return Some(Ending::Refused(failure));
-        }
         turn.room = Some(room);
         None
     }
@@ -338,7 +341,7 @@ fn failed(error: GatewayError) -> TurnEvent {
 }
 
 /// A turn that could not be committed: to its client it was interrupted, or the store failed.
-fn lost(error: StoreError) -> GatewayError {
+pub(crate) fn lost(error: StoreError) -> GatewayError {
     match error {
         StoreError::Fenced | StoreError::StopRequested(_) => {
             GatewayError::Turn(TurnFailure::new(FailureCode::Interrupted, "another turn took this conversation over"))

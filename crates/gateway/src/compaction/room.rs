@@ -78,10 +78,11 @@ impl Gateway {
         need: &'a Need,
     ) -> Fit<'a> {
         let (model, known_window) = self.settings.resolve_model(request.model.as_deref());
-        if known_window.is_none() && request.compact_at.is_none() && matches!(need, Need::Threshold) {
+        let load = Load::of(request, Some(snapshot), &[]);
+        let is_little = request.compact_at.is_none_or(|threshold| load.total <= threshold);
+        if known_window.is_none() && is_little && matches!(need, Need::Threshold) {
             return Fit::Fits;
         }
-        let load = Load::of(request, Some(snapshot), &[]);
         let window = known_window.map_or(load.total, u64::from);
         let (window, trigger) = match need {
             Need::Threshold => (window, CompactionTrigger::Threshold),
@@ -97,8 +98,8 @@ impl Gateway {
         let asked_for = request.compact_at.map(|_| CompactionMode::Split);
         let Some(mode) = self.settings.compaction.mode.or(asked_for) else {
             return match need {
-                Need::Threshold => Fit::Fits,
-                Need::TooLong(_) => Fit::Refused(too_long(need, load.total, window, &model, "compaction is off")),
+                Need::Threshold if load.total <= window => Fit::Fits,
+                _ => Fit::Refused(too_long(need, load.total, window, &model, "compaction is off")),
             };
         };
         let case = Case {

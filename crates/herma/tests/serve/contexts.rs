@@ -100,6 +100,10 @@ async fn a_client_says_from_how_many_tokens_on_its_context_is_compacted() {
     }
     let as_always = world.client().post_json(RESPONSES, &in_trip("still")).await.expect(200);
     assert_eq!(as_always["session"]["rotated"], false, "nothing says what fits");
+    let high = json!([{"type": "compaction", "compact_threshold": 1_000_000}]);
+    let early = with(in_trip("not yet"), "context_management", high);
+    let early = world.client().post_json(RESPONSES, &early).await.expect(200);
+    assert_eq!(early["session"]["rotated"], false, "it is far from what the client said");
     world.upstream.push(Reply::text("Numbers were said."));
     let moved = world.client().post_json(RESPONSES, &managed("now")).await.expect(200);
     assert_eq!((&moved["session"]["rotated"], &moved["output"][0]["type"]), (&json!(true), &json!("compaction")));
@@ -111,7 +115,7 @@ async fn a_client_says_from_how_many_tokens_on_its_context_is_compacted() {
 
 #[tokio::test]
 async fn a_context_that_does_not_fit_is_cut_if_its_client_allows_it() {
-    let world = World::with_settings(&[("HERMA_CONTEXT_WINDOW", "1000"), ("HERMA_COMPACTION_MODE", "off")]).await;
+    let world = World::with_settings(&[("HERMA_CONTEXT_WINDOW", "1000"), ("HERMA_COMPACTION__MODE", "off")]).await;
     let long = |number: u32| format!("{number} {}", "word ".repeat(250));
     for number in 0..2 {
         world.client().post_json(RESPONSES, &in_trip(&long(number))).await.expect(200);
@@ -127,5 +131,9 @@ async fn a_context_that_does_not_fit_is_cut_if_its_client_allows_it() {
     let history: Vec<Value> = (0..5).map(|number| json!({"role": "user", "content": long(number)})).collect();
     let loose = with(with(with(said(""), "input", json!(history)), "store", json!(false)), "truncation", json!("auto"));
     world.client().post_json(RESPONSES, &loose).await.expect(200);
-    assert!(world.context()[0].starts_with("user: 2 "), "{:?}", world.context());
+    let cut = world.context();
+    assert!(cut[0].starts_with("user: 2 "), "{cut:?}");
+    let new = with(with(said(""), "input", json!(history)), "truncation", json!("auto"));
+    world.client().post_json(RESPONSES, &new).await.expect(200);
+    assert_eq!(world.context(), cut, "a conversation that begins too long is cut like any other");
 }
