@@ -8,7 +8,9 @@ use herma_model::{
     ConversationFacts, CreatorKind, FinishReason, Message, Payload, Principal, SessionKey, SessionKind, TenantId,
     TurnFailure, TurnId,
 };
-use herma_store::{Commit, ConversationRow, CreateOutcome, Creation, NewConversation, Outcome, Scope};
+use herma_store::{
+    Commit, ConversationRow, CreateOutcome, Creation, Lease, NewConversation, Outcome, Scope, StoreError,
+};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
@@ -19,7 +21,7 @@ use crate::live::LiveTurn;
 use crate::log::TurnLog;
 use crate::mint;
 use crate::request::TurnRequest;
-use crate::run::Held;
+use crate::run::{Held, lost};
 
 /// What was added to a conversation, durably.
 #[derive(Debug)]
@@ -101,10 +103,20 @@ impl Gateway {
             record: None,
             now: mint::now(),
         };
-        self.store.commit(commit).await?;
+        if let Err(error) = self.store.commit(commit).await {
+            return Err(self.take_back(error, running.lease, held).await);
+        }
         held.is_over();
         let tenant = request.principal.tenant;
         Ok(Appended { turn: running.turn, tenant, facts: running.facts, messages: running.messages })
+    }
+
+    /// Leaves nothing of what another turn's interrupt stopped before it was written.
+    async fn take_back(&self, error: StoreError, lease: Lease, mut held: Held<'_>) -> GatewayError {
+        if matches!(error, StoreError::StopRequested(_)) && self.store.retract(lease).await.is_ok() {
+            held.is_over();
+        }
+        lost(error)
     }
 
     /// The outcome of the same request, made before.

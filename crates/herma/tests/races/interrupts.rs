@@ -1,7 +1,11 @@
 //! `X-Hermes-Turn-Policy: interrupt`: the running turn yields, and what it had shown stays.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, EventStream, Gate, Reply};
+use serde_json::json;
 
 use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, retry, send, stream_error, transcript};
 
@@ -123,5 +127,31 @@ async fn an_overtaken_turn_that_failed_can_be_tried_again() {
     assert_eq!(again.content(), "reply to: waiting");
     let said = transcript(&world.herma.client(), "s").await;
     assert_eq!(said.iter().filter(|line| *line == "user: waiting").count(), 1);
+    world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn items_whose_addition_is_interrupted_are_not_there() {
+    let world = World::start().await;
+    let other = world.another().await;
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let items = |number: usize| json!({"items": [{"role": "user", "content": format!("item {number}")}]});
+    let mut added = BTreeSet::new();
+    for round in 0..40 {
+        let both = [world.herma.client(), other.client()].into_iter().cycle().take(4).enumerate();
+        let answers = both.map(|(place, client)| async move {
+            let number = round * 4 + place;
+            let answer = interrupting(client).post_json("/v1/conversations/s/items", &items(number)).await;
+            (number, answer)
+        });
+        for (number, answer) in join_all(answers).await {
+            match answer.status {
+                200 => drop(added.insert(format!("user: item {number}"))),
+                _ => assert_eq!(answer.expect(409)["error"]["code"], "interrupted"),
+            }
+        }
+    }
+    let said: BTreeSet<String> = transcript(&world.herma.client(), "s").await.into_iter().skip(2).collect();
+    assert_eq!(said, added, "what was refused is not there, and what was not refused is");
     world.stored().until_settled().await;
 }
