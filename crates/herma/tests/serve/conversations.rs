@@ -75,6 +75,17 @@ async fn items_are_what_was_said_and_what_is_said_next() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_was_handed_out_is_nobody_elses() {
+    let world = World::start().await;
+    let begun = json!({"items": [user("one")]});
+    let made = world.client().post_json(CONVERSATIONS, &begun).await.expect(200);
+    // Somebody else's request with the same words, whose first attempt never arrived.
+    let retried = world.client().header("x-stainless-retry-count", "1").post_json(CONVERSATIONS, &begun).await;
+    assert_ne!(retried.expect(200)["id"], made["id"]);
+    assert_eq!(world.sessions().await.len(), 2);
+}
+
+#[tokio::test]
 async fn an_item_that_is_deleted_is_not_said_any_more() {
     let world = World::start().await;
     world.upstream.push(Reply::tool_calls([ToolCall::new("a", "look", "{}"), ToolCall::new("b", "look", "{}")]));

@@ -12,6 +12,7 @@ use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
 
 use super::items::append;
 use super::{object, row_response};
+use crate::answer;
 use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
@@ -40,7 +41,8 @@ pub(crate) async fn create(
     let id = alias(&added.facts.id.to_string())?;
     let change = Change { metadata };
     let made = app.gateway.store().update(&Scope::of(&principal), &id, change, herma_gateway::now()).await?;
-    Ok(row_response(&made.ok_or_else(unknown)?))
+    let made = object(&made.ok_or_else(unknown)?).to_json();
+    Ok(answer::handed_out(&app, added.tenant, added.turn, None, made))
 }
 
 /// `GET /v1/conversations`: most recently changed first.
