@@ -1,6 +1,6 @@
 //! The Responses API: conversations by slug, chains, branches, and responses that can be fetched.
 
-use herma_testkit::{Answer, Reply, ToolCall};
+use herma_testkit::{Answer, Completion, Reply, ToolCall};
 use serde_json::{Value, json};
 
 use crate::support::{CHAT, SESSION_ID, World, chat, data, error, user, with};
@@ -22,6 +22,25 @@ fn text(response: &Value) -> &str {
 
 fn id(response: &Value) -> Value {
     response["id"].clone()
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_incomplete_wherever_it_is_read() {
+    let world = World::start().await;
+    for streamed in [false, true] {
+        world.upstream.push(Completion::text("half").finish_reason("length").into());
+        let body = with(said("one"), "stream", json!(streamed));
+        let made = match streamed {
+            false => respond(&world, &body).await.expect(200),
+            true => {
+                let events = world.client().post_stream(RESPONSES, &body).await.rest().await;
+                events[events.len() - 2].json()["response"].clone()
+            }
+        };
+        assert_eq!((&made["status"], &made["output"][0]["status"]), (&json!("incomplete"), &json!("incomplete")));
+        let path = format!("{RESPONSES}/{}", made["id"].as_str().unwrap());
+        assert_eq!(world.client().get(&path).await.expect(200), made);
+    }
 }
 
 #[tokio::test]

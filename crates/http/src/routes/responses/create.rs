@@ -180,11 +180,12 @@ fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
         about.model.clone_from(model);
     }
     let session = finished.session.as_ref().map(session_object);
+    let state = ResponseState::Ended(Outcome::of_answer(finished.answer.finish.reason));
     let object = ResponseObject {
         about: &about,
-        state: &ResponseState::Ended(Outcome::of_answer(finished.answer.finish.reason)),
+        state: &state,
         completed_at: Some(finished.message.created_at),
-        output: &output(&finished.compactions, &finished.message),
+        output: &output(&finished.compactions, &finished.message, &state),
         usage: finished.answer.finish.usage,
         session: session.as_ref(),
     };

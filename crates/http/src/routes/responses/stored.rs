@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_gateway::{GatewayError, SessionView};
-use herma_model::{CompactionId, ConversationId, Message, MessageStatus, Principal, ResponseId, TurnState};
+use herma_model::{CompactionId, ConversationId, Message, Principal, ResponseId, TurnState};
 use herma_store::{Scope, TurnRecord};
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
@@ -100,11 +100,11 @@ impl Identified for TurnRecord {
 }
 
 /// The output of a response: what made room for it, then what was answered.
-pub(super) fn output(compactions: &[CompactionId], answer: &Message) -> Vec<Item> {
+pub(super) fn output(compactions: &[CompactionId], answer: &Message, state: &ResponseState) -> Vec<Item> {
     let mut items: Vec<Item> = compactions.iter().map(|id| compaction_item(*id, id.to_string())).collect();
-    let last = match answer.said.status {
-        MessageStatus::Complete => ItemStatus::Completed,
-        MessageStatus::Partial => ItemStatus::Incomplete,
+    let last = match state {
+        ResponseState::Ended(Outcome::Incomplete(_)) => ItemStatus::Incomplete,
+        _ => ItemStatus::from(answer.said.status),
     };
     items.extend(output_items(answer.id, &answer.said, last));
     items
@@ -155,7 +155,7 @@ pub(crate) async fn cancel(
 /// A stored response as it is now.
 pub(super) fn stored_object(record: &TurnRecord, kept: Kept) -> Vec<u8> {
     let state = state_of(record);
-    let items = record.answer.last().map(|answer| output(&record.compactions, answer)).unwrap_or_default();
+    let items = record.answer.last().map(|answer| output(&record.compactions, answer, &state)).unwrap_or_default();
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
     let session = SessionView {
         facts: Arc::clone(&record.facts),
