@@ -52,6 +52,13 @@ pub(crate) fn is_summary(request: &Recorded) -> bool {
     last.split_once("</conversation>").is_some_and(|(_, asked)| asked.contains("summary"))
 }
 
+/// Whether a message of a context is the gateway's own note or result.
+pub(crate) fn is_own_word(message: &Value) -> bool {
+    let text = message["content"].as_str().unwrap_or_default();
+    let note = text.contains("[No reply was given: ") || text.contains("[The reply ends here: ");
+    text == "[This call was not executed.]" || (message["role"] == "assistant" && note)
+}
+
 /// What was asked of the summariser.
 pub(crate) fn summaries(world: &World) -> usize {
     world.upstream.requests().iter().filter(|request| is_summary(request)).count()

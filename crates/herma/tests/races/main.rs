@@ -23,5 +23,6 @@ mod split_crashes;
 mod splits;
 mod stored;
 mod support;
+mod threads;
 mod turns;
 mod websocket;

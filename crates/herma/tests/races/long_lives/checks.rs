@@ -7,7 +7,7 @@ use super::WINDOW;
 use super::life::Life;
 use super::model::tokens;
 use super::steps::History;
-use crate::long::{chain, is_summary, rows};
+use crate::long::{chain, is_own_word, is_summary, rows};
 
 /// What came of a request.
 #[derive(Debug, Clone)]
@@ -69,13 +69,6 @@ fn lasting(row: &Value) -> Value {
     let fields = row.as_object_mut().expect("a row");
     fields.retain(|name, _| name != "turn_status" && name != "pinned");
     row
-}
-
-/// Whether a message of a context is the gateway's own note or result.
-fn is_own_word(message: &Value) -> bool {
-    let text = message["content"].as_str().unwrap_or_default();
-    let note = text.contains("[No reply was given: ") || text.contains("[The reply ends here: ");
-    text == "[This call was not executed.]" || (message["role"] == "assistant" && note)
 }
 
 /// A conversation as a client sees it.
