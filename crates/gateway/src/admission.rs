@@ -259,9 +259,10 @@ impl Door<'_> {
             }
             silent = Some(message.turn);
         }
-        // One that waits comes after everything that was said.
-        let is_waiting = self.is_live(scope, turn).await?;
-        Ok((is_waiting || is_decided).then_some(is_waiting))
+        // One that waits comes after everything that was said, and one that ended before it began leaves its conversation where it is.
+        let asked = self.gateway.store.turn(scope, turn).await?;
+        let is_after_all = asked.is_some_and(|asked| asked.state.is_live() || !asked.has_begun);
+        Ok((is_after_all || is_decided).then_some(is_after_all))
     }
 
     async fn is_live(&self, scope: &Scope, turn: TurnId) -> Result<bool, GatewayError> {
@@ -426,6 +427,10 @@ fn given_up(error: &GatewayError) -> TurnFailure {
         GatewayError::Draining => TurnFailure::new(
             FailureCode::Abandoned,
             "the gateway was stopped before the turn began; send the request again",
+        ),
+        GatewayError::Busy { running, .. } => TurnFailure::new(
+            FailureCode::Busy,
+            format!("another turn ({running}) of this conversation ran longer than turns wait; send the request again"),
         ),
         refused => TurnFailure::new(FailureCode::Refused, refused.to_string()),
     }

@@ -34,6 +34,8 @@ pub struct Appended {
     pub facts: Arc<ConversationFacts>,
     /// The messages as they are stored.
     pub messages: Vec<Arc<Message>>,
+    /// Whether an earlier request of the same identity added it.
+    pub was_there: bool,
 }
 
 impl Gateway {
@@ -108,7 +110,7 @@ impl Gateway {
         }
         held.is_over();
         let tenant = request.principal.tenant;
-        Ok(Appended { turn: running.turn, tenant, facts: running.facts, messages: running.messages })
+        Ok(Appended { turn: running.turn, tenant, facts: running.facts, messages: running.messages, was_there: false })
     }
 
     /// Leaves nothing of what another turn's interrupt stopped before it was written.
@@ -127,6 +129,7 @@ impl Gateway {
             let unknown = || TurnFailure::new(FailureCode::Internal, "what was to be added was not");
             return Err(GatewayError::Turn(record.failure.unwrap_or_else(unknown)));
         }
-        Ok(Appended { turn, tenant: request.principal.tenant, facts: record.facts, messages: record.input })
+        let tenant = request.principal.tenant;
+        Ok(Appended { turn, tenant, facts: record.facts, messages: record.input, was_there: true })
     }
 }

@@ -258,6 +258,7 @@ impl ApiError {
             FailureCode::Interrupted | FailureCode::Cancelled => {
                 Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never)
             }
+            FailureCode::Busy => Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::After(1)),
             FailureCode::Refused => Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never),
             FailureCode::Internal => Self::new(StatusCode::INTERNAL_SERVER_ERROR, failure.code.as_str(), message),
         }

@@ -60,7 +60,9 @@ stored_enum!(
         Abandoned = "abandoned",
         /// The client called it off.
         Cancelled = "cancelled",
-        /// It was refused after it had waited: what it was for had changed, or its time was over.
+        /// It waited for other turns of its conversation longer than turns may.
+        Busy = "conversation_busy",
+        /// It was refused after it had waited: what it was for had changed.
         Refused = "refused",
         /// A defect of the gateway.
         Internal = "internal_error",
@@ -94,6 +96,7 @@ impl FailureCode {
             Self::UpstreamError
             | Self::UpstreamTimeout
             | Self::ContextLengthExceeded
+            | Self::Busy
             | Self::Refused
             | Self::Internal => TurnState::Failed,
         }

@@ -19,7 +19,7 @@ use crate::instance::Instance;
 use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::takeover::{self, Why, take_over};
-use crate::{retry, snapshot};
+use crate::{retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
 pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
@@ -184,6 +184,9 @@ fn wait(
         now: admission.now,
     };
     let ticket = queue::add(connection, &waiter)?;
+    if admission.response.as_ref().is_some_and(|response| response.promised) {
+        waiting::keep(connection, ticket, &admission.messages)?;
+    }
     retry::bind(connection, admission, ticket)?;
     instance.live.insert(ticket, Fence(0));
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running })

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, ConversationState};
+use crate::waiting;
 
 /// What a turn is given with the lease.
 #[derive(Clone, Copy)]
@@ -45,6 +46,7 @@ pub(crate) fn first_attempt(
                 update.query_row(set, |row| row.get(0)).optional()
             })
             .translated()?;
+        waiting::drop_all(connection, ticket.0)?;
         let lost = || StoreError::Unavailable("the turn lost its place in the queue".to_owned());
         return queued_at.map(|at| row(ticket.0, Timestamp(at))).ok_or_else(lost);
     }

@@ -40,6 +40,7 @@ mod takeover;
 mod transcript;
 mod turns;
 mod undo;
+mod waiting;
 mod writer;
 
 pub use engine::SqliteStore;

@@ -1,5 +1,6 @@
 //! Waiting turns: rows in ticket order, those of dead processes left out.
 
+use herma_model::turn::FailureCode;
 use herma_model::{Timestamp, TurnFailure, TurnId};
 use herma_store::{Admission, NewResponse, Scope, Ticket, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -152,11 +153,14 @@ fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailu
         .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' AND promised = 0")
         .and_then(|mut delete| delete.execute([turn]))
         .translated()?;
-    if forgotten == 1 || end(connection, conversation, turn, why, now)? {
-        forget_idempotency(connection, turn)?;
-        count(connection, conversation, -1)?;
+    if forgotten == 0 && !end(connection, conversation, turn, why, now)? {
+        return Ok(());
     }
-    Ok(())
+    // Who asks again for what was called off is told so.
+    if forgotten == 1 || why.code != FailureCode::Cancelled {
+        forget_idempotency(connection, turn)?;
+    }
+    count(connection, conversation, -1)
 }
 
 /// Ends a turn that waits. Its conversation has had a turn then, even if it was its only one.

@@ -46,10 +46,12 @@ struct Earlier {
     state: TurnState,
     owner: i64,
     conversation: ConversationId,
+    /// Whether somebody called it off by its id: then it stays so, however often it is asked for.
+    called_off: bool,
 }
 
 impl Earlier {
-    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id";
+    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id, t.stop_kind IS 'cancel'";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -58,6 +60,7 @@ impl Earlier {
             state: rows::word(row, 2, TurnState::parse)?,
             owner: row.get(3)?,
             conversation: ConversationId::from_uuid(rows::uuid(row, 4)?),
+            called_off: row.get(5)?,
         })
     }
 }
@@ -75,7 +78,7 @@ fn by_key(
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(5)?, Earlier::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(6)?, Earlier::read(row)?)))
                 .optional()
         })
         .translated()
@@ -109,6 +112,9 @@ fn again(
     admission: &Admission,
     earlier: &Earlier,
 ) -> Outcome<Option<AdmitOutcome>> {
+    if earlier.state == TurnState::Cancelled && earlier.called_off {
+        return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
+    }
     let over = earlier.state.is_unanswered()
         || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key, admission.now)?);
     Ok(match (over, &admission.target) {

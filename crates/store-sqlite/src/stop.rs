@@ -35,6 +35,12 @@ pub(crate) fn stop(
     match wanted.state {
         TurnState::Queued => {
             instance.live.remove(&wanted.key);
+            connection
+                .execute(
+                    "UPDATE turns SET stop_kind = ?2 WHERE pk = ?1",
+                    params![wanted.key, StopKind::Cancel.as_str()],
+                )
+                .translated()?;
             queue::leave(connection, wanted.conversation, wanted.key, &Why::Cancelled.failure(), now)?;
             Ok(StopOutcome::Ended)
         }

@@ -17,6 +17,7 @@ use crate::failure::{Outcome, Translate};
 use crate::lineage::END;
 use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
 use crate::takeover;
+use crate::waiting;
 
 /// One turn with its outcome.
 pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcome<Option<TurnRecord>> {
@@ -33,6 +34,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         return Ok(None);
     }
     if !record.has_begun {
+        record.input = waiting::messages(connection, key)?;
         return Ok(Some(record));
     }
     record.input = input(connection, key)?;

@@ -29,6 +29,12 @@ async fn cancelled(client: &Client, response: &Value) -> Value {
     client.post_json(&format!("{}/cancel", path(response)), &json!({})).await.expect(200)
 }
 
+/// What a response was asked.
+async fn asked(client: &Client, response: &Value) -> String {
+    let items = client.get(&format!("{}/input_items", path(response))).await.expect(200);
+    items["data"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
 /// Waits until a response has ended.
 async fn ended(client: &Client, response: &Value) -> Value {
     until("the response ends", async || {
@@ -77,6 +83,7 @@ async fn a_response_in_the_background_is_answered_at_once_and_completed_by_itsel
     let waiting = client.post_json(RESPONSES, &background("two")).await.expect(200);
     assert_eq!(waiting["status"], "queued");
     assert_eq!(fetched(&client, &waiting).await["status"], "queued");
+    assert_eq!(asked(&client, &waiting).await, "two", "what it was asked is known while it waits");
     gate.open();
     let two = ended(&client, &waiting).await;
     assert_eq!((&two["status"], &two["created_at"]), (&json!("completed"), &waiting["created_at"]));
@@ -123,6 +130,7 @@ async fn a_response_of_another_process_is_called_off_too() {
     let begun = world.herma.client().post_json(RESPONSES, &background("one")).await.expect(200);
     let waiting = world.herma.client().post_json(RESPONSES, &background("two")).await.expect(200);
     assert_eq!(cancelled(&other.client(), &waiting).await["status"], "cancelled", "one that waits");
+    assert_eq!(asked(&other.client(), &waiting).await, "two", "what it was asked stays");
     assert_eq!(cancelled(&other.client(), &begun).await["status"], "cancelled", "one that runs");
     world.upstream.until_open(0).await;
     named(other.client(), "s").post_json(crate::support::CHAT, &ask("three")).await.expect(200);
@@ -290,4 +298,36 @@ async fn what_waited_and_became_a_branch_is_in_the_branch_alone() {
         (&expected.map(str::to_owned)[..], 6, 4)
     );
     world.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn what_was_called_off_stays_so_however_often_it_is_asked_for() {
+    let world = World::start().await;
+    let client = world.herma.client().header("idempotency-key", "k");
+    let gate = Gate::new();
+    world.upstream.push(Reply::Echo.held(&gate));
+    let body = json!({"model": "m", "input": "one", "background": true});
+    let begun = client.post_json(RESPONSES, &body).await.expect(200);
+    let off = cancelled(&client, &begun).await;
+    let again = client.post_json(RESPONSES, &body).await.expect(200);
+    assert_eq!((&again["id"], &again["status"]), (&begun["id"], &json!("cancelled")));
+    assert_eq!(fetched(&client, &begun).await, off);
+    assert_eq!(world.upstream.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_chain_goes_on_from_a_response_that_was_called_off_before_it_began() {
+    let world = World::start().await;
+    let client = world.herma.client();
+    let gate = Gate::new();
+    world.upstream.push(Reply::Echo.held(&gate));
+    client.post_json(RESPONSES, &background("one")).await.expect(200);
+    let waiting = client.post_json(RESPONSES, &background("two")).await.expect(200);
+    cancelled(&client, &waiting).await;
+    gate.open();
+    let after = json!({"model": "m", "input": "three", "previous_response_id": waiting["id"]});
+    let third = client.post_json(RESPONSES, &after).await.expect(200);
+    assert_eq!(third["session"]["resolution"], "head");
+    let expected = ["user: one", "assistant: reply to: one", "user: three", "assistant: reply to: three"];
+    assert_eq!(transcript(&client, "s").await, expected);
 }

@@ -22,7 +22,9 @@ pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &Worl
     let ended = world.turn(waiting.turn).await.unwrap();
     assert_eq!((ended.state, ended.ended_at.is_some()), (TurnState::Cancelled, true));
     assert_eq!(ended.failure.map(|failure| failure.code), Some(FailureCode::Cancelled));
-    assert_eq!((ended.input.len(), ended.answer.len()), (0, 0), "it never began");
+    let brought: Vec<_> = ended.input.iter().map(|message| message.said.payload.clone()).collect();
+    assert_eq!(brought, waiting.messages.iter().map(|message| message.said.payload.clone()).collect::<Vec<_>>());
+    assert!(ended.answer.is_empty() && !ended.has_begun, "it never began");
     assert_eq!(refused(world.admit(&world.two, waiting).await), Refusal::Withdrawn);
     world.answer(&world.one, &first, "one").await;
     world.talk(&world.two, "trip", "third", "three").await;

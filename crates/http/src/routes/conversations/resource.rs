@@ -39,7 +39,7 @@ pub(crate) async fn create(
     }
     let added = append(&app, principal.clone(), headers, Place::New, items, &body).await?;
     let id = alias(&added.facts.id.to_string())?;
-    let change = Change { metadata };
+    let change = Change { metadata: metadata.filter(|_| !added.was_there) };
     let made = app.gateway.store().update(&Scope::of(&principal), &id, change, herma_gateway::now()).await?;
     let made = object(&made.ok_or_else(unknown)?).to_json();
     Ok(answer::handed_out(&app, added.tenant, added.turn, None, made))

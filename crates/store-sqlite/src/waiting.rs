@@ -1,0 +1,56 @@
+//! What a turn brings that waits and was promised. A turn that begins brings it again, so then it is dropped here.
+
+use std::sync::Arc;
+
+use herma_model::{Message, NewMessage};
+use rusqlite::{Connection, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows;
+
+/// Keeps what a waiting turn brings.
+pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) -> Outcome<()> {
+    let mut insert = connection
+        .prepare_cached(
+            "INSERT INTO waiting_messages (turn_pk, place, id, role, status, payload, extra, digest, calls, tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )
+        .translated()?;
+    for (place, NewMessage { id, said }) in (1_i64..).zip(messages) {
+        insert
+            .execute(params![
+                turn,
+                place,
+                id.uuid().as_bytes(),
+                said.role.as_str(),
+                said.status.as_str(),
+                said.payload.as_json(),
+                said.extra.as_deref(),
+                &said.digest.0,
+                rows::calls_to(&said.calls),
+                said.tokens
+            ])
+            .translated()?;
+    }
+    Ok(())
+}
+
+/// Drops it.
+pub(crate) fn drop_all(connection: &Connection, turn: i64) -> Outcome<()> {
+    connection
+        .prepare_cached("DELETE FROM waiting_messages WHERE turn_pk = ?1")
+        .and_then(|mut delete| delete.execute([turn]))
+        .map(drop)
+        .translated()
+}
+
+/// What a turn would have brought, as if it had been said in the session where it waited.
+pub(crate) fn messages(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT m.id, m.place, s.id, t.id, t.attempt, t.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens
+             FROM waiting_messages m JOIN turns t ON t.pk = m.turn_pk JOIN sessions s ON s.pk = t.session_pk WHERE m.turn_pk = ?1 ORDER BY m.place",
+        )
+        .translated()?;
+    select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
+}
