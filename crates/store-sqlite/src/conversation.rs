@@ -146,7 +146,8 @@ fn new_facts(creation: &Creation, session_key: Option<&SessionKey>, session: Ses
     }
 }
 
-fn alias(
+/// Makes a name lead to a conversation, and to one of its sessions if it is its id.
+pub(crate) fn alias(
     connection: &Connection,
     tenant: i64,
     namespace: &str,

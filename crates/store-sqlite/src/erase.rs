@@ -49,6 +49,15 @@ pub(crate) fn erase(connection: &Connection, conversation: i64) -> Outcome<()> {
     Ok(())
 }
 
+/// Removes all that was said in a conversation and all that leads to it, but not the conversation. `false`, and nothing has happened,
+/// if somebody inherits from it.
+pub(crate) fn empty(connection: &Connection, conversation: i64) -> Outcome<bool> {
+    if Rest::of(connection, conversation)?.is_some() {
+        return Ok(false);
+    }
+    cut_back(connection, conversation, Rest::NOTHING).map(|()| true)
+}
+
 /// How far branches inherit a conversation.
 #[derive(Clone, Copy)]
 struct Rest {
@@ -81,7 +90,11 @@ fn if_deleted(connection: &Connection, conversation: i64) -> Outcome<Option<i64>
 
 /// Removes all that leads to a conversation, and what lies after the rest of it.
 fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
-    for statement in ["DELETE FROM aliases WHERE conversation_pk = ?1", "DELETE FROM pins WHERE conversation_pk = ?1"] {
+    for statement in [
+        "DELETE FROM aliases WHERE conversation_pk = ?1",
+        "DELETE FROM pins WHERE conversation_pk = ?1",
+        "DELETE FROM imports WHERE conversation_pk = ?1",
+    ] {
         connection.execute(statement, [conversation]).translated()?;
     }
     forget_turns(connection, conversation, rest.through)?;

@@ -17,6 +17,7 @@ mod describe;
 mod engine;
 mod erase;
 mod failure;
+mod import;
 mod instance;
 mod keys;
 mod ledger;

@@ -20,8 +20,10 @@ pub(crate) fn find(
     alias: &Alias,
     namespace: Namespace,
 ) -> Outcome<Option<(ConversationState, Option<i64>)>> {
-    let led = match TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session) {
-        Some(name) => by_turn(connection, tenant, name)?.map(|conversation| (conversation, None)),
+    let turn = TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session);
+    let led = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
+        Some(conversation) => Some((conversation, None)),
+        // Sessions that were brought in may have names like those of turns.
         None => by_alias(connection, tenant, alias, namespace)?,
     };
     let Some((conversation, session)) = led else { return Ok(None) };

@@ -16,6 +16,8 @@
 //! - **What is deleted is gone.** No name, turn or key leads to a deleted conversation. What branches inherit of it stays for them, and
 //!   goes with the last of them.
 //! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
+//! - **What is brought in twice is there once.** Conversations of another program are known by where they come from, and what has happened
+//!   to them here since is never overwritten.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 
@@ -26,6 +28,7 @@ pub mod compaction;
 pub mod contract;
 pub mod conversations;
 mod error;
+pub mod import;
 pub mod keys;
 pub mod listing;
 mod receipt;
@@ -45,6 +48,10 @@ pub use compaction::{
 };
 pub use conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
 pub use error::StoreError;
+pub use import::{
+    Arrival, Fate, Import, ImportOutcome, ImportedCompaction, ImportedConversation, ImportedEntry, ImportedMessage,
+    ImportedSession, Leaving,
+};
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
 pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Order, Page, Pin};
 pub use receipt::{Receipt, ReceiptSender, receipt};

@@ -16,6 +16,7 @@ use crate::commit::{Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
 use crate::error::StoreError;
+use crate::import::{Import, ImportOutcome};
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
 use crate::rewrite::{Rewrite, RewriteOutcome};
@@ -182,6 +183,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Messages of a conversation that are pinned, in order.
     async fn pinned(&self, tenant: TenantId, conversation: ConversationId) -> Result<Vec<Arc<Message>>, StoreError>;
+
+    /// Brings in conversations that were held with another program, or what is new in them. Durable when it returns.
+    async fn import(&self, import: Import) -> Result<ImportOutcome, StoreError>;
 
     /// Whether the store can be read and written now.
     async fn check(&self) -> Result<(), StoreError>;

@@ -12,8 +12,8 @@ use herma_model::{
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Change, Commit, Committed, CompactOutcome, ConversationRow, CreateOutcome,
-    DeleteOutcome, Durability, Extent, FailedCompaction, KeyHash, Lease, LedgerPage, ListFilter, LooseTurn,
-    MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite,
+    DeleteOutcome, Durability, Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, ListFilter,
+    LooseTurn, MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite,
     RewriteOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
@@ -21,8 +21,8 @@ use tokio::sync::{oneshot, watch};
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, commit, compact, describe, erase, keys, ledger, listing, pins, pulse, queue, retract, rewrite, snapshot,
-    stop, takeover, transcript, turns, undo,
+    admit, commit, compact, describe, erase, import, keys, ledger, listing, pins, pulse, queue, retract, rewrite,
+    snapshot, stop, takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -278,6 +278,10 @@ impl Store for SqliteStore {
 
     async fn pinned(&self, tenant: TenantId, conversation: ConversationId) -> Result<Vec<Arc<Message>>, StoreError> {
         self.readers.read(move |connection| pins::pinned(connection, tenant, conversation)).await
+    }
+
+    async fn import(&self, import: Import) -> Result<ImportOutcome, StoreError> {
+        self.write(move |connection, _| import::bring(connection, &import)).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

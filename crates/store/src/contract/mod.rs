@@ -26,6 +26,7 @@ pub mod describing;
 pub mod finding;
 pub mod fixture;
 pub mod idempotency;
+pub mod importing;
 pub mod interrupting;
 mod invariants;
 pub mod isolation;
@@ -331,6 +332,22 @@ macro_rules! contract_suite {
                 places_are_not_given_again_to_a_further_attempt
                 a_branch_counts_what_is_left
                 a_rewritten_conversation_is_deleted_whole
+            }
+            importing {
+                what_is_brought_is_read_as_it_was_said_and_goes_on
+                a_chain_of_sessions_is_one_conversation_at_its_last
+                what_is_brought_again_is_there_once
+                what_was_said_elsewhere_since_is_added
+                what_was_taken_back_elsewhere_is_taken_back
+                what_has_gone_on_here_is_left_alone
+                a_branch_here_keeps_what_was_taken_back_elsewhere
+                an_id_that_leads_elsewhere_is_not_taken_over
+                sessions_that_are_gone_elsewhere_stay_here
+                what_is_deleted_here_can_be_brought_again
+                parents_and_kinds_are_as_they_were
+                names_lead_to_what_is_brought_unless_they_are_taken
+                ids_that_look_like_our_own_lead_to_what_is_brought
+                an_import_is_nobody_elses
             }
             keys {
                 a_key_stands_for_its_tenant_until_it_is_revoked

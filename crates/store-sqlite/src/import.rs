@@ -1,0 +1,147 @@
+//! Bringing in conversations of another program: new ones whole, known ones as far as they have gone on.
+//!
+//! - `plan`: which ids and places everything gets. They follow from where it comes from, so that the same is the same again.
+//! - `write`: the rows.
+//! - `known`: what was brought before, and whether what comes now goes on from it.
+
+mod known;
+mod plan;
+mod write;
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, SessionId};
+use herma_store::{Arrival, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
+use rusqlite::{Connection, params};
+
+use self::known::Known;
+use self::plan::Plan;
+use self::write::Target;
+use crate::failure::{Outcome, Translate};
+use crate::{conversation, erase, snapshot};
+
+/// Brings in all of an import.
+pub(crate) fn bring(connection: &Connection, import: &Import) -> Outcome<ImportOutcome> {
+    let arrivals = import.conversations.iter().map(|new| bring_one(connection, import, new));
+    arrivals.collect::<Outcome<Vec<_>>>().map(|arrivals| ImportOutcome { arrivals })
+}
+
+fn bring_one(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<Arrival> {
+    let (fate, conversation) = match known::find(connection, import, new)? {
+        known::Found::Nothing => make(connection, import, new)?,
+        known::Found::Several => (Fate::Left(Leaving::Rearranged), None),
+        known::Found::One(known) => (follow(connection, import, new, &known)?, Some(known.conversation)),
+    };
+    let names_taken = match conversation {
+        Some(conversation) => name(connection, import, new, conversation)?,
+        None => Vec::new(),
+    };
+    Ok(Arrival { fate, names_taken })
+}
+
+fn make(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<(Fate, Option<i64>)> {
+    if let Some(taken) = taken(connection, import, new, 0)? {
+        return Ok((Fate::Left(Leaving::Taken(taken)), None));
+    }
+    let plan = Plan::of(new.id, new);
+    let conversation = write::conversation(connection, import, new)?;
+    write::all(connection, &Target { import, new, plan: &plan, conversation, id: new.id })?;
+    Ok((Fate::Made, Some(conversation)))
+}
+
+/// The first session, from one on, whose id leads somewhere already.
+fn taken(
+    connection: &Connection,
+    import: &Import,
+    new: &ImportedConversation,
+    from: usize,
+) -> Outcome<Option<SessionId>> {
+    for session in &new.sessions[from..] {
+        if leads(connection, import, session.id.as_str())?.is_some() {
+            return Ok(Some(session.id.clone()));
+        }
+    }
+    Ok(None)
+}
+
+fn leads(connection: &Connection, import: &Import, name: &str) -> Outcome<Option<i64>> {
+    let Ok(alias) = Alias::parse(name) else { return Ok(None) };
+    let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
+    Ok(found.map(|(state, _)| state.key))
+}
+
+/// Brings a conversation that was brought before up to date, unless something has happened to it here.
+fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, known: &Known) -> Outcome<Fate> {
+    let state = snapshot::load(connection, known.conversation)?;
+    let id = state.facts.id;
+    let plan = Plan::of(id, new);
+    if plan.content == known.content {
+        return Ok(Fate::Unchanged);
+    }
+    if !known.began_as(new) {
+        return Ok(Fate::Left(Leaving::Rearranged));
+    }
+    if state.version != known.version || state.waiting > 0 || known::is_pinned(connection, known.conversation)? {
+        return Ok(Fate::Left(Leaving::Touched));
+    }
+    if let Some(taken) = taken(connection, import, new, known.sessions.len())? {
+        return Ok(Fate::Left(Leaving::Taken(taken)));
+    }
+    let target = Target { import, new, plan: &plan, conversation: known.conversation, id };
+    match known::stored(connection, known)? {
+        stored if plan.goes_on_from(&stored, known) => {
+            let added = write::rest(connection, &target, &stored, known)?;
+            Ok(Fate::Extended(added))
+        }
+        _ => again(connection, &target),
+    }
+}
+
+fn again(connection: &Connection, target: &Target<'_>) -> Outcome<Fate> {
+    if !erase::empty(connection, target.conversation)? {
+        return Ok(Fate::Left(Leaving::Inherited));
+    }
+    write::all(connection, target)?;
+    Ok(Fate::Replaced)
+}
+
+/// Gives a conversation further names, and says which of them lead elsewhere.
+fn name(
+    connection: &Connection,
+    import: &Import,
+    new: &ImportedConversation,
+    conversation: i64,
+) -> Outcome<Vec<Alias>> {
+    let mut taken = Vec::new();
+    for alias in &new.names {
+        match leads(connection, import, alias.as_str())? {
+            Some(other) if other != conversation => taken.push(alias.clone()),
+            Some(_) => {}
+            None => conversation::alias(
+                connection,
+                import.tenant.0,
+                Namespace::Session.as_str(),
+                alias.as_str(),
+                conversation,
+                None,
+            )?,
+        }
+    }
+    Ok(taken)
+}
+
+/// Remembers what was brought, and at which version.
+fn remember(connection: &Connection, target: &Target<'_>, sessions: &[i64]) -> Outcome<()> {
+    let Target { import, new, plan, conversation, .. } = target;
+    let mut insert = connection
+        .prepare_cached(
+            "INSERT INTO imports (tenant_pk, file, origin, conversation_pk, session_pk, content, version)
+             SELECT ?1, ?2, ?3, pk, ?5, ?6, version FROM conversations WHERE pk = ?4
+             ON CONFLICT DO UPDATE SET content = excluded.content, version = excluded.version",
+        )
+        .translated()?;
+    for (session, key) in new.sessions.iter().zip(sessions) {
+        let tenant = import.tenant.0;
+        insert.execute(params![tenant, import.file, session.origin, conversation, key, &plan.content]).translated()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What was brought before.
+
+use std::sync::Arc;
+
+use herma_model::MessageId;
+use herma_store::{Import, ImportedConversation};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows;
+
+/// A conversation that was brought before.
+pub(super) struct Known {
+    pub(super) conversation: i64,
+    /// What was brought, digested.
+    pub(super) content: [u8; 16],
+    /// The version it had then.
+    pub(super) version: i64,
+    /// Its sessions, in order.
+    pub(super) sessions: Vec<KnownSession>,
+}
+
+/// A session that was brought before.
+pub(super) struct KnownSession {
+    pub(super) key: i64,
+    origin: Arc<str>,
+}
+
+impl Known {
+    /// Whether its sessions are the first ones of what comes now.
+    pub(super) fn began_as(&self, new: &ImportedConversation) -> bool {
+        self.sessions.len() <= new.sessions.len()
+            && self.sessions.iter().zip(&new.sessions).all(|(known, new)| known.origin == new.origin)
+    }
+}
+
+/// What the sessions of a conversation became when they were brought before.
+pub(super) enum Found {
+    /// None was.
+    Nothing,
+    /// They became this.
+    One(Known),
+    /// They became parts of several.
+    Several,
+}
+
+/// Looks for a conversation by the sessions it consists of.
+pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<Found> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT conversation_pk, content, version FROM imports WHERE tenant_pk = ?1 AND file = ?2 AND origin = ?3",
+        )
+        .translated()?;
+    let mut known: Option<Known> = None;
+    for session in &new.sessions {
+        let found: Option<(i64, [u8; 16], i64)> = select
+            .query_row(params![import.tenant.0, import.file, session.origin], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .optional()
+            .translated()?;
+        match (found, &known) {
+            (Some((conversation, ..)), Some(known)) if known.conversation != conversation => return Ok(Found::Several),
+            (Some((conversation, content, version)), None) => {
+                let sessions = sessions(connection, conversation)?;
+                known = Some(Known { conversation, content, version, sessions });
+            }
+            _ => {}
+        }
+    }
+    Ok(known.map_or(Found::Nothing, Found::One))
+}
+
+fn sessions(connection: &Connection, conversation: i64) -> Outcome<Vec<KnownSession>> {
+    connection
+        .prepare_cached("SELECT session_pk, origin FROM imports WHERE conversation_pk = ?1 ORDER BY session_pk")
+        .and_then(|mut select| {
+            select
+                .query_map([conversation], |row| Ok(KnownSession { key: row.get(0)?, origin: rows::text(row, 1)? }))?
+                .collect()
+        })
+        .translated()
+}
+
+/// Whether somebody has pinned something in it.
+pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> Outcome<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM pins WHERE conversation_pk = ?1")
+        .and_then(|mut select| select.exists([conversation]))
+        .translated()
+}
+
+/// An entry that is stored.
+pub(super) struct Stored {
+    pub(super) key: i64,
+    pub(super) session: i64,
+    pub(super) seq: i64,
+    pub(super) id: MessageId,
+}
+
+/// All entries of a conversation, in order.
+pub(super) fn stored(connection: &Connection, known: &Known) -> Outcome<Vec<Stored>> {
+    connection
+        .prepare_cached(
+            "SELECT m.pk, m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+             ORDER BY s.pk, m.seq",
+        )
+        .and_then(|mut select| {
+            select
+                .query_map([known.conversation], |row| {
+                    let id = MessageId::from_uuid(rows::uuid(row, 3)?);
+                    Ok(Stored { key: row.get(0)?, session: row.get(1)?, seq: row.get(2)?, id })
+                })?
+                .collect()
+        })
+        .translated()
+}
