@@ -2,6 +2,7 @@
 //!
 //! Variables are read by the configuration, not here; the help only names them.
 
+mod import;
 mod sessions;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use herma_config::Overrides;
 use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
 
+pub(crate) use import::{HermesFlags, ImportCommand};
 pub(crate) use sessions::{CompactFlags, CompactionsFlags, Place, SessionsCommand, UndoFlags};
 
 const EXAMPLES: &str = "\
@@ -18,6 +20,7 @@ Examples:
   herma serve --upstream http://localhost:11434/v1 --model llama3.2
   herma chat                             talk in the terminal, no server needed
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
+  herma import hermes ~/.hermes/state.db bring in the conversations of a Hermes database
   herma keys create --tenant default     make an API key
   herma doctor                           find out what is wrong
 
@@ -70,6 +73,11 @@ pub(crate) enum Command {
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// Bring in conversations that were held with another program
+    Import {
+        #[command(subcommand)]
+        command: ImportCommand,
     },
     /// Make, list and revoke API keys
     Keys {

@@ -2,7 +2,7 @@
 //!
 //! - [`arguments`]: what can be typed, and its help.
 //! - [`setup`]: configuration, store, model server and gateway settings, made from each other.
-//! - [`serve`], [`chat`], [`sessions`], [`keys`], [`config`], [`doctor`]: one command each.
+//! - [`serve`], [`chat`], [`sessions`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
 //! - [`output`], [`table`], [`excerpt`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
 //!
 //! Nothing here decides anything about conversations. Answers go to stdout, everything else to stderr.
@@ -13,6 +13,7 @@ mod config;
 mod doctor;
 mod excerpt;
 mod failure;
+mod import;
 mod keys;
 mod logging;
 mod output;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, KeysCommand, SessionsCommand};
+use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand, SessionsCommand};
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             sessions::compactions::run(common, &flags)
         }
         Command::Sessions { command: SessionsCommand::Undo(flags) } => sessions::undo::run(common, flags),
+        Command::Import { command: ImportCommand::Hermes(flags) } => import::run(common, &flags),
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),
         Command::Keys { command: KeysCommand::Revoke(flags) } => keys::revoke::run(common, &flags),

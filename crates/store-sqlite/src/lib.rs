@@ -4,6 +4,7 @@
 //!   behind it, so that an admission never waits for another turn's `fsync`. Readers have connections of their own.
 //! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`); a lease
 //!   whose owner's lock can be taken is dead.
+//! - [`hermes`] reads the files of another program, whose conversations are to be brought in.
 //! - One file per operation; each is a function over a connection inside a transaction that somebody else began.
 
 mod admit;
@@ -17,6 +18,7 @@ mod describe;
 mod engine;
 mod erase;
 mod failure;
+pub mod hermes;
 mod import;
 mod instance;
 mod keys;

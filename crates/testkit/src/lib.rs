@@ -4,18 +4,21 @@
 //! - [`process`]: the `herma` binary as a child that can be killed, stopped and restarted;
 //! - [`http`]: a small client for JSON answers and event streams;
 //! - [`websocket`]: its WebSockets;
-//! - [`gate`]: how a test holds an answer back without sleeping.
+//! - [`gate`]: how a test holds an answer back without sleeping;
+//! - [`hermes`]: databases as Hermes leaves them.
 //!
 //! Nothing here knows Herma's own types: a test sees what a client sees. It may be a dev-dependency only.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test tool fails the test it serves")]
 
 pub mod gate;
+pub mod hermes;
 pub mod http;
 pub mod process;
 pub mod upstream;
 pub mod websocket;
 
 pub use gate::Gate;
+pub use hermes::HermesDatabase;
 pub use http::{Answer, Client, Event, EventStream};
 pub use process::{Herma, Launch};
 pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};

@@ -27,4 +27,4 @@ pub(crate) use message::{Spoken, read as read_message};
 pub(crate) use params::{begins, number, positive};
 pub(crate) use part::{AnswerPart, without};
 pub use request::{ChatRequest, parse};
-pub use typed::simple_user;
+pub use typed::{simple_user, single};

@@ -5,6 +5,6 @@
 
 pub(crate) mod compact;
 pub(crate) mod compactions;
-mod place;
+pub(crate) mod place;
 mod preview;
 pub(crate) mod undo;

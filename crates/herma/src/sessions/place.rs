@@ -26,7 +26,7 @@ pub(super) async fn open(config: &Config, place: &Place) -> anyhow::Result<(Arc<
 }
 
 /// A tenant that is there. Asking for one would make it, which a misspelt name must not.
-async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<TenantId> {
+pub(crate) async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<TenantId> {
     if name != DEFAULT_TENANT && !store.keys().await?.iter().any(|key| &*key.tenant_name == name) {
         bail!("there is no tenant {name}; `herma keys list` shows them");
     }

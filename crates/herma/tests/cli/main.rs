@@ -4,6 +4,7 @@
 mod chat;
 mod config;
 mod doctor;
+mod import;
 mod interrupt;
 mod keys;
 mod redacted;

@@ -1,11 +1,14 @@
-//! Messages typed at a terminal.
+//! Messages that come by themselves: typed at a terminal, or held elsewhere.
 
 use std::borrow::Cow;
 
 use herma_model::{Role, Utterance};
 
+use serde_json::value::RawValue;
+
 use super::identity::Identity;
-use super::message;
+use super::message::{self, Spoken};
+use crate::bad_request::{BadRequest, Flaw};
 
 /// A user's message that is nothing but a text.
 pub fn simple_user(text: &str) -> Utterance {
@@ -14,4 +17,14 @@ pub fn simple_user(text: &str) -> Utterance {
     let mut writer = message::begin(Role::User.as_str(), text.len() + 64);
     writer.field("content", text);
     message::end(writer, Role::User, identity, Vec::new())
+}
+
+/// One message of a transcript, a JSON object as it would stand in a request. A system message is none.
+pub fn single(json: &str) -> Result<Utterance, BadRequest> {
+    let raw: &RawValue =
+        serde_json::from_str(json).map_err(|error| Flaw::new(format!("is not valid JSON: {error}")))?;
+    match message::read(raw)? {
+        Spoken::Said(said) => Ok(said),
+        Spoken::System(_) => Err(Flaw::at("role", "must be user, assistant or tool").into()),
+    }
 }

@@ -1,0 +1,278 @@
+//! Which sessions of a Hermes database are one conversation, what each conversation is, and where it comes from.
+//!
+//! Hermes has one column for three relations. What tells them apart: marks in the settings of the model, and why the parent ended. What
+//! neither tells is not guessed: such a session is a person's own, and its parent is kept as one of which nothing more is known.
+
+use std::collections::{HashMap, HashSet};
+
+use herma_model::{ParentRelation, SessionKind};
+use herma_store_sqlite::hermes::HermesSession;
+use serde_json::Value;
+
+/// How long before its parent's end a continuation may seem to begin: the clock is read more than once.
+const SLACK_SECONDS: f64 = 1.0;
+/// Why Hermes ends a session that goes on in another.
+const COMPRESSION: &str = "compression";
+/// Why it ends one that was forked.
+const BRANCHED: &str = "branched";
+
+/// The sessions of one conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Family {
+    /// Their ids, from the first to the head.
+    pub(super) chain: Vec<String>,
+    /// What the first is.
+    pub(super) kind: SessionKind,
+    /// Where the first comes from.
+    pub(super) parent: Option<(String, ParentRelation)>,
+    /// Whether that parent is in the database.
+    pub(super) parent_is_there: bool,
+    /// Whether the head says that it goes on in a session that is not there.
+    pub(super) lost_its_end: bool,
+}
+
+/// How a session is related to its parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tie {
+    /// It has none.
+    Alone,
+    /// It is what this one was compacted into, if no other session is.
+    Continues(String),
+    /// It came from this one.
+    From(String, ParentRelation),
+    /// It came from one whose name is lost.
+    FromSomebody(ParentRelation),
+}
+
+/// Finds the conversations, in the order of their first sessions. `begins_with_summary` is asked where several sessions could be what one was
+/// compacted into.
+pub(super) fn gather<E>(
+    sessions: &[HermesSession],
+    mut begins_with_summary: impl FnMut(&str) -> Result<bool, E>,
+) -> Result<Vec<Family>, E> {
+    let by_id: HashMap<&str, &HermesSession> = sessions.iter().map(|session| (&*session.id, session)).collect();
+    let ties: HashMap<&str, Tie> = sessions.iter().map(|session| (&*session.id, tie(session, &by_id))).collect();
+    let next = continuations(sessions, &ties, &mut begins_with_summary)?;
+    let continued: HashSet<&str> = next.values().copied().collect();
+    let mut families = Vec::new();
+    let mut told = HashSet::new();
+    // Those that go round in a circle have no first one; they begin with the oldest.
+    let firsts = sessions.iter().filter(|session| !continued.contains(&*session.id));
+    for first in firsts.chain(sessions) {
+        let mut chain = Vec::new();
+        let mut at = Some(&*first.id);
+        while let Some(id) = at.filter(|id| told.insert(*id)) {
+            chain.push(id.to_owned());
+            at = next.get(id).copied();
+        }
+        if !chain.is_empty() {
+            families.push(family(first, chain, &ties, &by_id));
+        }
+    }
+    Ok(families)
+}
+
+fn family(
+    first: &HermesSession,
+    chain: Vec<String>,
+    ties: &HashMap<&str, Tie>,
+    by_id: &HashMap<&str, &HermesSession>,
+) -> Family {
+    let (parent, relation) = match ties.get(&*first.id) {
+        None | Some(Tie::Alone) => (None, None),
+        Some(Tie::Continues(parent)) => (Some(parent.clone()), Some(ParentRelation::Import)),
+        Some(Tie::From(parent, relation)) => (Some(parent.clone()), Some(*relation)),
+        Some(Tie::FromSomebody(relation)) => (None, Some(*relation)),
+    };
+    let kind = match (relation, first.source.as_deref()) {
+        (Some(ParentRelation::Branch), _) => SessionKind::Branch,
+        (Some(ParentRelation::Delegate), _) | (_, Some("tool")) => SessionKind::Auxiliary,
+        (_, Some("cron")) => SessionKind::Background,
+        _ => SessionKind::Main,
+    };
+    let head = chain.last().and_then(|id| by_id.get(&**id));
+    Family {
+        kind,
+        parent_is_there: parent.as_deref().is_none_or(|parent| by_id.contains_key(parent)),
+        parent: parent.zip(relation),
+        lost_its_end: head.is_some_and(|head| head.end_reason.as_deref() == Some(COMPRESSION)),
+        chain,
+    }
+}
+
+fn tie(session: &HermesSession, by_id: &HashMap<&str, &HermesSession>) -> Tie {
+    let config: Option<Value> = session.model_config.as_deref().and_then(|json| serde_json::from_str(json).ok());
+    for (mark, relation) in [("_delegate_from", ParentRelation::Delegate), ("_branched_from", ParentRelation::Branch)] {
+        let marked = config.as_ref().and_then(|config| config.get(mark));
+        if let Some(marked) = marked.filter(|value| !matches!(value, Value::Null | Value::Bool(false))) {
+            let parent = session.parent.as_deref().or_else(|| marked.as_str().filter(|id| !id.is_empty()));
+            return parent.map_or(Tie::FromSomebody(relation), |parent| Tie::From(parent.to_owned(), relation));
+        }
+    }
+    let Some(parent) = session.parent.clone() else { return Tie::Alone };
+    let Some(source) = by_id.get(&*parent).filter(|source| follows(session, source)) else {
+        return Tie::From(parent, ParentRelation::Import);
+    };
+    match source.end_reason.as_deref() {
+        Some(COMPRESSION) if session.source.as_deref() != Some("tool") => Tie::Continues(parent),
+        Some(BRANCHED) => Tie::From(parent, ParentRelation::Branch),
+        _ => Tie::From(parent, ParentRelation::Import),
+    }
+}
+
+/// Whether a session began when another had ended.
+fn follows(session: &HermesSession, parent: &HermesSession) -> bool {
+    session.started_at.zip(parent.ended_at).is_none_or(|(began, ended)| began >= ended - SLACK_SECONDS)
+}
+
+/// What each session was compacted into.
+fn continuations<'a, E>(
+    sessions: &'a [HermesSession],
+    ties: &'a HashMap<&str, Tie>,
+    begins_with_summary: &mut impl FnMut(&str) -> Result<bool, E>,
+) -> Result<HashMap<&'a str, &'a str>, E> {
+    let mut candidates: HashMap<&str, Vec<&HermesSession>> = HashMap::new();
+    for session in sessions {
+        if let Some(Tie::Continues(parent)) = ties.get(&*session.id) {
+            candidates.entry(parent).or_default().push(session);
+        }
+    }
+    let mut next = HashMap::new();
+    for (parent, candidates) in candidates {
+        let mut best: Option<((bool, bool, bool), &HermesSession)> = None;
+        for session in &candidates {
+            let summary = candidates.len() > 1 && begins_with_summary(&session.id)?;
+            let went_on = session.end_reason.as_deref() == Some(COMPRESSION);
+            let rank = (summary, went_on, session.ended_at.is_none());
+            // Of equal ones the later.
+            if best.is_none_or(|(highest, _)| rank >= highest) {
+                best = Some((rank, session));
+            }
+        }
+        next.extend(best.map(|(_, session)| (parent, &*session.id)));
+    }
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// A session that began at a time, after its parent if it has one.
+    fn session(id: &str, parent: Option<&str>, began: f64) -> HermesSession {
+        HermesSession {
+            id: id.to_owned(),
+            source: Some("cli".to_owned()),
+            parent: parent.map(str::to_owned),
+            started_at: Some(began),
+            ..HermesSession::default()
+        }
+    }
+
+    fn ended(session: HermesSession, reason: &str, at: f64) -> HermesSession {
+        HermesSession { end_reason: Some(reason.to_owned()), ended_at: Some(at), ..session }
+    }
+
+    fn marked(session: HermesSession, config: &str) -> HermesSession {
+        HermesSession { model_config: Some(config.to_owned()), ..session }
+    }
+
+    fn from(session: HermesSession, source: &str) -> HermesSession {
+        HermesSession { source: Some(source.to_owned()), ..session }
+    }
+
+    fn families(sessions: &[HermesSession]) -> Vec<Family> {
+        let Ok(families) = gather(sessions, |id| Ok::<_, Infallible>(id.starts_with("real")));
+        families
+    }
+
+    #[test]
+    fn a_chain_of_compressions_is_one_conversation() {
+        let sessions = [
+            ended(session("a", None, 1.0), "compression", 5.0),
+            ended(session("b", Some("a"), 5.0), "compression", 9.0),
+            session("c", Some("b"), 9.0),
+        ];
+        let found = families(&sessions);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].chain, ["a", "b", "c"]);
+        assert_eq!((found[0].kind, found[0].lost_its_end), (SessionKind::Main, false));
+    }
+
+    #[test]
+    fn marks_and_ends_tell_what_a_child_is() {
+        let compressed = || ended(session("a", None, 1.0), "compression", 5.0);
+        let branched = || ended(session("a", None, 1.0), "branched", 5.0);
+        let child = || session("b", Some("a"), 6.0);
+        let import = ParentRelation::Import;
+        for (sessions, kind, relation) in [
+            ([compressed(), marked(child(), r#"{"_branched_from":"a"}"#)], SessionKind::Branch, ParentRelation::Branch),
+            (
+                [compressed(), marked(child(), r#"{"_delegate_from":"a"}"#)],
+                SessionKind::Auxiliary,
+                ParentRelation::Delegate,
+            ),
+            ([branched(), child()], SessionKind::Branch, ParentRelation::Branch),
+            ([branched(), session("b", Some("a"), 2.0)], SessionKind::Main, import),
+            ([compressed(), session("b", Some("a"), 2.0)], SessionKind::Main, import),
+            ([compressed(), from(child(), "tool")], SessionKind::Auxiliary, import),
+            ([session("a", None, 1.0), child()], SessionKind::Main, import),
+            ([session("a", None, 1.0), marked(child(), "not json")], SessionKind::Main, import),
+            ([session("a", None, 1.0), from(child(), "cron")], SessionKind::Background, import),
+        ] {
+            let found = families(&sessions);
+            let found = found.iter().find(|family| family.chain == ["b"]).unwrap();
+            assert_eq!((found.kind, found.parent.clone()), (kind, Some(("a".to_owned(), relation))), "{sessions:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_any_mark_is_a_persons_own() {
+        let bare = HermesSession { id: "a".to_owned(), ..HermesSession::default() };
+        let found = families(&[bare]);
+        assert_eq!((found[0].kind, &found[0].parent), (SessionKind::Main, &None));
+    }
+
+    #[test]
+    fn a_parent_that_is_gone_is_still_named() {
+        let [orphan, marked] =
+            [session("a", Some("gone"), 1.0), marked(session("b", None, 1.0), r#"{"_branched_from":"gone"}"#)];
+        let found = families(&[orphan, marked]);
+        for (family, relation) in found.iter().zip([ParentRelation::Import, ParentRelation::Branch]) {
+            assert_eq!(family.parent, Some(("gone".to_owned(), relation)));
+            assert!(!family.parent_is_there);
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_missing_is_told() {
+        let found = families(&[ended(session("a", None, 1.0), "compression", 5.0)]);
+        assert!(found[0].lost_its_end);
+    }
+
+    #[test]
+    fn of_several_continuations_the_one_with_the_summary_goes_on() {
+        let sessions = [
+            ended(session("a", None, 1.0), "compression", 5.0),
+            session("real", Some("a"), 5.0),
+            session("api_1_fork", Some("a"), 8.0),
+        ];
+        let found = families(&sessions);
+        assert_eq!(found[0].chain, ["a", "real"]);
+        assert_eq!((&*found[1].chain[0], found[1].kind), ("api_1_fork", SessionKind::Main));
+        assert_eq!(found[1].parent, Some(("a".to_owned(), ParentRelation::Import)));
+    }
+
+    #[test]
+    fn sessions_in_a_circle_are_brought_too() {
+        let sessions = [
+            ended(session("a", Some("b"), 5.0), "compression", 5.0),
+            ended(session("b", Some("a"), 5.0), "compression", 5.0),
+        ];
+        let found = families(&sessions);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].chain, ["a", "b"]);
+    }
+}

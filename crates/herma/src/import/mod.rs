@@ -1,0 +1,147 @@
+//! `herma import hermes`: the conversations of a Hermes database, brought into the store.
+//!
+//! - [`families`]: which sessions are one conversation, and what it is.
+//! - [`message`], [`transcript`], [`conversation`]: what was said in it, in Herma's form.
+//! - [`names`]: further names that lead to it.
+//! - [`report`], [`progress`]: what is told.
+//!
+//! A conversation is read at one moment and written whole; several make a transaction. So an import that is cut off has brought some
+//! conversations and no half one, and the next one goes on.
+
+mod conversation;
+mod families;
+mod message;
+mod names;
+mod progress;
+mod report;
+mod transcript;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use herma_config::{Config, Overrides};
+use herma_gateway::now;
+use herma_model::TenantId;
+use herma_store::{Import, ImportedConversation, ImportedEntry, Store};
+use herma_store_sqlite::hermes::HermesFile;
+
+use self::families::Family;
+use self::names::Names;
+use self::progress::Progress;
+use self::report::Report;
+use crate::arguments::{Common, HermesFlags};
+use crate::sessions::place;
+use crate::{logging, output, setup};
+
+/// How much is brought in one transaction.
+const BATCH_MESSAGES: u64 = 2_000;
+const BATCH_CONVERSATIONS: usize = 200;
+
+/// Brings a database in.
+pub(crate) fn run(common: Common, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
+    let loaded = setup::load(common, Overrides::default())?;
+    logging::start(&loaded.config.telemetry.log)?;
+    output::notices(&loaded.notices);
+    setup::on_this_thread(bring(&loaded.config, flags))
+}
+
+async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
+    // Whatever is wrong with the files shows before a store is made.
+    let file = HermesFile::open(&flags.state).context("nothing was imported")?;
+    let (names, problems) = Names::read(&flags.state, flags.responses.as_deref()).context("nothing was imported")?;
+    let sessions = file.sessions()?;
+    let families =
+        families::gather(&sessions, |session| file.has_message_beginning(session, &message::SUMMARY_BEGINNINGS))?;
+    let total = file.message_count()?;
+    output::note(&format!("reading {}: {} sessions, {total} messages", flags.state.display(), sessions.len()));
+    let mut report = Report::new(flags.state.display().to_string(), file.schema(), sessions.len());
+    report.tell(problems);
+    let store = setup::open_store(config)?;
+    let tenant = place::tenant(&*store, &flags.tenant).await?;
+    let importer = Importer { file: &file, store: &*store, tenant, identity: identity(&flags.state)?, total };
+    let done = importer.bring(&families, names, &mut report).await;
+    store.close().await;
+    done.with_context(|| format!("stopped after {} conversations; run it again to go on", report.conversations()))?;
+    report.print(flags.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// By what a database is known again.
+fn identity(state: &Path) -> anyhow::Result<Arc<str>> {
+    let path = std::fs::canonicalize(state).with_context(|| format!("cannot find {}", state.display()))?;
+    Ok(Arc::from(format!("hermes:{}", path.display())))
+}
+
+struct Importer<'a> {
+    file: &'a HermesFile,
+    store: &'a dyn Store,
+    tenant: TenantId,
+    identity: Arc<str>,
+    total: u64,
+}
+
+impl Importer<'_> {
+    async fn bring(&self, families: &[Family], mut names: Names, report: &mut Report) -> anyhow::Result<()> {
+        let mut progress = Progress::new(self.total);
+        let mut batch = Batch::default();
+        for family in families {
+            let ids: Vec<&str> = family.chain.iter().map(String::as_str).collect();
+            let chain = self.file.transcripts(&ids)?;
+            let rows = chain.iter().map(|(_, rows)| rows.len() as u64).sum();
+            if let Some(mapped) = conversation::map(family, &chain, names.take(&family.chain)) {
+                report.tell(mapped.problems);
+                report.count_taken_back(mapped.taken_back);
+                batch.add(mapped.conversation, rows);
+            }
+            if batch.is_full() {
+                self.write(std::mem::take(&mut batch), report, &mut progress).await?;
+            }
+        }
+        self.write(batch, report, &mut progress).await?;
+        progress.end();
+        report.tell(names.left_over());
+        Ok(())
+    }
+
+    async fn write(&self, batch: Batch, report: &mut Report, progress: &mut Progress) -> anyhow::Result<()> {
+        if batch.conversations.is_empty() {
+            return Ok(());
+        }
+        let brought: Vec<(Arc<str>, u64)> = batch.conversations.iter().map(brought).collect();
+        let conversations = batch.conversations;
+        let import = Import { tenant: self.tenant, file: Arc::clone(&self.identity), conversations, now: now() };
+        let outcome = self.store.import(import).await?;
+        for ((first, messages), arrival) in brought.iter().zip(&outcome.arrivals) {
+            report.count(first, *messages, arrival);
+        }
+        progress.advance(batch.rows);
+        Ok(())
+    }
+}
+
+/// The first session of a conversation, and how many messages were said in it.
+fn brought(conversation: &ImportedConversation) -> (Arc<str>, u64) {
+    let entries = conversation.sessions.iter().flat_map(|session| &session.entries);
+    let said = entries.filter(|entry| matches!(entry, ImportedEntry::Said(_))).count();
+    (conversation.sessions.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.origin)), said as u64)
+}
+
+/// Conversations that are written together.
+#[derive(Default)]
+struct Batch {
+    conversations: Vec<ImportedConversation>,
+    rows: u64,
+}
+
+impl Batch {
+    fn add(&mut self, conversation: ImportedConversation, rows: u64) {
+        self.conversations.push(conversation);
+        self.rows += rows;
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows >= BATCH_MESSAGES || self.conversations.len() >= BATCH_CONVERSATIONS
+    }
+}

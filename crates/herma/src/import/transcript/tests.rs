@@ -1,0 +1,201 @@
+//! Rows as Hermes leaves them, and what becomes of them.
+
+use super::*;
+
+/// A row: `user: text`, `assistant: text`, `calls: id`, `result: id text` or `summary: text`.
+fn row(number: i64, line: &str) -> HermesMessage {
+    let (role, text) = line.split_once(": ").unwrap_or((line, ""));
+    let base = HermesMessage { row: number, timestamp: Some(number as f64), active: true, ..HermesMessage::default() };
+    let (role, content, call, calls) = match role {
+        "calls" => {
+            let call = format!(r#"[{{"id":"{text}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]"#);
+            ("assistant", None, None, Some(call))
+        }
+        "result" => {
+            let (call, text) = text.split_once(' ').unwrap_or((text, ""));
+            ("tool", Some(text.to_owned()), Some(call.to_owned()), None)
+        }
+        "summary" => ("user", Some(format!("[CONTEXT COMPACTION — REFERENCE ONLY] Do not act.\n{text}")), None, None),
+        role => (role, Some(text.to_owned()), None, None),
+    };
+    HermesMessage { role: role.to_owned(), content, tool_call_id: call, tool_calls: calls, ..base }
+}
+
+/// Rows of a session, numbered from one on. A line that begins with `-` was summarised, with `x` taken back.
+fn session(id: &str, from: i64, lines: &[&str]) -> (HermesSession, Vec<HermesMessage>) {
+    let rows = (from..).zip(lines).map(|(number, line)| {
+        let active = !line.starts_with(['-', 'x']);
+        let text = line.strip_prefix(['-', 'x']).unwrap_or(line);
+        HermesMessage { active, compacted: line.starts_with('-'), ..row(number, text) }
+    });
+    let rows = rows.collect();
+    (HermesSession { id: id.to_owned(), started_at: Some(1.0), ..HermesSession::default() }, rows)
+}
+
+/// What becomes of a chain: rows that were said, and `[summary mode through|carried]`.
+fn told(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<String>> {
+    let entry = |entry: &ImportedEntry| match entry {
+        ImportedEntry::Said(said) => said.origin.to_string(),
+        ImportedEntry::Compacted(compaction) => {
+            let through = compaction.through.map_or_else(|| "-".to_owned(), |row| row.to_string());
+            format!("[{} {} {through}|{:?}]", compaction.origin, compaction.mode.as_str(), compaction.carried)
+        }
+    };
+    read(chain).sessions.iter().map(|session| session.entries.iter().map(entry).collect()).collect()
+}
+
+#[test]
+fn what_is_said_is_said_once_in_order() {
+    let chain = [session("a", 1, &["user: hello", "assistant: hi", "user: more", "assistant: yes"])];
+    assert_eq!(told(&chain), [["1", "2", "3", "4"]]);
+}
+
+#[test]
+fn a_split_keeps_what_hermes_kept() {
+    let chain = [
+        session("a", 1, &["user: one", "assistant: 1", "user: two", "assistant: 2", "user: three", "assistant: 3"]),
+        session("b", 7, &["user: one", "assistant: 1", "summary: so far", "user: three", "assistant: 3", "user: four"]),
+    ];
+    assert_eq!(told(&chain)[1], ["[9 split 4|[1, 2]]", "12"]);
+    assert_eq!(told(&chain)[0].len(), 6);
+}
+
+#[test]
+fn a_compaction_in_place_is_the_same_in_one_session() {
+    let lines = [
+        "-user: one",
+        "-assistant: 1",
+        "-user: two",
+        "-assistant: 2",
+        "-user: three",
+        "user: one",
+        "assistant: 1",
+        "summary: so far",
+        "user: three",
+        "assistant: 3",
+    ];
+    assert_eq!(told(&[session("a", 1, &lines)])[0], ["1", "2", "3", "4", "5", "[8 in_place 4|[1, 2]]", "10"]);
+}
+
+#[test]
+fn compactions_follow_each_other() {
+    let lines = [
+        "-user: one",
+        "-assistant: 1",
+        "-user: two",
+        "-summary: first",
+        "-user: two",
+        "-assistant: 2",
+        "-user: three",
+        "-assistant: 3",
+        "summary: second",
+        "user: three",
+        "assistant: 3",
+        "user: four",
+    ];
+    let expected = ["1", "2", "3", "[4 in_place 2|[]]", "6", "7", "8", "[9 in_place 6|[]]", "12"];
+    assert_eq!(told(&[session("a", 1, &lines)])[0], expected);
+}
+
+#[test]
+fn summaries_that_follow_each_other_are_one() {
+    let chain = [
+        session("a", 1, &["user: one", "assistant: 1"]),
+        session("b", 3, &["summary: old", "summary: new", "user: two"]),
+    ];
+    assert_eq!(told(&chain)[1], ["[3 split 2|[]]", "5"]);
+    let read = read(&chain);
+    let ImportedEntry::Compacted(compaction) = &read.sessions[1].entries[0] else { panic!("a compaction") };
+    assert!(compaction.summary.payload.as_json().contains("old\\n\\nnew"));
+}
+
+#[test]
+fn a_summary_of_what_is_not_there_keeps_what_stands_before_it() {
+    let chain = [session("b", 7, &["user: one", "assistant: 1", "summary: so far", "user: two"])];
+    assert_eq!(told(&chain)[0], ["7", "8", "[9 in_place 8|[7, 8]]", "10"]);
+}
+
+#[test]
+fn a_split_without_a_summary_shows_everything() {
+    let chain =
+        [session("a", 1, &["user: one", "assistant: 1"]), session("b", 3, &["user: one", "assistant: 1", "user: two"])];
+    assert_eq!(told(&chain), [vec!["1", "2"], vec!["5"]]);
+    assert_eq!(read(&chain).without_summary, ["b"]);
+}
+
+#[test]
+fn results_that_were_shortened_are_still_copies_and_stay_with_their_calls() {
+    let chain = [
+        session("a", 1, &["user: one", "calls: x", "result: x long", "assistant: 1"]),
+        session("b", 5, &["summary: so far", "result: x cleared", "assistant: 1", "user: two"]),
+    ];
+    assert_eq!(told(&chain)[1], ["[5 split 3|[]]", "8"], "a range does not begin with a result");
+    let head = [
+        session("a", 1, &["user: one", "calls: x", "result: x long", "assistant: 1", "user: two"]),
+        session("b", 6, &["user: one", "calls: x", "summary: so far", "user: two"]),
+    ];
+    assert_eq!(told(&head)[1], ["[8 split 4|[1]]"], "a call is not kept without its result");
+}
+
+#[test]
+fn what_was_taken_back_is_left_out() {
+    let chain = [session("a", 1, &["user: one", "assistant: 1", "xuser: wrong", "xassistant: no", "user: two"])];
+    assert_eq!(told(&chain)[0], ["1", "2", "5"]);
+    assert_eq!(read(&chain).taken_back, 2);
+}
+
+#[test]
+fn results_without_a_call_are_told_and_open_calls_are_kept() {
+    let chain = [session(
+        "a",
+        1,
+        &["user: one", "calls: x", "user: never mind", "result: x late", "result: y what", "assistant: ok"],
+    )];
+    assert_eq!(told(&chain)[0], ["1", "2", "3", "6"]);
+    let skipped = read(&chain).skipped;
+    assert_eq!(skipped.iter().map(|skipped| skipped.row).collect::<Vec<_>>(), [4, 5]);
+    assert!(skipped[0].why.contains("the call x"), "{skipped:?}");
+}
+
+#[test]
+fn a_call_that_cannot_be_read_takes_its_results_with_it() {
+    let mut chain = [session("a", 1, &["user: one", "calls: x", "result: x found", "assistant: 1"])];
+    chain[0].1[1].tool_calls = Some("[{".to_owned());
+    assert_eq!(told(&chain)[0], ["1", "4"]);
+    assert_eq!(read(&chain).skipped.len(), 2);
+}
+
+#[test]
+fn a_turn_is_a_question_and_all_that_answers_it() {
+    let chain = [
+        session("a", 1, &["user: one", "user: and", "calls: x", "result: x found", "assistant: 1", "user: two"]),
+        session("b", 7, &["summary: so far", "user: two", "calls: y", "result: y found"]),
+        session("c", 11, &["summary: so far", "assistant: 2", "assistant: alone"]),
+    ];
+    let read = read(&chain);
+    let entries = read.sessions.iter().flat_map(|session| &session.entries);
+    let turns: Vec<_> = entries
+        .filter_map(|entry| match entry {
+            ImportedEntry::Said(said) => Some((said.origin, said.turn)),
+            ImportedEntry::Compacted(_) => None,
+        })
+        .collect();
+    assert_eq!(turns, [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 6), (9, 6), (10, 6), (12, 12), (13, 12)]);
+}
+
+#[test]
+fn sizes_are_those_of_the_context() {
+    let chain = [
+        session("a", 1, &["user: one", "assistant: 1", "user: two"]),
+        session("b", 4, &["summary: so far", "user: two"]),
+    ];
+    let read = read(&chain);
+    let ImportedEntry::Compacted(compaction) = &read.sessions[1].entries[0] else { panic!("a compaction") };
+    let cost = |entry: &ImportedEntry| match entry {
+        ImportedEntry::Said(said) => u64::from(said.said.tokens),
+        ImportedEntry::Compacted(_) => 0,
+    };
+    let said: Vec<u64> = read.sessions[0].entries.iter().map(cost).collect();
+    assert_eq!(compaction.sizes.before, said.iter().sum::<u64>());
+    assert_eq!(compaction.sizes.after, u64::from(compaction.summary.tokens) + said[2]);
+}
