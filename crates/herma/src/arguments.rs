@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use herma_config::Overrides;
 use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
 
+use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
 pub(crate) use sessions::{CompactFlags, CompactionsFlags, Place, SessionsCommand, UndoFlags};
 
@@ -75,6 +76,7 @@ pub(crate) enum Command {
         command: SessionsCommand,
     },
     /// Bring in conversations that were held with another program
+    #[command(after_help = IMPORT_HELP)]
     Import {
         #[command(subcommand)]
         command: ImportCommand,

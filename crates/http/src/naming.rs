@@ -22,6 +22,8 @@ struct Named {
 pub(crate) struct Names {
     names: Vec<Named>,
     previous: Option<ResponseId>,
+    /// A response of another program, by which its conversation is known that was brought in.
+    elsewhere: Option<Alias>,
 }
 
 impl Names {
@@ -34,7 +36,7 @@ impl Names {
             param: "X-Hermes-Conversation-Id",
             must_exist: true,
         });
-        Self { names: session.into_iter().chain(stable).collect(), previous: None }
+        Self { names: session.into_iter().chain(stable).collect(), previous: None, elsewhere: None }
     }
 
     /// A body's `session_id` as well, which counts as its header does.
@@ -49,14 +51,24 @@ impl Names {
             self.names.push(Named { alias: alias(name, "conversation")?, param: "conversation", must_exist: false });
         }
         if let Some(previous) = &asked.previous_response_id {
-            self.previous = Some(previous.parse().map_err(|_| ApiError::previous_not_found())?);
+            self.previous = previous.parse().ok();
+            if self.previous.is_none() {
+                let alias = Alias::parse(previous).ok().filter(|alias| alias.as_str().starts_with(ResponseId::PREFIX));
+                self.elsewhere = Some(alias.ok_or_else(ApiError::previous_not_found)?);
+            }
         }
         Ok(())
     }
 
     /// Where they lead. Several must lead to the same conversation.
-    pub(crate) async fn place(self, app: &Shared, principal: &Principal) -> Result<Place, ApiError> {
+    pub(crate) async fn place(mut self, app: &Shared, principal: &Principal) -> Result<Place, ApiError> {
         let scope = Scope::of(principal);
+        if let Some(alias) = self.elsewhere.take() {
+            if app.gateway.store().conversation(&scope, &alias, Pin::Head).await?.is_none() {
+                return Err(ApiError::previous_not_found());
+            }
+            self.names.push(Named { alias, param: "previous_response_id", must_exist: true });
+        }
         if self.names.len() + usize::from(self.previous.is_some()) > 1 {
             self.agree(app, &scope).await?;
         }

@@ -14,6 +14,14 @@ pub(crate) enum ImportCommand {
     Hermes(HermesFlags),
 }
 
+/// What `herma import --help` ends with.
+pub(super) const IMPORT_HELP: &str = "\
+Examples:
+  herma import hermes ~/.hermes/state.db
+
+Their ids keep working: what was said goes on in Herma under every name it had. `herma import hermes
+--help` says more.";
+
 const HERMES_HELP: &str = "\
 Examples:
   herma import hermes ~/.hermes/state.db             bring everything in

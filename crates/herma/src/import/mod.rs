@@ -30,7 +30,7 @@ use herma_store_sqlite::hermes::HermesFile;
 use self::families::Family;
 use self::names::Names;
 use self::progress::Progress;
-use self::report::Report;
+use self::report::{Problem, Report};
 use crate::arguments::{Common, HermesFlags};
 use crate::sessions::place;
 use crate::{logging, output, setup};
@@ -50,7 +50,11 @@ pub(crate) fn run(common: Common, flags: &HermesFlags) -> anyhow::Result<ExitCod
 async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
     // Whatever is wrong with the files shows before a store is made.
     let file = HermesFile::open(&flags.state).context("nothing was imported")?;
-    let (names, problems) = Names::read(&flags.state, flags.responses.as_deref()).context("nothing was imported")?;
+    let (names, problems) = match Names::read(&flags.state, flags.responses.as_deref()) {
+        // Nobody asked for the one beside the database.
+        Err(error) if flags.responses.is_none() => (Names::default(), vec![Problem::other(error.to_string())]),
+        read => read.context("nothing was imported")?,
+    };
     let sessions = file.sessions()?;
     let families =
         families::gather(&sessions, |session| file.has_message_beginning(session, &message::SUMMARY_BEGINNINGS))?;

@@ -206,6 +206,39 @@ fn names_of_responses_lead_to_their_conversations() {
     let missing = terminal.run(&["import", "hermes", hermes.path().to_str().unwrap(), "--responses", "nowhere.db"]);
     assert_eq!(missing.code, 1);
     assert!(missing.stderr.contains("there is no file nowhere.db"), "{}", missing.stderr);
+    std::fs::write(terminal.home.path().join("response_store.db"), "no database, though it is called one").unwrap();
+    let report = terminal.import_json(hermes.path());
+    assert!(problems(&report)[0].contains("response_store.db is not an SQLite database"), "{report}");
+    assert_eq!(report["conversations"]["unchanged"], 1, "the rest does not suffer");
+}
+
+#[test]
+fn a_huge_session_comes_whole() {
+    let terminal = Terminal::new();
+    let hermes = HermesDatabase::new(terminal.home.path());
+    hermes.session("huge", 1.0, &[]);
+    hermes.turns("huge", 6_000);
+    assert_eq!(terminal.import_json(hermes.path())["messages"], 12_000);
+    assert_eq!(terminal.value("SELECT count(*) FROM turns WHERE state = 'completed'"), 6_000);
+    assert_eq!(terminal.value("SELECT max(seq) FROM messages"), 12_000);
+    hermes.turn("huge", "one more", "yes");
+    assert_eq!(terminal.import_json(hermes.path())["messages"], 2);
+}
+
+#[test]
+fn what_was_taken_back_in_hermes_is_taken_back_here() {
+    let terminal = Terminal::new();
+    let hermes = HermesDatabase::new(terminal.home.path());
+    hermes.session("a", 1.0, &[]);
+    hermes.turn("a", "hello", "hi");
+    hermes.turn("a", "wrong", "no");
+    terminal.import_json(hermes.path());
+    hermes.execute("UPDATE messages SET active = 0 WHERE content IN ('wrong', 'no')");
+    hermes.turn("a", "right", "yes");
+    let report = terminal.import_json(hermes.path());
+    assert_eq!((&report["conversations"]["replaced"], &report["taken_back"]), (&json!(1), &json!(2)));
+    assert_eq!(terminal.value("SELECT count(*) FROM messages WHERE payload LIKE '%wrong%'"), 0);
+    assert_eq!(terminal.value("SELECT count(*) FROM messages"), 4);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod chat;
 mod compactions;
 mod contexts;
 mod conversations;
+mod import;
 mod long;
 mod refusals;
 mod resources;
