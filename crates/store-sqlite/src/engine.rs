@@ -88,6 +88,23 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
+    /// Runs a write that may be lost with the machine: what it wrote can be made again.
+    async fn write_undurably<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.submit(move |connection, _| match work(connection) {
+            Ok(value) => Step::Keep(Box::new(move |committed| {
+                let _ = answer.send(committed.map(|()| value));
+            })),
+            Err(error) => Step::Undo(Box::new(move |_| {
+                let _ = answer.send(Err(error));
+            })),
+        });
+        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
+    }
+
     /// Runs the write that ends a turn. If it fails, the turn is given up: whoever comes next takes its lease over and records it as
     /// interrupted.
     async fn end<T: Send + 'static>(

@@ -36,6 +36,7 @@ mod retry;
 mod rewrite;
 mod rows;
 mod said;
+mod search;
 mod snapshot;
 mod stop;
 mod sync;

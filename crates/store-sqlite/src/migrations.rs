@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, sql: include_str!("../migrations/0004_promised.sql") },
     Migration { number: 5, sql: include_str!("../migrations/0005_deletion.sql") },
     Migration { number: 6, sql: include_str!("../migrations/0006_waiting_messages.sql") },
+    Migration { number: 7, sql: include_str!("../migrations/0007_search.sql") },
     Migration { number: 8, sql: include_str!("../migrations/0008_imports.sql") },
 ];
 

@@ -1,4 +1,5 @@
-//! What has to happen from time to time: noticing other processes, renewing leases, finding dead owners, emptying the log.
+//! What has to happen from time to time: noticing other processes, renewing leases, finding dead owners, emptying the log,
+//! writing the search index.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::{Instance, RENEWAL};
+use crate::search::indexer::Indexer;
 use crate::takeover::{Why, take_over};
 use crate::writer::{Step, Writer};
 use crate::{queue, snapshot};
@@ -50,6 +52,7 @@ impl Pulse {
     fn run(self) {
         let (mut renewed, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
         let mut seen = None;
+        let mut indexer = Indexer::new();
         self.sweep();
         self.forget_old_keys();
         while !self.stop.load(Ordering::Acquire) {
@@ -65,7 +68,9 @@ impl Pulse {
                 forgot = Instant::now();
                 self.forget_old_keys();
             }
-            if self.writer.live.load(Ordering::Acquire) == 0 {
+            let is_serving = self.writer.live.load(Ordering::Acquire) > 0;
+            indexer.tick(&self.connection, &self.writer, is_serving);
+            if !is_serving {
                 continue;
             }
             let version = self.connection.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();

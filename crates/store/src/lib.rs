@@ -18,6 +18,8 @@
 //! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
 //! - **What is brought in twice is there once.** Conversations of another program are known by where they come from, and what has happened
 //!   to them here since is never overwritten.
+//! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted; its index is written later and by
+//!   itself.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 
@@ -33,6 +35,7 @@ pub mod keys;
 pub mod listing;
 mod receipt;
 pub mod rewrite;
+pub mod search;
 pub mod snapshot;
 mod store;
 pub mod turns;
@@ -56,6 +59,7 @@ pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
 pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Order, Page, Pin};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
+pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
 pub use turns::{LooseOutcome, LooseTurn, StopOutcome, TurnRecord};

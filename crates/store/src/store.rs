@@ -20,6 +20,7 @@ use crate::import::{Import, ImportOutcome};
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
 use crate::rewrite::{Rewrite, RewriteOutcome};
+use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
 use crate::turns::{LooseTurn, StopOutcome, TurnRecord};
 
@@ -139,6 +140,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// One message of that full view; summaries are not found. `None` if the name leads nowhere or nothing of this id was said there.
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError>;
+
+    /// What was said or is a title and has what is wanted, best first.
+    async fn search(&self, scope: &Scope, search: Search) -> Result<SearchPage, StoreError>;
+
+    /// Brings the index of the search up to date with what is stored now. It comes to be so by itself, and nothing is missed until then; after much was
+    /// written at once, searching is quicker for it.
+    async fn index_all(&self) -> Result<(), StoreError>;
 
     /// Takes a message out of what was said, or puts what is left of it in its place. Durable when it returns. What a summary says of it
     /// stays, and a summary cannot be rewritten.

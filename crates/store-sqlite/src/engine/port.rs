@@ -14,7 +14,8 @@ use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Change, Commit, Committed, CompactOutcome, ConversationRow, CreateOutcome,
     DeleteOutcome, Durability, Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, ListFilter,
     LooseTurn, MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite,
-    RewriteOutcome, Scope, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+    RewriteOutcome, Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo,
+    UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -22,7 +23,7 @@ use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
     admit, commit, compact, describe, erase, import, keys, ledger, listing, pins, pulse, queue, retract, rewrite,
-    snapshot, stop, takeover, transcript, turns, undo,
+    search, snapshot, stop, takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -225,6 +226,21 @@ impl Store for SqliteStore {
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.readers.read(move |connection| transcript::message(connection, &scope, &alias, id)).await
+    }
+
+    async fn search(&self, scope: &Scope, search: Search) -> Result<SearchPage, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| search::page(connection, &scope, &search)).await
+    }
+
+    async fn index_all(&self) -> Result<(), StoreError> {
+        let newest = self.readers.read(search::newest).await?;
+        let owner = search::indexer::own_name();
+        while let Some(batch) = self.readers.read(search::indexer::next).await?.filter(|batch| batch.is_of(newest)) {
+            self.write_undurably(move |connection| search::indexer::write(connection, &batch, owner, pulse::now()))
+                .await?;
+        }
+        Ok(())
     }
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {

@@ -210,6 +210,17 @@ const NEVER: &[(&str, &str)] = &[
         "SELECT count(*) FROM turns t JOIN messages m ON m.turn_pk = t.pk WHERE t.first_seq IS NULL OR m.seq < t.first_seq",
     ),
     (
+        "the search index has what it should, and nothing that is gone",
+        "SELECT (SELECT count(*) FROM search_state WHERE through > (SELECT coalesce(max(pk), 0) FROM messages))
+         + (SELECT count(*) FROM search_index_docsize WHERE id > 0 AND id NOT IN (SELECT pk FROM messages WHERE compaction_pk IS NULL))
+         + (SELECT count(*) FROM search_index_docsize WHERE id < 0 AND -id NOT IN (SELECT pk FROM conversations WHERE title IS NOT NULL))
+         + (SELECT count(*) FROM search_index_docsize WHERE id > (SELECT through FROM search_state) OR id IN (SELECT key FROM search_again))
+         + (SELECT count(*) FROM messages WHERE compaction_pk IS NULL AND pk <= (SELECT through FROM search_state)
+            AND pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))
+         + (SELECT count(*) FROM conversations WHERE title IS NOT NULL
+            AND -pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))",
+    ),
+    (
         "nobody waits to make a conversation for nothing",
         "SELECT count(*) FROM conversations c WHERE unmade = 1 AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk)",
     ),

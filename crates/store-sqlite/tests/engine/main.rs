@@ -10,6 +10,7 @@ mod disk;
 mod files;
 mod migrations;
 mod processes;
+mod search;
 mod sequences;
 
 mod contract {

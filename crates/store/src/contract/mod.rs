@@ -44,6 +44,8 @@ pub mod retrying;
 pub mod rewriting;
 pub mod rewriting_turns;
 pub mod sdk_retries;
+pub mod searching;
+pub mod searching_pages;
 pub mod session_keys;
 pub mod stopping;
 pub mod summaries;
@@ -348,6 +350,24 @@ macro_rules! contract_suite {
                 names_lead_to_what_is_brought_unless_they_are_taken
                 ids_that_look_like_our_own_lead_to_what_is_brought
                 an_import_is_nobody_elses
+            }
+            searching {
+                what_was_said_is_found_by_its_words
+                parts_of_words_are_found_after_whole_words
+                scripts_without_spaces_are_found_by_one_letter_or_more
+                what_was_compacted_away_is_found_where_it_was_said
+                a_branch_has_only_what_is_its_own
+                a_search_is_nobody_elses
+            }
+            searching_pages {
+                a_conversation_is_found_once_unless_asked
+                pages_neither_skip_nor_repeat_while_more_is_said
+                more_recent_is_better_if_it_says_as_much
+                a_filter_narrows_a_search
+                what_is_deleted_is_never_found_again
+                what_is_taken_back_is_not_found_and_what_follows_is
+                what_is_left_of_a_message_is_found
+                instances_index_together
             }
             keys {
                 a_key_stands_for_its_tenant_until_it_is_revoked

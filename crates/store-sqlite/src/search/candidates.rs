@@ -1,0 +1,118 @@
+//! Rows that may be hits, newest first, a window at a time.
+
+use herma_model::TenantId;
+use herma_store::search::{Manner, Stage, Wanted};
+use rusqlite::{Connection, Params};
+
+use super::terms;
+use crate::failure::{Outcome, Translate};
+
+/// Most candidates that are ranked against each other.
+const WINDOW: usize = 500;
+const MOST: i64 = WINDOW as i64;
+/// Most rows that the index goes through at once when it finds nothing.
+const STRETCH: i64 = 1_000_000;
+
+/// Candidates of one stage, from a newest row on.
+pub(super) struct Window {
+    pub(super) keys: Vec<i64>,
+    /// The row before the oldest that was considered; zero at the end.
+    pub(super) bottom: i64,
+}
+
+/// Where candidates come from.
+pub(super) struct Candidates<'a> {
+    connection: &'a Connection,
+    by_words: String,
+    by_parts: String,
+    /// Up to where messages are indexed.
+    through: i64,
+}
+
+impl<'a> Candidates<'a> {
+    pub(super) fn new(connection: &'a Connection, tenant: TenantId, wanted: &Wanted) -> Outcome<Self> {
+        Ok(Self {
+            connection,
+            by_words: terms::expression(wanted, Manner::Words, tenant.0),
+            by_parts: terms::expression(wanted, Manner::Parts, tenant.0),
+            through: connection
+                .prepare_cached("SELECT through FROM search_state")
+                .and_then(|mut select| select.query_row([], |row| row.get(0)))
+                .translated()?,
+        })
+    }
+
+    /// The newest candidates of a stage that are not above `top` and above `floor`.
+    pub(super) fn window(&self, stage: Stage, top: i64, floor: i64) -> Outcome<Window> {
+        let floor = floor.max(top.saturating_sub(STRETCH)).max(0);
+        let mut keys = match stage {
+            Stage::Titles => self.titles(top, floor)?,
+            Stage::Words => self.messages(&self.by_words, top, floor)?,
+            Stage::Parts => self.messages(&self.by_parts, top, floor)?,
+        };
+        keys.sort_unstable_by(|one, other| other.cmp(one));
+        keys.dedup();
+        let bottom = keys.get(WINDOW - 1).map_or(floor, |last| last - 1);
+        keys.truncate(WINDOW);
+        Ok(Window { keys, bottom })
+    }
+
+    fn titles(&self, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+        let mut keys = self.read(
+            "SELECT -rowid FROM search_index WHERE search_index MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rowid LIMIT ?4",
+            (&self.by_parts, -top, -floor, MOST),
+        )?;
+        keys.extend(self.read(
+            "SELECT -key FROM search_again WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3",
+            (-top, -floor, MOST),
+        )?);
+        Ok(keys)
+    }
+
+    fn messages(&self, expression: &str, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+        let mut keys = self.indexed(expression, top, floor)?;
+        keys.extend(self.read(
+            "SELECT key FROM search_again WHERE key > ?1 AND key <= ?2 ORDER BY key DESC LIMIT ?3",
+            (floor, top, MOST),
+        )?);
+        keys.extend(self.read(
+            "SELECT pk FROM messages WHERE pk > ?1 AND pk <= ?2 ORDER BY pk DESC LIMIT ?3",
+            (floor.max(self.through), top, MOST),
+        )?);
+        Ok(keys)
+    }
+
+    /// Messages of one conversation that may be hits, of those not above `top` and above `floor`.
+    pub(super) fn of_conversation(&self, conversation: i64, manner: Manner, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+        let expression = match manner {
+            Manner::Words => &self.by_words,
+            Manner::Parts => &self.by_parts,
+        };
+        let mut keys = self.indexed(&terms::within(expression, conversation), top, floor)?;
+        keys.extend(self.read(
+            "SELECT m.pk FROM search_again a CROSS JOIN messages m ON m.pk = a.key CROSS JOIN sessions s ON s.pk = m.session_pk
+             WHERE a.key > ?1 AND a.key <= ?2 AND s.conversation_pk = ?3",
+            (floor, top, conversation),
+        )?);
+        keys.extend(self.read(
+            "SELECT m.pk FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+             WHERE m.pk > ?1 AND m.pk <= ?2 AND s.conversation_pk = ?3",
+            (floor.max(self.through), top, conversation),
+        )?);
+        Ok(keys)
+    }
+
+    fn indexed(&self, expression: &str, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+        self.read(
+            "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid > ?2 AND rowid <= ?3 ORDER BY rowid DESC LIMIT ?4",
+            (expression, floor, top, MOST),
+        )
+    }
+
+    fn read(&self, sql: &str, bounds: impl Params) -> Outcome<Vec<i64>> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut select| select.query_map(bounds, |row| row.get(0))?.collect())
+            .translated()
+    }
+}

@@ -1,0 +1,253 @@
+//! Writing the index behind the turns.
+//!
+//! Texts are read and cut into terms outside of any transaction that writes; what is written is checked against the rows as they are by then, together with
+//! the mark up to which everything is indexed. So a crash, another process that was quicker, or a message that went meanwhile leave the index right.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use herma_model::Timestamp;
+use herma_store::search::{fold, text_of};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::terms;
+use crate::failure::{Outcome, Translate};
+use crate::pulse;
+use crate::writer::Writer;
+
+/// Most text that is indexed at once, in bytes, and most rows: other writers wait a few milliseconds for it.
+const BATCH_TEXT: usize = 16 * 1024;
+const BATCH_ROWS: i64 = 128;
+/// How long nothing must have been said before the index is written, as long as no more than this many messages wait for it.
+const QUIET: Duration = Duration::from_secs(1);
+const MOST_WAITING: i64 = 2000;
+/// How much of a tick may go into it when nobody is served.
+const SLICE: Duration = Duration::from_millis(50);
+/// How long others leave the index to who wrote to it last.
+const CLAIM: Duration = Duration::from_secs(3);
+
+/// The index's share of a process.
+pub(crate) struct Indexer {
+    owner: i64,
+    newest: i64,
+    since: Instant,
+}
+
+struct Waiting {
+    messages: i64,
+    newest: i64,
+    again: bool,
+    claimed: bool,
+}
+
+impl Indexer {
+    pub(crate) fn new() -> Self {
+        Self { owner: own_name(), newest: 0, since: Instant::now() }
+    }
+
+    /// Writes what is due, if this is a good time.
+    pub(crate) fn tick(&mut self, connection: &Connection, writer: &Writer, is_serving: bool) {
+        if let Err(error) = self.try_tick(connection, writer, is_serving) {
+            tracing::warn!(%error, "the search index was not written");
+        }
+    }
+
+    fn try_tick(&mut self, connection: &Connection, writer: &Writer, is_serving: bool) -> Outcome<()> {
+        let waiting = self.waiting(connection)?;
+        if waiting.newest != self.newest {
+            (self.newest, self.since) = (waiting.newest, Instant::now());
+        }
+        let is_due = waiting.messages > MOST_WAITING
+            || (!is_serving && self.since.elapsed() > QUIET && (waiting.messages > 0 || waiting.again));
+        if !is_due || waiting.claimed {
+            return Ok(());
+        }
+        let began = Instant::now();
+        while let Some(batch) = next(connection)? {
+            let (answer, answered) = mpsc::channel();
+            let owner = self.owner;
+            writer.submit(move |connection, _| {
+                let written = write(connection, &batch, owner, pulse::now());
+                let _ = answer.send(matches!(written, Ok(true)));
+                pulse::keep(written)
+            });
+            if !answered.recv().unwrap_or(false) || is_serving || began.elapsed() > SLICE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn waiting(&self, connection: &Connection) -> Outcome<Waiting> {
+        connection
+            .prepare_cached(
+                "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2
+                 FROM search_state, (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
+            )
+            .and_then(|mut select| {
+                select.query_row([self.owner, pulse::now().0], |row| {
+                    Ok(Waiting { messages: row.get(0)?, newest: row.get(1)?, again: row.get(2)?, claimed: row.get(3)? })
+                })
+            })
+            .translated()
+    }
+}
+
+/// A number that no other process has.
+pub(crate) fn own_name() -> i64 {
+    Uuid::new_v4().as_u64_pair().0.cast_signed()
+}
+
+/// Rows that are to be indexed together.
+pub(crate) struct Batch {
+    entries: Vec<Entry>,
+    /// From where on to where everything is indexed then; absent for rows that have changed.
+    mark: Option<(i64, i64)>,
+}
+
+impl Batch {
+    /// Whether it has rows that were there when the newest message was this one.
+    pub(crate) fn is_of(&self, newest: i64) -> bool {
+        self.mark.is_none_or(|(from, _)| from < newest)
+    }
+}
+
+struct Entry {
+    key: i64,
+    /// What its terms were made of; nothing if nothing is there.
+    made_of: Option<Origin>,
+    terms: String,
+}
+
+#[derive(PartialEq, Eq)]
+enum Origin {
+    Message([u8; 16], [u8; 16]),
+    Title(String),
+}
+
+/// What is to be indexed next.
+pub(crate) fn next(connection: &Connection) -> Outcome<Option<Batch>> {
+    let again: Vec<i64> = connection
+        .prepare_cached("SELECT key FROM search_again LIMIT ?1")
+        .and_then(|mut select| select.query_map([BATCH_ROWS], |row| row.get(0))?.collect())
+        .translated()?;
+    if !again.is_empty() {
+        return changed(connection, &again).map(Some);
+    }
+    let from: i64 = connection
+        .prepare_cached("SELECT through FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    let mut select = connection
+        .prepare_cached(
+            "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL FROM messages m
+             CROSS JOIN sessions s ON s.pk = m.session_pk WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2",
+        )
+        .translated()?;
+    let mut rows = select.query([from, BATCH_ROWS]).translated()?;
+    let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
+    while let Some(row) = rows.next().translated()? {
+        through = row.get(0).translated()?;
+        if row.get(6).translated()? {
+            let entry = message(row).translated()?;
+            size += entry.terms.len() / 4;
+            entries.push(entry);
+        }
+        if size > BATCH_TEXT {
+            break;
+        }
+    }
+    Ok((through > from).then_some(Batch { entries, mark: Some((from, through)) }))
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let text = text_of(row.get_ref(3)?.as_str()?);
+    Ok(Entry {
+        key: row.get(0)?,
+        made_of: Some(Origin::Message(row.get(1)?, row.get(2)?)),
+        terms: terms::of_text(&fold(&text), row.get(4)?, row.get(5)?),
+    })
+}
+
+/// Rows that have changed since they were indexed, as they are now.
+fn changed(connection: &Connection, keys: &[i64]) -> Outcome<Batch> {
+    let mut entries = Vec::new();
+    let mut size = 0;
+    for &key in keys {
+        let entry = if key < 0 {
+            connection
+                .prepare_cached("SELECT title, tenant_pk, pk FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
+                .and_then(|mut select| select.query_row([key], |row| title(key, row)).optional())
+        } else {
+            connection
+                .prepare_cached(
+                    "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk FROM messages m
+                     CROSS JOIN sessions s ON s.pk = m.session_pk WHERE m.pk = ?1 AND m.compaction_pk IS NULL",
+                )
+                .and_then(|mut select| select.query_row([key], message).optional())
+        };
+        let entry = entry.translated()?.unwrap_or(Entry { key, made_of: None, terms: String::new() });
+        size += entry.terms.len() / 4;
+        entries.push(entry);
+        if size > BATCH_TEXT {
+            break;
+        }
+    }
+    Ok(Batch { entries, mark: None })
+}
+
+fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let title: String = row.get(0)?;
+    let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?);
+    Ok(Entry { key, made_of: Some(Origin::Title(title)), terms })
+}
+
+/// Writes a batch; `false` if something is not any more as it was when the batch was made, and nothing was written.
+pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> Outcome<bool> {
+    let through: i64 = connection
+        .prepare_cached("SELECT through FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    if batch.mark.is_some_and(|(from, _)| from != through) {
+        return Ok(false);
+    }
+    for entry in &batch.entries {
+        if entry.made_of != origin(connection, entry.key)? {
+            return Ok(false);
+        }
+    }
+    for entry in &batch.entries {
+        if batch.mark.is_none() {
+            for sql in ["DELETE FROM search_index WHERE rowid = ?1", "DELETE FROM search_again WHERE key = ?1"] {
+                connection.prepare_cached(sql).and_then(|mut delete| delete.execute([entry.key])).translated()?;
+            }
+        }
+        if entry.made_of.is_some() {
+            connection
+                .prepare_cached("INSERT INTO search_index (rowid, terms) VALUES (?1, ?2)")
+                .and_then(|mut insert| insert.execute(params![entry.key, entry.terms]))
+                .translated()?;
+        }
+    }
+    let through = batch.mark.map_or(through, |(_, through)| through);
+    connection
+        .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, until = ?3")
+        .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
+        .translated()?;
+    Ok(true)
+}
+
+/// What a row says now.
+fn origin(connection: &Connection, key: i64) -> Outcome<Option<Origin>> {
+    let found = if key < 0 {
+        connection
+            .prepare_cached("SELECT title FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
+            .and_then(|mut select| select.query_row([key], |row| row.get(0).map(Origin::Title)).optional())
+    } else {
+        connection.prepare_cached("SELECT id, digest FROM messages WHERE pk = ?1 AND compaction_pk IS NULL").and_then(
+            |mut select| select.query_row([key], |row| Ok(Origin::Message(row.get(0)?, row.get(1)?))).optional(),
+        )
+    };
+    found.translated()
+}

@@ -1,0 +1,159 @@
+//! Whether a candidate is a hit: it is the caller's to see, it is where was asked for, and its text has what is wanted.
+
+use herma_model::{ConversationId, MessageId, MessageStatus, Role, SessionId, SessionKey, SessionKind, Timestamp};
+use herma_store::Scope;
+use herma_store::search::{self, Hit, HitMessage, Manner, Score, Search, Stage};
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows;
+
+/// A hit, before it is read as a whole.
+pub(super) struct Rated {
+    pub(super) score: Score,
+    /// The message's row, or the conversation's if its title was found.
+    pub(super) key: i64,
+    pub(super) conversation: i64,
+}
+
+/// Messages `m` that were said, with their session and conversation.
+const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+     CROSS JOIN conversations c ON c.pk = s.conversation_pk WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role)
+     AND (:since IS NULL OR m.created_at >= :since) AND (:until IS NULL OR m.created_at < :until)";
+
+/// Titles, with the conversation and its head.
+const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk
+     WHERE c.pk = :key AND c.title IS NOT NULL AND :role IS NULL
+     AND (:since IS NULL OR c.created_at >= :since) AND (:until IS NULL OR c.created_at < :until)";
+
+/// What holds for both.
+const EITHER: &str = "c.tenant_pk = :tenant AND c.deleted = 0 AND (:kind IS NULL OR s.kind = :kind)
+     AND (:origin IS NULL OR c.origin_kind = :origin) AND (:source IS NULL OR c.source = :source)
+     AND (:session_key IS NULL OR c.session_key = :session_key)";
+
+/// Looks at rows for one search.
+pub(super) struct Look<'a> {
+    connection: &'a Connection,
+    scope: &'a Scope,
+    search: &'a Search,
+    now: Timestamp,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(connection: &'a Connection, scope: &'a Scope, search: &'a Search, now: Timestamp) -> Self {
+        Self { connection, scope, search, now }
+    }
+
+    /// How good a candidate of a stage is, if it is a hit there. What is a hit as words is none as parts.
+    pub(super) fn rate(&self, stage: Stage, key: i64) -> Outcome<Option<Rated>> {
+        let Some(row) = self.read(stage, key)? else { return Ok(None) };
+        let folded = match stage {
+            Stage::Titles => search::fold(&row.text),
+            Stage::Words | Stage::Parts => search::fold(&search::text_of(&row.text)),
+        };
+        let wanted = &self.search.wanted;
+        let as_words = wanted.rate(&folded, Manner::Words);
+        let score = match stage {
+            Stage::Titles => as_words.or_else(|| wanted.rate(&folded, Manner::Parts)),
+            Stage::Words => as_words,
+            Stage::Parts if as_words.is_some() => None,
+            Stage::Parts => wanted.rate(&folded, Manner::Parts),
+        };
+        let rated = |score| Rated { score, key, conversation: row.conversation };
+        Ok(score.map(|score| rated(search::with_age(score, row.created_at, self.now))))
+    }
+
+    /// The row of a candidate, if it is one that the caller asked for and may see.
+    fn read(&self, stage: Stage, key: i64) -> Outcome<Option<Candidate>> {
+        let filter = &self.search.filter;
+        let columns = if stage == Stage::Titles { TITLES } else { MESSAGES };
+        let candidate = self
+            .connection
+            .prepare_cached(&format!("SELECT {columns} AND {EITHER}"))
+            .and_then(|mut select| {
+                let named = named_params! {
+                    ":key": key,
+                    ":tenant": self.scope.tenant.0,
+                    ":kind": filter.kind.map(SessionKind::as_str),
+                    ":origin": filter.origin_kind.map(SessionKind::as_str),
+                    ":source": filter.source,
+                    ":session_key": filter.session_key.as_ref().map(SessionKey::as_str),
+                    ":role": filter.role.map(Role::as_str),
+                    ":since": filter.since.map(|since| since.0),
+                    ":until": filter.until.map(|until| until.0),
+                };
+                select.query_row(named, Candidate::read).optional()
+            })
+            .translated()?;
+        Ok(candidate.filter(|row| {
+            self.scope.keys.sees(row.session_key.as_ref())
+                && filter.user_facing.is_none_or(|wanted| row.origin_kind.is_user_facing() == wanted)
+        }))
+    }
+
+    /// A hit as it is shown.
+    pub(super) fn show(&self, stage: Stage, key: i64) -> Outcome<Hit> {
+        let sql = match stage {
+            Stage::Titles => {
+                "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, c.created_at, c.title
+                 FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk WHERE c.pk = ?1"
+            }
+            Stage::Words | Stage::Parts => {
+                "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, m.id, m.role, m.status FROM messages m
+                 CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk WHERE m.pk = ?1"
+            }
+        };
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut select| select.query_row([key], |row| self.hit(stage, row)))
+            .translated()
+    }
+
+    fn hit(&self, stage: Stage, row: &Row<'_>) -> rusqlite::Result<Hit> {
+        let stored = row.get_ref(6)?.as_str()?;
+        let (text, message) = match stage {
+            Stage::Titles => (stored.to_owned(), None),
+            Stage::Words | Stage::Parts => {
+                let id = MessageId::from_uuid(rows::uuid(row, 7)?);
+                let (role, status) = (rows::word(row, 8, Role::parse)?, rows::word(row, 9, MessageStatus::parse)?);
+                (search::text_of(stored), Some(HitMessage { id, role, status }))
+            }
+        };
+        let wanted = &self.search.wanted;
+        let manner = match stage {
+            Stage::Titles if wanted.rate(&search::fold(&text), Manner::Words).is_none() => Manner::Parts,
+            Stage::Titles | Stage::Words => Manner::Words,
+            Stage::Parts => Manner::Parts,
+        };
+        Ok(Hit {
+            conversation: ConversationId::from_uuid(rows::uuid(row, 0)?),
+            session: SessionId::from_name(row.get_ref(1)?.as_str()?),
+            kind: rows::word(row, 2, SessionKind::parse)?,
+            origin_kind: rows::word(row, 3, SessionKind::parse)?,
+            title: row.get(4)?,
+            message,
+            created_at: Timestamp(row.get(5)?),
+            snippet: search::snippet(&text, wanted, manner),
+        })
+    }
+}
+
+struct Candidate {
+    text: String,
+    created_at: Timestamp,
+    conversation: i64,
+    session_key: Option<SessionKey>,
+    origin_kind: SessionKind,
+}
+
+impl Candidate {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            text: row.get(0)?,
+            created_at: Timestamp(row.get(1)?),
+            conversation: row.get(2)?,
+            session_key: rows::optional_word(row, 3, |key| SessionKey::parse(key).ok())?,
+            origin_kind: rows::word(row, 4, SessionKind::parse)?,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! A page of hits.
+//!
+//! A search goes through titles, then messages that have it as words, then those that have it only as parts of words; each from the newest row back, a
+//! window of candidates at a time, and ranks the hits of a window. So a common word costs no more than a rare one, and whoever goes on
+//! reading gets everything.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use herma_store::Scope;
+use herma_store::search::{Grouping, Manner, Score, Search, SearchCursor, SearchPage, Stage};
+use rusqlite::Connection;
+
+use super::candidates::{Candidates, Window};
+use super::look::{Look, Rated};
+use crate::failure::{Outcome, Translate};
+
+/// How long a page may take before it is answered with what there is, and how long if there is nothing yet.
+const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE_FOR_NOTHING: Duration = Duration::from_secs(2);
+
+/// Better than any hit.
+const BEFORE_ALL: (Score, i64) = (Score(i64::MAX), i64::MAX);
+
+/// The best hits that come after a cursor.
+pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> Outcome<SearchPage> {
+    let start = match search.after {
+        Some(cursor) => cursor,
+        None => SearchCursor {
+            now: search.now,
+            newest: newest(connection)?,
+            stage: Stage::Titles,
+            top: newest_title(connection)?,
+            bottom: None,
+            last: BEFORE_ALL,
+        },
+    };
+    let looking = Looking {
+        candidates: Candidates::new(connection, scope.tenant, &search.wanted)?,
+        look: Look::new(connection, scope, search, start.now),
+        search,
+    };
+    looking.page(start)
+}
+
+/// The newest message.
+pub(crate) fn newest(connection: &Connection) -> Outcome<i64> {
+    first(connection, "SELECT coalesce(max(pk), 0) FROM messages")
+}
+
+fn newest_title(connection: &Connection) -> Outcome<i64> {
+    first(connection, "SELECT coalesce(max(pk), 0) FROM conversations")
+}
+
+fn first(connection: &Connection, sql: &str) -> Outcome<i64> {
+    connection.prepare_cached(sql).and_then(|mut select| select.query_row([], |row| row.get(0))).translated()
+}
+
+struct Looking<'a> {
+    candidates: Candidates<'a>,
+    look: Look<'a>,
+    search: &'a Search,
+}
+
+impl Looking<'_> {
+    fn page(&self, start: SearchCursor) -> Outcome<SearchPage> {
+        let began = Instant::now();
+        let mut at = start;
+        let mut page = SearchPage::default();
+        let mut last = start;
+        loop {
+            let window = self.candidates.window(at.stage, at.top, at.bottom.unwrap_or(0))?;
+            for hit in self.fresh(&at, &window)? {
+                if page.hits.len() == self.search.limit {
+                    page.next = Some(last);
+                    return Ok(page);
+                }
+                page.hits.push(self.look.show(at.stage, hit.key)?);
+                last = SearchCursor { bottom: Some(window.bottom), last: (hit.score, hit.key), ..at };
+            }
+            let Some(next) = self.next(&at, &window) else { return Ok(page) };
+            at = next;
+            let patience = if page.hits.is_empty() { PATIENCE_FOR_NOTHING } else { PATIENCE };
+            if began.elapsed() > patience {
+                page.next = Some(at);
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Where to look after a window.
+    fn next(&self, at: &SearchCursor, window: &Window) -> Option<SearchCursor> {
+        let further = SearchCursor { bottom: None, last: BEFORE_ALL, ..*at };
+        if window.bottom > 0 {
+            return Some(SearchCursor { top: window.bottom, ..further });
+        }
+        match at.stage {
+            Stage::Titles => Some(SearchCursor { stage: Stage::Words, top: at.newest, ..further }),
+            Stage::Words if self.search.wanted.has_parts() => {
+                Some(SearchCursor { stage: Stage::Parts, top: at.newest, ..further })
+            }
+            Stage::Words | Stage::Parts => None,
+        }
+    }
+
+    /// The hits of a window that were not shown yet, best first.
+    fn fresh(&self, at: &SearchCursor, window: &Window) -> Outcome<Vec<Rated>> {
+        let mut hits = Vec::new();
+        for key in &window.keys {
+            hits.extend(self.look.rate(at.stage, *key)?);
+        }
+        hits.sort_by_key(|hit| Reverse((hit.score, hit.key)));
+        if self.search.grouping == Grouping::Conversation {
+            let mut known = HashSet::new();
+            hits.retain(|hit| known.insert(hit.conversation));
+        }
+        hits.retain(|hit| (hit.score, hit.key) < at.last);
+        if self.search.grouping == Grouping::None {
+            return Ok(hits);
+        }
+        // One more than a page: that there is another says that there is a next one.
+        let mut fresh = Vec::new();
+        for hit in hits {
+            if fresh.len() > self.search.limit {
+                break;
+            }
+            if !self.was_shown(at, hit.conversation)? {
+                fresh.push(hit);
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Whether a conversation has a hit in what was gone through before a window.
+    fn was_shown(&self, at: &SearchCursor, conversation: i64) -> Outcome<bool> {
+        let above = |stage: Stage| match stage {
+            _ if stage < at.stage => 0,
+            _ => at.top,
+        };
+        if at.stage > Stage::Titles && self.look.rate(Stage::Titles, conversation)?.is_some() {
+            return Ok(true);
+        }
+        for (stage, manner) in [(Stage::Words, Manner::Words), (Stage::Parts, Manner::Parts)] {
+            if stage > at.stage || above(stage) >= at.newest {
+                continue;
+            }
+            for key in self.candidates.of_conversation(conversation, manner, at.newest, above(stage))? {
+                if self.look.rate(stage, key)?.is_some() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}

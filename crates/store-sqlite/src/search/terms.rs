@@ -1,0 +1,163 @@
+//! The terms of the index: what a text is found by, and what to ask for.
+//!
+//! Terms that are not words begin with a letter that no text has words with, so that they are never mistaken for one.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use herma_store::search::{Manner, Term, TermWord, Wanted, words};
+
+const TENANT: char = '\u{e000}';
+const CONVERSATION: char = '\u{e001}';
+const PART: char = '\u{e002}';
+const BEGINNING: char = '\u{e003}';
+
+/// Longest word that is a term as a whole, in letters; of a longer one it is the first of them.
+const LONGEST: usize = 40;
+/// Most groups of three that are asked for at once: more would hardly leave out anything else.
+const PARTS_ASKED: usize = 24;
+
+/// The terms of a folded text, apart by spaces.
+pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64) -> String {
+    let mut terms = Terms { line: String::with_capacity(folded.len() * 4), known: HashSet::new() };
+    terms.add(format!("{TENANT}{tenant}"));
+    terms.add(format!("{CONVERSATION}{conversation}"));
+    for word in words(folded) {
+        let letters: Vec<char> = word.text.chars().collect();
+        if word.cjk {
+            letters.iter().for_each(|letter| terms.add(letter.to_string()));
+            letters.windows(2).for_each(|pair| terms.add(pair.iter().collect()));
+            continue;
+        }
+        if !terms.known.contains(word.text) {
+            for length in 1..=letters.len().min(2) {
+                terms.add(beginning(&letters[..length]));
+            }
+            letters.windows(3).for_each(|three| terms.add(part(three)));
+            terms.add(letters[..letters.len().min(LONGEST)].iter().collect());
+        }
+    }
+    terms.line
+}
+
+struct Terms {
+    line: String,
+    known: HashSet<String>,
+}
+
+impl Terms {
+    fn add(&mut self, term: String) {
+        if !self.known.contains(&term) {
+            self.line.push_str(&term);
+            self.line.push(' ');
+            self.known.insert(term);
+        }
+    }
+}
+
+fn part(three: &[char]) -> String {
+    std::iter::once(&PART).chain(three).collect()
+}
+
+fn beginning(letters: &[char]) -> String {
+    std::iter::once(&BEGINNING).chain(letters).collect()
+}
+
+/// What to ask the index for: everything that may be a hit is among what it yields.
+pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: i64) -> String {
+    let mut expression = format!("\"{TENANT}{tenant}\"");
+    for group in &wanted.groups {
+        let alternatives: Vec<String> = group.iter().map(|term| any_of(&asked(term, manner))).collect();
+        let _ = write!(expression, " AND ({})", alternatives.join(" OR "));
+    }
+    expression
+}
+
+/// The same, of one conversation.
+pub(super) fn within(expression: &str, conversation: i64) -> String {
+    format!("\"{CONVERSATION}{conversation}\" AND {expression}")
+}
+
+fn any_of(terms: &[String]) -> String {
+    let quoted: Vec<String> = terms.iter().map(|term| format!("\"{term}\"")).collect();
+    format!("({})", quoted.join(" AND "))
+}
+
+/// The terms that every text has in which this one occurs.
+fn asked(term: &Term, manner: Manner) -> Vec<String> {
+    let parts = manner == Manner::Parts && term.has_parts();
+    let last = term.words.len() - 1;
+    let mut asked: Vec<String> = Vec::new();
+    for (index, word) in term.words.iter().enumerate() {
+        asked.extend(asked_of(word, parts, term.prefix && index == last));
+    }
+    asked
+}
+
+fn asked_of(word: &TermWord, parts: bool, prefix: bool) -> Vec<String> {
+    let letters: Vec<char> = word.text.chars().collect();
+    match letters.as_slice() {
+        [one] if word.cjk => vec![one.to_string()],
+        _ if word.cjk => letters.windows(2).take(PARTS_ASKED).map(|pair| pair.iter().collect()).collect(),
+        [] | [_] | [_, _] if parts => Vec::new(),
+        [] | [_] | [_, _] if prefix => vec![beginning(&letters)],
+        _ if parts || prefix => letters.windows(3).take(PARTS_ASKED).map(part).collect(),
+        _ => vec![letters[..letters.len().min(LONGEST)].iter().collect()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use herma_store::search::fold;
+
+    use super::*;
+
+    /// Whether a text has every term that is asked for, as the index would see it.
+    fn yields(typed: &str, text: &str, manner: Manner) -> bool {
+        let wanted = Wanted::parse(typed).unwrap();
+        let line = of_text(&fold(text), 1, 2);
+        let terms: HashSet<&str> = line.split(' ').collect();
+        wanted.groups.iter().all(|group| {
+            group.iter().any(|term| asked(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
+        })
+    }
+
+    #[test]
+    fn whatever_is_a_hit_is_a_candidate() {
+        let long = "x".repeat(100);
+        for (typed, text) in [
+            ("lighthouse", "A Lighthouse"),
+            ("house", "lighthouses"),
+            ("l*", "light"),
+            ("li*", "light"),
+            ("lig*", "light"),
+            ("\"new yo\"*", "New York"),
+            ("\"ew yor\"", "new york"),
+            ("foo-b", "foo-bar"),
+            ("cat dogma", "cat underdogma"),
+            ("猫", "黒猫がいる"),
+            ("京都", "東京都"),
+            ("東京都", "東京都"),
+            ("gpt模型", "新gpt模型好"),
+            ("a OR 猫", "猫"),
+            (&long, &long),
+            (&long[..60], &long),
+        ] {
+            let wanted = Wanted::parse(typed).unwrap();
+            for manner in [Manner::Words, Manner::Parts] {
+                if wanted.rate(&fold(text), manner).is_some() {
+                    assert!(yields(typed, text, manner), "{typed} in {text}, {manner:?}");
+                }
+            }
+            assert!(yields(typed, text, Manner::Parts), "{typed} in {text}");
+        }
+        assert!(!yields("ago", "go", Manner::Parts));
+        assert!(!yields("東都", "東京都", Manner::Words));
+    }
+
+    #[test]
+    fn tenant_and_conversation_are_asked_for_by_terms_of_their_own() {
+        let asked = within(&expression(&Wanted::parse("1 OR 2").unwrap(), Manner::Words, 1), 2);
+        assert_eq!(asked, "\"\u{e001}2\" AND \"\u{e000}1\" AND ((\"1\") OR (\"2\"))");
+    }
+}

@@ -1,0 +1,174 @@
+//! Text as it is compared: without case, marks and widths, with single spaces, and cut into words.
+//!
+//! Every engine indexes and looks for what these functions make of a text, so that what is found does not depend on a database's own idea of letters.
+
+use icu_normalizer::DecomposingNormalizerBorrowed;
+use icu_normalizer::properties::CanonicalCompositionBorrowed;
+
+/// A folded text that knows where each of its characters came from.
+pub(super) struct Traced {
+    pub(super) text: String,
+    /// For every byte of the folded text, where the character it comes from begins in the original.
+    origins: Vec<usize>,
+    length: usize,
+}
+
+impl Traced {
+    pub(super) fn of(text: &str) -> Self {
+        let mut traced = Self { text: String::with_capacity(text.len()), origins: Vec::new(), length: text.len() };
+        fold_each(text, |origin, letter| {
+            traced.text.push(letter);
+            traced.origins.resize(traced.text.len(), origin);
+        });
+        traced
+    }
+
+    /// Where in the original the character of a folded place begins.
+    pub(super) fn origin(&self, at: usize) -> usize {
+        self.origins.get(at).copied().unwrap_or(self.length)
+    }
+}
+
+/// Folds a text.
+pub fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    fold_each(text, |_, letter| folded.push(letter));
+    folded
+}
+
+/// Folds a text letter by letter, each with the place in the original that it came from.
+fn fold_each(text: &str, mut push: impl FnMut(usize, char)) {
+    let compose = CanonicalCompositionBorrowed::new();
+    let decompose = DecomposingNormalizerBorrowed::new_nfkd();
+    let mut held: Option<(usize, char)> = None;
+    let mut take = |origin: usize, letter: char| match held {
+        // White space between words is one space, and there is none in front.
+        Some((_, ' ')) | None if letter == ' ' => {}
+        // Letters that were written in parts: kana with its sound mark, Korean syllables.
+        Some((at, before)) if is_part(letter) => match compose.compose(before, letter) {
+            Some(whole) => held = Some((at, whole)),
+            None => {
+                push(at, before);
+                held = Some((origin, letter));
+            }
+        },
+        _ => {
+            if let Some((at, before)) = held.replace((origin, letter)) {
+                push(at, before);
+            }
+        }
+    };
+    for (origin, letter) in text.char_indices() {
+        if letter.is_ascii() {
+            let blank = letter.is_ascii_whitespace() || letter.is_ascii_control();
+            take(origin, if blank { ' ' } else { letter.to_ascii_lowercase() });
+        } else if letter.is_whitespace() || letter.is_control() {
+            take(origin, ' ');
+        } else if is_whole(letter) {
+            take(origin, letter);
+        } else {
+            for part in decompose.normalize_iter(std::iter::once(letter)) {
+                part.to_lowercase().filter(|part| !is_accent(*part)).for_each(|part| take(origin, part));
+            }
+        }
+    }
+    if let Some((at, last)) = held {
+        push(at, last);
+    }
+}
+
+/// Letters whose parts mean something else: they are never taken apart.
+fn is_whole(letter: char) -> bool {
+    matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{ac00}'..='\u{d7a3}' | '\u{4e00}'..='\u{9fff}')
+}
+
+/// What follows a letter and makes another one of it.
+fn is_part(letter: char) -> bool {
+    matches!(letter, '\u{3099}' | '\u{309a}' | '\u{1161}'..='\u{11ff}')
+}
+
+fn is_accent(letter: char) -> bool {
+    matches!(letter, '\u{300}'..='\u{36f}')
+}
+
+/// Whether a letter belongs to a script that is written without spaces between words.
+pub fn is_cjk(letter: char) -> bool {
+    letter.is_alphanumeric()
+        && matches!(
+            letter,
+            '\u{1100}'..='\u{11ff}' | '\u{2e80}'..='\u{a4cf}' | '\u{a960}'..='\u{a97f}' | '\u{ac00}'..='\u{d7ff}'
+            | '\u{f900}'..='\u{faff}' | '\u{ff65}'..='\u{ffdc}' | '\u{1b000}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}'
+        )
+}
+
+/// A run of letters and digits, either all Chinese, Japanese or Korean or none of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// Where it begins in its text, in bytes.
+    pub at: usize,
+    /// The letters.
+    pub text: &'a str,
+    /// Whether it is of a script without spaces.
+    pub cjk: bool,
+}
+
+/// The words of a folded text, in order.
+pub fn words(folded: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut letters = folded.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (at, first) = letters.find(|(_, letter)| is_letter(*letter))?;
+        let cjk = is_cjk(first);
+        let mut end = at + first.len_utf8();
+        while let Some((next, letter)) = letters.next_if(|(_, letter)| is_letter(*letter) && is_cjk(*letter) == cjk) {
+            end = next + letter.len_utf8();
+        }
+        Some(Word { at, text: &folded[at..end], cjk })
+    })
+}
+
+/// Letters, digits, and the marks that some scripts write vowels with.
+fn is_letter(letter: char) -> bool {
+    letter.is_alphanumeric()
+        || matches!(letter, '\u{900}'..='\u{109f}' | '\u{1780}'..='\u{17d3}' if !letter.is_ascii_punctuation())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_marks_widths_and_spaces_do_not_count() {
+        for (text, folded) in [
+            ("Crème  Brûlée\n", "creme brulee "),
+            ("\u{65}\u{301}té", "ete"),
+            ("ＡＢＣ ｶﾞ", "abc ガ"),
+            ("Ünïcödé İ ﬁn", "unicode i fin"),
+            ("か\u{3099} が", "が が"),
+            ("\u{1112}\u{1161}\u{11ab}글", "한글"),
+            ("Việt Ёлка", "viet елка"),
+        ] {
+            assert_eq!(fold(text), folded, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_end_where_letters_or_scripts_do() {
+        let texts = |text| words(text).map(|word| (word.text, word.cjk)).collect::<Vec<_>>();
+        assert_eq!(texts("foo_bar, gpt模型!"), [("foo", false), ("bar", false), ("gpt", false), ("模型", true)]);
+        assert_eq!(texts("한글 カタカナ・ー"), [("한글", true), ("カタカナ", true), ("ー", true)]);
+        assert_eq!(texts("नमस्ते"), [("नमस्ते", false)]);
+        assert_eq!(texts("... \u{e000}1"), [("1", false)]);
+    }
+
+    #[test]
+    fn every_folded_letter_knows_its_origin() {
+        let text = "  É ﬁ か\u{3099}x";
+        let traced = Traced::of(text);
+        assert_eq!(traced.text, fold(text));
+        for (folded, original) in [("e", "É"), ("f", "ﬁ"), ("i", "ﬁ"), ("が", "か"), ("x", "x")] {
+            let at = traced.text.find(folded).unwrap();
+            assert_eq!(traced.origin(at), text.find(original).unwrap(), "{folded}");
+        }
+        assert_eq!(traced.origin(traced.text.len()), text.len());
+    }
+}
