@@ -104,6 +104,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/api/sessions/{alias}/compactions", get(routes::sessions::compactions::list))
         .route("/api/sessions/{alias}/compactions", post(routes::sessions::compactions::create))
         .route("/api/sessions/{alias}/compactions/{id}/undo", post(routes::sessions::compactions::undo))
+        .route("/api/search", get(routes::search::search))
         .route("/health/detailed", get(routes::health::detailed))
         .route("/metrics", get(routes::metrics::show))
         .route("/openapi.json", get(routes::openapi::show))

@@ -1,8 +1,9 @@
-//! Herma's own resources as JSON: sessions, their messages and their compactions.
+//! Herma's own resources as JSON: sessions, their messages and their compactions, and what a search finds.
 
 mod compact_request;
 mod compaction;
 mod message;
+mod search;
 mod session;
 mod session_request;
 mod usage;
@@ -12,6 +13,7 @@ use herma_model::Timestamp;
 pub use compact_request::{CompactRequest, UndoRequest};
 pub use compaction::{CompactionPreview, CompactionRow};
 pub use message::MessageRow;
+pub use search::{Marks, SearchRow, moment};
 pub use session::SessionRow;
 pub use session_request::{BranchSession, ChangeSession, CreateSession};
 

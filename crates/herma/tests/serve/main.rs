@@ -12,6 +12,7 @@ mod refusals;
 mod resources;
 mod responses;
 mod runs;
+mod search;
 mod session_chat;
 mod settings;
 mod support;

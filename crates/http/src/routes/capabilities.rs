@@ -1,7 +1,7 @@
 //! `GET /v1/capabilities`: what this server can do, so that clients need not guess.
 
 use axum::extract::State;
-use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES};
+use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES, MAX_SEARCH_CHARACTERS};
 use herma_model::provenance::CompactionMode;
 use serde_json::{Value, json};
 
@@ -37,6 +37,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "run_stop": true,
             "run_kinds": ["main", "auxiliary", "background"],
             "session_resources": true,
+            "search": true,
             "session_continuity_header": "X-Hermes-Session-Id",
             "conversation_header": "X-Hermes-Conversation-Id",
             "session_key_header": "X-Hermes-Session-Key",
@@ -59,6 +60,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "pinned_messages_per_conversation": MAX_PINNED,
             "websockets": app.sockets.most(),
             "websocket_seconds": app.settings.websocket_lifetime.as_secs(),
+            "search_characters": MAX_SEARCH_CHARACTERS,
             "live_turns": settings.max_live_turns,
             "queued_turns_per_conversation": settings.queue_limit,
             "queue_seconds": settings.queue_timeout.as_secs(),

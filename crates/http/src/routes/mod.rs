@@ -9,4 +9,5 @@ pub(crate) mod models;
 pub(crate) mod openapi;
 pub(crate) mod responses;
 pub(crate) mod runs;
+pub(crate) mod search;
 pub(crate) mod sessions;

@@ -95,7 +95,7 @@ impl<'a> Candidates<'a> {
             (floor, top, conversation),
         )?);
         keys.extend(self.read(
-            "SELECT m.pk FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+            "SELECT m.pk FROM sessions s CROSS JOIN messages m ON m.session_pk = s.pk
              WHERE m.pk > ?1 AND m.pk <= ?2 AND s.conversation_pk = ?3",
             (floor.max(self.through), top, conversation),
         )?);

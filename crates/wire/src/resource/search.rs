@@ -1,0 +1,134 @@
+//! What a search found, as `GET /api/search` lists it.
+
+use herma_model::{ConversationId, MessageId, MessageStatus, Role, SessionId, SessionKind, Timestamp};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::rfc3339;
+
+/// How a snippet shows what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Marks {
+    /// Between `<mark>` and `</mark>`, in text whose own `&`, `<`, `>` and quotation marks are escaped: it can be put into a page as it is.
+    #[default]
+    Html,
+    /// Not at all: plain text.
+    None,
+}
+
+impl Marks {
+    /// Reads the name that a client gives it.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "html" => Some(Self::Html),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
+
+    /// A snippet of pieces, each with whether it is what was found.
+    pub fn write<'a>(self, pieces: impl IntoIterator<Item = (&'a str, bool)>) -> String {
+        let mut snippet = String::new();
+        for (text, found) in pieces {
+            match self {
+                Self::None => snippet.push_str(text),
+                Self::Html if found => {
+                    snippet.push_str("<mark>");
+                    escape(text, &mut snippet);
+                    snippet.push_str("</mark>");
+                }
+                Self::Html => escape(text, &mut snippet),
+            }
+        }
+        snippet
+    }
+}
+
+fn escape(text: &str, to: &mut String) {
+    for letter in text.chars() {
+        match letter {
+            '&' => to.push_str("&amp;"),
+            '<' => to.push_str("&lt;"),
+            '>' => to.push_str("&gt;"),
+            '"' => to.push_str("&quot;"),
+            '\'' => to.push_str("&#39;"),
+            other => to.push(other),
+        }
+    }
+}
+
+/// One row. Every field is always there; of a title, what only messages have is null.
+#[derive(Debug, Clone)]
+pub struct SearchRow<'a> {
+    /// The part of the text that shows why it was found.
+    pub snippet: String,
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The session in which it was said; of a title, the head.
+    pub session: &'a SessionId,
+    /// That session's kind.
+    pub kind: SessionKind,
+    /// The conversation's origin.
+    pub origin_kind: SessionKind,
+    /// The conversation's title.
+    pub title: Option<&'a str>,
+    /// The message; absent if the title was found.
+    pub message: Option<(MessageId, Role, MessageStatus)>,
+    /// When it was said; of a title, when the conversation was made.
+    pub created_at: Timestamp,
+}
+
+impl Serialize for SearchRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("object", "search_result")?;
+        row.serialize_entry("matched", if self.message.is_some() { "message" } else { "title" })?;
+        row.serialize_entry("snippet", &self.snippet)?;
+        row.serialize_entry("conversation_id", &self.conversation)?;
+        row.serialize_entry("session_id", self.session)?;
+        row.serialize_entry("kind", &self.kind)?;
+        row.serialize_entry("origin_kind", &self.origin_kind)?;
+        row.serialize_entry("title", &self.title)?;
+        row.serialize_entry("message_id", &self.message.map(|(id, _, _)| id))?;
+        row.serialize_entry("role", &self.message.map(|(_, role, _)| role.as_str()))?;
+        row.serialize_entry("status", &self.message.map(|(_, _, status)| status.as_str()))?;
+        row.serialize_entry("created_at", &rfc3339(self.created_at))?;
+        row.end()
+    }
+}
+
+/// Reads a moment as RFC 3339, or a day as its beginning in UTC.
+pub fn moment(text: &str) -> Option<Timestamp> {
+    let day = || {
+        let date: jiff::civil::Date = text.parse().ok()?;
+        Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let moment: jiff::Timestamp = if text.contains(['T', 't', ' ']) { text.parse().ok()? } else { day()? };
+    Some(Timestamp(moment.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snippet_can_be_put_into_a_page() {
+        let pieces = [("<b onclick='x'>", false), ("a&b", true), ("</mark>", false)];
+        assert_eq!(Marks::Html.write(pieces), "&lt;b onclick=&#39;x&#39;&gt;<mark>a&amp;b</mark>&lt;/mark&gt;");
+        assert_eq!(Marks::None.write(pieces), "<b onclick='x'>a&b</mark>");
+    }
+
+    #[test]
+    fn moments_are_read_with_their_zone_and_days_from_their_beginning() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:01.5Z", Some(1500)),
+            ("1970-01-01T01:00:00+01:00", Some(0)),
+            ("1970-01-02", Some(86_400_000)),
+            ("1970-01-01T00:00:00", None),
+            ("yesterday", None),
+            ("1970-13-01", None),
+        ] {
+            assert_eq!(moment(text), expected.map(Timestamp), "{text}");
+        }
+    }
+}
