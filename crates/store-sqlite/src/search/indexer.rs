@@ -251,3 +251,85 @@ fn origin(connection: &Connection, key: i64) -> Outcome<Option<Origin>> {
     };
     found.translated()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database with three messages.
+    fn database() -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        crate::migrations::run(&mut connection).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO tenants VALUES (1, 'tenant', 1);
+                 INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, created_at, updated_at)
+                     VALUES (1, 1, zeroblob(16), 1, 1, 'main', 'api', 1, 1, 4, 1, 1);
+                 INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at)
+                     VALUES (1, 1, 1, 'trip', 'main', 0, 'api', 1);",
+            )
+            .unwrap();
+        (1..=3).for_each(|seq| say(&connection, seq, "hello"));
+        connection
+    }
+
+    fn say(connection: &Connection, seq: i64, text: &str) {
+        connection
+            .execute(
+                "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, digest, tokens, created_at)
+                 VALUES (1, ?1, randomblob(16), 1, 1, 'user', 'complete', json_object('content', ?2), randomblob(16), 1, 1)",
+                params![seq, text],
+            )
+            .unwrap();
+    }
+
+    fn indexed(connection: &Connection, term: &str) -> Vec<i64> {
+        let mut select = connection.prepare("SELECT rowid FROM search_index WHERE search_index MATCH ?1").unwrap();
+        select.query_map([term], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn index(connection: &Connection) {
+        while let Some(batch) = next(connection).unwrap() {
+            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_batch_whose_rows_have_changed_meanwhile_is_not_written() {
+        for change in [
+            "DELETE FROM messages WHERE pk = 2",
+            "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2",
+            "UPDATE messages SET id = randomblob(16) WHERE pk = 3",
+            "UPDATE search_state SET through = 1",
+        ] {
+            let connection = database();
+            let batch = next(&connection).unwrap().unwrap();
+            connection.execute(change, []).unwrap();
+            assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
+            assert!(indexed(&connection, "hello").is_empty(), "{change}");
+        }
+    }
+
+    #[test]
+    fn a_title_that_has_changed_again_meanwhile_is_read_again() {
+        let connection = database();
+        let titled = |title: &str| connection.execute("UPDATE conversations SET title = ?1", [title]).unwrap();
+        titled("harbour");
+        let batch = next(&connection).unwrap().unwrap();
+        titled("lighthouse");
+        assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
+        index(&connection);
+        assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
+    }
+
+    #[test]
+    fn a_key_that_is_given_again_is_indexed_again() {
+        let connection = database();
+        index(&connection);
+        assert_eq!(indexed(&connection, "hello"), [1, 2, 3]);
+        connection.execute("DELETE FROM messages WHERE pk >= 2", []).unwrap();
+        say(&connection, 2, "goodbye");
+        index(&connection);
+        assert_eq!((indexed(&connection, "hello"), indexed(&connection, "goodbye")), (vec![1], vec![2]));
+    }
+}
