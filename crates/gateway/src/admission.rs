@@ -12,7 +12,8 @@ use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    Alias, ConversationId, Digest, MessageId, NewMessage, ResponseId, Timestamp, TurnFailure, TurnId, Utterance,
+    Alias, ConversationId, Digest, MessageId, NewMessage, Resolution, ResponseId, Timestamp, TurnFailure, TurnId,
+    Utterance,
 };
 use herma_store::admission::Idempotency;
 use herma_store::{
@@ -154,7 +155,10 @@ impl Door<'_> {
             };
             match self.gateway.store.admit(admission).await? {
                 AdmitOutcome::Running(running) => {
+                    let left = running.resolution == Resolution::Branched && matches!(place, Place::Named { .. });
+                    let before = if left { Some(self.inherited(scope, &running).await?) } else { before };
                     let alias = match place {
+                        Place::Named { .. } if left => own_alias(running.facts.head.id.as_str())?,
                         Place::Named { alias, .. } => alias,
                         _ if self.request.response.is_some() => own_alias(&running.turn.as_response().to_string())?,
                         Place::New | Place::Nowhere | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
@@ -165,7 +169,7 @@ impl Door<'_> {
                     let view = SessionView {
                         facts,
                         requested: self.request.place.name(),
-                        resolution: herma_model::Resolution::Head,
+                        resolution: Resolution::Head,
                         rotated: false,
                     };
                     self.wait(waiting, ticket, asked_at, view, running).await?;
@@ -203,6 +207,21 @@ impl Door<'_> {
         }
         let earlier = self.gateway.store.turn(scope, earlier).await?;
         Ok(earlier.is_some_and(|earlier| earlier.echo.is_some() && &*earlier.api != self.request.identity.route))
+    }
+
+    /// What a turn has that left a busy conversation: all of the branch but what it brought itself.
+    async fn inherited(&self, scope: &Scope, running: &Running) -> Result<Snapshot, GatewayError> {
+        let id = own_alias(&running.facts.id.to_string())?;
+        let opened = self.gateway.store.open(scope, &id, Namespace::Session, Extent::View).await;
+        let mut branch = match opened {
+            Ok(Some(branch)) => branch,
+            other => {
+                self.gateway.store.abandon(running.lease);
+                return Err(other.err().map_or(GatewayError::NotFound, GatewayError::Store));
+            }
+        };
+        branch.messages.retain(|message| message.turn != running.turn);
+        Ok(branch)
     }
 
     /// What is known of the conversation, from memory if that is enough, and where that leads.
@@ -336,6 +355,7 @@ impl Door<'_> {
             source: Arc::from(self.request.source),
             owner: self.request.principal.key,
             reason: None,
+            parent: self.request.parent.clone(),
         }
     }
 }
@@ -443,6 +463,13 @@ pub(crate) fn cancelled() -> GatewayError {
 fn refused(refusal: &Refusal) -> GatewayError {
     match *refusal {
         Refusal::NotFound | Refusal::NotRepeated => GatewayError::NotFound,
+        Refusal::NoParent => GatewayError::Invalid {
+            message: "what the request comes from does not exist".to_owned(),
+            param: Some("X-Hermes-Session-Kind".to_owned()),
+        },
+        Refusal::Undeclarable(why) => {
+            GatewayError::Invalid { message: why.to_string(), param: Some("kind".to_owned()) }
+        }
         Refusal::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict),
         Refusal::Busy(running) => GatewayError::Busy { running, retry_after: RETRY_AFTER },
         Refusal::QueueFull { limit } => {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    ConversationFacts, CreatorKind, FinishReason, Message, Payload, Principal, SessionKey, SessionKind, TenantId,
-    TurnFailure, TurnId,
+    Alias, ConversationFacts, CreatorKind, FinishReason, Message, Payload, Principal, SessionKey, SessionKind,
+    TenantId, TurnFailure, TurnId,
 };
 use herma_store::{
-    Commit, ConversationRow, CreateOutcome, Creation, Lease, NewConversation, Outcome, Scope, StoreError,
+    BranchOutcome, BranchPoint, Commit, CreateOutcome, Creation, Lease, NewBranch, NewConversation, Outcome, Scope,
+    StoreError,
 };
 use herma_turn::Stop;
 use tokio::sync::watch;
@@ -38,6 +39,52 @@ pub struct Appended {
     pub was_there: bool,
 }
 
+/// A conversation that somebody makes.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// The name that was chosen for it.
+    pub alias: Option<Alias>,
+    /// What it is.
+    pub kind: SessionKind,
+    /// The session it comes from.
+    pub parent: Option<Alias>,
+    /// Its session key.
+    pub session_key: Option<SessionKey>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// What a client attaches, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+/// A branch that somebody makes.
+#[derive(Debug, Clone)]
+pub struct NewFork {
+    /// Any name of what it leaves.
+    pub source: Alias,
+    /// Where it leaves it.
+    pub at: BranchPoint,
+    /// The name that was chosen for it.
+    pub alias: Option<Alias>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// What a client attaches, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+/// What an API client makes without a turn.
+fn creation(principal: &Principal) -> Creation {
+    Creation {
+        conversation: mint::conversation(),
+        session: mint::session(),
+        kind: SessionKind::Main,
+        creator: CreatorKind::Api,
+        source: Arc::from("api"),
+        owner: principal.key,
+        reason: None,
+        parent: None,
+    }
+}
+
 impl Gateway {
     /// Adds the messages of a request to its conversation, all of them, when it is their turn. The request's system messages hold from then
     /// on. Nobody is asked for an answer.
@@ -53,31 +100,24 @@ impl Gateway {
         added.await.unwrap_or_else(|_| Err(GatewayError::Turn(crate::admission::defect())))
     }
 
-    /// Makes a conversation in which nothing was said yet.
-    pub async fn create(
-        &self,
-        principal: &Principal,
-        session_key: Option<SessionKey>,
-        metadata: Option<Arc<str>>,
-    ) -> Result<ConversationRow, GatewayError> {
+    /// Makes a conversation in which nothing was said yet; a branch begins with what was said in its parent.
+    pub async fn create(&self, principal: &Principal, new: NewSession) -> Result<CreateOutcome, GatewayError> {
         let scope = Scope::of(principal);
-        if session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
+        if new.session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
-        let creation = Creation {
-            conversation: mint::conversation(),
-            session: mint::session(),
-            kind: SessionKind::Main,
-            creator: CreatorKind::Api,
-            source: Arc::from("api"),
-            owner: principal.key,
-            reason: None,
-        };
-        let new = NewConversation { scope, alias: None, creation, session_key, metadata, now: mint::now() };
-        match self.store.create(new).await? {
-            CreateOutcome::Made(row) => Ok(*row),
-            CreateOutcome::Exists | CreateOutcome::Reserved => Err(GatewayError::Turn(crate::admission::defect())),
-        }
+        let creation = Creation { kind: new.kind, parent: new.parent, ..creation(principal) };
+        let NewSession { alias, session_key, title, metadata, .. } = new;
+        let new = NewConversation { scope, alias, creation, session_key, title, metadata, now: mint::now() };
+        Ok(self.store.create(new).await?)
+    }
+
+    /// Makes a branch in which nothing was said yet. Its source never notices.
+    pub async fn branch(&self, principal: &Principal, new: NewFork) -> Result<BranchOutcome, GatewayError> {
+        let NewFork { source, at, alias, title, metadata } = new;
+        let (scope, creation) = (Scope::of(principal), creation(principal));
+        let branch = NewBranch { scope, source, at, alias, creation, title, metadata, now: mint::now() };
+        Ok(self.store.branch(branch).await?)
     }
 
     async fn add(&self, request: &TurnRequest) -> Result<Appended, GatewayError> {

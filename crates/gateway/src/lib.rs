@@ -31,7 +31,7 @@ mod running;
 mod settings;
 mod watch;
 
-pub use append::Appended;
+pub use append::{Appended, NewFork, NewSession};
 pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
 pub use context::SummarisedContext;
 pub use error::{GatewayError, KeyProblem, UndoProblem};

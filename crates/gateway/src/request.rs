@@ -73,6 +73,8 @@ pub struct TurnRequest {
     pub on_disconnect: OnDisconnect,
     /// What a conversation made for it is.
     pub kind: SessionKind,
+    /// The session that a conversation made for it comes from.
+    pub parent: Option<Alias>,
     /// Who creates a conversation made for it.
     pub creator: CreatorKind,
     /// Which door it came through.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use herma_gateway::Gateway;
 use herma_gateway::access::Access;
 use herma_model::Principal;
@@ -95,7 +95,16 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/v1/models/{*id}", get(routes::models::show))
         .route("/v1/capabilities", get(routes::capabilities::show))
         .route("/api/sessions", get(routes::sessions::list))
+        .route("/api/sessions", post(routes::sessions::create))
         .route("/api/sessions/{alias}", get(routes::sessions::show))
+        .route("/api/sessions/{alias}", patch(routes::sessions::change))
+        .route("/api/sessions/{alias}", delete(routes::sessions::delete))
+        .route("/api/sessions/{alias}/branch", post(routes::sessions::branch))
+        .route("/api/sessions/{alias}/fork", post(routes::sessions::branch))
+        .route("/api/sessions/{alias}/end", post(routes::sessions::end))
+        .route("/api/sessions/{alias}/reopen", post(routes::sessions::reopen))
+        .route("/api/sessions/{alias}/lineage", get(routes::sessions::lineage))
+        .route("/api/session-keys/{key}", get(routes::sessions::of_key))
         .route("/api/sessions/{alias}/chat", post(routes::sessions::chat))
         .route("/api/sessions/{alias}/chat/stream", post(routes::sessions::chat_stream))
         .route("/api/sessions/{alias}/messages", get(routes::sessions::messages))

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use herma_gateway::{GatewayError, KeyProblem};
 use herma_model::turn::FailureCode;
-use herma_model::{TurnFailure, TurnId};
-use herma_store::StoreError;
+use herma_model::{InvalidDeclaration, TurnFailure, TurnId};
+use herma_store::{CreateOutcome, StoreError};
 use herma_wire::BadRequest;
 use herma_wire::error::ErrorBody;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -73,6 +73,29 @@ impl ApiError {
             *param = param.replacen("messages", "items", 1).replace(".tool_call_id", ".call_id");
         }
         self
+    }
+
+    /// Why a conversation could not be made.
+    pub(crate) fn not_made(outcome: &CreateOutcome) -> Self {
+        match outcome {
+            CreateOutcome::Exists | CreateOutcome::Made(_) => Self::session_exists(),
+            CreateOutcome::Reserved => Self::reserved_id(),
+            CreateOutcome::NoParent => Self::invalid("parent leads to no session", "parent"),
+            CreateOutcome::Undeclarable(why) => {
+                let param = if matches!(why, InvalidDeclaration::Continuation) { "kind" } else { "parent" };
+                Self::invalid(why.to_string(), param)
+            }
+            CreateOutcome::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict).into(),
+        }
+    }
+
+    pub(crate) fn session_exists() -> Self {
+        let message = "this id leads to a conversation already; use it, or choose another id";
+        Self::new(StatusCode::CONFLICT, "session_exists", message).param("id").again(Again::Never)
+    }
+
+    pub(crate) fn reserved_id() -> Self {
+        Self::invalid("id is of a form that only Herma gives; choose another", "id")
     }
 
     pub(crate) fn busy(running: TurnId) -> Self {

@@ -2,7 +2,7 @@
 
 use herma_gateway::{OnDisconnect, Policy, SessionView};
 use herma_model::alias::InvalidName;
-use herma_model::{Alias, SessionKey};
+use herma_model::{Alias, SessionKey, SessionKind};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::ApiError;
@@ -22,11 +22,13 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
 /// What a request says about its conversation outside its body.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct SessionHeaders {
     pub(crate) session: Option<Alias>,
     pub(crate) conversation: Option<Alias>,
     pub(crate) key: Option<SessionKey>,
+    /// What the request is: a person's, or a helper's that leaves the conversation it names alone.
+    pub(crate) kind: SessionKind,
     pub(crate) policy: Policy,
     pub(crate) on_disconnect: OnDisconnect,
     /// Whether a stream may carry events that the SDKs do not know.
@@ -38,18 +40,22 @@ pub(crate) struct SessionHeaders {
 impl SessionHeaders {
     /// Reads and checks them all. An empty header is an absent one.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, ApiError> {
-        if text(headers, &SESSION_KIND)?.is_some_and(|kind| kind != "main") {
-            return Err(bad(&SESSION_KIND, "only 'main' is available in this release"));
-        }
         Ok(Self {
             session: named(headers, &SESSION_ID, Alias::parse)?,
             conversation: named(headers, &CONVERSATION_ID, Alias::parse)?,
             key: named(headers, &SESSION_KEY, SessionKey::parse)?,
+            kind: match text(headers, &SESSION_KIND)? {
+                None | Some("main") => SessionKind::Main,
+                Some("auxiliary") => SessionKind::Auxiliary,
+                Some("background") => SessionKind::Background,
+                Some(_) => return Err(bad(&SESSION_KIND, "must be 'main', 'auxiliary' or 'background'")),
+            },
             policy: match text(headers, &TURN_POLICY)? {
                 None | Some("queue") => Policy::Queue,
                 Some("reject") => Policy::Reject,
                 Some("interrupt") => Policy::Interrupt,
-                Some(_) => return Err(bad(&TURN_POLICY, "must be 'queue', 'reject' or 'interrupt'")),
+                Some("branch") => Policy::Branch,
+                Some(_) => return Err(bad(&TURN_POLICY, "must be 'queue', 'reject', 'interrupt' or 'branch'")),
             },
             on_disconnect: match text(headers, &ON_DISCONNECT)? {
                 None | Some("finish") => OnDisconnect::Finish,

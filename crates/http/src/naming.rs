@@ -2,7 +2,7 @@
 
 use herma_gateway::Place;
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationId, Principal, ResponseId};
+use herma_model::{Alias, ConversationId, Principal, ResponseId, SessionKind};
 use herma_store::{Pin, Scope};
 use herma_wire::responses::ResponsesRequest;
 
@@ -102,6 +102,22 @@ impl Names {
         }
         Ok(())
     }
+}
+
+/// Where a request goes that says what it is. A helper's leaves the conversation that it names alone: it is a conversation of its own, which
+/// comes from there.
+pub(crate) async fn place_of_kind(
+    app: &Shared,
+    principal: &Principal,
+    place: Place,
+    kind: SessionKind,
+) -> Result<(Place, Option<Alias>), ApiError> {
+    if kind == SessionKind::Main {
+        return Ok((place, None));
+    }
+    let Some(name) = place.name().and_then(|name| Alias::parse(&name).ok()) else { return Ok((Place::New, None)) };
+    let known = app.gateway.store().conversation(&Scope::of(principal), &name, Pin::Head).await?;
+    Ok((Place::New, known.map(|_| name)))
 }
 
 /// Where a name leads. Two that lead nowhere yet would make two conversations, unless they are the same.

@@ -43,10 +43,40 @@ stored_enum!(
 );
 
 impl SessionKind {
+    /// How a new session of this kind is related to the parent that its producer declares, if it declares one.
+    ///
+    /// Helpers may have a parent or none, a branch needs one, and a person's own session has none. A continuation is never declared: only a
+    /// splitting compaction makes one.
+    pub const fn declare(self, has_parent: bool) -> Result<Option<ParentRelation>, InvalidDeclaration> {
+        match (self, has_parent) {
+            (Self::Main | Self::Auxiliary | Self::Background, false) => Ok(None),
+            (Self::Auxiliary, true) => Ok(Some(ParentRelation::Delegate)),
+            (Self::Background, true) => Ok(Some(ParentRelation::Background)),
+            (Self::Branch, true) => Ok(Some(ParentRelation::Branch)),
+            (Self::Main, true) => Err(InvalidDeclaration::ParentOfMain),
+            (Self::Branch, false) => Err(InvalidDeclaration::BranchOfNothing),
+            (Self::Continuation, _) => Err(InvalidDeclaration::Continuation),
+        }
+    }
+
     /// Whether a conversation that began with this kind is one a person looks at.
     pub const fn is_user_facing(self) -> bool {
         matches!(self, Self::Main | Self::Branch)
     }
+}
+
+/// Why a session cannot be declared to be what somebody says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDeclaration {
+    /// Continuations are made by compactions alone.
+    #[error("'continuation' cannot be declared: only a compaction makes one")]
+    Continuation,
+    /// A branch without anything that it could have left.
+    #[error("a branch needs a parent")]
+    BranchOfNothing,
+    /// A person's own session that claims to come from another.
+    #[error("a main session has no parent: declare it as 'auxiliary', 'background' or 'branch'")]
+    ParentOfMain,
 }
 
 stored_enum!(
@@ -112,6 +142,19 @@ mod tests {
             assert_eq!(CreatorKind::parse(creator.as_str()), Some(*creator));
         }
         assert_eq!(SessionKind::parse("Main"), None);
+    }
+
+    #[test]
+    fn a_declared_kind_says_how_it_is_related() {
+        for (kind, alone, with_parent) in [
+            (SessionKind::Main, Ok(None), Err(InvalidDeclaration::ParentOfMain)),
+            (SessionKind::Auxiliary, Ok(None), Ok(Some(ParentRelation::Delegate))),
+            (SessionKind::Background, Ok(None), Ok(Some(ParentRelation::Background))),
+            (SessionKind::Branch, Err(InvalidDeclaration::BranchOfNothing), Ok(Some(ParentRelation::Branch))),
+            (SessionKind::Continuation, Err(InvalidDeclaration::Continuation), Err(InvalidDeclaration::Continuation)),
+        ] {
+            assert_eq!((kind.declare(false), kind.declare(true)), (alone, with_parent), "{kind:?}");
+        }
     }
 
     #[test]

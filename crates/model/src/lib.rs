@@ -25,7 +25,7 @@ pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFa
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
 };
-pub use kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
+pub use kind::{CreatorKind, EndReason, InvalidDeclaration, ParentRelation, SessionKind};
 pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, Resolution, SessionFacts};

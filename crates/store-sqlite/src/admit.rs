@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use herma_model::{Fence, Message, MessageId, NewMessage, Resolution, Seq, SessionKind, StopKind, TurnId};
+use herma_model::{
+    Fence, InvalidDeclaration, Message, MessageId, NewMessage, Resolution, Seq, SessionKey, SessionKind, StopKind,
+    TurnId,
+};
 use herma_store::{
     Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, Target, Ticket, TurnPolicy, Version,
 };
@@ -16,6 +19,7 @@ use crate::commit::insert_message;
 use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
+use crate::parent::Declared;
 use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::takeover::{self, Why, take_over};
@@ -47,26 +51,24 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
-            Target::New | Target::Alias { .. } => {
-                let state = conversation::create(connection, admission)?;
-                start(connection, instance, admission, state, Resolution::Created)
-            }
+            Target::New | Target::Alias { .. } => create(connection, instance, admission),
         };
     };
     if let Some(refusal) = refusal(&state, admission) {
         return Ok(AdmitOutcome::Refused(refusal));
     }
-    if let Some(running) = live_turn(connection, instance, &mut state, admission)? {
-        return wait(connection, instance, admission, &state, resolution, Ahead::Running(running));
-    }
-    if state.waiting > 0 {
-        let first = queue::first(connection, instance, state.key, admission.now)?;
-        if let Some(first) = first.filter(|first| first.goes_before(admission)) {
-            return wait(connection, instance, admission, &state, resolution, Ahead::Waiting(first.id));
-        }
+    let ahead = ahead(connection, instance, &mut state, admission)?;
+    if let Some(ahead) = ahead
+        && (admission.policy != TurnPolicy::Branch || admission.retry_of.is_some() || state.unmade)
+    {
+        return wait(connection, instance, admission, &state, resolution, ahead);
     }
     if admission.seen != Seen::At(state.facts.id, Version(state.version)) {
         return Ok(AdmitOutcome::Stale);
+    }
+    if ahead.is_some() {
+        let branch = branch::leave(connection, admission, &state)?;
+        return start(connection, instance, admission, branch, Resolution::Branched);
     }
     let resolution = match state.facts.origin_kind {
         _ if !state.unmade => resolution,
@@ -74,6 +76,22 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
         _ => Resolution::Created,
     };
     start(connection, instance, admission, state, resolution)
+}
+
+/// Makes the conversation of a turn, if it can be what it says.
+fn create(connection: &Connection, instance: &mut Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
+    let creation = &admission.creation;
+    let declared = match creation.kind {
+        SessionKind::Branch => Declared::Invalid(InvalidDeclaration::BranchOfNothing),
+        _ => Declared::of(connection, &admission.scope, creation)?,
+    };
+    let parent = match declared {
+        Declared::Parent(parent) => parent,
+        Declared::NoParent => return Ok(AdmitOutcome::Refused(Refusal::NoParent)),
+        Declared::Invalid(why) => return Ok(AdmitOutcome::Refused(Refusal::Undeclarable(why))),
+    };
+    let state = conversation::create(connection, admission, parent.as_ref())?;
+    start(connection, instance, admission, state, Resolution::Created)
 }
 
 /// What is wrong with a request was found in the conversation as its caller saw it. If that has changed, or changes because a dead
@@ -145,6 +163,23 @@ fn live_turn(
 enum Ahead {
     Running(TurnId),
     Waiting(TurnId),
+}
+
+/// Who goes before an admission: the turn that runs, or one that came earlier.
+fn ahead(
+    connection: &Connection,
+    instance: &Instance,
+    state: &mut ConversationState,
+    admission: &Admission,
+) -> Outcome<Option<Ahead>> {
+    if let Some(running) = live_turn(connection, instance, state, admission)? {
+        return Ok(Some(Ahead::Running(running)));
+    }
+    if state.waiting == 0 {
+        return Ok(None);
+    }
+    let first = queue::first(connection, instance, state.key, admission.now)?;
+    Ok(first.filter(|first| first.goes_before(admission)).map(|first| Ahead::Waiting(first.id)))
 }
 
 fn wait(
@@ -235,7 +270,7 @@ fn start(
     connection
         .prepare_cached(
             "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + ?4, message_count = message_count + ?4,
-             turn_count = turn_count + ?5, unmade = 0, session_key = coalesce(session_key, ?6) WHERE pk = ?1",
+             turn_count = turn_count + ?5, unmade = 0 WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -244,13 +279,13 @@ fn start(
                 row.key,
                 admission.messages.len() as i64,
                 i64::from(row.attempt == 1),
-                admission.session_key.as_ref().map(herma_model::SessionKey::as_str)
             ])
         })
         .translated()?;
     retry::bind(connection, admission, row.key)?;
     if brings_key {
         state.facts.session_key.clone_from(&admission.session_key);
+        bring_key(connection, &state)?;
     }
     if let Some(ticket) = admission.ticket {
         instance.live.remove(&ticket.0);
@@ -274,4 +309,14 @@ fn start(
         started_at: row.started_at,
         durable: Receipt::durable(),
     })))
+}
+
+/// Gives a conversation its session key. By itself, for the index of keys is not to be written with every turn.
+fn bring_key(connection: &Connection, state: &ConversationState) -> Outcome<()> {
+    let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
+    connection
+        .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")
+        .and_then(|mut update| update.execute(params![state.key, key]))
+        .map(drop)
+        .translated()
 }

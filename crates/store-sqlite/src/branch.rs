@@ -1,17 +1,23 @@
-//! Beginning a conversation where a turn of another one ended. Nothing is copied, and that other one never notices.
+//! Beginning a conversation where an answer of another one ended. Nothing is copied, and that other one never notices.
 
-use herma_model::{CreatorKind, ParentRelation, SessionKind, TurnId};
-use herma_store::{Admission, Refusal, Seen, Version};
+use herma_model::alias::Namespace;
+use herma_model::{
+    Alias, CreatorKind, ParentRelation, SessionId, SessionKey, SessionKind, TenantId, Timestamp, TurnId,
+};
+use herma_store::{
+    Admission, BranchOutcome, BranchPoint, Creation, NewBranch, NewConversation, Refusal, Seen, Version,
+};
 use rusqlite::{Connection, params};
 
 use crate::base::Ground;
-use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{Lineage, Segment};
+use crate::parent::{self, Parent};
+use crate::point::{Found, Point};
 use crate::rows::ConversationState;
-use crate::snapshot;
+use crate::{conversation, listing, snapshot};
 
-/// What came of asking for a branch.
+/// What came of a turn that asks for a branch.
 pub(crate) enum Branching {
     /// It is there, without a turn.
     Made(ConversationState),
@@ -21,12 +27,12 @@ pub(crate) enum Branching {
     Refused(Refusal),
 }
 
-/// Makes a branch, its first session and their names.
+/// Makes the branch of a turn, where an earlier turn ended.
 pub(crate) fn create(connection: &Connection, admission: &Admission, source: TurnId) -> Outcome<Branching> {
-    let Some(point) = Segment::up_to(connection, admission.scope.tenant, source)? else {
+    let Some(inherited) = Segment::up_to(connection, admission.scope.tenant, source)? else {
         return Ok(Branching::Refused(Refusal::NotFound));
     };
-    let source = snapshot::load(connection, point.conversation)?;
+    let source = snapshot::load(connection, inherited.conversation)?;
     let stored = source.facts.session_key.as_ref();
     if !admission.scope.keys.sees(stored) {
         return Ok(Branching::Refused(Refusal::NotFound));
@@ -39,22 +45,116 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
     if admission.seen != Seen::Nothing && admission.seen != now {
         return Ok(Branching::Stale);
     }
-    make(connection, admission, &source, point).map(Branching::Made)
+    let point = Point { inherited, parent: inherited.session };
+    make(connection, &Making::of(admission), &source, point).map(Branching::Made)
+}
+
+/// Makes the branch of a turn that does not want to wait in a conversation it may use.
+pub(crate) fn leave(
+    connection: &Connection,
+    admission: &Admission,
+    source: &ConversationState,
+) -> Outcome<ConversationState> {
+    make(connection, &Making::of(admission), source, Point::end(connection, source)?)
+}
+
+/// Makes a branch without a turn.
+pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> Outcome<BranchOutcome> {
+    let Some((source, _)) = parent::source(connection, &new.scope, &new.source)? else {
+        return Ok(BranchOutcome::NotFound);
+    };
+    if let Some(alias) = &new.alias {
+        if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
+            return Ok(BranchOutcome::Exists);
+        }
+        if !alias.may_be_created() {
+            return Ok(BranchOutcome::Reserved);
+        }
+    }
+    let point = match new.at {
+        BranchPoint::End => Point::end(connection, &source)?,
+        BranchPoint::Message(message) => match Point::at(connection, new.scope.tenant, &source, message)? {
+            Found::Point(point) => point,
+            Found::NoSuchMessage => return Ok(BranchOutcome::NoSuchMessage),
+            Found::Unanswered => return Ok(BranchOutcome::Unanswered),
+        },
+    };
+    let making = Making {
+        tenant: new.scope.tenant,
+        creation: &new.creation,
+        name: new.alias.as_ref(),
+        session_key: None,
+        title: new.title.as_deref(),
+        metadata: new.metadata.as_deref(),
+        now: new.now,
+    };
+    let made = make(connection, &making, &source, point)?;
+    listing::by_key(connection, made.key).map(Box::new).map(BranchOutcome::Made)
+}
+
+/// Makes what was declared as a branch, at the end of its source.
+pub(crate) fn declared(
+    connection: &Connection,
+    new: &NewConversation,
+    source: &ConversationState,
+) -> Outcome<ConversationState> {
+    let making = Making {
+        tenant: new.scope.tenant,
+        creation: &new.creation,
+        name: new.alias.as_ref(),
+        session_key: new.session_key.as_ref(),
+        title: new.title.as_deref(),
+        metadata: new.metadata.as_deref(),
+        now: new.now,
+    };
+    make(connection, &making, source, Point::end(connection, source)?)
+}
+
+/// What a branch is made of, but for its source.
+struct Making<'a> {
+    tenant: TenantId,
+    creation: &'a Creation,
+    name: Option<&'a Alias>,
+    /// If the source has none; a turn brings its own when it starts.
+    session_key: Option<&'a SessionKey>,
+    title: Option<&'a str>,
+    metadata: Option<&'a str>,
+    now: Timestamp,
+}
+
+impl<'a> Making<'a> {
+    fn of(admission: &'a Admission) -> Self {
+        Self {
+            tenant: admission.scope.tenant,
+            creation: &admission.creation,
+            name: None,
+            session_key: None,
+            title: None,
+            metadata: None,
+            now: admission.now,
+        }
+    }
 }
 
 fn make(
     connection: &Connection,
-    admission: &Admission,
+    making: &Making<'_>,
     source: &ConversationState,
-    point: Segment,
+    point: Point,
 ) -> Outcome<ConversationState> {
-    let creation = &admission.creation;
-    let inherited = Lineage::of(connection, source, point.session, point.through, 0)?.count(connection)?;
+    let creation = making.creation;
+    let Segment { session, through, .. } = point.inherited;
+    let inherited = if point.inherited.conversation == source.key {
+        Lineage::of(connection, source, session, through, 0)?
+    } else {
+        Lineage::after(connection, source, 0)?.up_to(point.inherited)
+    };
+    let inherited = inherited.count(connection)?;
     connection
         .prepare_cached(
             "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, system, version, fence, next_seq,
-             message_count, created_at, updated_at)
-             SELECT tenant_pk, ?2, 0, 0, ?3, session_key, ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8 FROM conversations WHERE pk = ?1",
+             message_count, created_at, updated_at, parent_pk, title, metadata)
+             SELECT tenant_pk, ?2, 0, 0, ?3, coalesce(session_key, ?9), ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8, pk, ?10, ?11 FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -63,45 +163,60 @@ fn make(
                 SessionKind::Branch.as_str(),
                 creation.owner.map(|owner| owner.uuid().into_bytes()),
                 creation.source,
-                point.through + 1,
+                through + 1,
                 inherited,
-                admission.now.0
+                making.now.0,
+                making.session_key.map(SessionKey::as_str),
+                making.title,
+                making.metadata
             ])
         })
         .translated()?;
     let key = connection.last_insert_rowid();
-    let head = first_session(connection, admission, key, point)?;
-    conversation::begin(connection, admission.scope.tenant, creation.conversation, key, head, &creation.session)?;
+    let id = making.name.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
+    let parent = Parent::session(connection, point.parent, source.key, ParentRelation::Branch)?;
+    let head = first_session(connection, making, key, &id, &parent, point.inherited)?;
+    conversation::begin(connection, making.tenant, creation.conversation, key, head, &id)?;
     connection
         .execute(
             "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins WHERE conversation_pk = ?1 AND seq <= ?3",
-            [source.key, key, point.through],
+            [source.key, key, through],
         )
         .translated()?;
     snapshot::load(connection, key)
 }
 
-/// The session that stands where the turn ended, on the compaction that stood there.
-fn first_session(connection: &Connection, admission: &Admission, conversation: i64, point: Segment) -> Outcome<i64> {
-    let ground = Ground::at(connection, point.session, point.through)?;
+/// The session that stands where its source was left, on the compaction that stood there.
+fn first_session(
+    connection: &Connection,
+    making: &Making<'_>,
+    conversation: i64,
+    id: &SessionId,
+    parent: &Parent,
+    inherited: Segment,
+) -> Outcome<i64> {
+    // What the source inherited itself may be deleted: what it stands on there, the source knows.
+    let ground = Ground::at(connection, parent.session, inherited.through)?;
     connection
         .prepare_cached(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind, reason, base_session_pk,
-             base_seq, base_compaction_pk, created_at)
-             SELECT tenant_pk, ?2, ?3, ?4, 0, id, ?5, ?6, ?7, pk, ?8, ?9, ?10 FROM sessions WHERE pk = ?1",
+            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_pk, parent_id, parent_relation, creator_kind, reason,
+             base_session_pk, base_seq, base_compaction_pk, created_at) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
-                point.session,
+                making.tenant.0,
                 conversation,
-                admission.creation.session.as_str(),
+                id.as_str(),
                 SessionKind::Branch.as_str(),
-                ParentRelation::Branch.as_str(),
+                parent.session,
+                parent.id.as_str(),
+                parent.relation.as_str(),
                 CreatorKind::Branch.as_str(),
-                admission.creation.reason,
-                point.through,
+                making.creation.reason,
+                inherited.session,
+                inherited.through,
                 ground.map(|ground| ground.key),
-                admission.now.0
+                making.now.0
             ])
         })
         .translated()?;

@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 use crate::base::Ground;
 use crate::erase;
 use crate::failure::{Outcome, Translate};
+use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
 
 /// Where a conversation's first message stands.
@@ -24,30 +25,38 @@ pub(crate) struct Making<'a> {
     pub(crate) name: Option<(&'a Alias, Namespace)>,
     /// Its session key; a turn brings its own when it starts.
     pub(crate) session_key: Option<&'a SessionKey>,
+    pub(crate) title: Option<&'a str>,
     pub(crate) metadata: Option<&'a str>,
+    /// The session it comes from.
+    pub(crate) parent: Option<&'a Parent>,
     pub(crate) now: Timestamp,
 }
 
 impl<'a> Making<'a> {
     /// What a turn makes that finds no conversation.
-    fn of(admission: &'a Admission) -> Self {
+    fn of(admission: &'a Admission, parent: Option<&'a Parent>) -> Self {
         let name = match &admission.target {
             Target::Alias { alias, namespace, .. } => Some((alias, *namespace)),
             Target::New | Target::Branch { .. } => None,
         };
         let (tenant, creation) = (admission.scope.tenant, &admission.creation);
-        Self { tenant, creation, name, session_key: None, metadata: None, now: admission.now }
+        let now = admission.now;
+        Self { tenant, creation, name, session_key: None, title: None, metadata: None, parent, now }
     }
 }
 
 /// Makes the conversation of a turn, its first session and their names.
-pub(crate) fn create(connection: &Connection, admission: &Admission) -> Outcome<ConversationState> {
-    make(connection, &Making::of(admission))
+pub(crate) fn create(
+    connection: &Connection,
+    admission: &Admission,
+    parent: Option<&Parent>,
+) -> Outcome<ConversationState> {
+    make(connection, &Making::of(admission, parent))
 }
 
 /// Makes a conversation, its first session and their names.
 pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<ConversationState> {
-    let Making { tenant: TenantId(tenant), creation, name, session_key, metadata, now: Timestamp(now) } = *making;
+    let Making { tenant: TenantId(tenant), creation, name, session_key, parent, now: Timestamp(now), .. } = *making;
     let (named, chat_id) = match name {
         Some((alias, Namespace::Session)) => (Some(alias), None),
         Some((alias, Namespace::ChatId)) => (None, Some(alias)),
@@ -57,7 +66,7 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
     connection
         .prepare_cached(
             "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, metadata, version, fence, next_seq,
-             created_at, updated_at) VALUES (?1, ?2, 0, 0, ?3, ?9, ?4, ?5, ?8, 0, 0, ?7, ?6, ?6)",
+             created_at, updated_at, title, parent_pk) VALUES (?1, ?2, 0, 0, ?3, ?9, ?4, ?5, ?8, 0, 0, ?7, ?6, ?6, ?10, ?11)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -68,15 +77,18 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
                 creation.source,
                 now,
                 FIRST_SEQ,
-                metadata,
-                session_key.map(SessionKey::as_str)
+                making.metadata,
+                session_key.map(SessionKey::as_str),
+                making.title,
+                parent.map(|parent| parent.conversation)
             ])
         })
         .translated()?;
     let key = connection.last_insert_rowid();
     connection
         .prepare_cached(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, creator_kind, reason, created_at) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7)",
+            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, creator_kind, reason, created_at, parent_pk, parent_id, parent_relation)
+             VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -86,7 +98,10 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
                 creation.kind.as_str(),
                 creation.creator.as_str(),
                 creation.reason,
-                now
+                now,
+                parent.map(|parent| parent.session),
+                parent.map(|parent| parent.id.as_str()),
+                parent.map(|parent| parent.relation.as_str())
             ])
         })
         .translated()?;
@@ -105,7 +120,7 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
         ended: false,
         unmade: false,
         head,
-        facts: new_facts(creation, session_key, session_id),
+        facts: new_facts(making, session_id),
     })
 }
 
@@ -126,21 +141,22 @@ pub(crate) fn begin(
     alias(connection, tenant.0, "session", id.as_str(), conversation, Some(session))
 }
 
-fn new_facts(creation: &Creation, session_key: Option<&SessionKey>, session: SessionId) -> ConversationFacts {
+fn new_facts(making: &Making<'_>, session: SessionId) -> ConversationFacts {
+    let creation = making.creation;
     ConversationFacts {
         id: creation.conversation,
         root: session.clone(),
         head: SessionFacts {
             id: session,
             kind: creation.kind,
-            parent: None,
+            parent: making.parent.map(|parent| (parent.id.clone(), parent.relation)),
             creator: creation.creator,
             reason: creation.reason.clone(),
             depth: 0,
         },
         previous: None,
         origin_kind: creation.kind,
-        session_key: session_key.cloned(),
+        session_key: making.session_key.cloned(),
         compaction_mode: None,
         compaction_count: 0,
     }
@@ -176,7 +192,7 @@ pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compacti
     connection
         .execute(
             "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind, reason, base_session_pk,
-             base_seq, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             base_seq, created_at, parent_pk) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?10)",
             params![
                 tenant,
                 state.key,
@@ -222,6 +238,8 @@ fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()>
         )
         .translated()?;
     let begun = "SELECT root_pk FROM conversations WHERE pk = ?1";
+    let root: i64 = connection.query_row(begun, [conversation], |row| row.get(0)).translated()?;
+    parent::forget(connection, conversation, root + 1)?;
     for statement in [
         "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1)",
         "DELETE FROM compactions WHERE conversation_pk = ?1",

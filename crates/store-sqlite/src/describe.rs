@@ -1,15 +1,18 @@
-//! Conversations without a turn: making one, and changing what its client says about it.
+//! Conversations without a turn: making one, changing what its client says about it, and ending it.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Timestamp};
-use herma_store::{Change, ConversationRow, CreateOutcome, NewConversation, Scope};
+use herma_model::{Alias, EndReason, SessionKind, Timestamp};
+use herma_store::{Change, ConversationRow, CreateOutcome, EndOutcome, NewConversation, Scope};
 use rusqlite::{Connection, params};
 
+use crate::compact::{Idle, idle};
 use crate::conversation::{self, Making};
 use crate::failure::{Outcome, Translate};
-use crate::{listing, snapshot};
+use crate::instance::Instance;
+use crate::parent::{self, Declared};
+use crate::{branch, listing, queue, snapshot};
 
-/// Makes a conversation, or nothing if its name is not free.
+/// Makes a conversation, or nothing if its name is not free or its parent not there.
 pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<CreateOutcome> {
     if let Some(alias) = &new.alias {
         if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
@@ -19,15 +22,37 @@ pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<
             return Ok(CreateOutcome::Reserved);
         }
     }
+    if let (SessionKind::Branch, Some(source)) = (new.creation.kind, &new.creation.parent) {
+        return create_branch(connection, new, source);
+    }
+    let parent = match Declared::of(connection, &new.scope, &new.creation)? {
+        Declared::Parent(parent) => parent,
+        Declared::NoParent => return Ok(CreateOutcome::NoParent),
+        Declared::Invalid(why) => return Ok(CreateOutcome::Undeclarable(why)),
+    };
     let making = Making {
         tenant: new.scope.tenant,
         creation: &new.creation,
         name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
         session_key: new.session_key.as_ref(),
+        title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
+        parent: parent.as_ref(),
         now: new.now,
     };
     let state = conversation::make(connection, &making)?;
+    listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
+}
+
+fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias) -> Outcome<CreateOutcome> {
+    let Some((source, _)) = parent::source(connection, &new.scope, source)? else {
+        return Ok(CreateOutcome::NoParent);
+    };
+    let stored = source.facts.session_key.as_ref();
+    if stored.is_some() && new.session_key.as_ref().is_some_and(|asked| Some(asked) != stored) {
+        return Ok(CreateOutcome::SessionKeyConflict);
+    }
+    let state = branch::declared(connection, new, &source)?;
     listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
@@ -42,8 +67,50 @@ pub(crate) fn update(
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
     let Some((state, _)) = found.filter(|(state, _)| !state.unmade) else { return Ok(None) };
     connection
-        .prepare_cached("UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3 WHERE pk = ?1")
-        .and_then(|mut update| update.execute(params![state.key, change.metadata, now.0]))
+        .prepare_cached(
+            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, title = iif(?4, ?5, title), archived = coalesce(?6, archived)
+             WHERE pk = ?1",
+        )
+        .and_then(|mut update| {
+            let title = change.title.as_ref();
+            let renamed = params![
+                state.key,
+                change.metadata,
+                now.0,
+                title.is_some(),
+                title.and_then(Option::as_deref),
+                change.archived
+            ];
+            update.execute(renamed)
+        })
         .translated()?;
     listing::by_key(connection, state.key).map(Some)
+}
+
+/// Ends a conversation for a reason, or opens it again for none.
+pub(crate) fn end(
+    connection: &Connection,
+    instance: &Instance,
+    scope: &Scope,
+    alias: &Alias,
+    reason: Option<EndReason>,
+    now: Timestamp,
+) -> Outcome<EndOutcome> {
+    let state = match idle(connection, instance, scope, alias, now)? {
+        Idle::Free(state) => state,
+        Idle::Busy(turn) => return Ok(EndOutcome::Busy(turn)),
+        Idle::NotFound => return Ok(EndOutcome::NotFound),
+    };
+    if let Some(first) = queue::first(connection, instance, state.key, now)? {
+        return Ok(EndOutcome::Busy(first.id));
+    }
+    if state.ended != reason.is_some() {
+        connection
+            .execute(
+                "UPDATE conversations SET ended_at = iif(?2 IS NULL, NULL, ?3), end_reason = ?2, version = version + 1, updated_at = ?3 WHERE pk = ?1",
+                params![state.key, reason.map(EndReason::as_str), now.0],
+            )
+            .translated()?;
+    }
+    listing::by_key(connection, state.key).map(Box::new).map(EndOutcome::Done)
 }

@@ -3,15 +3,15 @@
 //! Branches refer to what they inherit. As far as they do, a deleted conversation stays: its sessions, messages, turns and compactions up to
 //! the last place that any of them inherits. No name and no turn leads there, and it goes with the last branch that needs it.
 
-use herma_model::{Alias, Timestamp};
-use herma_store::{DeleteOutcome, Scope};
+use herma_model::{Alias, Timestamp, TurnId};
+use herma_store::{Children, DeleteOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::compact::{Idle, idle};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
-use crate::queue;
+use crate::{parent, queue, rows, snapshot, takeover};
 
 /// Deletes, or changes nothing but that dead owners' turns are ended.
 pub(crate) fn delete(
@@ -19,6 +19,7 @@ pub(crate) fn delete(
     instance: &Instance,
     scope: &Scope,
     alias: &Alias,
+    children: Children,
     now: Timestamp,
 ) -> Outcome<DeleteOutcome> {
     let state = match idle(connection, instance, scope, alias, now)? {
@@ -29,8 +30,55 @@ pub(crate) fn delete(
     if let Some(first) = queue::first(connection, instance, state.key, now)? {
         return Ok(DeleteOutcome::Busy(first.id));
     }
+    let below = match children {
+        Children::Keep => Vec::new(),
+        Children::Delete => below(connection, scope, state.key)?,
+    };
+    for child in &below {
+        if let Some(turn) = occupied(connection, instance, *child, now)? {
+            return Ok(DeleteOutcome::Busy(turn));
+        }
+    }
+    // Those that inherit go first, so that nothing is kept for them.
+    for child in below.iter().rev() {
+        erase(connection, *child)?;
+    }
     erase(connection, state.key)?;
     Ok(DeleteOutcome::Deleted(state.facts.id))
+}
+
+/// What comes from a conversation and exists for the caller, with what comes from that; every one after what it comes from.
+fn below(connection: &Connection, scope: &Scope, conversation: i64) -> Outcome<Vec<i64>> {
+    let mut select = connection
+        .prepare_cached("SELECT pk, session_key FROM conversations WHERE parent_pk = ?1 ORDER BY updated_at, pk")
+        .translated()?;
+    let mut all = vec![conversation];
+    let mut next = 0;
+    while let Some(parent) = all.get(next).copied() {
+        let mut children = select.query([parent]).translated()?;
+        while let Some(child) = children.next().translated()? {
+            if rows::sees(&scope.keys, child, 1).translated()? {
+                all.push(child.get(0).translated()?);
+            }
+        }
+        next += 1;
+    }
+    all.remove(0);
+    Ok(all)
+}
+
+/// The turn that runs or waits in a conversation. Those of dead owners are ended.
+fn occupied(
+    connection: &Connection,
+    instance: &Instance,
+    conversation: i64,
+    now: Timestamp,
+) -> Outcome<Option<TurnId>> {
+    let mut state = snapshot::load(connection, conversation)?;
+    if let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? {
+        return Ok(Some(live.id));
+    }
+    Ok(queue::first(connection, instance, conversation, now)?.map(|first| first.id))
 }
 
 /// Removes a conversation as far as nobody inherits it, and what was kept for it alone.
@@ -97,6 +145,7 @@ fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<(
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }
+    parent::forget(connection, conversation, 0)?;
     forget_turns(connection, conversation, rest.through)?;
     let later = "SELECT k.pk FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk
          WHERE k.conversation_pk = ?1 AND (m.seq IS NULL OR m.seq > ?2)";
@@ -140,7 +189,7 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Out
 /// Leaves of a conversation what is there to be inherited.
 fn bury(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
     for statement in [
-        "UPDATE sessions SET base_compaction_pk = NULL WHERE conversation_pk = ?1",
+        "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL WHERE conversation_pk = ?1",
         "UPDATE compactions SET undone_by_pk = NULL WHERE conversation_pk = ?1",
     ] {
         connection.execute(statement, [conversation]).translated()?;
@@ -148,7 +197,7 @@ fn bury(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
     connection
         .execute(
             "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL, owner_key = NULL, title = NULL,
-             cwd = NULL, metadata = NULL, system = NULL WHERE pk = ?1",
+             cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL, unmade = 0 WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

@@ -78,6 +78,12 @@ impl Lineage {
         Ok(Self(segments))
     }
 
+    /// The same transcript, as it was at the end of one of its parts.
+    pub(crate) fn up_to(self, last: Segment) -> Self {
+        let before = self.0.into_iter().take_while(|segment| segment.conversation != last.conversation);
+        Self(before.chain([last]).collect())
+    }
+
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.0
     }

@@ -1,13 +1,11 @@
-//! Lists and rows for people and front ends.
+//! Rows for people and front ends.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, EndReason, KeyScope, Timestamp};
-use herma_store::{ConversationRow, Cursor, ListFilter, Page, Pin, Scope};
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use herma_model::{Alias, EndReason, SessionFacts, Timestamp};
+use herma_store::{ConversationRow, Pin, Scope};
+use rusqlite::{Connection, Row};
 
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, SESSION};
@@ -26,20 +24,11 @@ pub(crate) fn conversation(
     let Some((state, session)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
-    let mut found = by_key(connection, state.key)?;
-    if let (Pin::Exact, Some(session)) = (pin, session) {
-        let pinned = connection
-            .prepare_cached(&format!("SELECT {SESSION}, s.ended_at, s.end_reason FROM sessions s WHERE s.pk = ?1"))
-            .and_then(|mut select| {
-                select.query_row([session], |row| Ok((rows::session(row, 0)?, ended(row, 7)?))).optional()
-            })
-            .translated()?;
-        if let Some((facts, ended)) = pinned {
-            found.session = facts;
-            found.ended = ended.or(found.ended);
-        }
+    let found = by_key(connection, state.key)?;
+    match (pin, session) {
+        (Pin::Exact, Some(session)) => Ok(Some(OneSession::by_key(connection, session)?.within(found))),
+        _ => Ok(Some(found)),
     }
-    Ok(Some(found))
 }
 
 /// A conversation that is known to exist, at its head.
@@ -50,63 +39,68 @@ pub(crate) fn by_key(connection: &Connection, conversation: i64) -> Outcome<Conv
         .translated()
 }
 
-/// A page of conversations, most recently changed first.
-pub(crate) fn conversations(
-    connection: &Connection,
-    scope: &Scope,
-    filter: &ListFilter,
-) -> Outcome<Page<ConversationRow>> {
-    let mut sql =
-        format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.tenant_pk = ? AND c.deleted = 0");
-    let mut values = vec![Value::Integer(scope.tenant.0)];
-    let mut only = |clause: &str, value: Option<String>| {
-        if let Some(value) = value {
-            sql.push_str(clause);
-            values.push(Value::Text(value));
-        }
-    };
-    only(" AND h.kind = ?", filter.kind.map(|kind| kind.as_str().to_owned()));
-    only(" AND c.origin_kind = ?", filter.origin_kind.map(|kind| kind.as_str().to_owned()));
-    only(" AND c.session_key = ?", filter.session_key.as_ref().map(ToString::to_string));
-    only(" AND c.source = ?", filter.source.clone());
-    if let KeyScope::Patterns(patterns) = &scope.keys {
-        sql.push_str(" AND (c.session_key IS NULL");
-        for pattern in patterns.iter() {
-            sql.push_str(" OR c.session_key GLOB ?");
-            values.push(Value::Text(glob(pattern)));
-        }
-        sql.push(')');
-    }
-    if let Some(after) = filter.after {
-        sql.push_str(" AND (c.updated_at, c.pk) < (?, ?)");
-        values.extend([Value::Integer(after.updated_at.0), Value::Integer(after.row)]);
-    }
-    let _ = write!(sql, " ORDER BY c.updated_at DESC, c.pk DESC LIMIT {}", filter.limit + 1);
-    let mut select = connection.prepare_cached(&sql).translated()?;
-    let mut keyed: Vec<(i64, ConversationRow)> = select
-        .query_map(params_from_iter(values), |row| Ok((row.get(0)?, read(row)?)))
-        .and_then(Iterator::collect)
-        .translated()?;
-    let more = keyed.len() > filter.limit;
-    keyed.truncate(filter.limit);
-    let next = keyed.last().filter(|_| more).map(|(row, last)| Cursor { updated_at: last.updated_at, row: *row });
-    Ok(Page { rows: keyed.into_iter().map(|(_, row)| row).collect(), next })
+/// The sessions of a conversation in one order, after one of them if that is not 0.
+pub(crate) struct Selection {
+    pub(crate) conversation: i64,
+    pub(crate) is_ascending: bool,
+    pub(crate) begun: i64,
 }
 
-/// A session key pattern in SQLite's GLOB, in which only `*` is special for us.
-fn glob(pattern: &str) -> String {
-    let mut glob = String::with_capacity(pattern.len());
-    for letter in pattern.chars() {
-        match letter {
-            '?' | '[' => {
-                glob.push('[');
-                glob.push(letter);
-                glob.push(']');
-            }
-            other => glob.push(other),
-        }
+/// One session, as far as it is not its conversation's.
+pub(crate) struct OneSession {
+    pub(crate) key: i64,
+    pub(crate) conversation: i64,
+    pub(crate) parent: Option<i64>,
+    pub(crate) facts: SessionFacts,
+    created_at: Timestamp,
+    ended: Option<(Timestamp, EndReason)>,
+}
+
+const ONE_SESSION: &str = "s.pk, s.parent_pk, s.created_at, s.ended_at, s.end_reason, s.conversation_pk";
+
+impl Selection {
+    pub(crate) fn read(&self, connection: &Connection) -> Outcome<Vec<OneSession>> {
+        let (direction, beyond) = if self.is_ascending { ("ASC", ">") } else { ("DESC", "<") };
+        let begun = if self.begun == 0 && !self.is_ascending { i64::MAX } else { self.begun };
+        connection
+            .prepare_cached(&format!(
+                "SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.conversation_pk = ?1 AND s.pk {beyond} ?2 ORDER BY s.pk {direction}"
+            ))
+            .and_then(|mut select| select.query_map([self.conversation, begun], OneSession::read)?.collect())
+            .translated()
     }
-    glob
+}
+
+impl OneSession {
+    /// A session that is known to exist.
+    pub(crate) fn by_key(connection: &Connection, session: i64) -> Outcome<Self> {
+        connection
+            .prepare_cached(&format!("SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.pk = ?1"))
+            .and_then(|mut select| select.query_row([session], Self::read))
+            .translated()
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            facts: rows::session(row, 0)?,
+            key: row.get(7)?,
+            parent: row.get(8)?,
+            created_at: Timestamp(row.get(9)?),
+            ended: ended(row, 10)?,
+            conversation: row.get(12)?,
+        })
+    }
+
+    /// The row of its conversation, at this session and with its own times.
+    pub(crate) fn row(self, conversation: ConversationRow) -> ConversationRow {
+        let updated_at = self.ended.map_or(conversation.updated_at, |(at, _)| at);
+        let created_at = self.created_at;
+        ConversationRow { created_at, updated_at, ..self.within(conversation) }
+    }
+
+    fn within(self, conversation: ConversationRow) -> ConversationRow {
+        ConversationRow { ended: self.ended.or(conversation.ended), session: self.facts, ..conversation }
+    }
 }
 
 fn ended(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<(Timestamp, EndReason)>> {

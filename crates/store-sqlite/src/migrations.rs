@@ -26,6 +26,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 6, sql: include_str!("../migrations/0006_waiting_messages.sql") },
     Migration { number: 7, sql: include_str!("../migrations/0007_search.sql") },
     Migration { number: 8, sql: include_str!("../migrations/0008_imports.sql") },
+    Migration { number: 9, sql: include_str!("../migrations/0009_lineage.sql") },
 ];
 
 /// The newest schema this program knows.

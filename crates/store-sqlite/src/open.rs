@@ -142,7 +142,7 @@ pub(crate) fn reader(path: &Path) -> Outcome<Connection> {
     let connection = Connection::open_with_flags(path, flags).translated()?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
     connection.pragma_update(None, "cache_size", -1024).translated()?;
-    keep_statements(&connection, 32)?;
+    keep_statements(&connection, 64)?;
     Ok(connection)
 }
 

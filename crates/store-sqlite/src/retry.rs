@@ -2,12 +2,12 @@
 
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
 use herma_model::{ConversationId, TurnId, TurnState};
-use herma_store::{Admission, AdmitOutcome, Refusal, Target};
+use herma_store::{Admission, AdmitOutcome, Refusal, Target, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
-use crate::rows;
+use crate::{rows, snapshot};
 
 /// What the request turns out to be, if it is not a new one.
 pub(crate) fn recognise(
@@ -105,7 +105,7 @@ fn by_fingerprint(connection: &Connection, admission: &Admission, bit: i64) -> O
 }
 
 /// A live or answered turn is joined. An unanswered one, or one whose process is gone, is tried again: a request that names its
-/// conversation finds that out by aligning with it, one that does not is told where.
+/// conversation finds that out by aligning with it, one that does not, or that left it for a branch, is told where.
 fn again(
     connection: &Connection,
     instance: &Instance,
@@ -120,6 +120,11 @@ fn again(
     Ok(match (over, &admission.target) {
         (false, _) => Some(AdmitOutcome::Joined(earlier.turn)),
         (true, Target::New | Target::Branch { .. }) => Some(AdmitOutcome::RetryIn(earlier.conversation)),
+        (true, Target::Alias { alias, namespace, .. }) if admission.policy == TurnPolicy::Branch => {
+            let named = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
+            let has_left = named.is_none_or(|(state, _)| state.facts.id != earlier.conversation);
+            has_left.then_some(AdmitOutcome::RetryIn(earlier.conversation))
+        }
         (true, Target::Alias { .. }) => None,
     })
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode;
 use herma_model::{
-    CallId, CompactionId, ConversationFacts, ConversationId, CreatorKind, Digest, Message, MessageId, MessageStatus,
-    ParentRelation, Payload, Role, Seq, SessionFacts, SessionId, SessionKey, SessionKind, Summary, Timestamp, TurnId,
-    Usage, Utterance,
+    CallId, CompactionId, ConversationFacts, ConversationId, CreatorKind, Digest, KeyScope, Message, MessageId,
+    MessageStatus, ParentRelation, Payload, Role, Seq, SessionFacts, SessionId, SessionKey, SessionKind, Summary,
+    Timestamp, TurnId, Usage, Utterance,
 };
 use herma_store::Entry;
 use rusqlite::Row;
@@ -65,6 +65,12 @@ pub(crate) fn usage(row: &Row<'_>, from: usize) -> rusqlite::Result<Usage> {
         cached: count(row, from + 2)?,
         reasoning: count(row, from + 3)?,
     })
+}
+
+/// Whether a conversation exists for a caller, by the column with its session key.
+pub(crate) fn sees(keys: &KeyScope, row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
+    let key = row.get_ref(column)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok());
+    Ok(keys.sees(key.as_ref()))
 }
 
 /// A conversation and its head, as [`FACTS`] selects them.

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{END, Lineage, Segment};
+use crate::point::Point;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
 
 /// Where a name leads: the conversation, and the session the name is the id of, if it is one's.
@@ -136,8 +137,8 @@ pub(crate) fn open(
         messages,
         whole,
         counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
-        held_back: held_back && !matches!(extent, Extent::At(_)),
-        rewrites: if matches!(extent, Extent::At(_)) { 0 } else { rewrites },
+        held_back: held_back && !matches!(extent, Extent::At(_) | Extent::Completed),
+        rewrites: if matches!(extent, Extent::At(_) | Extent::Completed) { 0 } else { rewrites },
         unanswered,
         system,
         version: Version(state.version),
@@ -165,6 +166,10 @@ impl Reach {
             Extent::At(turn) => {
                 let end = Segment::up_to(connection, tenant, turn)?.filter(|end| end.conversation == state.key);
                 let Some(Segment { session, through, .. }) = end else { return Ok(None) };
+                return Ok(Some(Self { session, through, ground: Ground::at(connection, session, through)? }));
+            }
+            Extent::Completed => {
+                let Segment { session, through, .. } = Point::end(connection, state)?.inherited;
                 return Ok(Some(Self { session, through, ground: Ground::at(connection, session, through)? }));
             }
             Extent::Session => named.unwrap_or(state.head),

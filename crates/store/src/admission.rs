@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, ConversationFacts, ConversationId, CreatorKind, Message, NewMessage, Resolution, SessionId,
-    SessionKey, SessionKind, Timestamp, TurnId,
+    Alias, ApiKeyId, ConversationFacts, ConversationId, CreatorKind, InvalidDeclaration, Message, NewMessage,
+    Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
 };
 
 use crate::commit::Lease;
@@ -53,6 +53,9 @@ pub enum TurnPolicy {
     Reject,
     /// Stop the running turn and go next.
     Interrupt,
+    /// Leave the conversation where the last answer ended, for a branch of its own. A further attempt of an unanswered turn waits, as it
+    /// belongs to its conversation.
+    Branch,
 }
 
 /// What a caller can take.
@@ -118,6 +121,9 @@ pub struct Creation {
     pub owner: Option<ApiKeyId>,
     /// Why it is made, when that is not plain.
     pub reason: Option<Arc<str>>,
+    /// The session it comes from, by any of its conversation's names: that very session if the name is one's, else the head. What the two
+    /// are to each other, the kind says ([`SessionKind::declare`]).
+    pub parent: Option<Alias>,
 }
 
 /// What makes a turn a response as well.
@@ -160,7 +166,7 @@ pub struct Admission {
     pub retry: RetryIdentity,
     /// The unanswered last turn whose input this request repeats: it becomes that turn's next attempt.
     pub retry_of: Option<TurnId>,
-    /// What to make if the conversation is new. A branch is of its own kind and makes itself, whatever this says.
+    /// What to make if the conversation is new. A branch is of its own kind and has its own parent, whatever this says.
     pub creation: Creation,
     /// What to keep for the response that the turn is, if it is one.
     pub response: Option<NewResponse>,
@@ -241,6 +247,10 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The conversation was ended.
     Ended,
+    /// What is to be made comes from a session that does not exist for the caller.
+    NoParent,
+    /// What is to be made cannot be what it says. A turn makes a branch by its target or its policy alone.
+    Undeclarable(InvalidDeclaration),
     /// The request repeats no turn that could be joined.
     NotRepeated,
     /// The turn was withdrawn or its queue place was lost while it waited.

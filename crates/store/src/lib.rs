@@ -13,6 +13,8 @@
 //!   written together, on the base that the caller planned with, by the turn that holds the lease or while none is running.
 //! - **A branch copies nothing.** It refers to what it inherits: every reading of it begins with what was said in its source up to the
 //!   turn it comes from, and nothing that happens in either is noticed by the other.
+//! - **What a session is, it stays.** Kind, origin kind, creator, reason and typed parent are written when it is made and changed by
+//!   nothing. A parent that is deleted stays readable by name, and a session that takes that name later is never taken for it.
 //! - **What is deleted is gone.** No name, turn or key leads to a deleted conversation. What branches inherit of it stays for them, and
 //!   goes with the last of them.
 //! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
@@ -32,6 +34,8 @@ pub mod conversations;
 mod error;
 pub mod import;
 pub mod keys;
+pub mod lineage;
+pub mod list;
 pub mod listing;
 mod receipt;
 pub mod rewrite;
@@ -49,14 +53,20 @@ pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
     UndoRefusal,
 };
-pub use conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
+pub use conversations::{
+    BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, NewBranch, NewConversation,
+};
 pub use error::StoreError;
 pub use import::{
     Arrival, Fate, Import, ImportOutcome, ImportedCompaction, ImportedConversation, ImportedEntry, ImportedMessage,
     ImportedSession, Leaving,
 };
 pub use keys::{ApiKeyRow, KeyHash, NewApiKey};
-pub use listing::{ConversationRow, Cursor, Entry, ListFilter, MessagePage, MessageRange, Order, Page, Pin};
+pub use lineage::{
+    LineageCursor, LineageEdge, LineageNode, LineageOutcome, LineagePage, LineagePlace, LineageRange, LineageSide,
+};
+pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView, Page};
+pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};

@@ -1,47 +1,11 @@
-//! Lists, a page at a time, by keyset: a page neither skips nor repeats while rows are added.
+//! What is shown of a conversation: its row, and its transcript a page at a time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::{
-    ConversationFacts, EndReason, Message, Seq, SessionFacts, SessionKey, SessionKind, Summary, Timestamp, TurnId,
-    Unanswered, Usage,
+    ConversationFacts, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnId, Unanswered, Usage,
 };
-
-/// Where a page begins: after the row with this time and key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
-    /// The last row's `updated_at`.
-    pub updated_at: Timestamp,
-    /// The engine's own key of the last row.
-    pub row: i64,
-}
-
-/// Which conversations to list, newest first.
-#[derive(Debug, Clone, Default)]
-pub struct ListFilter {
-    /// Only this kind of head.
-    pub kind: Option<SessionKind>,
-    /// Only this origin.
-    pub origin_kind: Option<SessionKind>,
-    /// Only this session key.
-    pub session_key: Option<SessionKey>,
-    /// Only from this door.
-    pub source: Option<String>,
-    /// Only after this row.
-    pub after: Option<Cursor>,
-    /// Most rows.
-    pub limit: usize,
-}
-
-/// A page of a list.
-#[derive(Debug, Clone)]
-pub struct Page<T> {
-    /// The rows.
-    pub rows: Vec<T>,
-    /// Where the next page begins; absent on the last one.
-    pub next: Option<Cursor>,
-}
 
 /// Which session of a conversation a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,7 +17,7 @@ pub enum Pin {
     Exact,
 }
 
-/// One conversation of a list, at its head.
+/// One conversation, at its head or at another of its sessions. Of a list of sessions, the times are the session's own.
 #[derive(Debug, Clone)]
 pub struct ConversationRow {
     /// Ids, kinds and lineage.

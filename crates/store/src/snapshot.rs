@@ -40,6 +40,8 @@ pub enum Extent {
     Session,
     /// What the model was shown at the end of this completed turn of the conversation: what a branch that begins there inherits.
     At(TurnId),
+    /// What the model was shown after the last answer: what a branch inherits that is made at the end. What failed or runs since is left out.
+    Completed,
     /// What the model would be shown if this compaction, on which the head stands, had not been made.
     Without(CompactionId),
 }

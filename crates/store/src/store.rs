@@ -6,19 +6,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, StopKind, TenantId,
-    Timestamp, TurnFailure, TurnId,
+    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, EndReason, Message, MessageId, Principal, StopKind,
+    TenantId, Timestamp, TurnFailure, TurnId,
 };
 use tokio::sync::watch;
 
 use crate::admission::{Admission, AdmitOutcome};
 use crate::commit::{Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
-use crate::conversations::{Change, CreateOutcome, DeleteOutcome, NewConversation};
+use crate::conversations::{
+    BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, NewBranch, NewConversation,
+};
 use crate::error::StoreError;
 use crate::import::{Import, ImportOutcome};
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
-use crate::listing::{ConversationRow, ListFilter, MessagePage, MessageRange, Page, Pin};
+use crate::lineage::{LineageOutcome, LineageRange};
+use crate::list::{ListFilter, Page};
+use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
@@ -109,6 +113,11 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a conversation without a turn. Durable when it returns.
     async fn create(&self, conversation: NewConversation) -> Result<CreateOutcome, StoreError>;
 
+    /// Makes a branch without a turn: at the end of what was said in the conversation a name leads to, or at any message of it, whatever
+    /// session that lies in. Taken before a compaction it has what was said there, taken after it the summary. The source, busy or ended
+    /// or not, never notices. Durable when it returns.
+    async fn branch(&self, branch: NewBranch) -> Result<BranchOutcome, StoreError>;
+
     /// Changes what a client says about the conversation a name leads to. `None` if it leads nowhere. Its version stays: what was read of
     /// it is what it still says. Durable when it returns.
     async fn update(
@@ -119,16 +128,37 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Option<ConversationRow>, StoreError>;
 
+    /// Ends the conversation a name leads to: it takes no turns until it is opened again. Durable when it returns.
+    async fn end(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        reason: EndReason,
+        now: Timestamp,
+    ) -> Result<EndOutcome, StoreError>;
+
+    /// Opens an ended conversation again. Durable when it returns.
+    async fn reopen(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<EndOutcome, StoreError>;
+
     /// Deletes the conversation a name leads to, with all its names, turns and responses: those that a client chose are free again, the others
-    /// lead nowhere. What branches inherit of it stays as it is, for them alone. Durable when it returns.
-    async fn delete(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<DeleteOutcome, StoreError>;
+    /// lead nowhere. What branches inherit of it stays as it is, for them alone, unless they are to go as well. Durable when it returns.
+    async fn delete(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        children: Children,
+        now: Timestamp,
+    ) -> Result<DeleteOutcome, StoreError>;
 
     /// The conversation a name leads to, described at its head or at the very session that has this name.
     async fn conversation(&self, scope: &Scope, alias: &Alias, pin: Pin)
     -> Result<Option<ConversationRow>, StoreError>;
 
-    /// Conversations, most recently changed first.
+    /// A page of conversations, or of their sessions. It reads no more than a bounded number of rows, however much a filter leaves out.
     async fn conversations(&self, scope: &Scope, filter: ListFilter) -> Result<Page<ConversationRow>, StoreError>;
+
+    /// Part of the graph around the conversation a name leads to: the sessions it comes from, its own, and what came from them.
+    async fn lineage(&self, scope: &Scope, alias: &Alias, range: LineageRange) -> Result<LineageOutcome, StoreError>;
 
     /// Part of the full view of the conversation a name leads to. `None` if it leads nowhere.
     async fn messages(

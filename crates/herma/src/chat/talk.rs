@@ -165,6 +165,7 @@ impl Talk<'_> {
             policy: Policy::Queue,
             on_disconnect: OnDisconnect::Cancel,
             kind: SessionKind::Main,
+            parent: None,
             creator: CreatorKind::Cli,
             source: SOURCE,
             identity: RequestIdentity { route: SOURCE, ..RequestIdentity::default() },

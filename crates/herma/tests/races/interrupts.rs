@@ -155,3 +155,26 @@ async fn items_whose_addition_is_interrupted_are_not_there() {
     assert_eq!(said, added, "what was refused is not there, and what was not refused is");
     world.stored().until_settled().await;
 }
+
+#[tokio::test]
+async fn a_second_prompt_on_a_busy_conversation_becomes_a_branch_if_asked() {
+    let world = World::start().await;
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let (gate, held) = world.hold(world.session("s"), ask("two")).await;
+    let leaving = world.session("s").header("x-hermes-turn-policy", "branch");
+    let branch = leaving.post_json(CHAT, &ask("three")).await.expect(200);
+    assert_eq!(branch["session"]["resolution"], "branched");
+    assert_eq!(branch["session"]["provenance"]["parent_session_id"], "s");
+    let context = world.upstream.last_request().transcript();
+    assert_eq!(context, ["user: one", "assistant: reply to: one", "user: three"], "what still runs is not part of it");
+    gate.open();
+    held.await.unwrap().expect(200);
+    let expected = ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two"];
+    assert_eq!(transcript(&world.herma.client(), "s").await, expected);
+    let id = branch["session"]["session_id"].as_str().unwrap().to_owned();
+    world.session(&id).post_json(CHAT, &ask("four")).await.expect(200);
+    assert_eq!(world.upstream.last_request().transcript().len(), 5);
+    let idle = leaving.post_json(CHAT, &ask("five")).await.expect(200);
+    assert_eq!(idle["session"]["resolution"], "head", "nobody is in the way");
+    world.stored().until_settled().await;
+}

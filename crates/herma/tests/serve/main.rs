@@ -14,6 +14,7 @@ mod responses;
 mod runs;
 mod search;
 mod session_chat;
+mod sessions;
 mod settings;
 mod support;
 mod tools;

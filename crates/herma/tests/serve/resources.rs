@@ -184,7 +184,7 @@ async fn capabilities_say_what_is_there_and_nothing_else() {
     let features = &capabilities["features"];
     assert_eq!(features["session_continuity_header"], "X-Hermes-Session-Id");
     assert_eq!(features["session_key_header"], "X-Hermes-Session-Key");
-    assert_eq!(features["turn_policies"], json!(["queue", "reject", "interrupt"]));
+    assert_eq!(features["turn_policies"], json!(["queue", "reject", "interrupt", "branch"]));
     assert_eq!(features["compaction_modes"], json!(["split", "in_place"]));
     assert_eq!(features["stream_events_header"], "X-Hermes-Events");
     assert_eq!((&features["runs"], &features["run_events_resume"]), (&json!(true), &json!("Last-Event-ID")));

@@ -7,23 +7,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, Message, MessageId, Principal, StopKind, TenantId,
-    Timestamp, TurnFailure, TurnId,
+    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, EndReason, Message, MessageId, Principal, StopKind,
+    TenantId, Timestamp, TurnFailure, TurnId,
 };
 use herma_store::{
-    Admission, AdmitOutcome, ApiKeyRow, Change, Commit, Committed, CompactOutcome, ConversationRow, CreateOutcome,
-    DeleteOutcome, Durability, Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, ListFilter,
-    LooseTurn, MessagePage, MessageRange, NewApiKey, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite,
-    RewriteOutcome, Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo,
-    UndoOutcome, receipt,
+    Admission, AdmitOutcome, ApiKeyRow, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
+    ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, Extent, FailedCompaction, Import,
+    ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, LooseTurn, MessagePage,
+    MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite, RewriteOutcome,
+    Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, commit, compact, describe, erase, import, keys, ledger, listing, pins, pulse, queue, retract, rewrite,
-    search, snapshot, stop, takeover, transcript, turns, undo,
+    admit, branch, commit, compact, describe, erase, family, import, keys, ledger, list, listing, pins, pulse, queue,
+    retract, rewrite, search, snapshot, stop, takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -182,6 +182,10 @@ impl Store for SqliteStore {
         self.write(move |connection, _| describe::create(connection, &conversation)).await
     }
 
+    async fn branch(&self, branch: NewBranch) -> Result<BranchOutcome, StoreError> {
+        self.write(move |connection, _| branch::branch(connection, &branch)).await
+    }
+
     async fn update(
         &self,
         scope: &Scope,
@@ -193,9 +197,32 @@ impl Store for SqliteStore {
         self.write(move |connection, _| describe::update(connection, &scope, &alias, &change, now)).await
     }
 
-    async fn delete(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<DeleteOutcome, StoreError> {
+    async fn end(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        reason: EndReason,
+        now: Timestamp,
+    ) -> Result<EndOutcome, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.write(move |connection, instance| erase::delete(connection, instance, &scope, &alias, now)).await
+        self.write(move |connection, instance| describe::end(connection, instance, &scope, &alias, Some(reason), now))
+            .await
+    }
+
+    async fn reopen(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<EndOutcome, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.write(move |connection, instance| describe::end(connection, instance, &scope, &alias, None, now)).await
+    }
+
+    async fn delete(
+        &self,
+        scope: &Scope,
+        alias: &Alias,
+        children: Children,
+        now: Timestamp,
+    ) -> Result<DeleteOutcome, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.write(move |connection, instance| erase::delete(connection, instance, &scope, &alias, children, now)).await
     }
 
     async fn conversation(
@@ -210,7 +237,12 @@ impl Store for SqliteStore {
 
     async fn conversations(&self, scope: &Scope, filter: ListFilter) -> Result<Page<ConversationRow>, StoreError> {
         let scope = scope.clone();
-        self.readers.read(move |connection| listing::conversations(connection, &scope, &filter)).await
+        self.readers.read(move |connection| list::page(connection, &scope, &filter)).await
+    }
+
+    async fn lineage(&self, scope: &Scope, alias: &Alias, range: LineageRange) -> Result<LineageOutcome, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.readers.read(move |connection| family::page(connection, &scope, &alias, range)).await
     }
 
     async fn messages(

@@ -121,9 +121,21 @@ const NEVER: &[(&str, &str)] = &[
     (
         "branches begin where an answer ended, in an older session",
         "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk WHERE (s.kind = 'branch') <> (s.pk = c.root_pk
-         AND c.origin_kind = 'branch') OR (s.kind = 'branch' AND NOT EXISTS (SELECT 1 FROM sessions p JOIN turns t ON t.session_pk = p.pk
-         WHERE p.pk = s.base_session_pk AND p.pk < s.pk AND p.tenant_pk = s.tenant_pk AND p.id = s.parent_id AND s.parent_relation = 'branch'
-         AND t.state = 'completed' AND t.last_seq = s.base_seq))",
+         AND c.origin_kind = 'branch') OR (s.kind = 'branch' AND NOT EXISTS (SELECT 1 FROM sessions p JOIN conversations o ON o.pk = p.conversation_pk
+         JOIN sessions r ON r.pk = o.root_pk WHERE p.pk = s.base_session_pk AND p.pk < s.pk AND p.tenant_pk = s.tenant_pk AND s.parent_relation = 'branch'
+         AND (s.base_seq = coalesce(r.base_seq, 0) OR EXISTS (SELECT 1 FROM turns t WHERE t.session_pk = p.pk AND t.state = 'completed' AND t.last_seq = s.base_seq)
+         OR EXISTS (SELECT 1 FROM messages m LEFT JOIN turns t ON t.pk = m.turn_pk WHERE m.session_pk = p.pk AND m.seq = s.base_seq
+         AND (m.compaction_pk IS NOT NULL OR t.state = 'completed')))))",
+    ),
+    (
+        "a parent is known by its row while it exists, and by its name for ever",
+        "SELECT count(*) FROM sessions s LEFT JOIN sessions p ON p.pk = s.parent_pk LEFT JOIN conversations c ON c.pk = p.conversation_pk
+         WHERE s.parent_pk IS NOT NULL AND (p.pk IS NULL OR p.id <> s.parent_id OR p.pk >= s.pk OR c.deleted = 1)",
+    ),
+    (
+        "a conversation comes from the one that its first session's parent lies in",
+        "SELECT count(*) FROM conversations c WHERE parent_pk IS NOT (SELECT p.conversation_pk FROM sessions r JOIN sessions p ON p.pk = r.parent_pk
+         WHERE r.pk = c.root_pk AND p.conversation_pk <> c.pk)",
     ),
     (
         "what is said in a branch follows what it inherits",

@@ -6,7 +6,7 @@ use herma_model::{Alias, TurnState};
 use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
-use herma_store::{Admission, DeleteOutcome, Extent, Store};
+use herma_store::{Admission, Children, DeleteOutcome, Extent, Store};
 use rusqlite::Connection;
 
 use crate::database::{Database, holds_together};
@@ -89,7 +89,7 @@ async fn a_branch_that_came_to_nothing_takes_along_what_was_kept_for_it() {
     let further = world.branch(&world.one, first.turn, "or", "so").await;
     for alias in ["trip", &further.facts.id.to_string()] {
         let alias = Alias::parse(alias).unwrap();
-        let outcome = world.two.delete(&world.scope, &alias, world.now()).await.unwrap();
+        let outcome = world.two.delete(&world.scope, &alias, Children::Keep, world.now()).await.unwrap();
         assert!(matches!(outcome, DeleteOutcome::Deleted(_)), "{outcome:?}");
     }
     assert_ne!(rows(&database.path()), []);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, MessageStatus, TurnId, TurnState};
+use herma_model::{Alias, EndReason, MessageStatus, Resolution, SessionKind, TurnId, TurnState};
 use herma_store::contract::{Engine, World};
 use herma_store::{
-    Admission, AdmitOutcome, Authority, CompactOutcome, CreateOutcome, DeleteOutcome, Extent, NewCompaction,
-    PinOutcome, Refusal, RewriteOutcome, Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
+    Admission, AdmitOutcome, Authority, BranchOutcome, BranchPoint, Children, CompactOutcome, CreateOutcome,
+    DeleteOutcome, EndOutcome, Extent, NewCompaction, PinOutcome, Refusal, RewriteOutcome, Running, Store, StoreError,
+    Target, TurnPolicy, UndoOutcome,
 };
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -37,6 +38,10 @@ enum Step {
     Create { second: bool, name: u8 },
     Delete { second: bool, name: u8 },
     Rewrite { second: bool, name: u8, message: u8, removed: bool },
+    Leave { second: bool, name: u8, message: Option<u8> },
+    Delegate { second: bool, name: u8 },
+    DeleteFamily { second: bool, name: u8 },
+    EndOrReopen { second: bool, name: u8, ended: bool },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -45,6 +50,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             4 => proptest::strategy::Just(TurnPolicy::Queue),
             1 => proptest::strategy::Just(TurnPolicy::Reject),
             1 => proptest::strategy::Just(TurnPolicy::Interrupt),
+            2 => proptest::strategy::Just(TurnPolicy::Branch),
         ]
     };
     let mode = || {
@@ -70,6 +76,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delete { second, name }),
         3 => (any::<bool>(), any::<u8>(), any::<u8>(), any::<bool>())
             .prop_map(|(second, name, message, removed)| Step::Rewrite { second, name, message, removed }),
+        3 => (any::<bool>(), any::<u8>(), any::<Option<u8>>())
+            .prop_map(|(second, name, message)| Step::Leave { second, name, message }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delegate { second, name }),
+        1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::DeleteFamily { second, name }),
+        1 => (any::<bool>(), any::<u8>(), any::<bool>())
+            .prop_map(|(second, name, ended)| Step::EndOrReopen { second, name, ended }),
     ];
     proptest::collection::vec(step, 1..40)
 }
@@ -139,7 +151,6 @@ impl Play {
                 }
                 let source = self.answered[usize::from(turn) % self.answered.len()];
                 let ask = self.world.ask_branch(source, "instead");
-                self.names.push(ask.creation.conversation.to_string());
                 self.ask(second, ask).await;
             }
             Step::AskAgain(choice) => {
@@ -205,7 +216,11 @@ impl Play {
                 assert_eq!(outcome, if is_cut_off { PinOutcome::NotWhole } else { PinOutcome::Done });
             }
             Step::Create { second, name } => self.create(second, &self.name(name)).await,
-            Step::Delete { second, name } => self.delete(second, &self.name(name)).await,
+            Step::Delete { second, name } => self.delete(second, &self.name(name), Children::Keep).await,
+            Step::DeleteFamily { second, name } => self.delete(second, &self.name(name), Children::Delete).await,
+            Step::Leave { second, name, message } => self.leave(second, &self.name(name), message).await,
+            Step::Delegate { second, name } => self.delegate(second, &self.name(name)).await,
+            Step::EndOrReopen { second, name, ended } => self.end_or_reopen(second, &self.name(name), ended).await,
             Step::Rewrite { second, name, message, removed } => {
                 self.rewrite(second, &self.name(name), message, removed).await;
             }
@@ -225,7 +240,7 @@ impl Play {
         let Some(plan) = self.plan(name, mode).await else { return };
         let outcome = self.store(second).compact(plan).await.unwrap();
         match outcome {
-            CompactOutcome::Compacted(_) | CompactOutcome::Busy(_) => {}
+            CompactOutcome::Compacted(_) | CompactOutcome::Busy(_) | CompactOutcome::Ended => {}
             // A branch whose first turn was taken back while others wait has only what it inherited.
             CompactOutcome::NotFound if !NAMES.contains(&name) => {}
             other => panic!("{other:?}"),
@@ -266,13 +281,54 @@ impl Play {
             CreateOutcome::Made(_) => assert!(!exists && NAMES.contains(&name)),
             CreateOutcome::Exists => assert!(exists),
             CreateOutcome::Reserved => assert!(!exists && !NAMES.contains(&name)),
+            other => panic!("{other:?}"),
         }
     }
 
-    async fn delete(&self, second: bool, name: &str) {
+    /// A branch without a turn, at the end or at some message.
+    async fn leave(&mut self, second: bool, name: &str, message: Option<u8>) {
+        let at = match message {
+            None => BranchPoint::End,
+            Some(choice) => {
+                let Some(mut whole) = self.world.read_as(name, Extent::Whole).await else { return };
+                let Some(said) = take(&mut whole.messages, choice) else { return };
+                BranchPoint::Message(said.id)
+            }
+        };
+        let outcome = self.store(second).branch(self.world.new_branch(name, at)).await.unwrap();
+        match outcome {
+            BranchOutcome::Made(row) => self.names.push(row.facts.id.to_string()),
+            BranchOutcome::Unanswered => assert!(message.is_some()),
+            BranchOutcome::NotFound => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn delegate(&mut self, second: bool, name: &str) {
+        let new = self.world.declared(None, SessionKind::Auxiliary, Some(name));
+        match self.store(second).create(new).await.unwrap() {
+            CreateOutcome::Made(row) => self.names.push(row.facts.id.to_string()),
+            CreateOutcome::NoParent => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn end_or_reopen(&self, second: bool, name: &str, ended: bool) {
+        let (store, alias, now) = (self.store(second), Alias::parse(name).unwrap(), self.world.now());
+        let outcome = if ended {
+            store.end(&self.world.scope, &alias, EndReason::Ended, now).await.unwrap()
+        } else {
+            store.reopen(&self.world.scope, &alias, now).await.unwrap()
+        };
+        if let EndOutcome::Done(row) = outcome {
+            assert_eq!(row.ended.is_some(), ended);
+        }
+    }
+
+    async fn delete(&self, second: bool, name: &str, children: Children) {
         let exists = self.world.row(name).await.is_some();
         let alias = Alias::parse(name).unwrap();
-        let outcome = self.store(second).delete(&self.world.scope, &alias, self.world.now()).await.unwrap();
+        let outcome = self.store(second).delete(&self.world.scope, &alias, children, self.world.now()).await.unwrap();
         match outcome {
             DeleteOutcome::Deleted(_) => assert!(exists && self.world.row(name).await.is_none()),
             DeleteOutcome::Busy(_) => assert!(exists),
@@ -309,8 +365,12 @@ impl Play {
     async fn ask(&mut self, second: bool, ask: Admission) {
         match self.world.admit(&self.store(second), ask.clone()).await {
             AdmitOutcome::Running(turn) => {
+                if turn.resolution == Resolution::Branched {
+                    self.names.push(turn.facts.id.to_string());
+                }
                 self.running.push((second, *turn));
             }
+            AdmitOutcome::Refused(Refusal::Ended) => {}
             AdmitOutcome::Queued { ticket, .. } => {
                 self.waiting.push((second, Admission { ticket: Some(ticket), ..ask }));
             }

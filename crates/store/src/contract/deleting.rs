@@ -10,14 +10,14 @@ use super::World;
 use super::fixture::{name, noted, queued, running, texts};
 use super::idempotency::with_key;
 use crate::{
-    Admission, AdmitOutcome, DeleteOutcome, Extent, ListFilter, NewResponse, Pin, Refusal, Running, Scope, Store,
-    StoreError, Target,
+    Admission, AdmitOutcome, Children, DeleteOutcome, Extent, ListFilter, NewResponse, Pin, Refusal, Running, Scope,
+    Store, StoreError, Target,
 };
 
 impl<S: Store> World<S> {
     /// Asks to have a conversation deleted.
     pub async fn delete(&self, to: &str) -> DeleteOutcome {
-        self.one.delete(&self.scope, &name(to), self.now()).await.unwrap()
+        self.one.delete(&self.scope, &name(to), Children::Keep, self.now()).await.unwrap()
     }
 
     /// A name leads nowhere, by any way of reading.
@@ -140,7 +140,7 @@ pub async fn a_gone_owners_turns_go_with_their_conversation<S: Store>(world: &Wo
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
     world.queue(&world.one, world.ask("trip", "third")).await;
     world.one.close().await;
-    let outcome = world.two.delete(&world.scope, &name("trip"), world.now()).await.unwrap();
+    let outcome = world.two.delete(&world.scope, &name("trip"), Children::Keep, world.now()).await.unwrap();
     assert_eq!(outcome, DeleteOutcome::Deleted(first.facts.id));
     for turn in [first.turn, waiting.turn] {
         assert!(world.turn(turn).await.is_none());
@@ -159,7 +159,7 @@ pub async fn what_is_not_there_is_not_deleted<S: Store>(world: &World<S>) {
     let none = Scope { keys: KeyScope::parse(Some("other")), ..world.scope.clone() };
     for scope in [&world.stranger, &none] {
         for to in ["trip", &turn.facts.id.to_string(), &turn.turn.to_string()] {
-            let outcome = world.one.delete(scope, &name(to), world.now()).await.unwrap();
+            let outcome = world.one.delete(scope, &name(to), Children::Keep, world.now()).await.unwrap();
             assert_eq!(outcome, DeleteOutcome::NotFound);
         }
     }
@@ -231,7 +231,7 @@ pub async fn of_simultaneous_deletions_one_happens<S: Store>(world: &World<S>) {
         let world = world.clone();
         clients.spawn(async move {
             let store = if number % 2 == 0 { &world.one } else { &world.two };
-            store.delete(&world.scope, &name("trip"), world.now()).await.unwrap()
+            store.delete(&world.scope, &name("trip"), Children::Keep, world.now()).await.unwrap()
         });
     }
     let outcomes = clients.join_all().await;
@@ -255,7 +255,7 @@ pub async fn deletions_and_turns_at_once_leave_whole_conversations<S: Store>(wor
                         other => panic!("{other:?}"),
                     }
                 } else {
-                    store.delete(&world.scope, &name("trip"), world.now()).await.unwrap();
+                    store.delete(&world.scope, &name("trip"), Children::Keep, world.now()).await.unwrap();
                 }
             }
         });

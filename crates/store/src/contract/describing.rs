@@ -19,6 +19,7 @@ impl<S: Store> World<S> {
             alias: alias.map(name),
             creation: self.ask_anew("").creation,
             session_key: None,
+            title: None,
             metadata: None,
             now: self.now(),
         }
@@ -31,20 +32,21 @@ impl<S: Store> World<S> {
 
     /// Asks for other metadata.
     async fn attach(&self, to: &str, metadata: Option<&str>) -> Option<ConversationRow> {
-        let change = Change { metadata: metadata.map(Arc::from) };
+        let change = Change { metadata: metadata.map(Arc::from), ..Change::default() };
         self.one.update(&self.scope, &name(to), change, self.now()).await.unwrap()
     }
 }
 
 /// What was made, or a panic that says what came instead.
-fn made(outcome: CreateOutcome) -> ConversationRow {
+pub fn made(outcome: CreateOutcome) -> ConversationRow {
     match outcome {
         CreateOutcome::Made(row) => *row,
         other => panic!("expected a conversation, got {other:?}"),
     }
 }
 
-fn keyed(keys: &str, scope: &Scope) -> Scope {
+/// A scope that may use some keys only.
+pub fn keyed(keys: &str, scope: &Scope) -> Scope {
     Scope { keys: KeyScope::parse(Some(keys)), ..scope.clone() }
 }
 
@@ -173,7 +175,7 @@ pub async fn what_is_not_there_is_not_changed<S: Store>(world: &World<S>) {
     made(world.one.create(new).await.unwrap());
     assert!(world.attach("nowhere", Some("{}")).await.is_none());
     for scope in [&world.stranger, &keyed("other", &world.scope)] {
-        let change = Change { metadata: Some(Arc::from("{}")) };
+        let change = Change { metadata: Some(Arc::from("{}")), ..Change::default() };
         assert!(world.one.update(scope, &name("trip"), change, world.now()).await.unwrap().is_none());
     }
     assert_eq!(world.row("trip").await.unwrap().metadata, None);

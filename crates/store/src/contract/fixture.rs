@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::Engine;
 use crate::{
-    Admission, AdmitOutcome, Commit, Committed, ConversationRow, Creation, Durability, Extent, Intent, Lease,
+    Admission, AdmitOutcome, Archived, Commit, Committed, ConversationRow, Creation, Durability, Extent, Intent, Lease,
     ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown, Snapshot, Store, StoreError, Target,
     Ticket, TurnPolicy, TurnRecord,
 };
@@ -188,6 +188,7 @@ impl<S: Store> World<S> {
                 source: Arc::from("contract"),
                 owner: None,
                 reason: None,
+                parent: None,
             },
             response: None,
             durability: Durability::Now,
@@ -325,7 +326,7 @@ impl<S: Store> World<S> {
 
     /// Every conversation of a scope.
     pub async fn all(&self, scope: &Scope) -> Vec<ConversationRow> {
-        let filter = ListFilter { limit: 1000, ..ListFilter::default() };
+        let filter = ListFilter { archived: Archived::Any, limit: 1000, ..ListFilter::default() };
         self.two.conversations(scope, filter).await.unwrap().rows
     }
 

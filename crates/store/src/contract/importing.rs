@@ -216,7 +216,7 @@ pub async fn what_is_deleted_here_can_be_brought_again<S: Store>(world: &World<S
     world.bring(trip()).await;
     let source = world.read("trip").await.unwrap().messages[1].turn;
     world.branch(&world.one, source, "aside", "yes").await;
-    let deleted = world.one.delete(&world.scope, &name("trip"), world.now()).await.unwrap();
+    let deleted = world.one.delete(&world.scope, &name("trip"), crate::Children::Keep, world.now()).await.unwrap();
     assert!(matches!(deleted, DeleteOutcome::Deleted(_)));
     assert_eq!(world.bring(trip()).await, Fate::Made);
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi"]);

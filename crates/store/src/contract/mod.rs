@@ -17,12 +17,18 @@ use crate::Store;
 
 pub mod branching;
 pub mod branching_apart;
+pub mod branching_busy;
+pub mod branching_idle;
 pub mod committing;
 pub mod compacting;
 pub mod creating;
+pub mod declaring;
 pub mod deleting;
+pub mod deleting_families;
 pub mod deleting_sources;
 pub mod describing;
+pub mod ending;
+pub mod filtering;
 pub mod finding;
 pub mod fixture;
 pub mod idempotency;
@@ -33,6 +39,7 @@ pub mod isolation;
 pub mod keys;
 pub mod leased;
 pub mod ledger;
+pub mod lineage;
 pub mod listing;
 pub mod owners;
 pub mod pinning;
@@ -304,6 +311,69 @@ macro_rules! contract_suite {
                 a_name_that_is_taken_again_is_not_the_parent
                 a_deleted_branch_changes_nothing_in_its_source
                 a_branch_that_waits_to_be_made_keeps_what_it_inherits
+            }
+            declaring {
+                a_helper_says_what_it_is_and_whose
+                a_turn_makes_a_helper
+                a_continuation_stays_what_its_conversation_is
+                a_declared_branch_begins_at_the_end_of_its_source
+                what_cannot_be_declared_is_refused_and_leaves_nothing
+                a_parent_must_exist_for_the_caller
+                a_parent_that_comes_to_nothing_stays_readable
+            }
+            branching_idle {
+                a_branch_at_the_end_has_all_that_was_said
+                a_branch_at_a_message_ends_with_the_answer_it_belongs_to
+                a_branch_goes_by_the_compactions_of_its_place
+                what_has_no_answer_is_no_end
+                a_branch_is_branched_where_it_inherits
+                what_is_not_there_is_not_left
+                what_is_inherited_without_a_turn_is_kept
+            }
+            branching_busy {
+                a_second_prompt_becomes_a_branch
+                an_idle_conversation_is_not_left
+                nothing_answered_is_nothing_inherited
+                a_branch_is_left_behind_those_who_wait
+                a_further_attempt_waits_where_it_belongs
+                a_busy_conversation_that_changed_is_stale
+                a_branch_keeps_to_its_sources_key
+                a_repeated_prompt_finds_its_branch
+                simultaneous_prompts_never_wait
+            }
+            ending {
+                a_title_changes_and_goes
+                what_is_put_away_still_takes_turns
+                an_ended_conversation_takes_no_turns_until_it_is_opened
+                a_split_conversation_ends_at_its_head
+                a_busy_conversation_is_not_ended
+                what_is_not_there_is_not_ended
+            }
+            deleting_families {
+                each_node_goes_alone_or_with_all_below_it
+                nothing_goes_if_any_of_them_is_busy
+                what_the_caller_cannot_see_stays
+                a_parents_name_that_is_taken_again_has_no_children
+                families_that_grow_while_they_are_deleted_are_whole
+            }
+            filtering {
+                kinds_are_told_apart
+                every_order_has_every_row_once
+                sessions_are_rows_of_their_own
+                a_long_chain_is_read_a_page_at_a_time
+                children_and_roots_are_found_by_any_name
+                titles_doors_and_times_are_looked_at
+                what_is_put_away_is_shown_when_asked_for
+                a_keys_conversations_are_listed
+                rows_that_are_added_are_neither_skipped_nor_repeated
+            }
+            lineage {
+                a_graph_has_what_is_above_and_below
+                a_node_is_the_session_it_says
+                a_deleted_parent_is_a_name_without_a_node
+                a_graph_ends_where_the_caller_may_not_see
+                a_cursor_of_another_graph_is_refused
+                what_grows_while_it_is_read_is_read_once
             }
             finding {
                 a_message_is_found_wherever_it_was_said

@@ -138,7 +138,7 @@ pub async fn a_branch_has_only_what_is_its_own<S: Store>(world: &World<S>) {
     let turn = world.talk(&world.one, "trip", "the harbour", "fog").await;
     world.branch(&world.one, turn.turn, "and the lighthouse", "dark").await;
     world.finds(&[("harbour", &["the [harbour]"]), ("lighthouse", &["and the [lighthouse]"])]).await;
-    world.one.delete(&world.scope, &name("trip"), world.now()).await.unwrap();
+    world.one.delete(&world.scope, &name("trip"), crate::Children::Keep, world.now()).await.unwrap();
     world.finds(&[("harbour", &[]), ("fog", &[]), ("lighthouse", &["and the [lighthouse]"])]).await;
 }
 

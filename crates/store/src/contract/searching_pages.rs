@@ -105,9 +105,9 @@ pub async fn what_is_deleted_is_never_found_again<S: Store>(world: &World<S>) {
         if indexed {
             world.one.index_all().await.unwrap();
         }
-        world.one.delete(&world.scope, &name("trip"), world.now()).await.unwrap();
+        world.one.delete(&world.scope, &name("trip"), crate::Children::Keep, world.now()).await.unwrap();
         world.finds(&[("harbour", &["a [harbour]"])]).await;
-        world.one.delete(&world.scope, &name("other"), world.now()).await.unwrap();
+        world.one.delete(&world.scope, &name("other"), crate::Children::Keep, world.now()).await.unwrap();
         world.finds(&[("harbour", &[])]).await;
     }
 }

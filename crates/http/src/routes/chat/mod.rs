@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{Finished, Place, RequestIdentity, TurnRequest};
-use herma_model::{CreatorKind, Principal, SessionKind};
+use herma_model::{CreatorKind, Principal};
 use herma_wire::chat::{self, ChatRequest, Head};
 
 use crate::answer;
@@ -17,7 +17,7 @@ use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::Names;
+use crate::naming::{Names, place_of_kind};
 use crate::stream::{Reader, TurnStream, session_object};
 use frames::{ChatFrames, Extras, completion_id};
 
@@ -33,10 +33,11 @@ pub(crate) async fn create(
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let chat = chat::parse(&body)?;
     let place = Names::of(&headers).place(&app, &principal).await?;
+    let (place, parent) = place_of_kind(&app, &principal, place, headers.kind).await?;
     let streaming = chat.stream;
     let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
-    let turn = turn_request(principal, headers, place, chat, &body);
+    let turn = TurnRequest { parent, ..turn_request(principal, headers, place, chat, &body) };
     let handle = app.gateway.submit(turn)?;
     if streaming {
         TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), Reader::Asked, began).open().await
@@ -69,7 +70,8 @@ fn turn_request(
         streaming: chat.stream,
         policy: headers.policy,
         on_disconnect: headers.on_disconnect,
-        kind: SessionKind::Main,
+        kind: headers.kind,
+        parent: None,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

@@ -73,6 +73,7 @@ pub(super) async fn append(
         policy: headers.policy,
         on_disconnect: OnDisconnect::Finish,
         kind: SessionKind::Main,
+        parent: None,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
-use herma_gateway::Place;
-use herma_model::{Alias, Principal};
-use herma_store::{Change, ConversationRow, DeleteOutcome, ListFilter, Pin, Scope};
+use herma_gateway::{NewSession, Place};
+use herma_model::{Alias, Principal, SessionKind};
+use herma_store::{Change, Children, ConversationRow, CreateOutcome, DeleteOutcome, ListFilter, Pin, Scope};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
 
 use super::items::append;
@@ -21,7 +21,7 @@ use crate::json::from_bytes;
 use crate::path::Named;
 use crate::query::Parameters;
 use crate::routes::responses::references;
-use crate::routes::sessions::{alias, read_cursor, unknown, write_cursor};
+use crate::routes::sessions::{alias, cursor, unknown};
 
 /// `POST /v1/conversations`.
 pub(crate) async fn create(
@@ -35,11 +35,22 @@ pub(crate) async fn create(
     let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
     let CreateConversation { items, metadata } = CreateConversation::parse(&body, &named)?;
     if items.messages.is_empty() && items.system.is_empty() {
-        return Ok(row_response(&app.gateway.create(&principal, headers.key, metadata).await?));
+        let new = NewSession {
+            alias: None,
+            kind: SessionKind::Main,
+            parent: None,
+            session_key: headers.key,
+            title: None,
+            metadata,
+        };
+        return match app.gateway.create(&principal, new).await? {
+            CreateOutcome::Made(row) => Ok(row_response(&row)),
+            outcome => Err(ApiError::not_made(&outcome)),
+        };
     }
     let added = append(&app, principal.clone(), headers, Place::New, items, &body).await?;
     let id = alias(&added.facts.id.to_string())?;
-    let change = Change { metadata: metadata.filter(|_| !added.was_there) };
+    let change = Change { metadata: metadata.filter(|_| !added.was_there), ..Change::default() };
     let made = app.gateway.store().update(&Scope::of(&principal), &id, change, herma_gateway::now()).await?;
     let made = object(&made.ok_or_else(unknown)?).to_json();
     Ok(answer::handed_out(&app, added.tenant, added.turn, None, made))
@@ -52,14 +63,12 @@ pub(crate) async fn list(
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["limit", "cursor"])?;
-    let filter = ListFilter {
-        after: parameters.parsed("cursor", read_cursor, "the next_cursor of an earlier page")?,
-        limit: parameters.limit()?,
-        ..ListFilter::default()
-    };
-    let page = app.gateway.store().conversations(&Scope::of(&principal), filter).await?;
+    let mut filter = ListFilter { limit: parameters.limit()?, ..ListFilter::default() };
+    filter.after = cursor(&parameters, &filter)?;
+    let page = app.gateway.store().conversations(&Scope::of(&principal), filter.clone()).await?;
     let objects: Vec<_> = page.rows.iter().map(object).collect();
-    Ok(from_bytes(conversations::conversation_list(&objects, page.next.map(write_cursor).as_deref())))
+    let next = page.next.map(|next| filter.write_cursor(next));
+    Ok(from_bytes(conversations::conversation_list(&objects, next.as_deref())))
 }
 
 /// `GET /v1/conversations/{id}`.
@@ -82,7 +91,7 @@ pub(crate) async fn update(
     let (parts, body) = request.into_parts();
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let UpdateConversation { metadata } = UpdateConversation::parse(&body)?;
-    let change = Change { metadata: Some(metadata) };
+    let change = Change { metadata: Some(metadata), ..Change::default() };
     let changed = app.gateway.store().update(&Scope::of(&principal), &name, change, herma_gateway::now()).await?;
     Ok(row_response(&changed.ok_or_else(unknown)?))
 }
@@ -93,7 +102,8 @@ pub(crate) async fn delete(
     Extension(principal): Extension<Principal>,
     Named(name): Named,
 ) -> Result<Response, ApiError> {
-    match app.gateway.store().delete(&Scope::of(&principal), &alias(&name)?, herma_gateway::now()).await? {
+    let (scope, name) = (Scope::of(&principal), alias(&name)?);
+    match app.gateway.store().delete(&scope, &name, Children::Keep, herma_gateway::now()).await? {
         DeleteOutcome::Deleted(id) => Ok(from_bytes(conversations::deleted_json(id))),
         DeleteOutcome::Busy(running) => Err(ApiError::busy(running)),
         DeleteOutcome::NotFound => Err(unknown()),

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnHandle, TurnRequest, now};
-use herma_model::{ConversationId, CreatorKind, Principal, ResponseId, SessionKind, Timestamp, TurnState};
+use herma_model::{ConversationId, CreatorKind, Principal, ResponseId, Timestamp, TurnState};
 use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
 
@@ -19,7 +19,7 @@ use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::Names;
+use crate::naming::{Names, place_of_kind};
 use crate::stream::{Reader, TurnStream, session_object};
 
 /// Answers a request, whole or as a stream.
@@ -67,6 +67,10 @@ pub(super) async fn take(
     body: &[u8],
 ) -> Result<Taken, ApiError> {
     let place = place(app, principal, &headers, &asked).await?;
+    let (place, parent) = match place {
+        Place::Nowhere => (place, None),
+        place => place_of_kind(app, principal, place, headers.kind).await?,
+    };
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let kept = Kept {
         requested: place.name().map(|name| name.to_string()),
@@ -77,7 +81,7 @@ pub(super) async fn take(
     };
     let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background };
     let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, body);
-    let handle = app.gateway.submit(TurnRequest { response: Some(keeps), ..turn })?;
+    let handle = app.gateway.submit(TurnRequest { response: Some(keeps), parent, ..turn })?;
     Ok(Taken { handle, kept })
 }
 
@@ -146,7 +150,8 @@ pub(crate) fn turn_request(
         streaming: asked.stream || asked.background,
         policy: headers.policy,
         on_disconnect: if asked.background { OnDisconnect::Finish } else { headers.on_disconnect },
-        kind: SessionKind::Main,
+        kind: headers.kind,
+        parent: None,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{OnDisconnect, Place, RequestIdentity, TurnRequest};
-use herma_model::{CreatorKind, Principal, SessionKey, SessionKind};
+use herma_model::{CreatorKind, Principal, SessionKind};
 use herma_store::NewResponse;
 use herma_wire::responses::{self, Truncation};
 use herma_wire::runs::{self, RunRequest};
@@ -16,12 +16,13 @@ use http::StatusCode;
 use super::ROUTE;
 use super::stored::{Kept, record, stored_object};
 use crate::answer;
-use crate::app::{Authentication, Shared};
+use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming::Names;
 use crate::routes::responses::references;
+use crate::routes::sessions::{refuse_without_auth, session_key};
 
 /// Begins a run and answers as soon as it cannot be forgotten any more, with the run as it is then.
 pub(crate) async fn create(
@@ -59,25 +60,7 @@ fn refuse_what_cannot_be(app: &Shared, asked: &RunRequest) -> Result<(), ApiErro
     if !asked.request.store {
         return Err(ApiError::invalid("store must not be false: a run is there to be looked at later", "store"));
     }
-    if matches!(app.settings.authentication, Authentication::None(_)) {
-        for (name, given) in [("session_id", &asked.session_id), ("session_key", &asked.session_key)] {
-            if given.is_some() {
-                return Err(ApiError::headers_need_auth(name));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The session key, whether a header or the body gives it.
-fn session_key(header: Option<SessionKey>, body: Option<&str>) -> Result<Option<SessionKey>, ApiError> {
-    let invalid = |why: String| ApiError::invalid(format!("session_key {why}"), "session_key");
-    let Some(body) = body else { return Ok(header) };
-    let key = SessionKey::parse(body).map_err(|why| invalid(why.to_string()))?;
-    if header.is_some_and(|header| header != key) {
-        return Err(invalid("is another than that of the header X-Hermes-Session-Key".to_owned()));
-    }
-    Ok(Some(key))
+    refuse_without_auth(app, &[("session_id", &asked.session_id), ("session_key", &asked.session_key)])
 }
 
 fn turn_request(
@@ -106,6 +89,7 @@ fn turn_request(
         policy: headers.policy,
         on_disconnect: OnDisconnect::Finish,
         kind: kind.unwrap_or(SessionKind::Main),
+        parent: None,
         creator: CreatorKind::Api,
         source: "api",
         identity: RequestIdentity {

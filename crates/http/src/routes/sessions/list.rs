@@ -1,60 +1,134 @@
-//! `GET /api/sessions`: one row a conversation, most recently changed first.
+//! `GET /api/sessions` and `GET /api/session-keys/{key}`: rows, most recently changed first unless asked otherwise.
 
 use std::collections::HashMap;
 
 use axum::Extension;
 use axum::extract::{Query, State};
-use herma_model::{Principal, SessionKey, SessionKind, Timestamp};
-use herma_store::{Cursor, ListFilter, Scope};
+use herma_model::{Alias, Principal, SessionKey, SessionKind};
+use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView, Scope};
 use herma_wire::list::Page;
+use herma_wire::resource::moment;
 use serde_json::Value;
 
 use super::row_value;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
+use crate::path::Named;
 use crate::query::Parameters;
 
-const PARAMETERS: [&str; 6] = ["kind", "origin_kind", "session_key", "source", "limit", "cursor"];
+const PARAMETERS: [&str; 15] = [
+    "view",
+    "order",
+    "kind",
+    "origin_kind",
+    "user_facing",
+    "source",
+    "session_key",
+    "parent",
+    "root",
+    "title",
+    "since",
+    "until",
+    "archived",
+    "limit",
+    "cursor",
+];
 const KINDS: &str = "main, auxiliary, background, branch or continuation";
+const MOMENT: &str = "a day (2026-05-01) or a moment (2026-05-01T12:00:00Z)";
 
-/// A page of conversations.
+/// A page of conversations, or of all sessions.
 pub(crate) async fn list(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     query: Query<HashMap<String, String>>,
 ) -> Result<Json<Page<Value>>, ApiError> {
     let parameters = Parameters::of(query, &PARAMETERS)?;
-    let filter = ListFilter {
+    let filter = filter(&parameters)?;
+    page(&app, &principal, &parameters, filter).await
+}
+
+/// A page of the conversations of a session key.
+pub(crate) async fn of_key(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(key): Named,
+    query: Query<HashMap<String, String>>,
+) -> Result<Json<Page<Value>>, ApiError> {
+    let parameters = Parameters::of(query, &PARAMETERS)?;
+    if parameters.get("session_key").is_some() {
+        return Err(ApiError::invalid("session_key is in the path already", "session_key"));
+    }
+    let key = SessionKey::parse(&key).map_err(|_| ApiError::not_found("this cannot be a session key"))?;
+    let filter = ListFilter { session_key: Some(key), ..filter(&parameters)? };
+    page(&app, &principal, &parameters, filter).await
+}
+
+async fn page(
+    app: &Shared,
+    principal: &Principal,
+    parameters: &Parameters,
+    mut filter: ListFilter,
+) -> Result<Json<Page<Value>>, ApiError> {
+    filter.after = cursor(parameters, &filter)?;
+    let page = app.gateway.store().conversations(&Scope::of(principal), filter.clone()).await?;
+    let next = page.next.map(|next| filter.write_cursor(next));
+    Ok(Json(Page::new(page.rows.iter().map(row_value).collect(), next)))
+}
+
+fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
+    let name = |name: &str| Alias::parse(name).ok();
+    let yes_or_no = |value: &str| value.parse().ok();
+    Ok(ListFilter {
+        view: parameters.parsed("view", view, "'conversations' or 'sessions'")?.unwrap_or_default(),
+        order: parameters.parsed("order", order, ORDERS)?.unwrap_or_default(),
         kind: parameters.parsed("kind", SessionKind::parse, KINDS)?,
         origin_kind: parameters.parsed("origin_kind", SessionKind::parse, KINDS)?,
-        session_key: parameters.parsed("session_key", |key| SessionKey::parse(key).ok(), "a session key")?,
+        user_facing: parameters.parsed("user_facing", yes_or_no, "'true' or 'false'")?,
         source: parameters.get("source").map(str::to_owned),
-        after: parameters.parsed("cursor", read_cursor, "the next_cursor of an earlier page")?,
+        session_key: parameters.parsed("session_key", |key| SessionKey::parse(key).ok(), "a session key")?,
+        parent: parameters.parsed("parent", name, "a name of a session")?,
+        root: parameters.parsed("root", name, "a name of a session")?,
+        title: parameters.get("title").map(str::to_owned),
+        since: parameters.parsed("since", moment, MOMENT)?,
+        until: parameters.parsed("until", moment, MOMENT)?,
+        archived: parameters.parsed("archived", archived, "'true', 'false' or 'any'")?.unwrap_or_default(),
+        after: None,
         limit: parameters.limit()?,
-    };
-    let page = app.gateway.store().conversations(&Scope::of(&principal), filter).await?;
-    Ok(Json(Page::new(page.rows.iter().map(row_value).collect(), page.next.map(write_cursor))))
+    })
 }
 
-pub(crate) fn write_cursor(cursor: Cursor) -> String {
-    format!("{:x}.{:x}", cursor.updated_at.0, cursor.row)
-}
+const ORDERS: &str = "'-updated_at', 'updated_at', '-created_at' or 'created_at'";
 
-pub(crate) fn read_cursor(text: &str) -> Option<Cursor> {
-    let (time, row) = text.split_once('.')?;
-    let updated_at = Timestamp(i64::from_str_radix(time, 16).ok()?);
-    Some(Cursor { updated_at, row: i64::from_str_radix(row, 16).ok()? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_reads_back() {
-        let cursor = Cursor { updated_at: Timestamp(1_790_000_000_123), row: 42 };
-        assert_eq!(read_cursor(&write_cursor(cursor)), Some(cursor));
-        assert_eq!(read_cursor("nonsense"), None);
+fn order(word: &str) -> Option<ListOrder> {
+    match word {
+        "-updated_at" => Some(ListOrder::UpdatedDescending),
+        "updated_at" => Some(ListOrder::UpdatedAscending),
+        "-created_at" => Some(ListOrder::CreatedDescending),
+        "created_at" => Some(ListOrder::CreatedAscending),
+        _ => None,
     }
+}
+
+fn view(word: &str) -> Option<ListView> {
+    match word {
+        "conversations" => Some(ListView::Conversations),
+        "sessions" => Some(ListView::Sessions),
+        _ => None,
+    }
+}
+
+fn archived(word: &str) -> Option<Archived> {
+    match word {
+        "false" => Some(Archived::Hidden),
+        "true" => Some(Archived::Only),
+        "any" => Some(Archived::Any),
+        _ => None,
+    }
+}
+
+/// Where the page of a list begins.
+pub(crate) fn cursor(parameters: &Parameters, list: &ListFilter) -> Result<Option<Cursor>, ApiError> {
+    let read = |text: &str| list.read_cursor(text).map_err(|why| ApiError::invalid(format!("cursor {why}"), "cursor"));
+    parameters.get("cursor").map(read).transpose()
 }

@@ -2,7 +2,9 @@
 
 mod chat;
 pub(crate) mod compactions;
+mod lineage;
 mod list;
+mod manage;
 mod messages;
 mod pin;
 mod show;
@@ -18,7 +20,9 @@ use crate::json::Json;
 use crate::query::Parameters;
 
 pub(crate) use chat::{chat, chat_stream};
-pub(crate) use list::{list, read_cursor, write_cursor};
+pub(crate) use lineage::lineage;
+pub(crate) use list::{cursor, list, of_key};
+pub(crate) use manage::{branch, change, create, delete, end, refuse_without_auth, reopen, session_key};
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};
 pub(crate) use show::show;

@@ -1,0 +1,155 @@
+//! The sessions resource: making, changing, ending, branching and deleting conversations, lists with filters, and the graph around one.
+
+use serde_json::{Value, json};
+
+use crate::support::{CHAT, World, chat, data, error, user};
+
+const SESSIONS: &str = "/api/sessions";
+
+async fn make(world: &World, body: &Value) -> Value {
+    world.client().post_json(SESSIONS, body).await.expect(201)
+}
+
+async fn ids(world: &World, query: &str) -> Vec<String> {
+    let rows = data(&world.client().get(&format!("{SESSIONS}?{query}")).await);
+    rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_session_is_what_its_maker_says_and_stays_so() {
+    let mut world = World::start().await;
+    world.say("trip", "one").await;
+    let helper =
+        json!({"id": "helper", "kind": "auxiliary", "parent": "trip", "title": "Find hotels", "metadata": {"a": "b"}});
+    let helper = make(&world, &helper).await;
+    assert_eq!((&helper["kind"], &helper["title"]), (&json!("auxiliary"), &json!("Find hotels")));
+    let job = make(&world, &json!({"kind": "background", "session_key": "agent:jobs"})).await;
+    assert_eq!((&job["kind"], &job["session_key"]), (&json!("background"), &json!("agent:jobs")));
+    world.say("helper", "two").await;
+    world.restart().await;
+    let row = world.client().get(&format!("{SESSIONS}/helper")).await.expect(200);
+    let provenance = &row["provenance"];
+    assert_eq!(
+        (&provenance["parent_session_id"], &provenance["parent_relation"]),
+        (&json!("trip"), &json!("delegate"))
+    );
+    assert_eq!((&provenance["is_user_facing"], &row["metadata"]), (&json!(false), &json!({"a": "b"})));
+    assert_eq!(ids(&world, "kind=auxiliary").await, ["helper"]);
+    assert_eq!(ids(&world, "user_facing=true").await, ["trip"]);
+    assert_eq!(ids(&world, "parent=trip").await, ["helper"]);
+    assert_eq!(ids(&world, "title=hotel").await, ["helper"]);
+    let of_key = data(&world.client().get("/api/session-keys/agent:jobs").await);
+    assert_eq!((of_key.len(), &of_key[0]["id"]), (1, &job["id"]));
+}
+
+#[tokio::test]
+async fn a_session_is_renamed_put_away_ended_and_opened_again() {
+    let world = World::start().await;
+    world.say("trip", "one").await;
+    let path = format!("{SESSIONS}/trip");
+    let changed =
+        world.client().send_json("PATCH", &path, &json!({"title": "Oslo", "archived": true})).await.expect(200);
+    assert_eq!((&changed["title"], &changed["archived"]), (&json!("Oslo"), &json!(true)));
+    assert_eq!(ids(&world, "").await, Vec::<String>::new());
+    assert_eq!(ids(&world, "archived=true").await, ["trip"]);
+    assert_eq!(ids(&world, "archived=any").await, ["trip"]);
+    let ended = world.client().post_json(&format!("{path}/end"), &json!({})).await.expect(200);
+    assert_eq!(ended["end_reason"], "ended");
+    assert_eq!(error(&world.say("trip", "two").await, 409)["code"], "session_ended");
+    world.client().post_json(&format!("{path}/reopen"), &json!({})).await.expect(200);
+    world.say("trip", "two").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_branch_begins_at_the_end_or_at_any_message_and_its_source_never_notices() {
+    let world = World::start().await;
+    for text in ["one", "two"] {
+        world.say("trip", text).await;
+    }
+    let before = world.client().get(&format!("{SESSIONS}/trip")).await.expect(200);
+    let first = world.rows("trip").await[0]["id"].clone();
+    let whole = world.client().post_json(&format!("{SESSIONS}/trip/branch"), &json!({"id": "whole"})).await.expect(201);
+    assert_eq!((&whole["kind"], &whole["parent_session_id"]), (&json!("branch"), &json!("trip")));
+    let early = json!({"id": "early", "at": first, "title": "Other"});
+    world.client().post_json(&format!("{SESSIONS}/trip/fork"), &early).await.expect(201);
+    assert_eq!(world.client().get(&format!("{SESSIONS}/trip")).await.expect(200), before);
+    world.say("early", "three").await;
+    assert_eq!(world.context(), ["user: one", "assistant: reply to: one", "user: three"]);
+    world.say("whole", "four").await;
+    assert_eq!(world.context().len(), 5);
+    let graph = world.client().get(&format!("{SESSIONS}/trip/lineage")).await.expect(200);
+    let relations: Vec<_> = graph["edges"].as_array().unwrap().iter().map(|edge| edge["relation"].as_str()).collect();
+    assert_eq!((graph["nodes"].as_array().unwrap().len(), relations), (3, vec![Some("branch"), Some("branch")]));
+    world.client().delete(&format!("{SESSIONS}/trip")).await.expect(200);
+    assert_eq!(world.transcript("early").await.len(), 4, "a branch keeps what it inherited");
+    let row = world.client().get(&format!("{SESSIONS}/early")).await.expect(200);
+    assert_eq!(row["parent_session_id"], "trip", "and still says where it comes from");
+}
+
+#[tokio::test]
+async fn children_go_along_if_asked() {
+    let world = World::start().await;
+    world.say("trip", "one").await;
+    make(&world, &json!({"id": "helper", "kind": "auxiliary", "parent": "trip"})).await;
+    world.client().post_json(&format!("{SESSIONS}/trip/branch"), &json!({"id": "branch"})).await.expect(201);
+    world.client().delete(&format!("{SESSIONS}/trip?children=delete")).await.expect(200);
+    assert_eq!(world.sessions().await.len(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
+    let world = World::start().await;
+    world.say("trip", "one").await;
+    let long = "x".repeat(10_000);
+    for (body, status, code) in [
+        (json!({"kind": "continuation"}), 400, "invalid_request"),
+        (json!({"kind": "king"}), 400, "invalid_request"),
+        (json!({"kind": "auxiliary", "parent": "nobody"}), 400, "invalid_request"),
+        (json!({"kind": "branch"}), 400, "invalid_request"),
+        (json!({"parent": "trip"}), 400, "invalid_request"),
+        (json!({"title": long}), 400, "invalid_request"),
+        (json!({"id": format!("sess_{}", "0".repeat(32))}), 400, "invalid_request"),
+        (json!({"id": "trip"}), 409, "session_exists"),
+    ] {
+        assert_eq!(error(&world.client().post_json(SESSIONS, &body).await, status)["code"], code, "{body}");
+    }
+    for (path, body, param) in [
+        ("trip/branch", json!({"at": "msg_none"}), "at"),
+        ("trip/branch", json!({"at": format!("msg_{}", "0".repeat(32))}), "at"),
+        ("trip/branch", json!({"from": "x"}), "from"),
+    ] {
+        let refused = world.client().post_json(&format!("{SESSIONS}/{path}"), &body).await;
+        assert_eq!(error(&refused, 400)["param"], param, "{path} {body}");
+    }
+    for query in ["order=up", "view=all", "since=yesterday", "archived=maybe", "user_facing=1", "cursor=x"] {
+        let refused = error(&world.client().get(&format!("{SESSIONS}?{query}")).await, 400);
+        assert_eq!(refused["param"], query.split('=').next().unwrap());
+    }
+    make(&world, &json!({})).await;
+    let page = world.client().get(&format!("{SESSIONS}?limit=1")).await.expect(200);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let elsewhere = world.client().get(&format!("{SESSIONS}?limit=1&kind=main&cursor={cursor}")).await;
+    assert_eq!(error(&elsewhere, 400)["param"], "cursor", "a cursor is good for its own list alone");
+    for path in ["nobody/end", "nobody/reopen", "nobody/branch"] {
+        error(&world.client().post_json(&format!("{SESSIONS}/{path}"), &json!({})).await, 404);
+    }
+    error(&world.client().get(&format!("{SESSIONS}/nobody/lineage")).await, 404);
+    assert_eq!(world.sessions().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_helpers_request_leaves_the_conversation_it_names_alone() {
+    let world = World::start().await;
+    world.say("trip", "one").await;
+    let helper = world.in_session("trip").header("x-hermes-session-kind", "auxiliary");
+    let answer = helper.post_json(CHAT, &chat(&[user("### Task: a title")])).await.expect(200);
+    let provenance = &answer["session"]["provenance"];
+    assert_eq!((&provenance["kind"], &provenance["parent_relation"]), (&json!("auxiliary"), &json!("delegate")));
+    assert_eq!(provenance["parent_session_id"], "trip");
+    assert_eq!(world.context(), ["user: ### Task: a title"]);
+    assert_eq!(world.rows("trip").await.len(), 2);
+    let job = world.client().header("x-hermes-session-kind", "background");
+    let body = json!({"model": "scripted", "input": "two"});
+    let answer = job.post_json("/v1/responses", &body).await.expect(200);
+    assert_eq!(answer["session"]["provenance"]["origin_kind"], "background");
+}

@@ -1,0 +1,57 @@
+//! `GET /api/sessions/{alias}/lineage`: where a conversation comes from and what came from it, as a typed graph.
+
+use std::collections::HashMap;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use herma_model::Principal;
+use herma_store::{LineageCursor, LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope};
+use serde_json::{Value, json};
+
+use super::{alias, row_value, unknown};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::json::Json;
+use crate::path::Named;
+use crate::query::Parameters;
+
+/// A page of the graph.
+pub(crate) async fn lineage(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    query: Query<HashMap<String, String>>,
+) -> Result<Json<Value>, ApiError> {
+    let parameters = Parameters::of(query, &["limit", "cursor"])?;
+    let after =
+        parameters.parsed("cursor", |text| LineageCursor::parse(text).ok(), "the next_cursor of an earlier page")?;
+    let range = LineageRange { after, limit: parameters.limit()? };
+    match app.gateway.store().lineage(&Scope::of(&principal), &alias(&name)?, range).await? {
+        LineageOutcome::Page(page) => {
+            let nodes: Vec<Value> = page.nodes.iter().map(node).collect();
+            let edges: Vec<Value> = page.edges.iter().map(edge).collect();
+            let next = page.next.map(|next| next.to_string());
+            Ok(Json(json!({
+                "object": "lineage", "nodes": nodes, "edges": edges, "has_more": next.is_some(), "next_cursor": next,
+            })))
+        }
+        LineageOutcome::NotFound => Err(unknown()),
+        LineageOutcome::CursorGone => {
+            Err(ApiError::invalid("cursor leads nowhere: what it stood at was deleted; begin again", "cursor"))
+        }
+    }
+}
+
+fn node(node: &LineageNode) -> Value {
+    let mut row = row_value(&node.row);
+    row["side"] = json!(match node.side {
+        LineageSide::Ancestor => "ancestor",
+        LineageSide::Own => "own",
+        LineageSide::Descendant => "descendant",
+    });
+    row
+}
+
+fn edge(edge: &LineageEdge) -> Value {
+    json!({ "from": edge.from, "to": edge.to, "relation": edge.relation, "has_node": edge.has_node })
+}

@@ -1,0 +1,183 @@
+//! Making, changing, ending, branching and deleting conversations.
+
+use std::collections::HashMap;
+
+use axum::Extension;
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use herma_gateway::{NewFork, NewSession, now};
+use herma_model::{Alias, EndReason, Principal, SessionKey, SessionKind};
+use herma_store::{BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, Scope};
+use herma_wire::resource::{BranchSession, ChangeSession, CreateSession};
+use http::StatusCode;
+use serde::Serialize;
+
+use super::{alias, row_response, unknown};
+use crate::app::{Authentication, Shared};
+use crate::body;
+use crate::error::ApiError;
+use crate::headers::SessionHeaders;
+use crate::json::Json;
+use crate::path::Named;
+use crate::query::Parameters;
+
+/// `POST /api/sessions`.
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let headers = SessionHeaders::read(&parts.headers)?;
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let asked = CreateSession::parse(&body)?;
+    refuse_without_auth(&app, &[("id", &asked.id), ("session_key", &asked.session_key)])?;
+    let new = NewSession {
+        alias: chosen(asked.id.as_deref(), "id")?,
+        kind: asked.kind.unwrap_or(SessionKind::Main),
+        parent: chosen(asked.parent.as_deref(), "parent")?,
+        session_key: session_key(headers.key, asked.session_key.as_deref())?,
+        title: asked.title,
+        metadata: asked.metadata,
+    };
+    match app.gateway.create(&principal, new).await? {
+        CreateOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
+        outcome => Err(ApiError::not_made(&outcome)),
+    }
+}
+
+/// `PATCH /api/sessions/{alias}`.
+pub(crate) async fn change(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let name = alias(&name)?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let ChangeSession { title, archived, metadata } = ChangeSession::parse(&body)?;
+    let change = Change { metadata, title, archived };
+    let changed = app.gateway.store().update(&Scope::of(&principal), &name, change, now()).await?;
+    Ok(row_response(&changed.ok_or_else(unknown)?))
+}
+
+/// That a conversation is gone.
+#[derive(Serialize)]
+pub(crate) struct Deleted {
+    id: String,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// `DELETE /api/sessions/{alias}`, alone or with all that came from it.
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    query: Query<HashMap<String, String>>,
+) -> Result<Json<Deleted>, ApiError> {
+    let parameters = Parameters::of(query, &["children"])?;
+    let read = |word: &str| match word {
+        "keep" => Some(Children::Keep),
+        "delete" => Some(Children::Delete),
+        _ => None,
+    };
+    let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
+    match app.gateway.store().delete(&Scope::of(&principal), &alias(&name)?, children, now()).await? {
+        DeleteOutcome::Deleted(id) => {
+            Ok(Json(Deleted { id: id.to_string(), object: "session.deleted", deleted: true }))
+        }
+        DeleteOutcome::Busy(running) => Err(ApiError::busy(running)),
+        DeleteOutcome::NotFound => Err(unknown()),
+    }
+}
+
+/// `POST /api/sessions/{alias}/end`: it takes no turns until it is opened again.
+pub(crate) async fn end(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+) -> Result<Response, ApiError> {
+    let scope = Scope::of(&principal);
+    ended(app.gateway.store().end(&scope, &alias(&name)?, EndReason::Ended, now()).await?)
+}
+
+/// `POST /api/sessions/{alias}/reopen`.
+pub(crate) async fn reopen(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+) -> Result<Response, ApiError> {
+    ended(app.gateway.store().reopen(&Scope::of(&principal), &alias(&name)?, now()).await?)
+}
+
+fn ended(outcome: EndOutcome) -> Result<Response, ApiError> {
+    match outcome {
+        EndOutcome::Done(row) => Ok(row_response(&row)),
+        EndOutcome::Busy(running) => Err(ApiError::busy(running)),
+        EndOutcome::NotFound => Err(unknown()),
+    }
+}
+
+/// `POST /api/sessions/{alias}/branch`, and `…/fork`, Hermes' name for it.
+pub(crate) async fn branch(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let source = alias(&name)?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let asked = BranchSession::parse(&body)?;
+    refuse_without_auth(&app, &[("id", &asked.id)])?;
+    let at = match &asked.at {
+        None => BranchPoint::End,
+        Some(id) => BranchPoint::Message(id.parse().map_err(|_| no_such_message())?),
+    };
+    let new =
+        NewFork { source, at, alias: chosen(asked.id.as_deref(), "id")?, title: asked.title, metadata: asked.metadata };
+    match app.gateway.branch(&principal, new).await? {
+        BranchOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
+        BranchOutcome::NotFound => Err(unknown()),
+        BranchOutcome::NoSuchMessage => Err(no_such_message()),
+        BranchOutcome::Unanswered => {
+            Err(ApiError::invalid("no answer follows this message yet, so nothing can go on from it", "at"))
+        }
+        BranchOutcome::Exists => Err(ApiError::session_exists()),
+        BranchOutcome::Reserved => Err(ApiError::reserved_id()),
+    }
+}
+
+fn no_such_message() -> ApiError {
+    ApiError::invalid("at is no message of this conversation; GET /api/sessions/{id}/messages lists them", "at")
+}
+
+/// A name that a client chose.
+fn chosen(name: Option<&str>, field: &'static str) -> Result<Option<Alias>, ApiError> {
+    let read = |name| Alias::parse(name).map_err(|why| ApiError::invalid(format!("{field} {why}"), field));
+    name.map(read).transpose()
+}
+
+/// The session key, whether a header or the body gives it.
+pub(crate) fn session_key(header: Option<SessionKey>, body: Option<&str>) -> Result<Option<SessionKey>, ApiError> {
+    let invalid = |why: String| ApiError::invalid(format!("session_key {why}"), "session_key");
+    let Some(body) = body else { return Ok(header) };
+    let key = SessionKey::parse(body).map_err(|why| invalid(why.to_string()))?;
+    if header.is_some_and(|header| header != key) {
+        return Err(invalid("is another than that of the header X-Hermes-Session-Key".to_owned()));
+    }
+    Ok(Some(key))
+}
+
+/// What the session headers say, a body may not say either where nobody has to prove who they are.
+pub(crate) fn refuse_without_auth(app: &Shared, given: &[(&str, &Option<String>)]) -> Result<(), ApiError> {
+    let first = given.iter().find(|(_, value)| value.is_some());
+    match first {
+        Some((name, _)) if matches!(app.settings.authentication, Authentication::None(_)) => {
+            Err(ApiError::headers_need_auth(name))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,158 @@
+//! The typed graph around a conversation, walked from a place in it: up along the parents, then down, every session before what came from it.
+//!
+//! A step is a look-up by key or the next entry of an index, so a page costs the same wherever it begins and however large the graph is.
+
+use herma_model::{Alias, KeyScope};
+use herma_store::{
+    LineageCursor, LineageEdge, LineageNode, LineageOutcome, LineagePage, LineagePlace, LineageRange, LineageSide,
+    Scope,
+};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::failure::{Outcome, Translate};
+use crate::listing::{self, OneSession};
+use crate::parent;
+use crate::rows;
+
+/// A page of the graph around the conversation that a name leads to.
+pub(crate) fn page(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    range: LineageRange,
+) -> Outcome<LineageOutcome> {
+    let Some((state, _)) = parent::source(connection, scope, alias)? else { return Ok(LineageOutcome::NotFound) };
+    let root = connection
+        .query_row("SELECT root_pk FROM conversations WHERE pk = ?1", [state.key], |row| row.get(0))
+        .translated()?;
+    let graph = Graph { connection, keys: &scope.keys, conversation: state.key, root };
+    let mut last = match range.after {
+        None => None,
+        Some(after) if after.conversation == state.facts.id && graph.has(after.after)? => Some(after.after),
+        Some(_) => return Ok(LineageOutcome::CursorGone),
+    };
+    let mut page = LineagePage { nodes: Vec::new(), edges: Vec::new(), next: None };
+    loop {
+        let next = match graph.following(last)? {
+            Step::To(_) if page.nodes.len() == range.limit => {
+                page.next = last.map(|after| LineageCursor { conversation: state.facts.id, after });
+                break;
+            }
+            Step::To(next) => next,
+            Step::End => break,
+            Step::Lost => return Ok(LineageOutcome::CursorGone),
+        };
+        let (node, edge) = graph.node(next)?;
+        page.nodes.push(node);
+        page.edges.extend(edge);
+        last = Some(next);
+    }
+    Ok(LineageOutcome::Page(page))
+}
+
+/// What comes after a node.
+enum Step {
+    To(LineagePlace),
+    End,
+    /// The node is in this graph no more: something that it came from was deleted.
+    Lost,
+}
+
+struct Graph<'a> {
+    connection: &'a Connection,
+    keys: &'a KeyScope,
+    conversation: i64,
+    /// Its first session.
+    root: i64,
+}
+
+impl Graph<'_> {
+    /// Whether a place is still there for the caller.
+    fn has(&self, place: LineagePlace) -> Outcome<bool> {
+        let (LineagePlace::Above(session) | LineagePlace::Below(session)) = place;
+        self.sees(session)
+    }
+
+    /// The node after a place, or the first one.
+    fn following(&self, place: Option<LineagePlace>) -> Outcome<Step> {
+        let below = match place {
+            None => return self.above(self.root),
+            Some(LineagePlace::Above(session)) => return self.above(session),
+            Some(LineagePlace::Below(session)) => session,
+        };
+        if let Some(child) = self.child(below, 0)? {
+            return Ok(Step::To(LineagePlace::Below(child)));
+        }
+        let mut session = below;
+        while session != self.root {
+            let Some(parent) = self.parent(session)? else { return Ok(Step::Lost) };
+            if let Some(sibling) = self.child(parent, session)? {
+                return Ok(Step::To(LineagePlace::Below(sibling)));
+            }
+            session = parent;
+        }
+        Ok(Step::End)
+    }
+
+    /// The ancestor above a session; after the last of them, the conversation's first session.
+    fn above(&self, session: i64) -> Outcome<Step> {
+        let parent = self.parent(session)?;
+        let is_seen = parent.map(|parent| self.sees(parent)).transpose()?.unwrap_or(false);
+        let next = parent.filter(|_| is_seen).map_or(LineagePlace::Below(self.root), LineagePlace::Above);
+        Ok(Step::To(next))
+    }
+
+    fn parent(&self, session: i64) -> Outcome<Option<i64>> {
+        self.connection
+            .prepare_cached("SELECT parent_pk FROM sessions WHERE pk = ?1")
+            .and_then(|mut select| select.query_row([session], |row| row.get(0)).optional())
+            .map(Option::flatten)
+            .translated()
+    }
+
+    /// Whether a session is there for the caller.
+    fn sees(&self, session: i64) -> Outcome<bool> {
+        self.connection
+            .prepare_cached("SELECT c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE s.pk = ?1")
+            .and_then(|mut select| select.query_row([session], |row| rows::sees(self.keys, row, 0)).optional())
+            .map(|seen| seen.unwrap_or(false))
+            .translated()
+    }
+
+    /// What came from a session after another that did.
+    fn child(&self, session: i64, after: i64) -> Outcome<Option<i64>> {
+        let mut select = self
+            .connection
+            .prepare_cached(
+                "SELECT s.pk, c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk
+                 WHERE s.parent_pk = ?1 AND s.pk > ?2 ORDER BY s.pk",
+            )
+            .translated()?;
+        let mut children = select.query([session, after]).translated()?;
+        while let Some(child) = children.next().translated()? {
+            if rows::sees(self.keys, child, 1).translated()? {
+                return child.get(0).map(Some).translated();
+            }
+        }
+        Ok(None)
+    }
+
+    fn node(&self, place: LineagePlace) -> Outcome<(LineageNode, Option<LineageEdge>)> {
+        let (LineagePlace::Above(key) | LineagePlace::Below(key)) = place;
+        let session = OneSession::by_key(self.connection, key)?;
+        let side = match place {
+            LineagePlace::Above(_) => LineageSide::Ancestor,
+            LineagePlace::Below(_) if session.conversation == self.conversation => LineageSide::Own,
+            LineagePlace::Below(_) => LineageSide::Descendant,
+        };
+        let has_node = session.parent.map(|parent| self.sees(parent)).transpose()?.unwrap_or(false);
+        let edge = session.facts.parent.clone().map(|(from, relation)| LineageEdge {
+            from,
+            to: session.facts.id.clone(),
+            relation,
+            has_node,
+        });
+        let conversation = listing::by_key(self.connection, session.conversation)?;
+        Ok((LineageNode { row: session.row(conversation), side }, edge))
+    }
+}

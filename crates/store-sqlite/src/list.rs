@@ -1,0 +1,167 @@
+//! A page of a list: the ranges that it is made of, walked together in one order.
+//!
+//! Every range is read along an index. What no index knows of (a title, a door, which keys the caller may use) is looked at row by row, up to a
+//! limit: then the page ends early, and the next one goes on from there.
+
+use std::cmp::Ordering;
+
+use herma_model::alias::Namespace;
+use herma_model::{SessionKind, Timestamp};
+use herma_store::{ConversationRow, Cursor, ListFilter, ListOrder, ListView, Page, Scope};
+use rusqlite::{Connection, Rows, params_from_iter};
+
+use crate::failure::{Outcome, Translate};
+use crate::listing::{self, Selection};
+use crate::ranges::{Family, Range, Wanted};
+use crate::snapshot;
+
+/// Most conversations and sessions that one page looks at.
+const MOST_EXAMINED: usize = 10_000;
+
+/// A page of conversations or of sessions.
+pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) -> Outcome<Page<ConversationRow>> {
+    let nothing = Page { rows: Vec::new(), next: None };
+    let find = |alias| -> Outcome<Option<Family>> {
+        let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
+        Ok(found.map(|(state, session)| Family { conversation: state.key, session }))
+    };
+    let parent = filter.parent.as_ref().map(find).transpose()?;
+    let root = filter.root.as_ref().map(find).transpose()?;
+    if parent == Some(None) || root == Some(None) {
+        return Ok(nothing);
+    }
+    let wanted = Wanted::new(scope, filter, parent.flatten(), root.flatten());
+    let ranges = Range::all(&wanted);
+    let mut statements = Vec::with_capacity(ranges.len());
+    for range in &ranges {
+        statements.push(connection.prepare_cached(&range.sql).translated()?);
+    }
+    let mut walks = Vec::with_capacity(ranges.len());
+    for (statement, range) in statements.iter_mut().zip(ranges) {
+        let rows = statement.query(params_from_iter(range.values)).translated()?;
+        walks.push(Walk::begin(rows, &wanted)?);
+    }
+    let mut gathering = Gathering { connection, wanted: &wanted, rows: Vec::new(), last: None, examined: 0 };
+    while let Some(next) = nearest(&mut walks, filter.order) {
+        let candidate = next.step(&wanted)?;
+        if gathering.take(candidate)? {
+            break;
+        }
+    }
+    Ok(gathering.page())
+}
+
+/// A conversation in the order of a list.
+#[derive(Clone, Copy)]
+struct Candidate {
+    at: i64,
+    key: i64,
+    is_wanted: bool,
+}
+
+/// One range, read as far as its next conversation.
+struct Walk<'a> {
+    rows: Rows<'a>,
+    next: Option<Candidate>,
+}
+
+impl<'a> Walk<'a> {
+    fn begin(rows: Rows<'a>, wanted: &Wanted<'_>) -> Outcome<Self> {
+        let mut walk = Self { rows, next: None };
+        walk.step(wanted)?;
+        Ok(walk)
+    }
+
+    /// Gives away the next conversation and reads on.
+    fn step(&mut self, wanted: &Wanted<'_>) -> Outcome<Option<Candidate>> {
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Candidate { key: row.get(0)?, at: row.get(1)?, is_wanted: wanted.matches(row)? })
+        };
+        let row = self.rows.next().translated()?;
+        let following = row.map(read).transpose().translated()?;
+        Ok(std::mem::replace(&mut self.next, following))
+    }
+}
+
+/// The range whose next conversation comes first.
+fn nearest<'w, 'a>(walks: &'w mut [Walk<'a>], order: ListOrder) -> Option<&'w mut Walk<'a>> {
+    let compare = |one: &Candidate, other: &Candidate| {
+        let ascending = (one.at, one.key).cmp(&(other.at, other.key));
+        if order.is_ascending() { ascending } else { ascending.reverse() }
+    };
+    let live = walks.iter_mut().filter(|walk| walk.next.is_some());
+    live.min_by(|one, other| match (&one.next, &other.next) {
+        (Some(one), Some(other)) => compare(one, other),
+        _ => Ordering::Equal,
+    })
+}
+
+/// The rows of a page as they are found.
+struct Gathering<'a> {
+    connection: &'a Connection,
+    wanted: &'a Wanted<'a>,
+    rows: Vec<(Cursor, ConversationRow)>,
+    /// The last place that was looked at.
+    last: Option<Cursor>,
+    examined: usize,
+}
+
+impl Gathering<'_> {
+    /// Adds what a conversation has for the list. Says whether the page is full or has looked at enough.
+    fn take(&mut self, candidate: Option<Candidate>) -> Outcome<bool> {
+        let Some(Candidate { at, key, is_wanted }) = candidate else { return Ok(true) };
+        self.examined += 1;
+        let place = Cursor { at: Timestamp(at), row: key, session: 0 };
+        if is_wanted {
+            match self.wanted.filter.view {
+                ListView::Conversations => self.rows.push((place, listing::by_key(self.connection, key)?)),
+                ListView::Sessions => {
+                    if self.take_sessions(place)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        self.last = Some(place);
+        Ok(self.is_done())
+    }
+
+    fn take_sessions(&mut self, place: Cursor) -> Outcome<bool> {
+        let ListFilter { order, after, .. } = self.wanted.filter;
+        let begun = after.filter(|after| after.row == place.row).map_or(0, |after| after.session);
+        let selection = Selection { conversation: place.row, is_ascending: order.is_ascending(), begun };
+        let mut sessions = selection.read(self.connection)?.into_iter();
+        while let Some(session) = sessions.next() {
+            self.examined += 1;
+            let place = Cursor { session: session.key, ..place };
+            if self.wanted.has(self.connection, &session)? {
+                let row = listing::by_key(self.connection, place.row)?;
+                self.rows.push((place, session.row(row)));
+            }
+            self.last = Some(place);
+            if self.is_done() && sessions.len() > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_done(&self) -> bool {
+        self.rows.len() > self.wanted.filter.limit || self.examined >= MOST_EXAMINED
+    }
+
+    fn page(mut self) -> Page<ConversationRow> {
+        let limit = self.wanted.filter.limit;
+        let next = if self.rows.len() > limit {
+            self.rows.truncate(limit);
+            self.rows.last().map(|(place, _)| *place).or(self.wanted.filter.after)
+        } else {
+            self.last.filter(|_| self.examined >= MOST_EXAMINED)
+        };
+        Page { rows: self.rows.into_iter().map(|(_, row)| row).collect(), next }
+    }
+}
+
+/// Origins that a conversation can have.
+pub(crate) const ORIGINS: [SessionKind; 4] =
+    [SessionKind::Main, SessionKind::Auxiliary, SessionKind::Background, SessionKind::Branch];

@@ -1,0 +1,85 @@
+//! The parent of a new session: found by any name, kept by name and by key.
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, InvalidDeclaration, ParentRelation, SessionId};
+use herma_store::{Creation, Scope};
+use rusqlite::{Connection, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows::ConversationState;
+use crate::snapshot;
+
+/// The session that another one comes from.
+pub(crate) struct Parent {
+    pub(crate) session: i64,
+    pub(crate) conversation: i64,
+    pub(crate) id: SessionId,
+    pub(crate) relation: ParentRelation,
+}
+
+/// What a creation says of its parent.
+pub(crate) enum Declared {
+    /// There is none, or it is this one.
+    Parent(Option<Parent>),
+    /// It does not exist for the caller.
+    NoParent,
+    /// The kind does not go with it.
+    Invalid(InvalidDeclaration),
+}
+
+impl Declared {
+    /// Reads what is declared of something that is no branch.
+    pub(crate) fn of(connection: &Connection, scope: &Scope, creation: &Creation) -> Outcome<Self> {
+        let relation = match creation.kind.declare(creation.parent.is_some()) {
+            Ok(relation) => relation,
+            Err(invalid) => return Ok(Self::Invalid(invalid)),
+        };
+        let Some((relation, alias)) = relation.zip(creation.parent.as_ref()) else { return Ok(Self::Parent(None)) };
+        let Some((state, named)) = source(connection, scope, alias)? else { return Ok(Self::NoParent) };
+        let parent = Parent::session(connection, named.unwrap_or(state.head), state.key, relation)?;
+        Ok(Self::Parent(Some(parent)))
+    }
+}
+
+impl Parent {
+    /// A session that is known to exist, as the parent of another.
+    pub(crate) fn session(
+        connection: &Connection,
+        session: i64,
+        conversation: i64,
+        relation: ParentRelation,
+    ) -> Outcome<Self> {
+        let id = connection
+            .prepare_cached("SELECT id FROM sessions WHERE pk = ?1")
+            .and_then(|mut select| {
+                select.query_row([session], |row| Ok(SessionId::from_name(row.get_ref(0)?.as_str()?)))
+            })
+            .translated()?;
+        Ok(Self { session, conversation, id, relation })
+    }
+}
+
+/// The conversation that something new is to come from, and the session the name is the id of. One that nobody has made yet is none.
+pub(crate) fn source(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+) -> Outcome<Option<(ConversationState, Option<i64>)>> {
+    let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
+    Ok(found.filter(|(state, _)| !state.unmade))
+}
+
+/// Has what comes from a conversation's sessions, from a key on, know them by name alone, for they go.
+pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> Outcome<()> {
+    let going = "SELECT pk FROM sessions WHERE conversation_pk = ?1 AND pk >= ?2";
+    for statement in [
+        &format!(
+            "UPDATE conversations SET parent_pk = NULL WHERE parent_pk = ?1
+             AND EXISTS (SELECT 1 FROM sessions r WHERE r.pk = root_pk AND r.parent_pk IN ({going}))"
+        ),
+        &format!("UPDATE sessions SET parent_pk = NULL WHERE parent_pk IN ({going})"),
+    ] {
+        connection.execute(statement, params![conversation, from]).translated()?;
+    }
+    Ok(())
+}
