@@ -8,6 +8,7 @@ mod database;
 mod deletion;
 mod disk;
 mod files;
+mod lineage;
 mod migrations;
 mod processes;
 mod search;

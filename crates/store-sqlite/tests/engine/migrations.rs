@@ -20,7 +20,7 @@ fn steps() -> Vec<(i64, PathBuf)> {
 }
 
 /// A file as the release left it whose last step was this one.
-fn written_by(version: i64) -> Database {
+pub(crate) fn written_by(version: i64) -> Database {
     let database = Database::new();
     let connection = Connection::open(database.path()).unwrap();
     connection
@@ -51,7 +51,7 @@ async fn a_file_of_every_earlier_release_takes_a_turn() {
 }
 
 /// A conversation of one turn, as the first release wrote it.
-const CONVERSATION: &str = "
+pub(crate) const CONVERSATION: &str = "
     INSERT INTO tenants (pk, name, created_at) VALUES (1, 'tenant', 1);
     INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, message_count, turn_count,
         input_tokens, output_tokens, created_at, updated_at) VALUES (1, 1, zeroblob(16), 1, 1, 'main', 'api', 2, 1, 3, 2, 1, 10, 3, 1, 2);
