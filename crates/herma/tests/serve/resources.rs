@@ -215,7 +215,13 @@ async fn the_description_lists_only_routes_that_answer() {
 
 /// A path with something in the place of every name.
 fn concrete(path: &str) -> String {
-    let named = [("{alias}", "nobody"), ("{id}", "scripted"), ("{message_id}", "nothing"), ("{item_id}", "nothing")];
+    let named = [
+        ("{alias}", "nobody"),
+        ("{id}", "scripted"),
+        ("{message_id}", "nothing"),
+        ("{item_id}", "nothing"),
+        ("{key}", "nobody"),
+    ];
     named.into_iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
 }
 
