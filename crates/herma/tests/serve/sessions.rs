@@ -40,6 +40,9 @@ async fn a_session_is_what_its_maker_says_and_stays_so() {
     assert_eq!(ids(&world, "title=hotel").await, ["helper"]);
     let of_key = data(&world.client().get("/api/session-keys/agent:jobs").await);
     assert_eq!((of_key.len(), &of_key[0]["id"]), (1, &job["id"]));
+    let fresh = world.client().post_json("/api/session-keys/agent:jobs/new", &json!({})).await.expect(201);
+    assert_eq!((&fresh["session_key"], &fresh["kind"]), (&json!("agent:jobs"), &json!("main")));
+    assert_eq!(data(&world.client().get("/api/session-keys/agent:jobs").await).len(), 2);
 }
 
 #[tokio::test]

@@ -46,6 +46,28 @@ pub(crate) async fn create(
     }
 }
 
+/// `POST /api/session-keys/{key}/new`: a fresh conversation under the same key. The ones before stay as they are.
+pub(crate) async fn create_under_key(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(key): Named,
+) -> Result<Response, ApiError> {
+    refuse_without_auth(&app, &[("key", &Some(key.clone()))])?;
+    let key = SessionKey::parse(&key).map_err(|why| ApiError::invalid(format!("key {why}"), "key"))?;
+    let new = NewSession {
+        alias: None,
+        kind: SessionKind::Main,
+        parent: None,
+        session_key: Some(key),
+        title: None,
+        metadata: None,
+    };
+    match app.gateway.create(&principal, new).await? {
+        CreateOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
+        outcome => Err(ApiError::not_made(&outcome)),
+    }
+}
+
 /// `PATCH /api/sessions/{alias}`.
 pub(crate) async fn change(
     State(app): State<Shared>,

@@ -22,7 +22,9 @@ use crate::query::Parameters;
 pub(crate) use chat::{chat, chat_stream};
 pub(crate) use lineage::lineage;
 pub(crate) use list::{cursor, list, of_key};
-pub(crate) use manage::{branch, change, create, delete, end, refuse_without_auth, reopen, session_key};
+pub(crate) use manage::{
+    branch, change, create, create_under_key, delete, end, refuse_without_auth, reopen, session_key,
+};
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};
 pub(crate) use show::show;
