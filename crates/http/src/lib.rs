@@ -6,6 +6,7 @@
 //! - [`headers`]: the session headers, in and out.
 //! - [`error`]: the one place that decides status, code and message of a failure.
 //! - [`stream`]: a turn as server-sent events.
+//! - [`rows`]: what the store knows, as the JSON that clients see.
 //! - [`sockets`]: how many WebSockets are open, and telling them to close.
 
 mod answer;
@@ -24,6 +25,7 @@ mod path;
 mod query;
 mod request_id;
 mod routes;
+pub mod rows;
 mod server;
 mod sockets;
 mod stream;

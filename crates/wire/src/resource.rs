@@ -15,7 +15,7 @@ pub use compaction::{CompactionPreview, CompactionRow};
 pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
 pub use session::SessionRow;
-pub use session_request::{BranchSession, ChangeSession, CreateSession};
+pub use session_request::{BranchSession, ChangeSession, CreateSession, title};
 
 /// A moment as RFC 3339 in UTC with milliseconds; one beyond the calendar is its last or first.
 pub fn rfc3339(moment: Timestamp) -> String {

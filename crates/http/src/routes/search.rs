@@ -6,15 +6,16 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use herma_model::{Digest, Principal, Role, SessionKey, SessionKind, Timestamp};
 use herma_store::search::{Score, Stage, Wanted};
-use herma_store::{Grouping, Hit, Scope, Search, SearchCursor, SearchFilter};
+use herma_store::{Grouping, Scope, Search, SearchCursor, SearchFilter};
 use herma_wire::list::Page;
-use herma_wire::resource::{Marks, SearchRow, moment};
+use herma_wire::resource::{Marks, moment};
 use serde_json::Value;
 
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
+use crate::rows;
 
 /// What makes a search another one: a cursor is good for the same of these alone.
 const WHAT: [&str; 10] =
@@ -44,7 +45,7 @@ pub(crate) async fn search(
     };
     let marks = parameters.parsed("marks", Marks::parse, "'html' or 'none'")?.unwrap_or_default();
     let page = app.gateway.store().search(&Scope::of(&principal), search).await?;
-    let rows = page.hits.iter().map(|hit| row(hit, marks)).collect();
+    let rows = page.hits.iter().map(|hit| serde_json::to_value(rows::hit(hit, marks)).unwrap_or_default()).collect();
     Ok(Json(Page::new(rows, page.next.map(|next| write_cursor(&next, tag)))))
 }
 
@@ -68,20 +69,6 @@ fn grouping(name: &str) -> Option<Grouping> {
         "none" => Some(Grouping::None),
         _ => None,
     }
-}
-
-fn row(hit: &Hit, marks: Marks) -> Value {
-    let row = SearchRow {
-        snippet: marks.write(hit.snippet.iter().map(|piece| (piece.text.as_str(), piece.found))),
-        conversation: hit.conversation,
-        session: &hit.session,
-        kind: hit.kind,
-        origin_kind: hit.origin_kind,
-        title: hit.title.as_deref(),
-        message: hit.message.map(|message| (message.id, message.role, message.status)),
-        created_at: hit.created_at,
-    };
-    serde_json::to_value(row).unwrap_or_default()
 }
 
 /// Tells one search from another.

@@ -39,7 +39,7 @@ impl CreateSession {
             }
             let asked = Self {
                 id: name(&mut body, "id")?,
-                title: within(&mut body, "title", title)?,
+                title: within(&mut body, "title", read_title)?,
                 kind: within(&mut body, "kind", kind)?,
                 parent: name(&mut body, "parent")?,
                 session_key: name(&mut body, "session_key")?,
@@ -75,7 +75,7 @@ impl ChangeSession {
             let asked = Self {
                 title: within(&mut body, "title", |raw| {
                     let empty = text(raw)?.is_empty();
-                    if empty { Ok(None) } else { title(raw).map(Some) }
+                    if empty { Ok(None) } else { read_title(raw).map(Some) }
                 })?,
                 archived: within(&mut body, "archived", flag)?,
                 metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
@@ -113,7 +113,7 @@ impl BranchSession {
             let asked = Self {
                 at: name(&mut body, "at")?,
                 id: name(&mut body, "id")?,
-                title: within(&mut body, "title", title)?,
+                title: within(&mut body, "title", read_title)?,
                 metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
             };
             nothing_else(&body, "at, id, title and metadata")?;
@@ -130,17 +130,20 @@ fn kind(raw: &RawValue) -> Result<SessionKind, Flaw> {
     SessionKind::parse(&text(raw)?).ok_or_else(|| Flaw::new("must be main, auxiliary, background or branch"))
 }
 
-/// A title is one line that people can read.
-fn title(raw: &RawValue) -> Result<String, Flaw> {
-    let title = text(raw)?;
-    let title = title.trim();
+fn read_title(raw: &RawValue) -> Result<String, Flaw> {
+    title(&text(raw)?).map_err(Flaw::new)
+}
+
+/// What people call a session: one line that they can read. The error reads on after the field's name: "must not be empty".
+pub fn title(text: &str) -> Result<String, String> {
+    let title = text.trim();
     match title.chars().count() {
-        0 => Err(Flaw::new("must not be empty")),
+        0 => Err("must not be empty".to_owned()),
         1..=MAX_TITLE if title.chars().any(char::is_control) => {
-            Err(Flaw::new("must not have line breaks or other control characters"))
+            Err("must not have line breaks or other control characters".to_owned())
         }
         1..=MAX_TITLE => Ok(title.to_owned()),
-        _ => Err(Flaw::new(format!("must not be longer than {MAX_TITLE} characters"))),
+        _ => Err(format!("must not be longer than {MAX_TITLE} characters")),
     }
 }
 

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, State};
 use herma_model::Principal;
-use herma_store::{LineageCursor, LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope};
+use herma_store::{LineageCursor, LineageOutcome, LineageRange, Scope};
 use serde_json::{Value, json};
 
-use super::{alias, row_value, unknown};
+use super::{alias, unknown};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
+use crate::rows;
 
 /// A page of the graph.
 pub(crate) async fn lineage(
@@ -28,8 +29,8 @@ pub(crate) async fn lineage(
     let range = LineageRange { after, limit: parameters.limit()? };
     match app.gateway.store().lineage(&Scope::of(&principal), &alias(&name)?, range).await? {
         LineageOutcome::Page(page) => {
-            let nodes: Vec<Value> = page.nodes.iter().map(node).collect();
-            let edges: Vec<Value> = page.edges.iter().map(edge).collect();
+            let nodes: Vec<Value> = page.nodes.iter().map(rows::node).collect();
+            let edges: Vec<Value> = page.edges.iter().map(rows::edge).collect();
             let next = page.next.map(|next| next.to_string());
             Ok(Json(json!({
                 "object": "lineage", "nodes": nodes, "edges": edges, "has_more": next.is_some(), "next_cursor": next,
@@ -40,18 +41,4 @@ pub(crate) async fn lineage(
             Err(ApiError::invalid("cursor leads nowhere: what it stood at was deleted; begin again", "cursor"))
         }
     }
-}
-
-fn node(node: &LineageNode) -> Value {
-    let mut row = row_value(&node.row);
-    row["side"] = json!(match node.side {
-        LineageSide::Ancestor => "ancestor",
-        LineageSide::Own => "own",
-        LineageSide::Descendant => "descendant",
-    });
-    row
-}
-
-fn edge(edge: &LineageEdge) -> Value {
-    json!({ "from": edge.from, "to": edge.to, "relation": edge.relation, "has_node": edge.has_node })
 }

@@ -10,12 +10,12 @@ use herma_wire::list::Page;
 use herma_wire::resource::moment;
 use serde_json::Value;
 
-use super::row_value;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
+use crate::rows;
 
 const PARAMETERS: [&str; 15] = [
     "view",
@@ -73,7 +73,7 @@ async fn page(
     filter.after = cursor(parameters, &filter)?;
     let page = app.gateway.store().conversations(&Scope::of(principal), filter.clone()).await?;
     let next = page.next.map(|next| filter.write_cursor(next));
-    Ok(Json(Page::new(page.rows.iter().map(row_value).collect(), next)))
+    Ok(Json(Page::new(page.rows.iter().map(rows::session_value).collect(), next)))
 }
 
 fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {

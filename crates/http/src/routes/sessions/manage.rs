@@ -10,7 +10,6 @@ use herma_model::{Alias, EndReason, Principal, SessionKey, SessionKind};
 use herma_store::{BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, Scope};
 use herma_wire::resource::{BranchSession, ChangeSession, CreateSession};
 use http::StatusCode;
-use serde::Serialize;
 
 use super::{alias, row_response, unknown};
 use crate::app::{Authentication, Shared};
@@ -20,6 +19,7 @@ use crate::headers::SessionHeaders;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
+use crate::rows::Deleted;
 
 /// `POST /api/sessions`.
 pub(crate) async fn create(
@@ -84,14 +84,6 @@ pub(crate) async fn change(
     Ok(row_response(&changed.ok_or_else(unknown)?))
 }
 
-/// That a conversation is gone.
-#[derive(Serialize)]
-pub(crate) struct Deleted {
-    id: String,
-    object: &'static str,
-    deleted: bool,
-}
-
 /// `DELETE /api/sessions/{alias}`, alone or with all that came from it.
 pub(crate) async fn delete(
     State(app): State<Shared>,
@@ -107,9 +99,7 @@ pub(crate) async fn delete(
     };
     let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
     match app.gateway.store().delete(&Scope::of(&principal), &alias(&name)?, children, now()).await? {
-        DeleteOutcome::Deleted(id) => {
-            Ok(Json(Deleted { id: id.to_string(), object: "session.deleted", deleted: true }))
-        }
+        DeleteOutcome::Deleted(id) => Ok(Json(Deleted::new(id))),
         DeleteOutcome::Busy(running) => Err(ApiError::busy(running)),
         DeleteOutcome::NotFound => Err(unknown()),
     }

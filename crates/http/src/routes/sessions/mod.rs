@@ -12,12 +12,11 @@ mod show;
 use axum::response::{IntoResponse, Response};
 use herma_model::Alias;
 use herma_store::{ConversationRow, Pin};
-use herma_wire::resource::SessionRow;
-use serde_json::value::RawValue;
 
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
+use crate::rows;
 
 pub(crate) use chat::{chat, chat_stream};
 pub(crate) use lineage::lineage;
@@ -43,30 +42,6 @@ pub(crate) fn unknown() -> ApiError {
     ApiError::not_found("no conversation is known by this id")
 }
 
-/// Writes rows as JSON, each with what it borrows.
-fn with_row<T>(row: &ConversationRow, write: impl FnOnce(SessionRow<'_>) -> T) -> T {
-    let metadata: Option<&RawValue> = row.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    write(SessionRow {
-        conversation: &row.facts,
-        session: &row.session,
-        title: row.title.as_deref(),
-        source: Some(&row.source),
-        metadata,
-        archived: row.archived,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-        ended_at: row.ended.map(|(at, _)| at),
-        end_reason: row.ended.map(|(_, reason)| reason),
-        message_count: row.message_count,
-        turn_count: row.turn_count,
-        usage: row.usage,
-    })
-}
-
 fn row_response(row: &ConversationRow) -> Response {
-    with_row(row, |row| Json(row).into_response())
-}
-
-fn row_value(row: &ConversationRow) -> serde_json::Value {
-    with_row(row, |row| serde_json::to_value(row).unwrap_or_default())
+    Json(rows::session(row)).into_response()
 }
