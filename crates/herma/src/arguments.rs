@@ -13,13 +13,17 @@ use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
 
 use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
-pub(crate) use sessions::{CompactFlags, CompactionsFlags, Place, SessionsCommand, UndoFlags};
+pub(crate) use sessions::{
+    BranchFlags, CompactFlags, DeleteFlags, ListFlags, Place, RenameFlags, Room, SearchFlags, SessionsCommand,
+    ShowFlags, UndoFlags,
+};
 
 const EXAMPLES: &str = "\
 Examples:
   herma serve                            listen on 127.0.0.1:8642, answer with the offline model
   herma serve --upstream http://localhost:11434/v1 --model llama3.2
   herma chat                             talk in the terminal, no server needed
+  herma sessions list                    see what conversations there are
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
   herma import hermes ~/.hermes/state.db bring in the conversations of a Hermes database
   herma keys create --tenant default     make an API key
@@ -70,7 +74,7 @@ pub(crate) enum Command {
     /// Talk in the terminal; needs no server
     #[command(after_help = CHAT_HELP)]
     Chat(ChatFlags),
-    /// Compact conversations, list what was compacted, undo it; needs no server
+    /// List, show, search, branch, change, compact and delete conversations; needs no server
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
@@ -248,6 +252,23 @@ mod tests {
             ("compact trip --mode off", false),
             ("compact ../x", false),
             ("compact", false),
+            ("list --kind main --archived --limit 5 --json", true),
+            ("list --all", true),
+            ("list --all --limit 5", false),
+            ("list --limit 0", false),
+            ("list --kind king", false),
+            ("show trip --messages 3", true),
+            ("tree trip --tenant web", true),
+            ("search two words", true),
+            ("search", false),
+            ("branch trip --id other --title T", true),
+            ("branch trip --at msg_1", false),
+            ("rename trip T", true),
+            ("rename trip", false),
+            ("end trip", true),
+            ("reopen trip", true),
+            ("delete trip --children delete --yes", true),
+            ("delete trip --children eat", false),
             ("compactions conv_1 --json", true),
             ("undo trip cmp_1", false),
             ("undo trip", false),

@@ -1,6 +1,6 @@
 //! A message in one line, for people.
 
-use herma_model::{Message, Role};
+use herma_model::{Message, Role, Summary, Utterance};
 use herma_wire::chat::shown_text;
 
 use crate::output;
@@ -15,9 +15,22 @@ pub(crate) fn of(message: &Message) -> String {
         Role::Assistant => "model",
         Role::Tool => "tool",
     };
-    let text = shown_text(&message.said).unwrap_or_else(|| "(no text)".to_owned());
-    let text = output::printable(&text).split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = text.chars().take(CHARACTERS).collect();
+    format!("{speaker}: {}", begin(&message.said))
+}
+
+/// How a summary begins.
+pub(crate) fn of_summary(summary: &Summary) -> String {
+    format!("summary: {}", begin(&summary.said))
+}
+
+fn begin(said: &Utterance) -> String {
+    line(&shown_text(said).unwrap_or_else(|| "(no text)".to_owned()), CHARACTERS)
+}
+
+/// A text in one line of at most so many characters, for a terminal.
+pub(crate) fn line(text: &str, most: usize) -> String {
+    let text = output::printable(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = text.chars().take(most).collect();
     let more = if short.len() < text.len() { "…" } else { "" };
-    format!("{speaker}: {short}{more}")
+    format!("{short}{more}")
 }

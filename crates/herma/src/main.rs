@@ -27,18 +27,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand, SessionsCommand};
+use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand};
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
     let outcome = match command {
         Command::Serve(flags) => serve::run(common, flags),
         Command::Chat(flags) => chat::run(common, flags),
-        Command::Sessions { command: SessionsCommand::Compact(flags) } => sessions::compact::run(common, flags),
-        Command::Sessions { command: SessionsCommand::Compactions(flags) } => {
-            sessions::compactions::run(common, &flags)
-        }
-        Command::Sessions { command: SessionsCommand::Undo(flags) } => sessions::undo::run(common, flags),
+        Command::Sessions { command } => sessions::run(common, command),
         Command::Import { command: ImportCommand::Hermes(flags) } => import::run(common, &flags),
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),

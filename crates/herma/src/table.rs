@@ -22,9 +22,27 @@ pub(crate) fn minute(moment: Timestamp) -> String {
     whole.get(..16).map_or(whole.clone(), |minute| format!("{}Z", minute.replace('T', " ")))
 }
 
+/// How long ago a moment was, in its largest unit.
+pub(crate) fn age(moment: Timestamp, now: Timestamp) -> String {
+    const UNITS: [(u64, &str); 3] = [(24 * 60 * 60, "d"), (60 * 60, "h"), (60, "m")];
+    let seconds = now.since(moment).as_secs();
+    let unit = UNITS.iter().find(|(length, _)| seconds >= *length);
+    unit.map_or_else(|| "now".to_owned(), |(length, name)| format!("{}{name}", seconds / length))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_age_is_told_in_its_largest_unit() {
+        let now = Timestamp(1_772_582_400_000);
+        for (seconds, told) in
+            [(-5, "now"), (59, "now"), (60, "1m"), (3_599, "59m"), (3_600, "1h"), (86_399, "23h"), (8_640_000, "100d")]
+        {
+            assert_eq!(age(Timestamp(now.0 - seconds * 1000), now), told, "{seconds}");
+        }
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -1,4 +1,10 @@
 //! What can be typed after `herma sessions`.
+//!
+//! - [`browse`]: verbs that only look.
+//! - [`manage`]: verbs that change a conversation, or make one of it.
+
+mod browse;
+mod manage;
 
 use clap::{Args, Subcommand};
 use herma_gateway::access::DEFAULT_TENANT;
@@ -6,15 +12,46 @@ use herma_model::provenance::CompactionMode;
 use herma_model::{Alias, CompactionId};
 
 use super::tenant;
+use browse::{LIST_HELP, SEARCH_HELP, SHOW_HELP, TREE_HELP};
+pub(crate) use browse::{ListFlags, SearchFlags, ShowFlags};
+use manage::{BRANCH_HELP, DELETE_HELP, END_HELP, RENAME_HELP, REOPEN_HELP};
+pub(crate) use manage::{BranchFlags, DeleteFlags, RenameFlags};
 
 #[derive(Subcommand)]
 pub(crate) enum SessionsCommand {
+    /// List conversations, most recently changed first
+    #[command(after_help = LIST_HELP)]
+    List(ListFlags),
+    /// Show what a conversation is, and what was said last
+    #[command(after_help = SHOW_HELP)]
+    Show(ShowFlags),
+    /// Draw where a conversation comes from and what came from it
+    #[command(after_help = TREE_HELP)]
+    Tree(Place),
+    /// Find what was said, and titles
+    #[command(after_help = SEARCH_HELP)]
+    Search(SearchFlags),
+    /// Begin a conversation with what was said in another one
+    #[command(after_help = BRANCH_HELP)]
+    Branch(BranchFlags),
+    /// Give a conversation a title
+    #[command(after_help = RENAME_HELP)]
+    Rename(RenameFlags),
+    /// End a conversation: it takes no turns until it is opened again
+    #[command(after_help = END_HELP)]
+    End(Place),
+    /// Open an ended conversation again
+    #[command(after_help = REOPEN_HELP)]
+    Reopen(Place),
+    /// Delete a conversation for good
+    #[command(after_help = DELETE_HELP)]
+    Delete(DeleteFlags),
     /// Put a summary in place of what is old in a conversation, now
     #[command(after_help = COMPACT_HELP)]
     Compact(CompactFlags),
     /// List the compactions of a conversation, newest first
     #[command(after_help = COMPACTIONS_HELP)]
-    Compactions(CompactionsFlags),
+    Compactions(Place),
     /// Give the model back what the last compaction took away
     #[command(after_help = UNDO_HELP)]
     Undo(UndoFlags),
@@ -52,13 +89,6 @@ Examples:
 
 Failed ones and undos are rows of their own. MESSAGES are numbers of the full view.";
 
-/// Flags of `sessions compactions`.
-#[derive(Args)]
-pub(crate) struct CompactionsFlags {
-    #[command(flatten)]
-    pub(crate) place: Place,
-}
-
 const UNDO_HELP: &str = "\
 Examples:
   herma sessions compactions trip                  find its id
@@ -83,10 +113,17 @@ pub(crate) struct UndoFlags {
 /// Which conversation, and how to print.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// Conversation, by any id or name that leads to it
+    /// Conversation, by any id or name that leads to it, or by as much of an id's beginning as is unique
     #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) id: Alias,
-    /// Tenant whose conversation it is
+    #[command(flatten)]
+    pub(crate) room: Room,
+}
+
+/// Whose conversations, and how to print.
+#[derive(Args)]
+pub(crate) struct Room {
+    /// Tenant whose conversations they are
     #[arg(long, value_name = "NAME", value_parser = tenant, default_value = DEFAULT_TENANT)]
     pub(crate) tenant: String,
     /// Print JSON in place of text

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use herma_config::{Config, Overrides};
 use herma_gateway::{CompactionRequest, Gateway};
 use herma_model::{Alias, Provenance};
-use herma_store::{Compacted, Pin, Scope};
+use herma_store::{Compacted, Scope};
 use herma_wire::resource::CompactionRow;
 
-use super::{place, preview};
+use super::{beginning, place, preview};
 use crate::arguments::{Common, CompactFlags};
 use crate::failure::Misuse;
 use crate::{logging, output, setup};
@@ -21,14 +21,12 @@ pub(crate) fn run(common: Common, flags: CompactFlags) -> anyhow::Result<ExitCod
     setup::on_this_thread(compact(loaded.config, flags))
 }
 
-async fn compact(config: Config, flags: CompactFlags) -> anyhow::Result<ExitCode> {
+async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<ExitCode> {
     if flags.model.is_none() && setup::gateway_settings(&config).default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
-    let (store, scope) = place::open(&config, &flags.place).await?;
-    if store.conversation(&scope, &flags.place.id, Pin::Head).await?.is_none() {
-        return Err(place::unknown(&flags.place.id));
-    }
+    let (store, scope) = place::open(&config, &flags.place.room).await?;
+    flags.place.id = beginning::complete(&*store, &scope, &flags.place.id).await?;
     let gateway = place::gateway(&config, store)?;
     output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));
     let outcome = ask(&gateway, scope, &flags).await;
@@ -42,9 +40,9 @@ async fn ask(gateway: &Gateway, scope: Scope, flags: &CompactFlags) -> anyhow::R
     let explain = |error| place::explain(&place.id, &error);
     if *dry_run {
         let seen = gateway.preview_compaction(request).await.map_err(explain)?;
-        return preview::print(&seen, place.json);
+        return preview::print(&seen, place.room.json);
     }
-    print(&place.id, &gateway.compact(request).await.map_err(explain)?, place.json)
+    print(&place.id, &gateway.compact(request).await.map_err(explain)?, place.room.json)
 }
 
 fn print(alias: &Alias, done: &Compacted, json: bool) -> anyhow::Result<()> {

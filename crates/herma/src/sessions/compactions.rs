@@ -1,46 +1,36 @@
 //! `herma sessions compactions`: the ledger of a conversation.
 
-use std::process::ExitCode;
-
-use herma_config::{Config, Overrides};
-use herma_model::Compaction;
 use herma_model::compaction::CompactionOutcome;
 use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, Compaction};
 use herma_store::{Scope, Store};
 use herma_wire::resource::CompactionRow;
 
-use super::place;
-use crate::arguments::{Common, CompactionsFlags, Place};
-use crate::{logging, output, setup, table};
+use super::{beginning, place};
+use crate::arguments::Place;
+use crate::{output, table};
 
 /// Lists what was compacted and undone, newest first.
-pub(crate) fn run(common: Common, flags: &CompactionsFlags) -> anyhow::Result<ExitCode> {
-    let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
-    setup::on_this_thread(list(config, &flags.place))
-}
-
-async fn list(config: Config, place: &Place) -> anyhow::Result<ExitCode> {
-    let (store, scope) = place::open(&config, place).await?;
-    let ledger = ledger(&*store, &scope, place).await?;
-    store.close().await;
-    if place.json {
+pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+    let alias = beginning::complete(store, scope, &place.id).await?;
+    let ledger = ledger(store, scope, &alias).await?;
+    if place.room.json {
         let rows: Vec<CompactionRow<'_>> = ledger.iter().map(CompactionRow::from).collect();
         output::answer(&serde_json::to_string(&rows)?)?;
     } else if ledger.is_empty() {
-        output::note(&format!("{0} was never compacted; to do it now: herma sessions compact {0}", place.id));
+        output::note(&format!("{alias} was never compacted; to do it now: herma sessions compact {alias}"));
     } else {
         output::answer(&as_table(&ledger))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// All of it, a page at a time.
-async fn ledger(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<Vec<Compaction>> {
+async fn ledger(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result<Vec<Compaction>> {
     let (mut rows, mut before) = (Vec::new(), None);
     loop {
-        let page = store.compactions(scope, &place.id, before, MAX_PAGE).await?;
-        let page = page.ok_or_else(|| place::unknown(&place.id))?;
+        let page = store.compactions(scope, alias, before, MAX_PAGE).await?;
+        let page = page.ok_or_else(|| place::unknown(alias))?;
         rows.extend(page.rows);
         before = page.next;
         if before.is_none() {

@@ -1,10 +1,63 @@
 //! `herma sessions`: one file per verb, on the local store; no server is needed.
 //!
 //! - [`place`]: the store, the tenant, and a gateway of its own.
+//! - [`beginning`]: ids of which only the beginning was typed.
 //! - [`preview`]: what a dry run shows.
 
-pub(crate) mod compact;
-pub(crate) mod compactions;
+mod beginning;
+mod branch;
+mod compact;
+mod compactions;
+mod delete;
+mod end;
+mod list;
 pub(crate) mod place;
 mod preview;
-pub(crate) mod undo;
+mod rename;
+mod search;
+mod show;
+mod tree;
+mod undo;
+
+use std::process::ExitCode;
+
+use crate::arguments::{Common, SessionsCommand};
+use place::on_store;
+
+/// Does what a verb says.
+pub(crate) fn run(common: Common, command: SessionsCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SessionsCommand::List(flags) => {
+            on_store(common, &flags.room, async |store, scope| list::print(store, scope, &flags).await)
+        }
+        SessionsCommand::Show(flags) => {
+            on_store(common, &flags.place.room, async |store, scope| show::print(store, scope, &flags).await)
+        }
+        SessionsCommand::Tree(place) => {
+            on_store(common, &place.room, async |store, scope| tree::print(store, scope, &place).await)
+        }
+        SessionsCommand::Search(flags) => {
+            on_store(common, &flags.room, async |store, scope| search::print(store, scope, &flags).await)
+        }
+        SessionsCommand::Branch(flags) => {
+            on_store(common, &flags.place.room, async |store, scope| branch::make(store, scope, &flags).await)
+        }
+        SessionsCommand::Rename(flags) => {
+            on_store(common, &flags.place.room, async |store, scope| rename::change(store, scope, &flags).await)
+        }
+        SessionsCommand::End(place) => {
+            on_store(common, &place.room, async |store, scope| end::end(store, scope, &place).await)
+        }
+        SessionsCommand::Reopen(place) => {
+            on_store(common, &place.room, async |store, scope| end::reopen(store, scope, &place).await)
+        }
+        SessionsCommand::Delete(flags) => {
+            on_store(common, &flags.place.room, async |store, scope| delete::delete(store, scope, &flags).await)
+        }
+        SessionsCommand::Compact(flags) => compact::run(common, flags),
+        SessionsCommand::Compactions(place) => {
+            on_store(common, &place.room, async |store, scope| compactions::print(store, scope, &place).await)
+        }
+        SessionsCommand::Undo(flags) => undo::run(common, flags),
+    }
+}

@@ -1,27 +1,45 @@
 //! Where the conversation is: the store, its tenant, and a gateway of its own.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use herma_config::Config;
+use herma_config::{Config, Overrides};
 use herma_gateway::access::DEFAULT_TENANT;
 use herma_gateway::{Gateway, GatewayError, now};
-use herma_model::{Alias, KeyScope, TenantId};
-use herma_store::{Scope, Store};
+use herma_http::rows;
+use herma_model::{Alias, KeyScope, TenantId, TurnId};
+use herma_store::{ConversationRow, Scope, Store};
 
-use crate::arguments::Place;
-use crate::setup;
+use crate::arguments::{Common, Room};
+use crate::{logging, output, setup};
 
 /// How long what was asked for gets to be written down.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Does something that needs the store alone.
+pub(super) fn on_store(
+    common: Common,
+    room: &Room,
+    work: impl AsyncFnOnce(&dyn Store, &Scope) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let config = setup::load(common, Overrides::default())?.config;
+    logging::start(&config.telemetry.log)?;
+    setup::on_this_thread(async {
+        let (store, scope) = open(&config, room).await?;
+        let outcome = work(&*store, &scope).await;
+        store.close().await;
+        outcome.map(|()| ExitCode::SUCCESS)
+    })
+}
+
 /// Opens the store, which must be there, and finds the tenant in it.
-pub(super) async fn open(config: &Config, place: &Place) -> anyhow::Result<(Arc<dyn Store>, Scope)> {
+pub(super) async fn open(config: &Config, room: &Room) -> anyhow::Result<(Arc<dyn Store>, Scope)> {
     let Some(store) = setup::open_existing_store(config)? else {
         bail!("there is no store at {} yet, and so no conversation; check --data and --store", config.store.url);
     };
-    let scope = Scope { tenant: tenant(&*store, &place.tenant).await?, keys: KeyScope::All };
+    let scope = Scope { tenant: tenant(&*store, &room.tenant).await?, keys: KeyScope::All };
     Ok((store, scope))
 }
 
@@ -53,6 +71,17 @@ pub(super) fn explain(alias: &Alias, error: &GatewayError) -> anyhow::Error {
         GatewayError::NothingToCompact => anyhow!("{error}; nothing was changed"),
         _ => anyhow!("{error}"),
     }
+}
+
+/// Prints a row as over HTTP, in a line.
+pub(super) fn print_row(row: &ConversationRow) -> anyhow::Result<()> {
+    output::answer(&serde_json::to_string(&rows::session(row))?)?;
+    Ok(())
+}
+
+/// Another turn is in the way of a change.
+pub(super) fn busy(alias: &Alias, running: TurnId) -> anyhow::Error {
+    anyhow!("a turn ({running}) of {alias} is running or waiting; nothing was changed, try again when it has ended")
 }
 
 /// The name leads nowhere.

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use herma_config::{Config, Overrides};
 use herma_gateway::{GatewayError, UndoRequest};
-use herma_store::{Compacted, Pin};
+use herma_store::Compacted;
 
-use super::{compact, place};
+use super::{beginning, compact, place};
 use crate::arguments::{Common, UndoFlags};
 use crate::{logging, output, setup};
 
@@ -18,12 +18,10 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
     setup::on_this_thread(undo(config, flags))
 }
 
-async fn undo(config: Config, flags: UndoFlags) -> anyhow::Result<ExitCode> {
+async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
+    let (store, scope) = place::open(&config, &flags.place.room).await?;
+    flags.place.id = beginning::complete(&*store, &scope, &flags.place.id).await?;
     let UndoFlags { place, compaction, model } = &flags;
-    let (store, scope) = place::open(&config, place).await?;
-    if store.conversation(&scope, &place.id, Pin::Head).await?.is_none() {
-        return Err(place::unknown(&place.id));
-    }
     let gateway = place::gateway(&config, store)?;
     let request = UndoRequest { scope, alias: place.id.clone(), compaction: *compaction, model: model.clone() };
     let outcome = gateway.undo_compaction(&request).await;
@@ -39,7 +37,7 @@ async fn undo(config: Config, flags: UndoFlags) -> anyhow::Result<ExitCode> {
 }
 
 fn print(flags: &UndoFlags, undone: &Compacted) -> anyhow::Result<()> {
-    if flags.place.json {
+    if flags.place.room.json {
         return compact::print_json(undone);
     }
     let record = &undone.record;

@@ -5,7 +5,7 @@ use std::path::Path;
 /// Replaces ids and keys by their number of appearance, moments by `MOMENT` and the data directory by `DATA`.
 pub(crate) fn redacted(text: &str, data: &Path) -> String {
     let mut text = text.replace(&data.display().to_string(), "DATA");
-    for (prefix, digits) in [("sess_", 32), ("cmp_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {
+    for (prefix, digits) in [("sess_", 32), ("conv_", 32), ("cmp_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {
         text = numbered(&text, prefix, digits);
     }
     moments(&text)

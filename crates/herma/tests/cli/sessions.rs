@@ -1,3 +1,6 @@
+mod browse;
+mod manage;
+
 use serde_json::Value;
 
 use crate::{Said, Terminal};

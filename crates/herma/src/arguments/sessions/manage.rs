@@ -1,0 +1,94 @@
+//! Verbs that change a conversation, or make one of it.
+
+use clap::Args;
+use herma_model::{Alias, MessageId};
+use herma_store::Children;
+use herma_wire::resource::title;
+
+use super::Place;
+
+pub(super) const BRANCH_HELP: &str = "\
+Examples:
+  herma sessions branch trip                       at the end, under a new id
+  herma sessions branch trip --id trip-by-train --title 'By train'
+  herma sessions branch trip --at msg_0190...      after the answer that this message belongs to
+
+The conversation that is left never notices.";
+
+/// Flags of `sessions branch`.
+#[derive(Args)]
+pub(crate) struct BranchFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Message after whose answer it begins [default: the last]
+    #[arg(long, value_name = "MSG_ID")]
+    pub(crate) at: Option<MessageId>,
+    /// Name for the branch [default: a new id]
+    #[arg(long = "id", id = "branch_id", value_name = "NAME", value_parser = |text: &str| Alias::parse(text))]
+    pub(crate) name: Option<Alias>,
+    /// Title of the branch
+    #[arg(long, value_name = "TITLE", value_parser = title)]
+    pub(crate) title: Option<String>,
+}
+
+pub(super) const RENAME_HELP: &str = "\
+Examples:
+  herma sessions rename trip 'Oslo in May'
+  herma sessions rename trip ''                    take the title away
+
+Ids stay as they are.";
+
+/// Flags of `sessions rename`.
+#[derive(Args)]
+pub(crate) struct RenameFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// What it is called from now on; nothing takes the title away
+    #[arg(value_name = "TITLE", value_parser = title_or_none)]
+    pub(crate) title: Title,
+}
+
+/// What a conversation is called from now on, if anything.
+#[derive(Clone)]
+pub(crate) struct Title(pub(crate) Option<String>);
+
+pub(super) const END_HELP: &str = "\
+Examples:
+  herma sessions end trip
+  herma sessions reopen trip                       take it back";
+
+pub(super) const REOPEN_HELP: &str = "\
+Examples:
+  herma sessions reopen trip";
+
+pub(super) const DELETE_HELP: &str = "\
+Examples:
+  herma sessions delete trip                       asks first
+  herma sessions delete trip --children delete --yes
+
+This cannot be undone. What branches inherit stays readable in them, unless they go as well.";
+
+/// Flags of `sessions delete`.
+#[derive(Args)]
+pub(crate) struct DeleteFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// What becomes of branches and helpers that came from it: keep or delete
+    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = children)]
+    pub(crate) children: Children,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+fn title_or_none(text: &str) -> Result<Title, String> {
+    if text.is_empty() { Ok(Title(None)) } else { title(text).map(|title| Title(Some(title))) }
+}
+
+fn children(text: &str) -> Result<Children, &'static str> {
+    match text {
+        "keep" => Ok(Children::Keep),
+        "delete" => Ok(Children::Delete),
+        _ => Err("must be keep or delete"),
+    }
+}

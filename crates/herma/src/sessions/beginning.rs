@@ -1,0 +1,68 @@
+//! Ids of which only the beginning was typed.
+
+use std::collections::HashSet;
+
+use anyhow::{anyhow, bail};
+use herma_gateway::now;
+use herma_model::Alias;
+use herma_model::limits::MAX_PAGE;
+use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin, Scope, Store};
+
+use super::{list, place};
+
+/// Most sessions that are looked at. With more, one that was not seen might begin the same way.
+const MOST: usize = 20_000;
+/// Most candidates that are shown.
+const SHOWN: usize = 10;
+
+/// A name that leads somewhere: the one that was typed, or the only id that begins so.
+pub(super) async fn complete(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Alias> {
+    if store.conversation(scope, typed, Pin::Head).await?.is_some() {
+        return Ok(typed.clone());
+    }
+    choose(typed, &candidates(store, scope, typed).await?)
+}
+
+/// Sessions whose own id or whose conversation's begins so.
+async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
+    let begins = |row: &ConversationRow| {
+        row.session.id.as_str().starts_with(typed.as_str()) || row.facts.id.to_string().starts_with(typed.as_str())
+    };
+    let (mut found, mut seen) = (Vec::new(), 0);
+    let mut filter =
+        ListFilter { view: ListView::Sessions, archived: Archived::Any, limit: MAX_PAGE, ..ListFilter::default() };
+    loop {
+        let page = store.conversations(scope, filter.clone()).await?;
+        seen += page.rows.len();
+        found.extend(page.rows.into_iter().filter(begins));
+        filter.after = page.next;
+        if filter.after.is_none() {
+            return Ok(found);
+        }
+        if seen >= MOST {
+            bail!(
+                "no conversation is known by {typed}, and there are too many to look for one whose id begins so; give all of it"
+            );
+        }
+    }
+}
+
+fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
+    let conversations: HashSet<_> = found.iter().map(|row| row.facts.id).collect();
+    let name = match (found, conversations.len()) {
+        ([], _) => return Err(place::unknown(typed)),
+        ([row], _) => row.session.id.to_string(),
+        ([row, ..], 1) => row.facts.id.to_string(),
+        _ => return Err(ambiguous(typed, found)),
+    };
+    Ok(Alias::parse(&name)?)
+}
+
+fn ambiguous(typed: &Alias, found: &[ConversationRow]) -> anyhow::Error {
+    let shown = list::as_table(&found[..found.len().min(SHOWN)], now());
+    let more = match found.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("\nand {more} more"),
+    };
+    anyhow!("{typed} is not enough to tell these apart, nothing was done:\n{shown}{more}")
+}

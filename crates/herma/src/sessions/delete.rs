@@ -1,0 +1,63 @@
+//! `herma sessions delete`: asks before, since nothing brings it back.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use anyhow::bail;
+use herma_gateway::now;
+use herma_http::rows;
+use herma_model::Alias;
+use herma_store::{Children, ConversationRow, DeleteOutcome, Pin, Scope, Store};
+
+use super::{beginning, place};
+use crate::arguments::DeleteFlags;
+use crate::failure::Misuse;
+use crate::{excerpt, output};
+
+/// Most characters of a title.
+const TITLE: usize = 40;
+
+/// Deletes a conversation, alone or with what came from it.
+pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<()> {
+    let alias = if flags.yes { flags.place.id.clone() } else { agreed(store, scope, flags).await? };
+    match store.delete(scope, &alias, flags.children, now()).await? {
+        DeleteOutcome::Deleted(id) if flags.place.room.json => {
+            output::answer(&serde_json::to_string(&rows::Deleted::new(id))?)?;
+            Ok(())
+        }
+        DeleteOutcome::Deleted(id) => {
+            output::note(&format!("{alias} ({id}) is deleted"));
+            Ok(())
+        }
+        DeleteOutcome::Busy(running) => Err(place::busy(&alias, running)),
+        DeleteOutcome::NotFound => Err(place::unknown(&alias)),
+    }
+}
+
+/// What somebody agreed to have deleted. Only they can name it by its beginning: a script that deletes `trip` twice must not take
+/// `trip-by-train` for it.
+async fn agreed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<Alias> {
+    if !io::stdin().is_terminal() {
+        return Err(Misuse("nobody can be asked here; to delete it without a question, add --yes".to_owned()).into());
+    }
+    let alias = beginning::complete(store, scope, &flags.place.id).await?;
+    let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| place::unknown(&alias))?;
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{} [y/N] ", question(&row, flags.children))?;
+    stderr.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        bail!("nothing was deleted");
+    }
+    // By the handle that nothing else can ever have.
+    Ok(Alias::parse(&row.facts.id.to_string())?)
+}
+
+fn question(row: &ConversationRow, children: Children) -> String {
+    let title = row.title.as_deref().map(|title| format!(" ({})", excerpt::line(title, TITLE))).unwrap_or_default();
+    let more = match children {
+        Children::Keep => "",
+        Children::Delete => " and all that came from it",
+    };
+    format!("delete {}{title} with its {} messages{more}, for good?", row.session.id, row.message_count)
+}

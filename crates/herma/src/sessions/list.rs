@@ -1,0 +1,69 @@
+//! `herma sessions list`: a row a conversation, most recently changed first.
+
+use herma_gateway::now;
+use herma_model::Timestamp;
+use herma_model::limits::MAX_PAGE;
+use herma_store::{Archived, ConversationRow, ListFilter, Scope, Store};
+
+use super::place;
+use crate::arguments::ListFlags;
+use crate::{excerpt, output, table};
+
+/// Most characters of a title.
+const TITLE: usize = 40;
+
+/// Prints the rows that were asked for.
+pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -> anyhow::Result<()> {
+    let most = if flags.all { usize::MAX } else { flags.limit };
+    let archived = if flags.archived { Archived::Only } else { Archived::Hidden };
+    let mut filter = ListFilter { kind: flags.kind, archived, ..ListFilter::default() };
+    let (mut rows, mut count) = (Vec::new(), 0);
+    loop {
+        filter.limit = MAX_PAGE.min(most - count);
+        let page = store.conversations(scope, filter.clone()).await?;
+        count += page.rows.len();
+        if flags.room.json {
+            page.rows.iter().try_for_each(place::print_row)?;
+        } else {
+            rows.extend(page.rows);
+        }
+        filter.after = page.next;
+        if filter.after.is_none() || count >= most {
+            break;
+        }
+    }
+    if !flags.room.json && !rows.is_empty() {
+        output::answer(&as_table(&rows, now()))?;
+    }
+    if count == 0 {
+        output::note(nothing(flags));
+    } else if filter.after.is_some() {
+        output::note("there are more; --all lists every one");
+    }
+    Ok(())
+}
+
+fn nothing(flags: &ListFlags) -> &'static str {
+    if flags.archived || flags.kind.is_some() {
+        "there is no such conversation; leave out --kind and --archived to see others"
+    } else {
+        "there is no conversation yet; begin one with `herma chat`"
+    }
+}
+
+/// Rows as a table.
+pub(super) fn as_table(rows: &[ConversationRow], now: Timestamp) -> String {
+    let rows: Vec<_> = rows.iter().map(|row| cells(row, now)).collect();
+    table::layout(["ID", "KIND", "TITLE", "AGE", "MESSAGES", "TOKENS"], &rows)
+}
+
+fn cells(row: &ConversationRow, now: Timestamp) -> [String; 6] {
+    [
+        row.session.id.to_string(),
+        row.session.kind.as_str().to_owned(),
+        row.title.as_deref().map_or_else(|| "-".to_owned(), |title| excerpt::line(title, TITLE)),
+        table::age(row.updated_at, now),
+        row.message_count.to_string(),
+        row.usage.total().to_string(),
+    ]
+}

@@ -1,0 +1,23 @@
+//! `herma sessions rename`: what people call a conversation.
+
+use herma_gateway::now;
+use herma_store::{Change, Scope, Store};
+
+use super::{beginning, place};
+use crate::arguments::RenameFlags;
+use crate::output;
+
+/// Gives a title, or takes it away.
+pub(super) async fn change(store: &dyn Store, scope: &Scope, flags: &RenameFlags) -> anyhow::Result<()> {
+    let alias = beginning::complete(store, scope, &flags.place.id).await?;
+    let change = Change { title: Some(flags.title.0.clone()), ..Change::default() };
+    let row = store.update(scope, &alias, change, now()).await?.ok_or_else(|| place::unknown(&alias))?;
+    if flags.place.room.json {
+        return place::print_row(&row);
+    }
+    output::note(&match row.title {
+        Some(title) => format!("{} is now called {title}", row.session.id),
+        None => format!("{} has no title now", row.session.id),
+    });
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `herma sessions search`: what was said, and titles.
+
+use herma_gateway::now;
+use herma_http::rows;
+use herma_model::limits::MAX_PAGE;
+use herma_store::search::Wanted;
+use herma_store::{Grouping, Hit, Scope, Search, SearchFilter, Store};
+use herma_wire::resource::Marks;
+
+use crate::arguments::SearchFlags;
+use crate::failure::Misuse;
+use crate::{excerpt, output, table};
+
+/// Most characters of a snippet.
+const SNIPPET: usize = 100;
+
+/// Prints what was found, best first.
+pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &SearchFlags) -> anyhow::Result<()> {
+    let wanted = Wanted::parse(&flags.query()).map_err(|error| Misuse(error.to_string()))?;
+    let (filter, grouping) = (SearchFilter::default(), Grouping::Conversation);
+    let mut search = Search { wanted, filter, grouping, after: None, limit: 0, now: now() };
+    let mut hits = Vec::new();
+    loop {
+        search.limit = MAX_PAGE.min(flags.limit - hits.len());
+        let page = store.search(scope, search.clone()).await?;
+        hits.extend(page.hits);
+        search.after = page.next;
+        if search.after.is_none() || hits.len() >= flags.limit {
+            break;
+        }
+    }
+    if flags.room.json {
+        for hit in &hits {
+            output::answer(&serde_json::to_string(&rows::hit(hit, Marks::None))?)?;
+        }
+    } else if !hits.is_empty() {
+        let cells: Vec<_> = hits.iter().map(cells).collect();
+        output::answer(&table::layout(["WHEN", "SESSION", "ROLE", "SNIPPET"], &cells))?;
+    }
+    if hits.is_empty() {
+        output::note("nothing was found");
+    } else if search.after.is_some() {
+        output::note("there may be more; --limit sets how many are shown");
+    }
+    Ok(())
+}
+
+fn cells(hit: &Hit) -> [String; 4] {
+    let snippet = Marks::None.write(hit.snippet.iter().map(|piece| (piece.text.as_str(), piece.found)));
+    [
+        table::minute(hit.created_at),
+        hit.session.to_string(),
+        hit.message.map_or("title", |message| message.role.as_str()).to_owned(),
+        excerpt::line(&snippet, SNIPPET),
+    ]
+}

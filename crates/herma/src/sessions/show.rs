@@ -1,0 +1,90 @@
+//! `herma sessions show`: what a conversation is, and what was said last.
+
+use herma_model::Alias;
+use herma_model::limits::MAX_PAGE;
+use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin, Scope, Store};
+
+use super::{beginning, place};
+use crate::arguments::ShowFlags;
+use crate::{excerpt, output, table};
+
+/// Most characters of a title.
+const TITLE: usize = 256;
+
+/// Prints a conversation at its head.
+pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -> anyhow::Result<()> {
+    let alias = beginning::complete(store, scope, &flags.place.id).await?;
+    let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| place::unknown(&alias))?;
+    if flags.place.room.json {
+        return place::print_row(&row);
+    }
+    let mut lines = facts(&row);
+    let said = last(store, scope, &alias, flags.messages).await?;
+    if !said.is_empty() {
+        lines.push(String::new());
+        lines.extend(said.iter().rev().map(entry));
+    }
+    output::answer(&lines.join("\n"))?;
+    Ok(())
+}
+
+/// The last entries of the full view, newest first.
+async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, most: usize) -> anyhow::Result<Vec<Entry>> {
+    let (mut entries, mut before) = (Vec::new(), None);
+    loop {
+        let limit = MAX_PAGE.min(most - entries.len());
+        let range = MessageRange { order: Order::NewestFirst { before }, limit, pin: Pin::Head };
+        let page = store.messages(scope, alias, range).await?.ok_or_else(|| place::unknown(alias))?;
+        entries.extend(page.entries);
+        before = entries.last().map(Entry::seq);
+        if !page.has_more || entries.len() >= most {
+            return Ok(entries);
+        }
+    }
+}
+
+fn entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Said(message) => format!("{} {}", message.seq.0, excerpt::of(message)),
+        Entry::Summary(summary) => format!("{} {}", summary.seq.0, excerpt::of_summary(summary)),
+    }
+}
+
+/// A fact a line; what does not apply is left out.
+fn facts(row: &ConversationRow) -> Vec<String> {
+    let (conversation, session) = (&row.facts, &row.session);
+    let parent = session.parent.as_ref().map(|(parent, relation)| format!("{parent} ({})", relation.as_str()));
+    let compactions = conversation.compaction_mode.map(|mode| {
+        format!("{}, the last one {}, splits above: {}", conversation.compaction_count, mode.as_str(), session.depth)
+    });
+    let facts = [
+        ("session", Some(session.id.to_string())),
+        ("conversation", Some(conversation.id.to_string())),
+        ("title", row.title.as_deref().map(|title| excerpt::line(title, TITLE))),
+        ("kind", Some(session.kind.as_str().to_owned())),
+        ("origin", Some(conversation.origin_kind.as_str().to_owned())),
+        ("state", Some(state(row))),
+        ("session key", conversation.session_key.as_ref().map(|key| output::printable(key.as_str()))),
+        ("source", Some(output::printable(&row.source))),
+        ("made by", Some(session.creator.as_str().to_owned())),
+        ("reason", session.reason.as_deref().map(output::printable)),
+        ("parent", parent),
+        ("first session", (conversation.root != session.id).then(|| conversation.root.to_string())),
+        ("compactions", compactions),
+        ("created", Some(table::minute(row.created_at))),
+        ("changed", Some(table::minute(row.updated_at))),
+        ("messages", Some(format!("{} in {} turns", row.message_count, row.turn_count))),
+        ("tokens", Some(format!("{} in, {} out", row.usage.input, row.usage.output))),
+    ];
+    let lines = facts.into_iter().filter_map(|(name, fact)| fact.map(|fact| format!("{name:13}  {fact}")));
+    lines.collect()
+}
+
+fn state(row: &ConversationRow) -> String {
+    let state = match row.ended {
+        Some((at, reason)) => format!("ended {} ({})", table::minute(at), reason.as_str()),
+        None if row.running => "a turn is running".to_owned(),
+        None => "open".to_owned(),
+    };
+    if row.archived { format!("{state}, archived") } else { state }
+}

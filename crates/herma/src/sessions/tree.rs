@@ -1,0 +1,122 @@
+//! `herma sessions tree`: where a conversation comes from and what came from it.
+
+use std::collections::HashMap;
+
+use anyhow::bail;
+use herma_http::rows;
+use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, ParentRelation, SessionId};
+use herma_store::{LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
+use serde_json::{Value, json};
+
+use super::{beginning, place};
+use crate::arguments::Place;
+use crate::{excerpt, output};
+
+/// Most characters of a title.
+const TITLE: usize = 40;
+const MARK: &str = "  ◀";
+
+/// All of a graph.
+struct Graph {
+    nodes: Vec<LineageNode>,
+    edges: Vec<LineageEdge>,
+}
+
+/// Prints the graph around a conversation.
+pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+    let alias = beginning::complete(store, scope, &place.id).await?;
+    let graph = read(store, scope, &alias).await?;
+    if place.room.json {
+        let nodes: Vec<Value> = graph.nodes.iter().map(rows::node).collect();
+        let edges: Vec<Value> = graph.edges.iter().map(rows::edge).collect();
+        output::answer(&json!({ "object": "lineage", "nodes": nodes, "edges": edges }).to_string())?;
+    } else {
+        output::answer(&draw(&graph, &alias))?;
+    }
+    Ok(())
+}
+
+async fn read(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result<Graph> {
+    let mut graph = Graph { nodes: Vec::new(), edges: Vec::new() };
+    let mut after = None;
+    loop {
+        match store.lineage(scope, alias, LineageRange { after, limit: MAX_PAGE }).await? {
+            LineageOutcome::Page(page) => {
+                graph.nodes.extend(page.nodes);
+                graph.edges.extend(page.edges);
+                after = page.next;
+            }
+            LineageOutcome::NotFound => return Err(place::unknown(alias)),
+            LineageOutcome::CursorGone => bail!("some of it was deleted while it was read; try again"),
+        }
+        if after.is_none() {
+            return Ok(graph);
+        }
+    }
+}
+
+/// The graph with box characters. Continuations hang below the first session of their conversation, so that a long life is a list and not a
+/// staircase.
+fn draw(graph: &Graph, named: &Alias) -> String {
+    let named = named_session(graph, named);
+    let edges: HashMap<&SessionId, &LineageEdge> = graph.edges.iter().map(|edge| (&edge.to, edge)).collect();
+    let above = graph.nodes.iter().filter(|node| node.side == LineageSide::Ancestor).rev();
+    let downwards = above.chain(graph.nodes.iter().filter(|node| node.side != LineageSide::Ancestor));
+    let mut firsts: HashMap<&SessionId, &SessionId> = HashMap::new();
+    let mut hanging: HashMap<&SessionId, Vec<&LineageNode>> = HashMap::new();
+    let mut rest = Vec::new();
+    for node in downwards {
+        let id = &node.row.session.id;
+        let parent = edges.get(id).filter(|edge| edge.has_node).map(|edge| (&edge.from, edge.relation));
+        let first = match parent {
+            Some((from, ParentRelation::Continuation)) => firsts.get(from).copied().unwrap_or(from),
+            _ => id,
+        };
+        firsts.insert(id, first);
+        match parent {
+            Some((_, ParentRelation::Continuation)) => hanging.entry(first).or_default().push(node),
+            Some((from, _)) => hanging.entry(from).or_default().push(node),
+            None => rest.push((node, origin(edges.get(id).copied()), String::new())),
+        }
+    }
+    rest.reverse();
+    let mut lines = Vec::new();
+    while let Some((node, lead, below)) = rest.pop() {
+        let id = &node.row.session.id;
+        let mark = if Some(id) == named { MARK } else { "" };
+        lines.push(format!("{lead}{}{mark}", label(node)));
+        let mut corners = ("└─", "   ");
+        for child in hanging.remove(id).unwrap_or_default().into_iter().rev() {
+            let relation = edges.get(&child.row.session.id).map_or("", |edge| edge.relation.as_str());
+            rest.push((child, format!("{below}{} {relation}: ", corners.0), format!("{below}{}", corners.1)));
+            corners = ("├─", "│  ");
+        }
+    }
+    lines.join("\n")
+}
+
+/// The session that has this very name, or the live one of the conversation.
+fn named_session<'a>(graph: &'a Graph, named: &Alias) -> Option<&'a SessionId> {
+    let own = || graph.nodes.iter().filter(|node| node.side == LineageSide::Own);
+    let exact = own().map(|node| &node.row.session.id).find(|id| id.as_str() == named.as_str());
+    exact.or_else(|| own().next().map(|node| &node.row.facts.head.id))
+}
+
+/// Of what comes from something that cannot be shown.
+fn origin(edge: Option<&LineageEdge>) -> String {
+    let told = |edge: &LineageEdge| format!("({} of {}, which is gone) ", edge.relation.as_str(), edge.from);
+    edge.map(told).unwrap_or_default()
+}
+
+fn label(node: &LineageNode) -> String {
+    let row = &node.row;
+    let mut label = row.session.id.to_string();
+    if row.session.id == row.facts.root {
+        label.push_str(&format!(" [{}]", row.session.kind.as_str()));
+        if let Some(title) = &row.title {
+            label.push_str(&format!(" {}", excerpt::line(title, TITLE)));
+        }
+    }
+    label
+}

@@ -1,0 +1,229 @@
+use std::collections::HashSet;
+
+use herma_testkit::HermesDatabase;
+use serde_json::Value;
+
+use super::{json, trip};
+use crate::{Said, Terminal};
+
+/// Three conversations, of which one is a branch of another.
+pub(super) fn three() -> Terminal {
+    let terminal = Terminal::new();
+    for (name, line) in [("trip", "where is the fjord?"), ("recipe", "how long does bread bake?")] {
+        terminal.run_with_input(&["chat", "--session", name], &format!("{line}\n")).answer();
+    }
+    terminal.run(&["sessions", "branch", "trip", "--id", "trip-by-train", "--title", "By train"]).answer();
+    terminal
+}
+
+/// What was printed a row a line.
+fn rows(said: &Said) -> Vec<Value> {
+    said.answer().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn ids(said: &Said) -> Vec<String> {
+    rows(said).iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn conversations_are_listed_newest_first() {
+    let terminal = three();
+    insta::assert_snapshot!(terminal.sessions("list").transcript(), @"
+    exit 0
+    --- stdout
+    ID             KIND    TITLE     AGE  MESSAGES  TOKENS
+    trip-by-train  branch  By train  now  2         0
+    recipe         main    -         now  2         38
+    trip           main    -         now  2         36
+    --- stderr
+    ");
+    insta::assert_snapshot!(terminal.sessions("list --limit 1 --kind main").transcript(), @"
+    exit 0
+    --- stdout
+    ID      KIND  TITLE  AGE  MESSAGES  TOKENS
+    recipe  main  -      now  2         38
+    --- stderr
+    there are more; --all lists every one
+    ");
+    assert_eq!(ids(&terminal.sessions("list --json")), ["trip-by-train", "recipe", "trip"]);
+    assert_eq!(ids(&terminal.sessions("list --kind branch --json")), ["trip-by-train"]);
+    insta::assert_snapshot!(terminal.sessions("list --archived").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    there is no such conversation; leave out --kind and --archived to see others
+    ");
+    assert_eq!(ids(&terminal.sessions("list --archived --json")), [""; 0]);
+}
+
+#[test]
+fn all_are_listed_however_many_pages_they_are() {
+    let terminal = Terminal::new();
+    let hermes = HermesDatabase::new(terminal.home.path());
+    for number in 0..205 {
+        let id = format!("copy-{number}");
+        hermes.session(&id, f64::from(number), &[]);
+        hermes.turn(&id, "hello", "hi");
+    }
+    terminal.run(&["import", "hermes", hermes.path().to_str().unwrap()]).answer();
+    let all = ids(&terminal.sessions("list --all --json"));
+    let different: HashSet<&String> = all.iter().collect();
+    assert_eq!((all.len(), different.len()), (205, 205));
+    assert_eq!(terminal.sessions("list --all").answer().lines().count(), 206);
+    assert_eq!(ids(&terminal.sessions("list --limit 203 --json")), all[..203]);
+    let many = terminal.sessions("show copy");
+    assert!(many.stderr.ends_with("and 195 more\n"), "{}", many.stderr);
+}
+
+#[test]
+fn a_conversation_is_shown_with_what_was_said_last() {
+    let terminal = three();
+    insta::assert_snapshot!(terminal.sessions("show trip-by-train").transcript(), @"
+    exit 0
+    --- stdout
+    session        trip-by-train
+    conversation   conv_<1>
+    title          By train
+    kind           branch
+    origin         branch
+    state          open
+    source         cli
+    made by        branch
+    parent         trip (branch)
+    created        MOMENT
+    changed        MOMENT
+    messages       2 in 0 turns
+    tokens         0 in, 0 out
+
+    1 you: where is the fjord?
+    2 model: You said: where is the fjord? (message 1 of this conversation; I am Herma's offline model.)
+    --- stderr
+    ");
+    let last = terminal.sessions("show trip --messages 1");
+    let blank = last.answer().lines().position(str::is_empty).unwrap();
+    let said: Vec<&str> = last.answer().lines().skip(blank + 1).collect();
+    assert!(said.len() == 1 && said[0].starts_with("2 model: You said: where is the fjord?"), "{said:?}");
+    let row = json(&terminal.sessions("show trip-by-train --json"));
+    assert_eq!((&row["object"], &row["provenance"]["parent_relation"]), (&"session".into(), &"branch".into()));
+}
+
+#[test]
+fn a_compacted_conversation_is_shown_at_its_head_with_its_summary() {
+    let terminal = trip();
+    terminal.sessions("compact trip").answer();
+    let shown = terminal.sessions("show trip --messages 25");
+    for part in [
+        "kind           continuation",
+        "origin         main",
+        "first session  trip",
+        "compactions    1, the last one split",
+    ] {
+        assert!(shown.answer().contains(part), "{part} in\n{}", shown.stdout);
+    }
+    let summaries = shown.stdout.lines().filter(|line| line.contains(" summary: ")).count();
+    assert_eq!(summaries, 1, "{}", shown.stdout);
+    assert!(shown.stdout.contains("\n1 you: message 1"), "{}", shown.stdout);
+}
+
+#[test]
+fn a_tree_has_continuations_branches_and_a_mark() {
+    let terminal = trip();
+    terminal.run(&["sessions", "branch", "trip", "--id", "early", "--title", "Before it was long"]).answer();
+    terminal.sessions("compact trip").answer();
+    terminal.sessions("branch trip --id late").answer();
+    terminal.sessions("branch late --id later").answer();
+    insta::assert_snapshot!(terminal.sessions("tree trip").transcript(), @"
+    exit 0
+    --- stdout
+    trip [main]  ◀
+    ├─ branch: early [branch] Before it was long
+    └─ continuation: sess_<1>
+       └─ branch: late [branch]
+          └─ branch: later [branch]
+    --- stderr
+    ");
+    let conversation = json(&terminal.sessions("show trip --json"))["conversation_id"].as_str().unwrap().to_owned();
+    let by_handle = terminal.sessions(&format!("tree {conversation}"));
+    let marked: Vec<&str> = by_handle.answer().lines().filter(|line| line.ends_with('◀')).collect();
+    assert!(marked.len() == 1 && marked[0].contains("continuation: sess_"), "{marked:?}");
+    let graph = json(&terminal.sessions("tree late --json"));
+    let edges: Vec<_> =
+        graph["edges"].as_array().unwrap().iter().map(|edge| (&edge["to"], &edge["relation"])).collect();
+    assert!(edges.contains(&(&"later".into(), &"branch".into())), "{edges:?}");
+    assert_eq!(graph["nodes"].as_array().unwrap().len(), 4, "what came from its ancestors otherwise is not its own");
+    terminal.sessions("delete trip --yes").answer();
+    insta::assert_snapshot!(terminal.sessions("tree late").transcript(), @"
+    exit 0
+    --- stdout
+    (branch of sess_<1>, which is gone) late [branch]  ◀
+    └─ branch: later [branch]
+    --- stderr
+    ");
+}
+
+#[test]
+fn words_and_titles_are_found() {
+    let terminal = three();
+    insta::assert_snapshot!(terminal.sessions("search fjord").transcript(), @"
+    exit 0
+    --- stdout
+    WHEN               SESSION  ROLE  SNIPPET
+    MOMENT  trip     user  where is the fjord?
+    --- stderr
+    ");
+    insta::assert_snapshot!(terminal.sessions("search train").transcript(), @"
+    exit 0
+    --- stdout
+    WHEN               SESSION        ROLE   SNIPPET
+    MOMENT  trip-by-train  title  By train
+    --- stderr
+    ");
+    let found = rows(&terminal.sessions("search bread bake --json"));
+    assert_eq!((found.len(), &found[0]["session_id"]), (1, &Value::from("recipe")));
+    let few = terminal.sessions("search fjord OR bread --limit 1 --json");
+    assert_eq!(rows(&few).len(), 1);
+    assert!(few.stderr.contains("there may be more"), "{}", few.stderr);
+    insta::assert_snapshot!(terminal.sessions("search nothing").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    nothing was found
+    ");
+    insta::assert_snapshot!(terminal.sessions("search OR").transcript(), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: there is no word to search for, only operators or punctuation; give at least one word that must occur
+    ");
+}
+
+#[test]
+fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
+    let terminal = three();
+    let shown = |id: &str| json(&terminal.sessions(&format!("show {id} --json")))["id"].clone();
+    assert_eq!((shown("rec"), shown("trip-"), shown("trip")), ("recipe".into(), "trip-by-train".into(), "trip".into()));
+    let conversation = json(&terminal.sessions("show recipe --json"))["conversation_id"].as_str().unwrap().to_owned();
+    assert_eq!(shown(&conversation[..conversation.len() - 1]), "recipe");
+    insta::assert_snapshot!(terminal.sessions("show tri").transcript(), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: tri is not enough to tell these apart, nothing was done:
+    ID             KIND    TITLE     AGE  MESSAGES  TOKENS
+    trip-by-train  branch  By train  now  2         0
+    trip           main    -         now  2         36
+    ");
+    assert_eq!(terminal.sessions("compactions rec --json").answer(), "[]");
+}
+
+#[test]
+fn the_sessions_of_one_conversation_may_begin_alike() {
+    let terminal = Terminal::new();
+    let lines: Vec<String> = (1..=12).map(super::long).collect();
+    terminal.in_window(&["chat"], &format!("{}\n", lines.join("\n"))).answer();
+    let first = ids(&terminal.sessions("list --json"));
+    terminal.sessions(&format!("compact {}", first[0])).answer();
+    let head = ids(&terminal.sessions("list --json"));
+    assert_ne!(first, head);
+    assert_eq!(json(&terminal.sessions("show sess_ --json"))["id"], head[0].as_str());
+}

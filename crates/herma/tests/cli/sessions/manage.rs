@@ -1,0 +1,113 @@
+use super::browse::three;
+use super::json;
+use crate::Terminal;
+
+/// The id of the first message.
+fn first_message(terminal: &Terminal) -> String {
+    json(&terminal.sessions("search fjord --json"))["message_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_branch_begins_with_what_was_said() {
+    let terminal = three();
+    let made = terminal.sessions("branch trip");
+    assert!(made.answer().starts_with("sess_"), "{}", made.stdout);
+    insta::assert_snapshot!(made.transcript(), @"
+    exit 0
+    --- stdout
+    sess_<1>
+    --- stderr
+    it has 2 messages of trip; to go on in it: herma chat --session sess_<1>
+    ");
+    terminal.run_with_input(&["chat", "--session", "trip"], "and then?\n").answer();
+    let at = first_message(&terminal);
+    let row = json(&terminal.sessions(&format!("branch trip --at {at} --id early --json")));
+    assert_eq!((&row["id"], &row["message_count"], &row["source"]), (&"early".into(), &2.into(), &"cli".into()));
+    for (line, why) in [
+        (format!("branch recipe --at {at}"), "was said in recipe"),
+        ("branch trip --id recipe".to_owned(), "leads somewhere already"),
+        ("branch trip --id conv_mine".to_owned(), "only Herma makes"),
+        ("branch nobody".to_owned(), "no conversation is known by nobody"),
+    ] {
+        let said = terminal.sessions(&line);
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{line}");
+        assert!(said.stderr.contains(why), "{line}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_title_is_given_and_taken_away() {
+    let terminal = three();
+    let named = terminal.run(&["sessions", "rename", "trip", " Oslo in May "]);
+    insta::assert_snapshot!(named.transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    trip is now called Oslo in May
+    ");
+    assert_eq!(json(&terminal.sessions("show trip --json"))["title"], "Oslo in May");
+    let none = json(&terminal.run(&["sessions", "rename", "trip", "", "--json"]));
+    assert!(none["title"].is_null(), "{none}");
+    let broken = terminal.run(&["sessions", "rename", "trip", "two\nlines"]);
+    assert_eq!(broken.code, 2);
+    assert!(broken.stderr.contains("must not have line breaks"), "{}", broken.stderr);
+}
+
+#[test]
+fn an_ended_conversation_takes_no_turns_until_it_is_reopened() {
+    let terminal = three();
+    insta::assert_snapshot!(terminal.sessions("end trip").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    trip is ended; `herma sessions reopen` opens it again
+    ");
+    assert!(terminal.sessions("show trip").answer().contains("state          ended "));
+    let refused = terminal.run_with_input(&["chat", "--session", "trip"], "hello?\n");
+    assert!(!refused.stdout.contains("You said"), "{}", refused.stdout);
+    insta::assert_snapshot!(terminal.sessions("reopen trip").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    trip is open
+    ");
+    let answer = terminal.run_with_input(&["chat", "--session", "trip"], "hello?\n");
+    assert!(answer.answer().contains("You said: hello?"), "{}", answer.stdout);
+    assert_eq!(json(&terminal.sessions("end trip --json"))["end_reason"], "ended");
+    assert!(json(&terminal.sessions("reopen trip --json"))["ended_at"].is_null());
+}
+
+#[test]
+fn nothing_is_deleted_that_nobody_agreed_to() {
+    let terminal = three();
+    insta::assert_snapshot!(terminal.sessions("delete trip").transcript(), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: nobody can be asked here; to delete it without a question, add --yes
+    ");
+    let begun = terminal.sessions("delete trip-by --yes");
+    assert_eq!(begun.code, 1);
+    assert!(begun.stderr.contains("no conversation is known by trip-by;"), "{}", begun.stderr);
+    assert_eq!(terminal.sessions("list --json").answer().lines().count(), 3);
+}
+
+#[test]
+fn a_conversation_is_deleted_alone_or_with_what_came_from_it() {
+    let terminal = three();
+    let deleted = json(&terminal.sessions("delete recipe --yes --json"));
+    assert_eq!((&deleted["object"], &deleted["deleted"]), (&"session.deleted".into(), &true.into()));
+    terminal.sessions("delete trip --yes").answer();
+    let again = terminal.sessions("delete trip --yes");
+    assert!(again.stderr.contains("no conversation is known by trip;"), "{}", again.stderr);
+    let kept = terminal.sessions("show trip-by-train");
+    assert!(kept.answer().contains("1 you: where is the fjord?"), "{}", kept.stdout);
+    terminal.sessions("branch trip-by-train --id twig").answer();
+    insta::assert_snapshot!(terminal.sessions("delete trip-by-train --children delete --yes").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    trip-by-train (conv_<1>) is deleted
+    ");
+    assert_eq!(terminal.sessions("list --json").answer(), "");
+}
