@@ -24,8 +24,8 @@ pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags
             output::answer(&serde_json::to_string(&rows::Deleted::new(id))?)?;
             Ok(())
         }
-        DeleteOutcome::Deleted(id) => {
-            output::note(&format!("{alias} ({id}) is deleted"));
+        DeleteOutcome::Deleted(_) => {
+            output::note(&format!("{alias} is deleted"));
             Ok(())
         }
         DeleteOutcome::Busy(running) => Err(place::busy(&alias, running)),
@@ -46,11 +46,16 @@ async fn agreed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow
     stderr.flush()?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
-    if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+    if !is_yes(&line) {
         bail!("nothing was deleted");
     }
     // By the handle that nothing else can ever have.
     Ok(Alias::parse(&row.facts.id.to_string())?)
+}
+
+/// Everything else, the end of the input too, is a no.
+fn is_yes(line: &str) -> bool {
+    matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 fn question(row: &ConversationRow, children: Children) -> String {
@@ -60,4 +65,18 @@ fn question(row: &ConversationRow, children: Children) -> String {
         Children::Delete => " and all that came from it",
     };
     format!("delete {}{title} with its {} messages{more}, for good?", row.session.id, row.message_count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        for (line, agreed) in
+            [("y\n", true), (" YES \r\n", true), ("", false), ("\n", false), ("yo\n", false), ("n\n", false)]
+        {
+            assert_eq!(is_yes(line), agreed, "{line:?}");
+        }
+    }
 }

@@ -107,7 +107,7 @@ fn a_conversation_is_deleted_alone_or_with_what_came_from_it() {
     exit 0
     --- stdout
     --- stderr
-    trip-by-train (conv_<1>) is deleted
+    trip-by-train is deleted
     ");
     assert_eq!(terminal.sessions("list --json").answer(), "");
 }
