@@ -193,7 +193,8 @@ impl Door<'_> {
     }
 
     /// Whether a request that says what an unanswered turn was asked is a turn of its own all the same. An id that was given out says
-    /// how its turn ended until the very same request comes again, and a response never becomes a run, nor a run a response.
+    /// how its turn ended until the very same request comes again, what was cancelled by its id stays so, and a response never becomes a run, nor
+    /// a run a response.
     async fn is_apart(
         &self,
         scope: &Scope,
@@ -201,12 +202,13 @@ impl Door<'_> {
         waiting: &Waiting,
         retry: &RetryIdentity,
     ) -> Result<bool, GatewayError> {
-        let (Some(response), Some(earlier)) = (&self.request.response, input.retry_of) else { return Ok(false) };
-        if response.promised && (waiting.ticket.is_some() || !retry.may_repeat()) {
+        let Some(earlier) = input.retry_of else { return Ok(false) };
+        if self.request.is_promised() && (waiting.ticket.is_some() || !retry.may_repeat()) {
             return Ok(true);
         }
-        let earlier = self.gateway.store.turn(scope, earlier).await?;
-        Ok(earlier.is_some_and(|earlier| earlier.echo.is_some() && &*earlier.api != self.request.identity.route))
+        let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(false) };
+        let is_another_kind = self.request.response.is_some() && earlier.echo.is_some();
+        Ok(earlier.called_off || is_another_kind && &*earlier.api != self.request.identity.route)
     }
 
     /// What a turn has that left a busy conversation: all of the branch but what it brought itself.

@@ -25,7 +25,8 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         .prepare_cached(&format!(
             "SELECT {FACTS}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
              t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at,
-             t.first_seq IS NOT NULL, t.record, t.cut_off, t.stop_requested IS NOT NULL FROM turns t JOIN conversations c ON c.pk = t.conversation_pk {FACTS_JOINS} WHERE t.id = ?1 AND t.tenant_pk = ?2 AND c.deleted = 0"
+             t.first_seq IS NOT NULL, t.record, t.cut_off, t.stop_requested IS NOT NULL,
+             t.stop_kind IS 'cancel' FROM turns t JOIN conversations c ON c.pk = t.conversation_pk {FACTS_JOINS} WHERE t.id = ?1 AND t.tenant_pk = ?2 AND c.deleted = 0"
         ))
         .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(row, id)).optional())
         .translated()?;
@@ -90,6 +91,7 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
         id,
         state,
         stopping: row.get::<_, bool>(AT + 22)? && state.is_live(),
+        called_off: row.get::<_, bool>(AT + 23)? && state == TurnState::Cancelled,
         attempt: row.get(AT + 2)?,
         began: Arc::clone(&facts),
         facts,

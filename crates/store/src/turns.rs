@@ -60,6 +60,8 @@ pub struct TurnRecord {
     pub state: TurnState,
     /// Whether it runs and was asked to end.
     pub stopping: bool,
+    /// Whether it was cancelled by its id: then it stays so, and what it was asked is asked by another turn.
+    pub called_off: bool,
     /// Its last attempt.
     pub attempt: u32,
     /// The conversation as it was when the turn ended; of one that has not begun or not ended, as it is now.

@@ -331,3 +331,25 @@ async fn a_chain_goes_on_from_a_response_that_was_called_off_before_it_began() {
     let expected = ["user: one", "assistant: reply to: one", "user: three", "assistant: reply to: three"];
     assert_eq!(transcript(&client, "s").await, expected);
 }
+
+#[tokio::test]
+async fn what_was_called_off_is_asked_by_another_turn_when_it_is_said_again_by_any_door() {
+    let world = World::start().await;
+    let client = world.herma.client();
+    let body = json!({"model": "m", "input": "one", "conversation": "s", "stream": true});
+    let _gate = in_two_pieces(&world);
+    let mut stream = client.post_stream(RESPONSES, &body).await;
+    let response = stream.next().await.unwrap().json()["response"].clone();
+    next_delta(&mut stream).await;
+    let off = cancelled(&client, &response).await;
+    let again = client.post_stream(RESPONSES, &body).await.rest().await;
+    assert_ne!(again[0].json()["response"]["id"], response["id"]);
+    assert_eq!(fetched(&client, &response).await, off, "it says so for ever");
+    let _gate = in_two_pieces(&world);
+    let mut stream = client.post_stream(RESPONSES, &body).await;
+    let response = stream.next().await.unwrap().json()["response"].clone();
+    next_delta(&mut stream).await;
+    let off = cancelled(&client, &response).await;
+    named(client.clone(), "s").post_json(crate::support::CHAT, &ask("one")).await.expect(200);
+    assert_eq!(fetched(&client, &response).await, off);
+}
