@@ -19,6 +19,7 @@ pub mod crash;
 mod error;
 mod follow;
 mod gateway;
+mod history;
 mod input;
 mod journal;
 mod live;
