@@ -56,6 +56,13 @@ pub struct NewSession {
     pub metadata: Option<Arc<str>>,
 }
 
+impl NewSession {
+    /// A person's own conversation, under a session key if there is one.
+    pub const fn main(session_key: Option<SessionKey>) -> Self {
+        Self { alias: None, kind: SessionKind::Main, parent: None, session_key, title: None, metadata: None }
+    }
+}
+
 /// A branch that somebody makes.
 #[derive(Debug, Clone)]
 pub struct NewFork {

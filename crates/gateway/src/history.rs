@@ -2,7 +2,7 @@
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ResponseId, TurnId};
-use herma_store::{Extent, Running, Scope, Snapshot, Target};
+use herma_store::{Extent, Running, Scope, Snapshot, Target, TurnRecord};
 
 use crate::admission::{Door, own_alias};
 use crate::error::GatewayError;
@@ -89,7 +89,9 @@ impl Door<'_> {
         }
         // One that waits comes after everything that was said, and one that ended before it began leaves its conversation where it is.
         let asked = self.gateway.store.turn(scope, turn).await?;
-        let is_after_all = asked.is_some_and(|asked| asked.state.is_live() || !asked.has_begun);
+        // (One of which nothing is left has nothing that it was asked, either.)
+        let never_began = |asked: &TurnRecord| !asked.has_begun && !asked.input.is_empty();
+        let is_after_all = asked.is_some_and(|asked| asked.state.is_live() || never_began(&asked));
         Ok((is_after_all || is_decided).then_some(is_after_all))
     }
 

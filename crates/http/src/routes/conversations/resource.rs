@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
 use herma_gateway::{NewSession, Place};
-use herma_model::{Alias, Principal, SessionKind};
+use herma_model::{Alias, Principal};
 use herma_store::{Change, Children, ConversationRow, CreateOutcome, DeleteOutcome, ListFilter, Pin, Scope};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
 
@@ -35,14 +35,7 @@ pub(crate) async fn create(
     let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
     let CreateConversation { items, metadata } = CreateConversation::parse(&body, &named)?;
     if items.messages.is_empty() && items.system.is_empty() {
-        let new = NewSession {
-            alias: None,
-            kind: SessionKind::Main,
-            parent: None,
-            session_key: headers.key,
-            title: None,
-            metadata,
-        };
+        let new = NewSession { metadata, ..NewSession::main(headers.key) };
         return match app.gateway.create(&principal, new).await? {
             CreateOutcome::Made(row) => Ok(row_response(&row)),
             outcome => Err(ApiError::not_made(&outcome)),

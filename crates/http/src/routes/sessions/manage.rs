@@ -54,15 +54,7 @@ pub(crate) async fn create_under_key(
 ) -> Result<Response, ApiError> {
     refuse_without_auth(&app, &[("key", &Some(key.clone()))])?;
     let key = SessionKey::parse(&key).map_err(|why| ApiError::invalid(format!("key {why}"), "key"))?;
-    let new = NewSession {
-        alias: None,
-        kind: SessionKind::Main,
-        parent: None,
-        session_key: Some(key),
-        title: None,
-        metadata: None,
-    };
-    match app.gateway.create(&principal, new).await? {
+    match app.gateway.create(&principal, NewSession::main(Some(key))).await? {
         CreateOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
         outcome => Err(ApiError::not_made(&outcome)),
     }
