@@ -12,6 +12,8 @@ pub const MAX_REQUEST_MESSAGES: usize = 10_000;
 pub const DEFAULT_PAGE: usize = 50;
 /// Most rows on a page.
 pub const MAX_PAGE: usize = 200;
+/// Most rows that a list can be told to leave out before its page begins. Cursors have no such limit.
+pub const MAX_OFFSET: usize = 10_000;
 /// How long after its end an undelivered turn can still be joined by an SDK's own retry.
 pub const RETRY_WINDOW: Duration = Duration::from_secs(60);
 /// Highest attempt number of an SDK's own retry that can join a turn.

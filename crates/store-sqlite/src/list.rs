@@ -15,7 +15,7 @@ use crate::listing::{self, Selection};
 use crate::ranges::{Family, Range, Wanted};
 use crate::snapshot;
 
-/// Most conversations and sessions that one page looks at.
+/// Most conversations and sessions that one page looks at, beside those that it was told to leave out.
 const MOST_EXAMINED: usize = 10_000;
 
 /// A page of conversations or of sessions.
@@ -41,7 +41,8 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
         let rows = statement.query(params_from_iter(range.values)).translated()?;
         walks.push(Walk::begin(rows, &wanted)?);
     }
-    let mut gathering = Gathering { connection, wanted: &wanted, rows: Vec::new(), last: None, examined: 0 };
+    let mut gathering =
+        Gathering { connection, wanted: &wanted, rows: Vec::new(), to_skip: filter.skip, last: None, examined: 0 };
     while let Some(next) = nearest(&mut walks, filter.order) {
         let candidate = next.step(&wanted)?;
         if gathering.take(candidate)? {
@@ -101,6 +102,8 @@ struct Gathering<'a> {
     connection: &'a Connection,
     wanted: &'a Wanted<'a>,
     rows: Vec<(Cursor, ConversationRow)>,
+    /// How many rows are still to be left out.
+    to_skip: usize,
     /// The last place that was looked at.
     last: Option<Cursor>,
     examined: usize,
@@ -114,7 +117,11 @@ impl Gathering<'_> {
         let place = Cursor { at: Timestamp(at), row: key, session: 0 };
         if is_wanted {
             match self.wanted.filter.view {
-                ListView::Conversations => self.rows.push((place, listing::by_key(self.connection, key)?)),
+                ListView::Conversations => {
+                    if !self.skips() {
+                        self.rows.push((place, listing::by_key(self.connection, key)?));
+                    }
+                }
                 ListView::Sessions => {
                     if self.take_sessions(place)? {
                         return Ok(true);
@@ -134,7 +141,7 @@ impl Gathering<'_> {
         while let Some(session) = sessions.next() {
             self.examined += 1;
             let place = Cursor { session: session.key, ..place };
-            if self.wanted.has(self.connection, &session)? {
+            if self.wanted.has(self.connection, &session)? && !self.skips() {
                 let row = listing::by_key(self.connection, place.row)?;
                 self.rows.push((place, session.row(row)));
             }
@@ -146,8 +153,19 @@ impl Gathering<'_> {
         Ok(false)
     }
 
+    /// Whether a row is one of those to be left out.
+    fn skips(&mut self) -> bool {
+        let skips = self.to_skip > 0;
+        self.to_skip = self.to_skip.saturating_sub(1);
+        skips
+    }
+
     fn is_done(&self) -> bool {
-        self.rows.len() > self.wanted.filter.limit || self.examined >= MOST_EXAMINED
+        self.rows.len() > self.wanted.filter.limit || self.is_tired()
+    }
+
+    fn is_tired(&self) -> bool {
+        self.examined >= MOST_EXAMINED + self.wanted.filter.skip
     }
 
     fn page(mut self) -> Page<ConversationRow> {
@@ -156,7 +174,7 @@ impl Gathering<'_> {
             self.rows.truncate(limit);
             self.rows.last().map(|(place, _)| *place).or(self.wanted.filter.after)
         } else {
-            self.last.filter(|_| self.examined >= MOST_EXAMINED)
+            self.last.filter(|_| self.is_tired())
         };
         Page { rows: self.rows.into_iter().map(|(_, row)| row).collect(), next }
     }

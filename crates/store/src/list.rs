@@ -107,6 +107,8 @@ pub struct ListFilter {
     pub archived: Archived,
     /// Only after this row.
     pub after: Option<Cursor>,
+    /// How many rows to leave out before the page begins, for callers that count rows. They cost what reading them costs.
+    pub skip: usize,
     /// Most rows. A page may have fewer and still not be the last: that of a filter which leaves nearly everything out.
     pub limit: usize,
 }

@@ -9,11 +9,20 @@ pub struct Page<T> {
     data: Vec<T>,
     has_more: bool,
     next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<usize>,
 }
 
 impl<T> Page<T> {
     /// A page; without a cursor it is the last one.
     pub fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
-        Self { object: "list", data, has_more: next_cursor.is_some(), next_cursor }
+        Self { object: "list", data, has_more: next_cursor.is_some(), next_cursor, limit: None, offset: None }
+    }
+
+    /// The page as Hermes' clients know it, who count rows.
+    pub fn counted(self, limit: usize, offset: usize) -> Self {
+        Self { limit: Some(limit), offset: Some(offset), ..self }
     }
 }

@@ -92,6 +92,10 @@ async fn a_split_is_a_row_of_the_ledger_and_every_old_name_leads_to_the_new_head
     assert_eq!(data(&client.get(LEDGER).await), [row]);
     let found = client.get("/api/sessions/trip").await.expect(200);
     assert_eq!((&found["id"], &found["provenance"]), (&json!(head), &session));
+    for (children, listed) in [("false", vec![head.as_str()]), ("true", vec![head.as_str(), "trip"])] {
+        let rows = data(&client.get(&format!("/api/sessions?include_children={children}")).await);
+        assert_eq!(rows.iter().map(|row| text(&row["id"])).collect::<Vec<_>>(), listed);
+    }
 }
 
 #[tokio::test]

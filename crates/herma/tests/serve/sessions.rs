@@ -100,6 +100,20 @@ async fn children_go_along_if_asked() {
 }
 
 #[tokio::test]
+async fn clients_of_hermes_count_rows() {
+    let world = World::start().await;
+    for name in ["one", "two", "three"] {
+        world.say(name, "hello").await;
+    }
+    let page = world.client().get(&format!("{SESSIONS}?limit=1&offset=1")).await.expect(200);
+    assert_eq!(page["data"][0]["id"], "two");
+    assert_eq!((&page["limit"], &page["offset"], &page["has_more"]), (&json!(1), &json!(1), &json!(true)));
+    let last = world.client().get(&format!("{SESSIONS}?limit=1&offset=2")).await.expect(200);
+    assert_eq!((&last["data"][0]["id"], &last["has_more"]), (&json!("one"), &json!(false)));
+    assert_eq!(ids(&world, "offset=3").await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
     let world = World::start().await;
     world.say("trip", "one").await;
@@ -124,15 +138,28 @@ async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
         let refused = world.client().post_json(&format!("{SESSIONS}/{path}"), &body).await;
         assert_eq!(error(&refused, 400)["param"], param, "{path} {body}");
     }
-    for query in ["order=up", "view=all", "since=yesterday", "archived=maybe", "user_facing=1", "cursor=x"] {
+    for query in [
+        "order=up",
+        "view=all",
+        "since=yesterday",
+        "archived=maybe",
+        "user_facing=1",
+        "cursor=x",
+        "offset=-1",
+        "offset=10001",
+    ] {
         let refused = error(&world.client().get(&format!("{SESSIONS}?{query}")).await, 400);
         assert_eq!(refused["param"], query.split('=').next().unwrap());
     }
+    let both = error(&world.client().get(&format!("{SESSIONS}?include_children=true&view=sessions")).await, 400);
+    assert_eq!(both["param"], "include_children");
     make(&world, &json!({})).await;
     let page = world.client().get(&format!("{SESSIONS}?limit=1")).await.expect(200);
     let cursor = page["next_cursor"].as_str().unwrap();
     let elsewhere = world.client().get(&format!("{SESSIONS}?limit=1&kind=main&cursor={cursor}")).await;
     assert_eq!(error(&elsewhere, 400)["param"], "cursor", "a cursor is good for its own list alone");
+    let twice = world.client().get(&format!("{SESSIONS}?limit=1&offset=1&cursor={cursor}")).await;
+    assert_eq!(error(&twice, 400)["param"], "offset");
     for path in ["nobody/end", "nobody/reopen", "nobody/branch"] {
         error(&world.client().post_json(&format!("{SESSIONS}/{path}"), &json!({})).await, 404);
     }

@@ -112,6 +112,24 @@ pub async fn every_order_has_every_row_once<S: Store>(world: &World<S>) {
     }
 }
 
+pub async fn rows_can_be_counted_off<S: Store>(world: &World<S>) {
+    let sessions = every_kind(world).await;
+    for view in [ListView::Conversations, ListView::Sessions] {
+        let whole = world.listed(ListFilter { view, ..all() }).await;
+        for skip in 0..=whole.len() + 1 {
+            let page = ListFilter { view, skip, limit: 3, ..all() };
+            let page = world.one.conversations(&world.scope, page).await.unwrap();
+            let ids: Vec<_> = page.rows.iter().map(|row| row.session.id.to_string()).collect();
+            assert_eq!(ids, whole.iter().skip(skip).take(3).cloned().collect::<Vec<_>>(), "{view:?} {skip}");
+            assert_eq!(page.next.is_some(), whole.len() > skip + 3, "{view:?} {skip}");
+        }
+    }
+    let kind = ListFilter { kind: Some(SessionKind::Continuation), skip: 2, ..all() };
+    let page = world.one.conversations(&world.scope, kind).await.unwrap();
+    let ids: Vec<_> = page.rows.iter().map(|row| row.session.id.to_string()).collect();
+    assert_eq!(ids, heads(&sessions, &[2, 0]), "only rows that are wanted count");
+}
+
 pub async fn sessions_are_rows_of_their_own<S: Store>(world: &World<S>) {
     let sessions = every_kind(world).await;
     let raw = ListFilter { view: ListView::Sessions, ..all() };

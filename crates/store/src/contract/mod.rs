@@ -359,6 +359,7 @@ macro_rules! contract_suite {
             filtering {
                 kinds_are_told_apart
                 every_order_has_every_row_once
+                rows_can_be_counted_off
                 sessions_are_rows_of_their_own
                 a_long_chain_is_read_a_page_at_a_time
                 children_and_roots_are_found_by_any_name

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::Extension;
 use axum::extract::{Query, State};
+use herma_model::limits::MAX_OFFSET;
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
 use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView, Scope};
 use herma_wire::list::Page;
@@ -17,7 +18,7 @@ use crate::path::Named;
 use crate::query::Parameters;
 use crate::rows;
 
-const PARAMETERS: [&str; 15] = [
+const PARAMETERS: [&str; 17] = [
     "view",
     "order",
     "kind",
@@ -33,6 +34,8 @@ const PARAMETERS: [&str; 15] = [
     "archived",
     "limit",
     "cursor",
+    "offset",
+    "include_children",
 ];
 const KINDS: &str = "main, auxiliary, background, branch or continuation";
 const MOMENT: &str = "a day (2026-05-01) or a moment (2026-05-01T12:00:00Z)";
@@ -73,14 +76,18 @@ async fn page(
     filter.after = cursor(parameters, &filter)?;
     let page = app.gateway.store().conversations(&Scope::of(principal), filter.clone()).await?;
     let next = page.next.map(|next| filter.write_cursor(next));
-    Ok(Json(Page::new(page.rows.iter().map(rows::session_value).collect(), next)))
+    let listed = Page::new(page.rows.iter().map(rows::session_value).collect(), next);
+    Ok(Json(match parameters.get("offset") {
+        Some(_) => listed.counted(filter.limit, filter.skip),
+        None => listed,
+    }))
 }
 
 fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
     let name = |name: &str| Alias::parse(name).ok();
     let yes_or_no = |value: &str| value.parse().ok();
     Ok(ListFilter {
-        view: parameters.parsed("view", view, "'conversations' or 'sessions'")?.unwrap_or_default(),
+        view: view(parameters)?,
         order: parameters.parsed("order", order, ORDERS)?.unwrap_or_default(),
         kind: parameters.parsed("kind", SessionKind::parse, KINDS)?,
         origin_kind: parameters.parsed("origin_kind", SessionKind::parse, KINDS)?,
@@ -94,6 +101,7 @@ fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
         until: parameters.parsed("until", moment, MOMENT)?,
         archived: parameters.parsed("archived", archived, "'true', 'false' or 'any'")?.unwrap_or_default(),
         after: None,
+        skip: offset(parameters)?,
         limit: parameters.limit()?,
     })
 }
@@ -110,12 +118,36 @@ fn order(word: &str) -> Option<ListOrder> {
     }
 }
 
-fn view(word: &str) -> Option<ListView> {
-    match word {
+/// What the rows are, said in our words or in Hermes'.
+fn view(parameters: &Parameters) -> Result<ListView, ApiError> {
+    let said = |word: &str| match word {
         "conversations" => Some(ListView::Conversations),
         "sessions" => Some(ListView::Sessions),
         _ => None,
+    };
+    let children = |word: &str| match word {
+        "false" | "0" => Some(ListView::Conversations),
+        "true" | "1" => Some(ListView::Sessions),
+        _ => None,
+    };
+    let view = parameters.parsed("view", said, "'conversations' or 'sessions'")?;
+    let included = parameters.parsed("include_children", children, "'true' or 'false'")?;
+    if view.is_some() && included.is_some() {
+        let message = "include_children=true is view=sessions, and false is view=conversations; say one of them";
+        return Err(ApiError::invalid(message, "include_children"));
     }
+    Ok(view.or(included).unwrap_or_default())
+}
+
+/// How many rows Hermes' clients have seen already.
+fn offset(parameters: &Parameters) -> Result<usize, ApiError> {
+    let in_range = |value: &str| value.parse().ok().filter(|offset| *offset <= MAX_OFFSET);
+    let allowed = format!("a number from 0 to {MAX_OFFSET}; to go further, follow next_cursor");
+    let offset = parameters.parsed("offset", in_range, &allowed)?;
+    if offset.is_some() && parameters.get("cursor").is_some() {
+        return Err(ApiError::invalid("a page begins at an offset or at a cursor, not at both", "offset"));
+    }
+    Ok(offset.unwrap_or(0))
 }
 
 fn archived(word: &str) -> Option<Archived> {
