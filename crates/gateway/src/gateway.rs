@@ -22,7 +22,7 @@ use crate::loose::{Loose, LooseTurns};
 use crate::request::{Place, TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::settings::Settings;
-use crate::{mint, watch as watching};
+use crate::{mint, retention, watch as watching};
 
 /// How long turns get to write their end down once they were told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Sets up a gateway and its watch over other processes. Must be called inside a runtime.
+    /// Sets up a gateway, its watch over other processes, and what it does from time to time. Must be called inside a runtime.
     pub fn start(store: Arc<dyn Store>, upstream: Arc<dyn ModelServer>, settings: Settings) -> Arc<Self> {
         let gateway = Arc::new(Self {
             cache: HistoryCache::new(settings.cache_bytes),
@@ -55,6 +55,7 @@ impl Gateway {
             settings,
         });
         watching::start(&gateway);
+        retention::start(&gateway);
         gateway
     }
 

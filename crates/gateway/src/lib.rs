@@ -7,6 +7,7 @@
 //! - [`log`]: what listeners see of a turn, from its beginning, however late they come.
 //! - [`live`]: the turns of this process, who waits for whom, who must stop.
 //! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
+//! - [`retention`]: what is forgotten by itself.
 //! - [`access`]: whom an API key stands for.
 
 pub mod access;
@@ -27,6 +28,7 @@ mod log;
 mod loose;
 mod mint;
 mod request;
+mod retention;
 mod run;
 mod running;
 mod settings;

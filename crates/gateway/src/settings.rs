@@ -48,6 +48,8 @@ pub struct Settings {
     pub queue_timeout: Duration,
     /// Most bytes of history kept in memory.
     pub cache_bytes: usize,
+    /// How long a response can be fetched after it ended; absent, until somebody deletes it.
+    pub responses_kept: Option<Duration>,
 }
 
 impl Settings {

@@ -4,6 +4,7 @@ use herma_model::{Resolution, Timestamp, TurnId, TurnState};
 use herma_store::{Admission, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, ConversationState};
 use crate::waiting;
@@ -108,6 +109,7 @@ pub(crate) fn next_attempt(
     if let Some(ticket) = admission.ticket {
         connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
     }
+    expiry::look_again(connection, key)?;
     // How the attempt before ended stays in the row until this one ends, for the case that it is taken back.
     let attempt = connection
         .query_row(

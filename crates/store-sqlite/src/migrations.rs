@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 7, sql: include_str!("../migrations/0007_search.sql") },
     Migration { number: 8, sql: include_str!("../migrations/0008_imports.sql") },
     Migration { number: 9, sql: include_str!("../migrations/0009_lineage.sql") },
+    Migration { number: 10, sql: include_str!("../migrations/0010_expiry.sql") },
 ];
 
 /// The newest schema this program knows.

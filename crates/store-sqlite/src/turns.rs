@@ -13,6 +13,7 @@ use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
+use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::END;
 use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
@@ -268,11 +269,8 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
     if !scope.keys.sees(session_key.as_ref()) {
         return Ok(false);
     }
-    connection
-        .prepare_cached("UPDATE turns SET kept = 0, echo = NULL WHERE pk = ?1")
-        .and_then(|mut update| update.execute([key]))
-        .map(|_| true)
-        .translated()
+    expiry::forget(connection, key)?;
+    Ok(true)
 }
 
 /// Turns of one process that somebody asked to stop, or has taken from it.

@@ -72,4 +72,4 @@ pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
-pub use turns::{LooseOutcome, LooseTurn, StopOutcome, TurnRecord};
+pub use turns::{Expired, LooseOutcome, LooseTurn, StopOutcome, TurnRecord};

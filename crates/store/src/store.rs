@@ -26,7 +26,7 @@ use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
-use crate::turns::{LooseTurn, StopOutcome, TurnRecord};
+use crate::turns::{Expired, LooseTurn, StopOutcome, TurnRecord};
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
 ///
@@ -103,6 +103,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
+
+    /// Has responses no longer be fetched that ended before a moment, of whatever tenant, some at a time. What was said stays.
+    async fn expire_responses(&self, before: Timestamp) -> Result<Expired, StoreError>;
 
     /// Which of this process' turns somebody asked to stop, and how; also those that somebody else has ended.
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError>;

@@ -20,6 +20,15 @@ pub enum StopOutcome {
     Asked,
 }
 
+/// What one step of forgetting old responses came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expired {
+    /// How many were forgotten.
+    pub responses: usize,
+    /// Whether there is nothing left that is old enough.
+    pub is_all: bool,
+}
+
 /// What is kept of a turn that belongs to no conversation: not what was said, only what it cost and how it ended.
 #[derive(Debug, Clone)]
 pub struct LooseTurn {

@@ -3,11 +3,10 @@
 use crate::config::Config;
 
 /// Features that are not there yet, by the first part of the settings that belong to them.
-const NOT_YET: [(&str, &str); 5] = [
+const NOT_YET: [(&str, &str); 4] = [
     ("memory.", "long-term memory is"),
     ("tools.", "tools that Herma calls itself are"),
     ("jobs.", "scheduled jobs are"),
-    ("retention.", "retention is"),
     ("telemetry.otlp_endpoint", "sending traces is"),
 ];
 

@@ -28,7 +28,7 @@ impl RetentionConfig {
         page.set(
             "responses",
             self.responses.to_string(),
-            "Stored responses: \"forever\", or a duration such as \"30d\".",
+            "Stored responses, after they ended: \"forever\", or a duration such as \"30d\". What was said stays.",
         );
     }
 }

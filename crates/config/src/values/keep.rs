@@ -12,7 +12,7 @@ use crate::reading::setting::Setting;
 pub enum Keep {
     /// Until somebody deletes it.
     Forever,
-    /// For this long after it was made; never zero.
+    /// For this long after its end; never zero.
     For(Duration),
 }
 

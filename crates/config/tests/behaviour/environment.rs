@@ -86,7 +86,6 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
             format!("`memory.provider` is set, but long-term memory is {suffix}"),
             format!("`tools.mcp.files.command` is set, but tools that Herma calls itself are {suffix}"),
             format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),
-            format!("`retention.responses` is set, but retention is {suffix}"),
             format!("`telemetry.otlp_endpoint` is set, but sending traces is {suffix}"),
         ]
     );

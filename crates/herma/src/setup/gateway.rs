@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_config::{CompactionConfig, CompactionMode, Config, Secret, WebOrigin};
+use herma_config::{CompactionConfig, CompactionMode, Config, Keep, Secret, WebOrigin};
 use herma_gateway::{CompactionSettings, ModelSettings, Settings};
 use herma_http::{Authentication, HttpSettings};
 use herma_model::provenance;
@@ -75,6 +75,10 @@ pub(crate) fn gateway_settings(config: &Config) -> Settings {
         queue_limit: u32::try_from(config.admission.queue_limit).unwrap_or(u32::MAX),
         queue_timeout: config.admission.queue_timeout,
         cache_bytes: config.store.cache_bytes,
+        responses_kept: match config.retention.responses {
+            Keep::Forever => None,
+            Keep::For(span) => Some(span),
+        },
     }
 }
 

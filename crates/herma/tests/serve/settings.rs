@@ -1,9 +1,13 @@
 //! What an operator sets: origins, authentication, time limits, the window.
 
+use std::time::Duration;
+
 use herma_testkit::{Client, Gate, Launch, Reply, ScriptedUpstream};
 use serde_json::json;
 
-use crate::support::{CHAT, SESSION_ID, chat, error, user};
+use crate::support::{CHAT, SESSION_ID, chat, error, lines, user};
+
+const RESPONSES: &str = "/v1/responses";
 
 fn serve(upstream: &ScriptedUpstream) -> Launch {
     Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&upstream.base_url())
@@ -118,4 +122,25 @@ async fn nobody_else_can_read_the_database() {
         let mode = std::fs::metadata(herma.data().join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{name}");
     }
+}
+
+#[tokio::test]
+async fn responses_are_kept_as_long_as_the_operator_says_and_their_slug_for_ever() {
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).env("HERMA_RETENTION__RESPONSES", "1s").start().await;
+    let client = herma.client();
+    let ask = |text: &str| json!({"model": "scripted", "conversation": "trip", "input": text});
+    let first = client.post_json(RESPONSES, &ask("one")).await.expect(200);
+    let stored = format!("{RESPONSES}/{}", first["id"].as_str().unwrap());
+    client.get(&stored).await.expect(200);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while client.get(&stored).await.status != 404 {
+        assert!(tokio::time::Instant::now() < deadline, "it is to be forgotten some time");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let after = json!({"model": "scripted", "previous_response_id": first["id"], "input": "x"});
+    assert_eq!(error(&client.post_json(RESPONSES, &after).await, 404)["code"], "previous_response_not_found");
+    let second = client.post_json(RESPONSES, &ask("two")).await.expect(200);
+    assert_eq!(second["session"]["conversation_id"], first["session"]["conversation_id"]);
+    assert_eq!(lines(upstream.last_request().messages()), ["user: one", "assistant: reply to: one", "user: two"]);
 }

@@ -12,7 +12,7 @@ use herma_model::{
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
-    ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, Extent, FailedCompaction, Import,
+    ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, Expired, Extent, FailedCompaction, Import,
     ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, LooseTurn, MessagePage,
     MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite, RewriteOutcome,
     Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
@@ -22,8 +22,8 @@ use tokio::sync::{oneshot, watch};
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, branch, commit, compact, describe, erase, family, import, keys, ledger, list, listing, pins, pulse, queue,
-    retract, rewrite, search, snapshot, stop, takeover, transcript, turns, undo,
+    admit, branch, commit, compact, describe, erase, expiry, family, import, keys, ledger, list, listing, pins, pulse,
+    queue, retract, rewrite, search, snapshot, stop, takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -154,6 +154,13 @@ impl Store for SqliteStore {
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
         let scope = scope.clone();
         self.write(move |connection, _| turns::forget_response(connection, &scope, turn)).await
+    }
+
+    async fn expire_responses(&self, before: Timestamp) -> Result<Expired, StoreError> {
+        if !self.readers.read(expiry::is_due).await? {
+            return Ok(Expired { responses: 0, is_all: true });
+        }
+        self.write(move |connection, _| expiry::step(connection, before)).await
     }
 
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {

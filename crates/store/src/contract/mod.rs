@@ -267,6 +267,7 @@ macro_rules! contract_suite {
                 a_further_attempt_answers_its_own_request
                 a_response_that_waits_is_known
                 a_forgotten_response_leaves_what_was_said
+                old_responses_are_forgotten_and_their_conversation_goes_on
                 a_response_is_nobody_elses
             }
             pinning {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode::{InPlace, Split};
-use herma_model::{KeyScope, Resolution, Role, SessionKey, TurnId, TurnState};
+use herma_model::{KeyScope, Resolution, Role, SessionKey, Timestamp, TurnId, TurnState};
 use uuid::Uuid;
 
 use super::World;
 use super::fixture::{message, name, refused, running};
 use super::retrying::again;
 use super::summaries::shown;
-use crate::{Admission, NewResponse, Refusal, Running, Scope, Store, Target};
+use crate::{Admission, Expired, NewResponse, Refusal, Running, Scope, Store, Target};
 
 /// A turn that is a response as well.
 fn response(ask: Admission, echo: &str, kept: bool) -> Admission {
@@ -145,6 +145,45 @@ pub async fn a_forgotten_response_leaves_what_was_said<S: Store>(world: &World<S
     }
     let branch = world.branch(&world.one, turn.turn, "instead", "fine").await;
     assert_eq!(shown(&world.read(&branch.facts.id.to_string()).await.unwrap()), ["first", "one", "instead", "fine"]);
+}
+
+pub async fn old_responses_are_forgotten_and_their_conversation_goes_on<S: Store>(world: &World<S>) {
+    let kept = |ask| Admission { api: "responses", ..response(ask, "{}", true) };
+    let mut old = Vec::new();
+    for said in ["first", "second"] {
+        let turn = running(world.admit(&world.one, kept(world.ask("trip", said))).await);
+        world.answer(&world.one, &turn, "yes").await;
+        old.push(turn.turn);
+    }
+    let run = running(world.admit(&world.one, Admission { api: "runs", ..kept(world.ask("work", "now")) }).await);
+    world.answer(&world.one, &run, "done").await;
+    let failing = running(world.admit(&world.one, kept(world.ask("trip", "third"))).await);
+    world.leave(&world.one, &failing, TurnState::Failed, None).await;
+    let long = running(world.admit(&world.one, kept(world.ask("long", "work"))).await);
+    let later = world.now();
+    let all = Expired { responses: 0, is_all: true };
+    assert_eq!(world.two.expire_responses(Timestamp(0)).await.unwrap(), all, "none is that old");
+    assert!(world.turn(old[0]).await.unwrap().kept);
+
+    let expired = world.two.expire_responses(later).await.unwrap();
+    assert_eq!(expired, Expired { responses: 3, is_all: true });
+    assert_eq!(world.one.expire_responses(later).await.unwrap(), all, "each once");
+    for turn in &old {
+        assert!(world.read(&turn.as_response().to_string()).await.is_none());
+        assert!(!world.turn(*turn).await.unwrap().kept);
+    }
+    assert!(world.turn(run.turn).await.unwrap().kept, "a run is no response");
+    world.answer(&world.one, &long, "done").await;
+    assert!(world.turn(long.turn).await.unwrap().kept, "what was running then is young");
+
+    let again = running(world.admit(&world.one, kept(again(world, failing.turn))).await);
+    assert_eq!(again.turn, failing.turn);
+    world.answer(&world.one, &again, "yes").await;
+    assert!(world.turn(failing.turn).await.unwrap().kept, "it was tried again since");
+    let snapshot = world.read("trip").await.unwrap();
+    assert_eq!(shown(&snapshot), ["first", "yes", "second", "yes", "third", "yes"]);
+    assert_eq!(world.two.expire_responses(world.now()).await.unwrap(), Expired { responses: 2, is_all: true });
+    assert!(!world.turn(failing.turn).await.unwrap().kept);
 }
 
 pub async fn a_response_is_nobody_elses<S: Store>(world: &World<S>) {
