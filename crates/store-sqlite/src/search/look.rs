@@ -3,8 +3,9 @@
 use herma_model::{ConversationId, MessageId, MessageStatus, Role, SessionId, SessionKey, SessionKind, Timestamp};
 use herma_store::Scope;
 use herma_store::search::{self, Hit, HitMessage, Manner, Score, Search, Stage};
-use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
+use super::heirs;
 use crate::failure::{Outcome, Translate};
 use crate::rows;
 
@@ -13,23 +14,27 @@ pub(super) struct Rated {
     pub(super) score: Score,
     /// The message's row, or the conversation's if its title was found.
     pub(super) key: i64,
+    /// Where it is found: the conversation that it was said in, or, if that was deleted, a branch that inherits it.
     pub(super) conversation: i64,
+    /// Whether it is found in a branch that inherits it.
+    is_inherited: bool,
 }
 
 /// Messages `m` that were said, with their session and conversation.
-const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
-     CROSS JOIN conversations c ON c.pk = s.conversation_pk WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role)
-     AND (:since IS NULL OR m.created_at >= :since) AND (:until IS NULL OR m.created_at < :until)";
+const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind, c.deleted, m.seq FROM messages m
+     CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk
+     WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role) AND (:since IS NULL OR m.created_at >= :since)
+     AND (:until IS NULL OR m.created_at < :until) AND c.tenant_pk = :tenant";
 
 /// Titles, with the conversation and its head.
-const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk
-     WHERE c.pk = :key AND c.title IS NOT NULL AND :role IS NULL
-     AND (:since IS NULL OR c.created_at >= :since) AND (:until IS NULL OR c.created_at < :until)";
+const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind, 0, 0 FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk
+     WHERE c.pk = :key AND c.title IS NOT NULL AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
+     AND (:until IS NULL OR c.created_at < :until) AND c.tenant_pk = :tenant AND c.deleted = 0";
 
-/// What holds for both.
-const EITHER: &str = "c.tenant_pk = :tenant AND c.deleted = 0 AND (:kind IS NULL OR s.kind = :kind)
-     AND (:origin IS NULL OR c.origin_kind = :origin) AND (:source IS NULL OR c.source = :source)
-     AND (:session_key IS NULL OR c.session_key = :session_key)";
+/// What holds for both. Of what was said in a deleted conversation nothing is asked here: somebody else inherits it.
+const EITHER: &str =
+    "(c.deleted = 1 OR (:kind IS NULL OR s.kind = :kind) AND (:origin IS NULL OR c.origin_kind = :origin)
+     AND (:source IS NULL OR c.source = :source) AND (:session_key IS NULL OR c.session_key = :session_key))";
 
 /// Looks at rows for one search.
 pub(super) struct Look<'a> {
@@ -59,7 +64,7 @@ impl<'a> Look<'a> {
             Stage::Parts if as_words.is_some() => None,
             Stage::Parts => wanted.rate(&folded, Manner::Parts),
         };
-        let rated = |score| Rated { score, key, conversation: row.conversation };
+        let rated = |score| Rated { score, key, conversation: row.conversation, is_inherited: row.is_deleted };
         Ok(score.map(|score| rated(search::with_age(score, row.created_at, self.now))))
     }
 
@@ -85,28 +90,45 @@ impl<'a> Look<'a> {
                 select.query_row(named, Candidate::read).optional()
             })
             .translated()?;
-        Ok(candidate.filter(|row| {
-            self.scope.keys.sees(row.session_key.as_ref())
-                && filter.user_facing.is_none_or(|wanted| row.origin_kind.is_user_facing() == wanted)
-        }))
+        match candidate {
+            Some(row) if row.is_deleted => {
+                let heir = heirs::first(self.connection, row.conversation, row.seq, self.scope, filter)?;
+                Ok(heir.map(|heir| Candidate { conversation: heir, ..row }))
+            }
+            row => Ok(row.filter(|row| {
+                self.scope.keys.sees(row.session_key.as_ref())
+                    && filter.user_facing.is_none_or(|wanted| row.origin_kind.is_user_facing() == wanted)
+            })),
+        }
+    }
+
+    /// The deleted conversations whose messages may be found in this one.
+    pub(super) fn sources(&self, conversation: i64) -> Outcome<Vec<i64>> {
+        heirs::sources(self.connection, conversation)
     }
 
     /// A hit as it is shown.
-    pub(super) fn show(&self, stage: Stage, key: i64) -> Outcome<Hit> {
-        let sql = match stage {
-            Stage::Titles => {
-                "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, c.created_at, c.title
-                 FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk WHERE c.pk = ?1"
-            }
-            Stage::Words | Stage::Parts => {
-                "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, m.id, m.role, m.status FROM messages m
-                 CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk WHERE m.pk = ?1"
-            }
+    pub(super) fn show(&self, stage: Stage, rated: &Rated) -> Outcome<Hit> {
+        let read = |row: &Row<'_>| self.hit(stage, row);
+        let shown = match stage {
+            Stage::Titles => self
+                .connection
+                .prepare_cached(
+                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, c.created_at, c.title
+                     FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk WHERE c.pk = ?1",
+                )
+                .and_then(|mut select| select.query_row([rated.conversation], read)),
+            Stage::Words | Stage::Parts => self
+                .connection
+                .prepare_cached(
+                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, m.id, m.role, m.status FROM messages m
+                     CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk, m.session_pk) WHERE m.pk = ?1",
+                )
+                .and_then(|mut select| {
+                    select.query_row(params![rated.key, rated.conversation, rated.is_inherited], read)
+                }),
         };
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut select| select.query_row([key], |row| self.hit(stage, row)))
-            .translated()
+        shown.translated()
     }
 
     fn hit(&self, stage: Stage, row: &Row<'_>) -> rusqlite::Result<Hit> {
@@ -144,6 +166,8 @@ struct Candidate {
     conversation: i64,
     session_key: Option<SessionKey>,
     origin_kind: SessionKind,
+    is_deleted: bool,
+    seq: i64,
 }
 
 impl Candidate {
@@ -154,6 +178,8 @@ impl Candidate {
             conversation: row.get(2)?,
             session_key: rows::optional_word(row, 3, |key| SessionKey::parse(key).ok())?,
             origin_kind: rows::word(row, 4, SessionKind::parse)?,
+            is_deleted: row.get(5)?,
+            seq: row.get(6)?,
         })
     }
 }

@@ -76,7 +76,7 @@ impl Looking<'_> {
                     page.next = Some(last);
                     return Ok(page);
                 }
-                page.hits.push(self.look.show(at.stage, hit.key)?);
+                page.hits.push(self.look.show(at.stage, &hit)?);
                 last = SearchCursor { bottom: Some(window.bottom), last: (hit.score, hit.key), ..at };
             }
             let Some(next) = self.next(&at, &window) else { return Ok(page) };
@@ -141,13 +141,17 @@ impl Looking<'_> {
         if at.stage > Stage::Titles && self.look.rate(Stage::Titles, conversation)?.is_some() {
             return Ok(true);
         }
+        let mut holders = self.look.sources(conversation)?;
+        holders.push(conversation);
         for (stage, manner) in [(Stage::Words, Manner::Words), (Stage::Parts, Manner::Parts)] {
             if stage > at.stage || above(stage) >= at.newest {
                 continue;
             }
-            for key in self.candidates.of_conversation(conversation, manner, at.newest, above(stage))? {
-                if self.look.rate(stage, key)?.is_some() {
-                    return Ok(true);
+            for holder in &holders {
+                for key in self.candidates.of_conversation(*holder, manner, at.newest, above(stage))? {
+                    if self.look.rate(stage, key)?.is_some_and(|hit| hit.conversation == conversation) {
+                        return Ok(true);
+                    }
                 }
             }
         }

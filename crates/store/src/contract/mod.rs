@@ -428,7 +428,7 @@ macro_rules! contract_suite {
                 parts_of_words_are_found_after_whole_words
                 scripts_without_spaces_are_found_by_one_letter_or_more
                 what_was_compacted_away_is_found_where_it_was_said
-                a_branch_has_only_what_is_its_own
+                what_a_branch_inherits_is_found_once
                 a_search_is_nobody_elses
             }
             searching_pages {
@@ -437,6 +437,7 @@ macro_rules! contract_suite {
                 more_recent_is_better_if_it_says_as_much
                 a_filter_narrows_a_search
                 what_is_deleted_is_never_found_again
+                what_a_branch_inherits_is_found_there_when_its_source_is_deleted
                 what_is_taken_back_is_not_found_and_what_follows_is
                 what_is_left_of_a_message_is_found
                 instances_index_together

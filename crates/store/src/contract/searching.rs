@@ -134,12 +134,12 @@ pub async fn what_was_compacted_away_is_found_where_it_was_said<S: Store>(world:
     assert_eq!((later.kind, later.session), (SessionKind::Continuation, row.facts.head.id.clone()));
 }
 
-pub async fn a_branch_has_only_what_is_its_own<S: Store>(world: &World<S>) {
+pub async fn what_a_branch_inherits_is_found_once<S: Store>(world: &World<S>) {
     let turn = world.talk(&world.one, "trip", "the harbour", "fog").await;
     world.branch(&world.one, turn.turn, "and the lighthouse", "dark").await;
     world.finds(&[("harbour", &["the [harbour]"]), ("lighthouse", &["and the [lighthouse]"])]).await;
     world.one.delete(&world.scope, &name("trip"), crate::Children::Keep, world.now()).await.unwrap();
-    world.finds(&[("harbour", &[]), ("fog", &[]), ("lighthouse", &["and the [lighthouse]"])]).await;
+    world.finds(&[("harbour", &["the [harbour]"]), ("lighthouse", &["and the [lighthouse]"])]).await;
 }
 
 pub async fn a_search_is_nobody_elses<S: Store>(world: &World<S>) {

@@ -112,6 +112,45 @@ pub async fn what_is_deleted_is_never_found_again<S: Store>(world: &World<S>) {
     }
 }
 
+pub async fn what_a_branch_inherits_is_found_there_when_its_source_is_deleted<S: Store>(world: &World<S>) {
+    let first = world.talk(&world.one, "trip", "the harbour", "fog").await;
+    world.talk(&world.one, "trip", "a later harbour", "rain").await;
+    let near = world.branch(&world.one, first.turn, "no harbour here", "sun").await;
+    let far = world.branch(&world.one, near.turn, "the beach", "wind").await;
+    let (near, far) = (near.facts.id, far.facts.id);
+    let found_in = async |grouping| {
+        let mut search = Search { grouping, limit: 1, ..search("harbour") };
+        let mut found = Vec::new();
+        loop {
+            search.now = world.now();
+            let page = world.two.search(&world.scope, search.clone()).await.unwrap();
+            found.extend(page.hits.iter().map(|hit| (hit.conversation, snippet(hit), hit.kind)));
+            let Some(next) = page.next else { break };
+            search.after = Some(next);
+        }
+        found.sort_by(|one, other| one.1.cmp(&other.1));
+        found
+    };
+    let branch = SessionKind::Branch;
+    let (own, inherited) = ("no [harbour] here".to_owned(), "the [harbour]".to_owned());
+    for indexed in [false, true] {
+        if indexed {
+            world.one.index_all().await.unwrap();
+        } else {
+            world.delete("trip").await;
+        }
+        let both = [(near, own.clone(), branch), (near, inherited.clone(), branch)];
+        assert_eq!(found_in(Grouping::None).await, both, "what nobody inherits is gone");
+        assert_eq!(found_in(Grouping::Conversation).await.len(), 1, "each conversation once");
+        assert!(world.found(&world.stranger, search("harbour")).await.is_empty());
+    }
+    world.delete(&near.to_string()).await;
+    let both = [(far, own, branch), (far, inherited, branch)];
+    assert_eq!(found_in(Grouping::None).await, both, "it goes on to the branch of the branch");
+    world.delete(&far.to_string()).await;
+    assert_eq!(found_in(Grouping::None).await, []);
+}
+
 pub async fn what_is_taken_back_is_not_found_and_what_follows_is<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "hello", "hi").await;
     let turn = world.start(&world.one, "trip", "a harbour").await;

@@ -24,13 +24,18 @@ const LOOK: usize = 6;
 #[test]
 fn whatever_happens_a_slug_is_one_conversation_with_one_history() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let config = Config { cases: 8, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: cases(), max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&lives(), |(mode, steps)| {
             runtime.block_on(live(mode, &steps));
             Ok(())
         })
         .unwrap();
+}
+
+/// How many lives are lived: a few, or as many as `PROPTEST_CASES` says.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8)
 }
 
 async fn live(mode: &'static str, steps: &[Step]) {
