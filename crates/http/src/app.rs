@@ -115,6 +115,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/api/sessions/{alias}/compactions", post(routes::sessions::compactions::create))
         .route("/api/sessions/{alias}/compactions/{id}/undo", post(routes::sessions::compactions::undo))
         .route("/api/search", get(routes::search::search))
+        .route("/api/events", get(routes::events::follow))
         .route("/health/detailed", get(routes::health::detailed))
         .route("/metrics", get(routes::metrics::show))
         .route("/openapi.json", get(routes::openapi::show))

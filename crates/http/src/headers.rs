@@ -75,10 +75,10 @@ impl SessionHeaders {
     }
 }
 
-/// The number of the last event that a reader has, if it says so.
-pub(crate) fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
-    let number = |id: &str| id.parse().map_err(|_| bad(&LAST_EVENT_ID, "must be the id of an event"));
-    text(headers, &LAST_EVENT_ID)?.map(number).transpose()
+/// The last event that a reader has, if it says so.
+pub(crate) fn last_event<T>(headers: &HeaderMap, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ApiError> {
+    let read = |id: &str| parse(id).ok_or_else(|| bad(&LAST_EVENT_ID, "must be the id of an event"));
+    text(headers, &LAST_EVENT_ID)?.map(read).transpose()
 }
 
 /// The first session header of a request, if it has one.

@@ -6,6 +6,7 @@
 
 pub mod alias;
 pub mod compaction;
+pub mod event;
 pub mod generation;
 pub mod ids;
 pub mod kind;
@@ -21,6 +22,7 @@ pub mod usage;
 
 pub use alias::{Alias, InvalidName};
 pub use compaction::{Base, Compaction, Summary};
+pub use event::{EventId, EventKind, Happening};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params};
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,

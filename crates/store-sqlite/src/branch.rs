@@ -2,7 +2,7 @@
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, CreatorKind, ParentRelation, SessionId, SessionKey, SessionKind, TenantId, Timestamp, TurnId,
+    Alias, CreatorKind, Happening, ParentRelation, SessionId, SessionKey, SessionKind, TenantId, Timestamp, TurnId,
 };
 use herma_store::{
     Admission, BranchOutcome, BranchPoint, Creation, NewBranch, NewConversation, Refusal, Seen, Version,
@@ -15,7 +15,7 @@ use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
 use crate::point::{Found, Point};
 use crate::rows::ConversationState;
-use crate::{conversation, listing, snapshot};
+use crate::{conversation, events, listing, snapshot};
 
 /// What came of a turn that asks for a branch.
 pub(crate) enum Branching {
@@ -183,7 +183,11 @@ fn make(
             [source.key, key, through],
         )
         .translated()?;
-    snapshot::load(connection, key)
+    let made = snapshot::load(connection, key)?;
+    for what in [Happening::Created { title: making.title }, Happening::Branched] {
+        events::tell(connection, key, &made.facts, what, making.now)?;
+    }
+    Ok(made)
 }
 
 /// The session that stands where its source was left, on the compaction that stood there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, Timestamp, TurnId};
+use herma_model::{Alias, Happening, Timestamp, TurnId};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Scope, StoreError, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -17,7 +17,7 @@ use crate::instance::Instance;
 use crate::lineage::Lineage;
 use crate::rows::ConversationState;
 use crate::takeover::live_turn;
-use crate::{conversation, ledger, snapshot};
+use crate::{conversation, events, ledger, snapshot};
 
 /// Compacts, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn compact(
@@ -61,7 +61,11 @@ pub(crate) fn compact(
     {
         connection.execute("UPDATE turns SET rotated = 1, session_pk = ?2 WHERE pk = ?1", [turn, head]).translated()?;
     }
-    compacted(connection, state.key, key).map(CompactOutcome::Compacted)
+    let done = compacted(connection, state.key, key)?;
+    if head != state.head {
+        events::tell(connection, state.key, &done.facts, Happening::HeadMoved, compaction.now)?;
+    }
+    Ok(CompactOutcome::Compacted(done))
 }
 
 /// Whether something was taken out of what was said since a plan was made.
@@ -227,12 +231,11 @@ fn carry(connection: &Connection, state: &ConversationState, key: i64, compactio
     Ok(())
 }
 
-/// A conversation after a row was added to its ledger.
+/// A conversation after a row was added to its ledger, which is told.
 pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) -> Outcome<Box<Compacted>> {
     let state = snapshot::load(connection, conversation)?;
-    Ok(Box::new(Compacted {
-        record: ledger::by_key(connection, key)?,
-        version: Version(state.version),
-        facts: Arc::new(state.facts),
-    }))
+    let record = ledger::by_key(connection, key)?;
+    let what = Happening::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };
+    events::tell(connection, conversation, &state.facts, what, record.created_at)?;
+    Ok(Box::new(Compacted { record, version: Version(state.version), facts: Arc::new(state.facts) }))
 }

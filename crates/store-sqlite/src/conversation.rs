@@ -2,17 +2,17 @@
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts, SessionId,
-    SessionKey, SessionKind, TenantId, Timestamp,
+    Alias, ConversationFacts, ConversationId, CreatorKind, EndReason, Happening, ParentRelation, SessionFacts,
+    SessionId, SessionKey, SessionKind, TenantId, Timestamp,
 };
 use herma_store::{Admission, Creation, NewCompaction, Target};
 use rusqlite::{Connection, params};
 
 use crate::base::Ground;
-use crate::erase;
 use crate::failure::{Outcome, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
+use crate::{erase, events, snapshot};
 
 /// Where a conversation's first message stands.
 const FIRST_SEQ: i64 = 1;
@@ -110,6 +110,8 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
     if let Some(chat_id) = chat_id {
         alias(connection, tenant, Namespace::ChatId.as_str(), chat_id.as_str(), key, None)?;
     }
+    let facts = new_facts(making, session_id);
+    events::tell(connection, key, &facts, Happening::Created { title: making.title }, making.now)?;
     Ok(ConversationState {
         key,
         version: 0,
@@ -120,7 +122,7 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
         ended: false,
         unmade: false,
         head,
-        facts: new_facts(making, session_id),
+        facts,
     })
 }
 
@@ -218,18 +220,19 @@ pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compacti
 }
 
 /// Called when the turn that made a conversation has come to nothing: whoever waits in it makes it in its place.
-pub(crate) fn unmake(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
     let unmade = connection
         .execute("UPDATE conversations SET unmade = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
         .translated()?;
     if unmade == 1 {
-        forget_compactions(connection, conversation)?;
+        forget_compactions(connection, conversation, now)?;
     }
-    abandon(connection, conversation)
+    abandon(connection, conversation, now)
 }
 
 /// Makes a conversation in which nothing is left to be summarised begin at its root again, a branch with what it inherited.
-fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()> {
+fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+    let moved = snapshot::load(connection, conversation)?.facts.previous.is_some();
     let inherited = inherited_ground(connection, conversation)?;
     connection
         .execute(
@@ -261,8 +264,13 @@ fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()>
              counted_seq = NULL, counted_tokens = NULL, held_back = 0 WHERE pk = ?1",
             [conversation],
         )
-        .map(drop)
-        .translated()
+        .translated()?;
+    events::forget_compactions(connection, conversation)?;
+    if moved {
+        let facts = snapshot::load(connection, conversation)?.facts;
+        events::tell(connection, conversation, &facts, Happening::HeadMoved, now)?;
+    }
+    Ok(())
 }
 
 /// The compaction that a branch stood on when it was made.
@@ -278,10 +286,10 @@ fn inherited_ground(connection: &Connection, conversation: i64) -> Outcome<Optio
 }
 
 /// Called when somebody stops waiting: nothing is left of a conversation that nobody will make any more.
-pub(crate) fn abandon(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
     let wanted = connection
         .prepare_cached("SELECT unmade = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get::<_, bool>(0)))
         .translated()?;
-    if wanted { Ok(()) } else { erase::erase(connection, conversation) }
+    if wanted { Ok(()) } else { erase::erase(connection, conversation, now) }
 }

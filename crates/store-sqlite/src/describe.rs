@@ -1,7 +1,7 @@
 //! Conversations without a turn: making one, changing what its client says about it, and ending it.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, EndReason, SessionKind, Timestamp};
+use herma_model::{Alias, EndReason, Happening, SessionKind, Timestamp};
 use herma_store::{Change, ConversationRow, CreateOutcome, EndOutcome, NewConversation, Scope};
 use rusqlite::{Connection, params};
 
@@ -10,7 +10,7 @@ use crate::conversation::{self, Making};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::parent::{self, Declared};
-use crate::{branch, listing, queue, snapshot};
+use crate::{branch, events, listing, queue, snapshot};
 
 /// Makes a conversation, or nothing if its name is not free or its parent not there.
 pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<CreateOutcome> {
@@ -66,6 +66,7 @@ pub(crate) fn update(
 ) -> Outcome<Option<ConversationRow>> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
     let Some((state, _)) = found.filter(|(state, _)| !state.unmade) else { return Ok(None) };
+    let before = listing::by_key(connection, state.key)?;
     connection
         .prepare_cached(
             "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, title = iif(?4, ?5, title), archived = coalesce(?6, archived)
@@ -84,7 +85,16 @@ pub(crate) fn update(
             update.execute(renamed)
         })
         .translated()?;
-    listing::by_key(connection, state.key).map(Some)
+    let after = listing::by_key(connection, state.key)?;
+    if after.title != before.title {
+        let renamed = Happening::Renamed { title: after.title.as_deref() };
+        events::tell(connection, state.key, &after.facts, renamed, now)?;
+    }
+    if after.archived != before.archived {
+        let put_away = Happening::Archived { archived: after.archived };
+        events::tell(connection, state.key, &after.facts, put_away, now)?;
+    }
+    Ok(Some(after))
 }
 
 /// Ends a conversation for a reason, or opens it again for none.
@@ -111,6 +121,8 @@ pub(crate) fn end(
                 params![state.key, reason.map(EndReason::as_str), now.0],
             )
             .translated()?;
+        let what = reason.map_or(Happening::Reopened, |end_reason| Happening::Ended { end_reason });
+        events::tell(connection, state.key, &state.facts, what, now)?;
     }
     listing::by_key(connection, state.key).map(Box::new).map(EndOutcome::Done)
 }

@@ -4,7 +4,7 @@ mod port;
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -24,6 +24,9 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
     changes: watch::Receiver<u64>,
+    happenings: watch::Sender<i64>,
+    /// How many events are known to be on disk.
+    synced_events: AtomicI64,
     stop: Arc<AtomicBool>,
     /// Writer, sync and, last, pulse.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -54,13 +57,22 @@ impl SqliteStore {
         let writer = Arc::new(writer);
         let stop = Arc::new(AtomicBool::new(false));
         let (changes, receiver) = watch::channel(0);
-        let pulse =
-            Pulse { connection: pulse_connection, log, writer: Arc::clone(&writer), changes, stop: Arc::clone(&stop) };
+        let happenings = watch::Sender::new(0);
+        let pulse = Pulse {
+            connection: pulse_connection,
+            log,
+            writer: Arc::clone(&writer),
+            changes,
+            happenings: happenings.clone(),
+            stop: Arc::clone(&stop),
+        };
         threads.push(pulse.start().map_err(threads_failed)?);
         Ok(Self {
             writer,
             readers: Readers::new(path.to_owned()),
             changes: receiver,
+            happenings,
+            synced_events: AtomicI64::new(0),
             stop,
             threads: Mutex::new(threads),
         })

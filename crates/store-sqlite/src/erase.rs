@@ -3,7 +3,7 @@
 //! Branches refer to what they inherit. As far as they do, a deleted conversation stays: its sessions, messages, turns and compactions up to
 //! the last place that any of them inherits. No name and no turn leads there, and it goes with the last branch that needs it.
 
-use herma_model::{Alias, Timestamp, TurnId};
+use herma_model::{Alias, Happening, Timestamp, TurnId};
 use herma_store::{Children, DeleteOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,7 +11,7 @@ use crate::compact::{Idle, idle};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
-use crate::{parent, queue, rows, snapshot, takeover};
+use crate::{events, parent, queue, rows, snapshot, takeover};
 
 /// Deletes, or changes nothing but that dead owners' turns are ended.
 pub(crate) fn delete(
@@ -41,9 +41,9 @@ pub(crate) fn delete(
     }
     // Those that inherit go first, so that nothing is kept for them.
     for child in below.iter().rev() {
-        erase(connection, *child)?;
+        erase(connection, *child, now)?;
     }
-    erase(connection, state.key)?;
+    erase(connection, state.key, now)?;
     Ok(DeleteOutcome::Deleted(state.facts.id))
 }
 
@@ -82,7 +82,9 @@ fn occupied(
 }
 
 /// Removes a conversation as far as nobody inherits it, and what was kept for it alone.
-pub(crate) fn erase(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+    let facts = snapshot::load(connection, conversation)?.facts;
+    events::tell(connection, conversation, &facts, Happening::Deleted, now)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);

@@ -9,15 +9,15 @@ mod plan;
 mod write;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, SessionId};
-use herma_store::{Arrival, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
+use herma_model::{Alias, Happening, SessionId, SessionKind};
+use herma_store::{Arrival, ConversationRow, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
 use rusqlite::{Connection, params};
 
 use self::known::Known;
 use self::plan::Plan;
 use self::write::Target;
 use crate::failure::{Outcome, Translate};
-use crate::{conversation, erase, snapshot};
+use crate::{conversation, erase, events, listing, snapshot};
 
 /// Brings in all of an import.
 pub(crate) fn bring(connection: &Connection, import: &Import) -> Outcome<ImportOutcome> {
@@ -45,6 +45,15 @@ fn make(connection: &Connection, import: &Import, new: &ImportedConversation) ->
     let plan = Plan::of(new.id, new);
     let conversation = write::conversation(connection, import, new)?;
     write::all(connection, &Target { import, new, plan: &plan, conversation, id: new.id })?;
+    let facts = snapshot::load(connection, conversation)?.facts;
+    let told = [
+        Some(Happening::Created { title: new.title.as_deref() }),
+        (facts.origin_kind == SessionKind::Branch).then_some(Happening::Branched),
+        new.archived.then_some(Happening::Archived { archived: true }),
+    ];
+    for what in told.into_iter().flatten() {
+        events::tell(connection, conversation, &facts, what, import.now)?;
+    }
     Ok((Fate::Made, Some(conversation)))
 }
 
@@ -87,13 +96,28 @@ fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, 
         return Ok(Fate::Left(Leaving::Taken(taken)));
     }
     let target = Target { import, new, plan: &plan, conversation: known.conversation, id };
-    match known::stored(connection, known)? {
+    let before = listing::by_key(connection, known.conversation)?;
+    let fate = match known::stored(connection, known)? {
         stored if plan.goes_on_from(&stored, known) => {
-            let added = write::rest(connection, &target, &stored, known)?;
-            Ok(Fate::Extended(added))
+            Fate::Extended(write::rest(connection, &target, &stored, known)?)
         }
-        _ => again(connection, &target),
+        _ => again(connection, &target)?,
+    };
+    tell_changes(connection, &target, &before)?;
+    Ok(fate)
+}
+
+/// Tells what is different about a conversation that was brought up to date.
+fn tell_changes(connection: &Connection, target: &Target<'_>, before: &ConversationRow) -> Outcome<()> {
+    let after = listing::by_key(connection, target.conversation)?;
+    if after.facts.head.id != before.facts.head.id {
+        events::tell(connection, target.conversation, &after.facts, Happening::HeadMoved, target.import.now)?;
     }
+    if after.title != before.title {
+        let renamed = Happening::Renamed { title: after.title.as_deref() };
+        events::tell(connection, target.conversation, &after.facts, renamed, target.import.now)?;
+    }
+    Ok(())
 }
 
 fn again(connection: &Connection, target: &Target<'_>) -> Outcome<Fate> {

@@ -17,6 +17,7 @@ mod conversation;
 mod describe;
 mod engine;
 mod erase;
+mod events;
 mod expiry;
 mod failure;
 mod family;

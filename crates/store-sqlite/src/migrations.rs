@@ -28,6 +28,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, sql: include_str!("../migrations/0008_imports.sql") },
     Migration { number: 9, sql: include_str!("../migrations/0009_lineage.sql") },
     Migration { number: 10, sql: include_str!("../migrations/0010_expiry.sql") },
+    Migration { number: 11, sql: include_str!("../migrations/0011_events.sql") },
 ];
 
 /// The newest schema this program knows.

@@ -1,5 +1,5 @@
 //! What has to happen from time to time: noticing other processes, renewing leases, finding dead owners, emptying the log,
-//! writing the search index.
+//! writing the search index, waking those who follow the events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::instance::{Instance, RENEWAL};
 use crate::search::indexer::Indexer;
 use crate::takeover::{Why, take_over};
 use crate::writer::{Step, Writer};
-use crate::{queue, snapshot};
+use crate::{events, queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
@@ -41,6 +41,7 @@ pub(crate) struct Pulse {
     pub(crate) log: PathBuf,
     pub(crate) writer: Arc<Writer>,
     pub(crate) changes: watch::Sender<u64>,
+    pub(crate) happenings: watch::Sender<i64>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -51,7 +52,7 @@ impl Pulse {
 
     fn run(self) {
         let (mut renewed, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
-        let mut seen = None;
+        let (mut seen, mut followed) = (None, None);
         let mut indexer = Indexer::new();
         self.sweep();
         self.forget_old_keys();
@@ -68,12 +69,13 @@ impl Pulse {
                 forgot = Instant::now();
                 self.forget_old_keys();
             }
+            self.wake_followers(&mut followed);
             let is_serving = self.writer.live.load(Ordering::Acquire) > 0;
             indexer.tick(&self.connection, &self.writer, is_serving);
             if !is_serving {
                 continue;
             }
-            let version = self.connection.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
+            let version = self.version();
             if version != seen {
                 seen = version;
                 self.changes.send_modify(|count| *count += 1);
@@ -82,6 +84,26 @@ impl Pulse {
                 renewed = Instant::now();
                 self.writer.submit_lazy(|connection, instance| keep(instance.key(connection, now())));
             }
+        }
+    }
+
+    /// Counts up with what others write, this process' writer included.
+    fn version(&self) -> Option<i64> {
+        self.connection.pragma_query_value(None, "data_version", |row| row.get(0)).ok()
+    }
+
+    /// Wakes those who follow the events, if there are more. While nobody does, nothing is looked at.
+    fn wake_followers(&self, followed: &mut Option<i64>) {
+        if self.happenings.receiver_count() == 0 {
+            return;
+        }
+        let version = self.version();
+        if version.is_some() && version == *followed {
+            return;
+        }
+        *followed = version;
+        if let Ok(total) = events::total(&self.connection) {
+            self.happenings.send_if_modified(|known| std::mem::replace(known, total) != total);
         }
     }
 

@@ -185,7 +185,7 @@ pub(crate) fn leave(
     now: Timestamp,
 ) -> Outcome<()> {
     remove(connection, conversation, turn, why, now)?;
-    conversation::abandon(connection, conversation)
+    conversation::abandon(connection, conversation, now)
 }
 
 /// Takes the caller's own turn out of line, if it waits.

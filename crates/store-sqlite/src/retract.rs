@@ -1,7 +1,7 @@
 //! Taking a refused turn back: as if it had never been asked for.
 
 use herma_model::turn::FailureCode;
-use herma_model::{Resolution, TurnState};
+use herma_model::{Resolution, Timestamp, TurnState};
 use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, params};
 
@@ -13,7 +13,7 @@ use crate::rows;
 use crate::takeover::clear_journal;
 
 /// Removes a running turn and what it wrote. A further attempt of an unanswered turn becomes that unanswered turn again.
-pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: Lease) -> Outcome<()> {
+pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: Lease, now: Timestamp) -> Outcome<()> {
     instance.let_go(lease);
     let held = connection
         .prepare_cached(
@@ -52,7 +52,7 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     forget_idempotency(connection, lease.turn)?;
     connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
     match turn.resolution {
-        Resolution::Created | Resolution::Branched => conversation::unmake(connection, lease.conversation),
+        Resolution::Created | Resolution::Branched => conversation::unmake(connection, lease.conversation, now),
         Resolution::Head | Resolution::Moved => Ok(()),
     }
 }

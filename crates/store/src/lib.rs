@@ -20,6 +20,8 @@
 //! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
 //! - **What is brought in twice is there once.** Conversations of another program are known by where they come from, and what has happened
 //!   to them here since is never overwritten.
+//! - **What changes is told.** Whatever makes, moves, compacts, renames, puts away, ends or deletes a conversation tells so in its own transaction; [`Store::events`] has
+//!   it once, in order, when it is on disk. What is deleted leaves no event but that.
 //! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted; its index is written later and by
 //!   itself.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
@@ -32,6 +34,7 @@ pub mod compaction;
 pub mod contract;
 pub mod conversations;
 mod error;
+pub mod events;
 pub mod import;
 pub mod keys;
 pub mod lineage;
@@ -57,6 +60,7 @@ pub use conversations::{
     BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, NewBranch, NewConversation,
 };
 pub use error::StoreError;
+pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
 pub use import::{
     Arrival, Fate, Import, ImportOutcome, ImportedCompaction, ImportedConversation, ImportedEntry, ImportedMessage,
     ImportedSession, Leaving,

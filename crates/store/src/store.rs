@@ -18,6 +18,7 @@ use crate::conversations::{
     BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, NewBranch, NewConversation,
 };
 use crate::error::StoreError;
+use crate::events::{EventPage, EventsFrom};
 use crate::import::{Import, ImportOutcome};
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::lineage::{LineageOutcome, LineageRange};
@@ -227,6 +228,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Brings in conversations that were held with another program, or what is new in them. Durable when it returns.
     async fn import(&self, import: Import) -> Result<ImportOutcome, StoreError>;
+
+    /// Part of what has happened to the tenant's conversations that the caller may see, whichever process did it. The newest
+    /// [`crate::KEPT_EVENTS`] are kept.
+    async fn events(&self, scope: &Scope, from: EventsFrom, limit: usize) -> Result<EventPage, StoreError>;
+
+    /// Changes soon after there are more events, whichever process told them, while somebody holds a receiver.
+    fn happenings(&self) -> watch::Receiver<i64>;
 
     /// Whether the store can be read and written now.
     async fn check(&self) -> Result<(), StoreError>;

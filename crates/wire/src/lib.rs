@@ -6,6 +6,7 @@
 //! | [`responses`] | `POST /v1/responses`: requests in; response objects, items and event streams out |
 //! | [`conversations`] | `/v1/conversations`: requests in; conversations out |
 //! | [`runs`] | `/v1/runs`: requests in; runs and their event streams out |
+//! | [`feed`] | `/api/events`: what happens to conversations, as an event stream |
 //! | [`record`] | what is remembered of a stream, so that it can be given again |
 //! | [`sse`] | server-sent events around any of it |
 //! | [`error`] | the error envelope |
@@ -21,6 +22,7 @@ mod bad_request;
 pub mod chat;
 pub mod conversations;
 pub mod error;
+pub mod feed;
 mod json;
 pub mod list;
 pub mod record;

@@ -6,6 +6,7 @@ mod background;
 mod crash_points;
 mod disconnect;
 mod drain;
+mod events;
 mod history_cache;
 mod idempotency;
 mod interrupts;

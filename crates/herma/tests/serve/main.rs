@@ -6,6 +6,7 @@ mod chat;
 mod compactions;
 mod contexts;
 mod conversations;
+mod events;
 mod import;
 mod long;
 mod refusals;

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES, MAX_SEARCH_CHARACTERS};
 use herma_model::provenance::CompactionMode;
+use herma_store::KEPT_EVENTS;
 use serde_json::{Value, json};
 
 use crate::app::{Authentication, Shared};
@@ -38,6 +39,8 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "run_kinds": ["main", "auxiliary", "background"],
             "session_resources": true,
             "search": true,
+            "session_events_sse": true,
+            "session_events_resume": "Last-Event-ID",
             "session_continuity_header": "X-Hermes-Session-Id",
             "conversation_header": "X-Hermes-Conversation-Id",
             "session_key_header": "X-Hermes-Session-Key",
@@ -62,6 +65,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "websockets": app.sockets.most(),
             "websocket_seconds": app.settings.websocket_lifetime.as_secs(),
             "search_characters": MAX_SEARCH_CHARACTERS,
+            "session_events_kept": KEPT_EVENTS,
             "live_turns": settings.max_live_turns,
             "queued_turns_per_conversation": settings.queue_limit,
             "queue_seconds": settings.queue_timeout.as_secs(),

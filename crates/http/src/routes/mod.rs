@@ -3,6 +3,7 @@
 pub(crate) mod capabilities;
 pub(crate) mod chat;
 pub(crate) mod conversations;
+pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod models;

@@ -12,18 +12,19 @@ use herma_model::{
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
-    ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, Expired, Extent, FailedCompaction, Import,
-    ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, LooseTurn, MessagePage,
-    MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin, PinOutcome, Rewrite, RewriteOutcome,
-    Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+    ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired, Extent,
+    FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter,
+    LooseTurn, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin, PinOutcome,
+    Rewrite, RewriteOutcome, Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord,
+    Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, branch, commit, compact, describe, erase, expiry, family, import, keys, ledger, list, listing, pins, pulse,
-    queue, retract, rewrite, search, snapshot, stop, takeover, transcript, turns, undo,
+    admit, branch, commit, compact, describe, erase, events, expiry, family, import, keys, ledger, list, listing, pins,
+    pulse, queue, retract, rewrite, search, snapshot, stop, takeover, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -115,7 +116,8 @@ impl Store for SqliteStore {
     }
 
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
-        self.end(lease, move |connection, instance| retract::retract(connection, instance, lease)).await
+        let now = pulse::now();
+        self.end(lease, move |connection, instance| retract::retract(connection, instance, lease, now)).await
     }
 
     async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError> {
@@ -337,6 +339,21 @@ impl Store for SqliteStore {
 
     async fn import(&self, import: Import) -> Result<ImportOutcome, StoreError> {
         self.write(move |connection, _| import::bring(connection, &import)).await
+    }
+
+    async fn events(&self, scope: &Scope, from: EventsFrom, limit: usize) -> Result<EventPage, StoreError> {
+        let scope = scope.clone();
+        let (page, total) = self.readers.read(move |connection| events::page(connection, &scope, from, limit)).await?;
+        if total > self.synced_events.load(Ordering::Acquire) {
+            // What was read is in the log by now, whoever wrote it: a sync of it makes all of that durable.
+            self.check().await?;
+            self.synced_events.fetch_max(total, Ordering::AcqRel);
+        }
+        Ok(page)
+    }
+
+    fn happenings(&self) -> watch::Receiver<i64> {
+        self.happenings.subscribe()
     }
 
     async fn check(&self) -> Result<(), StoreError> {

@@ -262,7 +262,7 @@ mod tests {
         crate::migrations::run(&mut connection).unwrap();
         connection
             .execute_batch(
-                "INSERT INTO tenants VALUES (1, 'tenant', 1);
+                "INSERT INTO tenants (pk, name, created_at) VALUES (1, 'tenant', 1);
                  INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, created_at, updated_at)
                      VALUES (1, 1, zeroblob(16), 1, 1, 'main', 'api', 1, 1, 4, 1, 1);
                  INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at)

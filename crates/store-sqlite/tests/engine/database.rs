@@ -233,6 +233,15 @@ const NEVER: &[(&str, &str)] = &[
             AND -pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))",
     ),
     (
+        "events are of conversations that are there, or tell that one is not",
+        "SELECT count(*) FROM events e LEFT JOIN conversations c ON c.pk = e.conversation_pk AND c.deleted = 0
+         WHERE (e.kind = 'session.deleted') <> (c.pk IS NULL) OR (e.kind = 'session.deleted') <> (e.conversation_pk IS NULL) OR c.tenant_pk <> e.tenant_pk",
+    ),
+    (
+        "events are counted, and no more are kept than should be",
+        "SELECT count(*) FROM events e JOIN tenants t ON t.pk = e.tenant_pk WHERE e.number NOT BETWEEN t.events_forgotten + 1 AND t.event_count",
+    ),
+    (
         "nobody waits to make a conversation for nothing",
         "SELECT count(*) FROM conversations c WHERE unmade = 1 AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk)",
     ),

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use crate::database::{Database, holds_together};
 
-/// The tables that hold anything of a conversation, and how many rows they have. Of the search index, that is which rows it knows of; its pages are
+/// The tables that hold anything of a conversation, and how many rows they have. That it is gone is told and counts for nothing. Of the search index, that is which rows it knows of; its pages are
 /// written over in time.
 fn rows(path: &Path) -> Vec<(String, i64)> {
     let connection = Connection::open(path).unwrap();
@@ -27,7 +27,9 @@ fn rows(path: &Path) -> Vec<(String, i64)> {
         .collect::<Result<_, _>>()
         .unwrap();
     let count = |table: String| {
-        let rows = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        let counted = if table == "events" { "kind <> 'session.deleted'" } else { "true" };
+        let sql = format!("SELECT count(*) FROM {table} WHERE {counted}");
+        let rows = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
         (table, rows)
     };
     tables.into_iter().map(count).filter(|(_, rows)| *rows > 0).collect()

@@ -42,6 +42,8 @@ pub struct World<S> {
     pub stranger: Scope,
     /// Whether something was taken out of what was said, so that there may be gaps.
     pub(super) rewritten: Arc<AtomicBool>,
+    /// When it began: what is older was there before.
+    pub(super) began: Timestamp,
     clock: Arc<AtomicI64>,
 }
 
@@ -53,6 +55,7 @@ impl<S> Clone for World<S> {
             scope: self.scope.clone(),
             stranger: self.stranger.clone(),
             rewritten: Arc::clone(&self.rewritten),
+            began: self.began,
             clock: Arc::clone(&self.clock),
         }
     }
@@ -141,7 +144,7 @@ impl<S: Store> World<S> {
         let tenant = one.ensure_tenant("tenant", now).await.unwrap();
         let other = two.ensure_tenant("stranger", now).await.unwrap();
         let scope = |tenant| Scope { tenant, keys: KeyScope::All };
-        Self { one, two, scope: scope(tenant), stranger: scope(other), rewritten: Arc::default(), clock }
+        Self { one, two, scope: scope(tenant), stranger: scope(other), rewritten: Arc::default(), began: now, clock }
     }
 
     /// A moment after every earlier one.

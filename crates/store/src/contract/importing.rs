@@ -20,13 +20,13 @@ use crate::{
 };
 
 /// A session and what happened in it.
-fn session(id: &str, entries: Vec<ImportedEntry>) -> ImportedSession {
+pub(super) fn session(id: &str, entries: Vec<ImportedEntry>) -> ImportedSession {
     let (origin, id) = (Arc::from(id), SessionId::from_name(id));
     ImportedSession { origin, id, created_at: Timestamp(1_000), ended_at: Timestamp(9_000), entries }
 }
 
 /// One turn: a question and its answer, with the numbers `first` and `first + 1`.
-fn turn(first: i64, question: &str, answer: &str) -> Vec<ImportedEntry> {
+pub(super) fn turn(first: i64, question: &str, answer: &str) -> Vec<ImportedEntry> {
     let [asked, answered] = [(Role::User, question), (Role::Assistant, answer)].map(|(role, text)| message(role, text));
     [(first, asked), (first + 1, answered)]
         .map(|(origin, new)| {
@@ -54,7 +54,7 @@ fn compaction(origin: i64, mode: CompactionMode, text: &str, through: i64, carri
     })
 }
 
-fn conversation(sessions: Vec<ImportedSession>) -> ImportedConversation {
+pub(super) fn conversation(sessions: Vec<ImportedSession>) -> ImportedConversation {
     ImportedConversation {
         id: ConversationId::from_uuid(Uuid::now_v7()),
         kind: SessionKind::Main,
@@ -85,7 +85,7 @@ impl<S: Store> World<S> {
     }
 
     /// Brings one conversation of the usual file.
-    async fn bring(&self, conversation: ImportedConversation) -> Fate {
+    pub(super) async fn bring(&self, conversation: ImportedConversation) -> Fate {
         let arrivals = self.arrivals(&self.scope, "state.db", vec![conversation]).await;
         arrivals.into_iter().next().unwrap().fate
     }

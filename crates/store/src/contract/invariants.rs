@@ -20,6 +20,7 @@ impl<S: Store> World<S> {
             let rows = self.all(scope).await;
             let ids: HashSet<_> = rows.iter().map(|row| row.facts.id).collect();
             assert_eq!(ids.len(), rows.len(), "a conversation is listed once");
+            self.events_hold_together(scope, &rows).await;
             for row in rows {
                 self.conversation_holds_together(scope, &row).await;
             }

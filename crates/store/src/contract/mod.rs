@@ -28,6 +28,8 @@ pub mod deleting_families;
 pub mod deleting_sources;
 pub mod describing;
 pub mod ending;
+pub mod events;
+pub mod events_feed;
 pub mod filtering;
 pub mod finding;
 pub mod fixture;
@@ -349,6 +351,28 @@ macro_rules! contract_suite {
                 a_split_conversation_ends_at_its_head
                 a_busy_conversation_is_not_ended
                 what_is_not_there_is_not_ended
+            }
+            events {
+                every_door_tells_one_creation
+                a_turn_tells_nothing
+                a_compaction_is_told_and_a_moved_head_too
+                a_name_and_a_place_are_told_when_they_change
+                an_end_and_its_taking_back_are_told_once
+                a_branch_is_told_after_its_creation
+                what_is_brought_is_told
+                a_deleted_conversation_leaves_its_deletion_alone
+                what_is_taken_back_is_told_as_deleted
+                what_is_refused_tells_nothing
+                simultaneous_first_uses_are_one_creation
+            }
+            events_feed {
+                a_reader_goes_on_where_it_was
+                a_feed_is_nobody_elses
+                who_may_not_use_a_key_is_told_nothing_of_it
+                a_key_that_comes_later_hides_what_was_told
+                what_is_no_longer_kept_is_a_gap
+                a_place_that_is_not_known_is_a_gap
+                those_who_follow_are_woken_by_any_instance
             }
             deleting_families {
                 each_node_goes_alone_or_with_all_below_it

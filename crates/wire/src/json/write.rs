@@ -75,6 +75,11 @@ impl Writer {
         self.raw(json);
     }
 
+    /// The fields of an object that is JSON text already, and has some.
+    pub(crate) fn raw_fields(&mut self, object: &str) {
+        self.raw(object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default());
+    }
+
     /// Fields that a model server added, without those whose names are `own`.
     pub(crate) fn extras(&mut self, extras: &Map<String, Value>, own: &[&str]) {
         for (name, value) in extras.iter().filter(|(name, _)| !own.contains(&name.as_str())) {

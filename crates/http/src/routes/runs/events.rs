@@ -37,7 +37,7 @@ pub(crate) async fn events(
     let parameters = Parameters::of(query, &["starting_after"])?;
     let number = |value: &str| value.parse::<u64>().ok();
     let asked = parameters.parsed("starting_after", number, "the id of an event")?;
-    let after = headers::last_event(&headers)?.or(asked);
+    let after = headers::last_event(&headers, number)?.or(asked);
     let (record, kept) = record(&app, &principal, run_id(&id)?).await?;
     let requested = kept.requested.as_deref().map(Arc::from);
     let handle = app.gateway.read_again(&principal, record.id, requested);

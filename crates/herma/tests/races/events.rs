@@ -1,0 +1,131 @@
+//! Following conversations over processes and crashes: nothing is missed, nothing is repeated.
+
+use std::time::{Duration, Instant};
+
+use herma_testkit::{Client, Event, EventStream};
+use serde_json::json;
+
+use crate::support::{CHAT, World, ask, send};
+
+const EVENTS: &str = "/api/events";
+const SESSIONS: &str = "/api/sessions";
+
+/// How soon another process' change is told.
+const SOON: Duration = Duration::from_secs(2);
+
+async fn follow_after(client: Client, id: &str) -> EventStream {
+    let stream = client.header("last-event-id", id).get_stream(EVENTS).await;
+    assert_eq!(stream.status, 200);
+    stream
+}
+
+/// The next frame that has data.
+async fn next(stream: &mut EventStream) -> Option<Event> {
+    loop {
+        let event = stream.next().await?;
+        if !event.data.is_empty() {
+            return Some(event);
+        }
+    }
+}
+
+fn line(event: &Event) -> String {
+    format!("{} {}", event.name.as_deref().unwrap(), event.json()["session_id"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_change_of_another_process_is_told_soon() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let mut streams = [follow_after(world.herma.client(), "0").await, follow_after(other.client(), "0").await];
+    for (at, client) in [world.herma.client(), other.client(), world.herma.client()].into_iter().enumerate() {
+        let began = Instant::now();
+        let id = format!("s{at}");
+        client.post_json(SESSIONS, &json!({"id": id})).await.expect(201);
+        for stream in &mut streams {
+            assert_eq!(line(&next(stream).await.unwrap()), format!("session.created {id}"));
+        }
+        assert!(began.elapsed() < SOON, "it was told after {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn simultaneous_first_uses_are_told_as_one_creation() {
+    let world = World::start().await;
+    let other = world.another().await;
+    let clients = [world.herma.client(), other.client()];
+    let asked = (0..8).map(|at: usize| {
+        let client = clients[at % 2].clone().header("x-hermes-session-id", "s");
+        send(client, ask(&format!("{at}")))
+    });
+    for answer in asked.collect::<Vec<_>>() {
+        answer.await.unwrap().expect(200);
+    }
+    other.client().post_json(SESSIONS, &json!({"id": "last"})).await.expect(201);
+    let mut stream = follow_after(world.herma.client(), "0").await;
+    assert_eq!(line(&next(&mut stream).await.unwrap()), "session.created s");
+    assert_eq!(line(&next(&mut stream).await.unwrap()), "session.created last");
+}
+
+/// Makes conversations until nobody answers any more, half of them with a turn.
+async fn make_until_killed(client: Client, maker: usize) {
+    for number in 0.. {
+        let (path, body) = match number % 2 {
+            0 => (SESSIONS, json!({})),
+            _ => (CHAT, ask(&format!("{maker} {number}"))),
+        };
+        let request = client.request("POST".parse().unwrap(), path).header("content-type", "application/json");
+        if request.body(body.to_string()).send().await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_follower_misses_and_repeats_nothing_over_crashes() {
+    let mut world = World::start().await;
+    let mut seen: Vec<Event> = Vec::new();
+    for _ in 0..3 {
+        let makers: Vec<_> = (0..4).map(|maker| tokio::spawn(make_until_killed(world.herma.client(), maker))).collect();
+        let after = seen.last().and_then(|event| event.id.clone()).unwrap_or_else(|| "0".to_owned());
+        let mut stream = follow_after(world.herma.client(), &after).await;
+        for _ in 0..25 {
+            seen.push(next(&mut stream).await.unwrap());
+        }
+        world.herma.kill();
+        while let Some(event) = next(&mut stream).await {
+            seen.push(event);
+        }
+        for maker in makers {
+            maker.await.unwrap();
+        }
+        world.restart().await;
+    }
+    world.herma.client().post_json(SESSIONS, &json!({"id": "last"})).await.expect(201);
+    let is_last = |event: &Event| line(event) == "session.created last";
+    let mut stream = follow_after(world.herma.client(), seen.last().unwrap().id.as_deref().unwrap()).await;
+    while !seen.last().is_some_and(is_last) {
+        seen.push(next(&mut stream).await.unwrap());
+    }
+    let mut stream = follow_after(world.herma.client(), "0").await;
+    let mut all = Vec::new();
+    while !all.last().is_some_and(is_last) {
+        all.push(next(&mut stream).await.unwrap());
+    }
+    assert_eq!(seen, all, "what was followed is what is there");
+    assert_eq!(all.len() as i64, world.stored().conversations(), "every conversation was created once");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_server_stops() {
+    let mut world = World::start().await;
+    let mut stream = world.herma.client().get_stream(EVENTS).await;
+    assert!(stream.next().await.is_some_and(|place| place.id.is_some()));
+    let began = Instant::now();
+    world.herma.terminate();
+    let rest = stream.rest().await;
+    assert_eq!(rest.iter().map(|event| event.comment.trim_end()).collect::<Vec<_>>(), ["stream closed"]);
+    assert!(!stream.is_broken());
+    assert!(world.herma.wait().await.success());
+    assert!(began.elapsed() < SOON, "nobody waits for readers, but it took {:?}", began.elapsed());
+}

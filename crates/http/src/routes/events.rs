@@ -1,0 +1,163 @@
+//! `GET /api/events`: what happens to conversations, for any number of readers, from any place that is still kept.
+//!
+//! A reader is a place in what has happened and nothing more: it is read a page at a time, as fast as its client takes it, so one that is slow
+//! holds nothing up and comes to a gap in the end.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use herma_store::{EventPage, EventsFrom, Scope};
+use herma_wire::{feed, sse};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::query::Parameters;
+use crate::sockets::Closing;
+use crate::stream::KEEP_ALIVE;
+use crate::{auth, headers};
+
+/// Most events that wait in memory for one reader.
+const PAGE: usize = 100;
+/// Asks for everything that is kept.
+const OLDEST: &str = "0";
+
+/// What happens from now on, or what has happened after the event that the reader has. Where both say which, the header counts: a browser
+/// that connects again sends it to the same address.
+pub(crate) async fn follow(
+    State(app): State<Shared>,
+    query: Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let parameters = Parameters::of(query, &["starting_after"])?;
+    let asked = parameters.parsed("starting_after", place, "the id of an event, or 0 for all that are kept")?;
+    let from = headers::last_event(&headers, place)?.or(asked).unwrap_or(EventsFrom::Now);
+    let mut reader = Reader::new(app, headers, from);
+    reader.read().await?;
+    let mut response = Response::new(reader.into_body());
+    let told = response.headers_mut();
+    told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(response)
+}
+
+fn place(text: &str) -> Option<EventsFrom> {
+    if text == OLDEST { Some(EventsFrom::Oldest) } else { text.parse().ok().map(EventsFrom::After) }
+}
+
+/// Somebody who follows.
+struct Reader {
+    app: Shared,
+    /// Whom they stand for is asked again for every page: a key may have been revoked.
+    headers: HeaderMap,
+    happenings: watch::Receiver<i64>,
+    closing: Closing,
+    from: EventsFrom,
+    ready: VecDeque<Bytes>,
+    /// When something is to be said again, if only where the reader is. At first, at once.
+    due: Instant,
+    stage: Stage,
+}
+
+/// What a reader does when it has shown all it has read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is more to read.
+    Behind,
+    /// It waits until something happens.
+    CaughtUp,
+    /// It is done.
+    Ended,
+}
+
+impl Reader {
+    fn new(app: Shared, headers: HeaderMap, from: EventsFrom) -> Self {
+        // Before the first page is read, so that nothing falls between.
+        let happenings = app.gateway.store().happenings();
+        let closing = app.sockets.closing();
+        Self {
+            app,
+            headers,
+            happenings,
+            closing,
+            from,
+            ready: VecDeque::new(),
+            due: Instant::now(),
+            stage: Stage::Behind,
+        }
+    }
+
+    /// Reads a page. What the reader may not see happens in silence.
+    async fn read(&mut self) -> Result<(), ApiError> {
+        self.happenings.mark_unchanged();
+        let scope = Scope::of(&auth::principal(&self.app, &self.headers).await?);
+        let page = self.app.gateway.store().events(&scope, self.from, PAGE).await?;
+        self.ready.extend(frames(self.from, &page));
+        if self.ready.is_empty() && self.due <= Instant::now() {
+            self.ready.push_back(feed::place(page.through));
+        }
+        if !self.ready.is_empty() {
+            self.due = Instant::now() + KEEP_ALIVE;
+        }
+        self.from = EventsFrom::After(page.through);
+        self.stage = if page.has_more { Stage::Behind } else { Stage::CaughtUp };
+        Ok(())
+    }
+
+    /// Waits until there may be more to read, or something is to be said.
+    async fn wait(&mut self) {
+        self.stage = tokio::select! {
+            () = self.closing.told() => Stage::Ended,
+            _ = timeout_at(self.due, self.happenings.changed()) => Stage::Behind,
+        };
+    }
+
+    /// The next frame, or nothing after the last.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            match self.stage {
+                Stage::Ended => return None,
+                Stage::CaughtUp => {
+                    self.wait().await;
+                    if self.stage == Stage::Ended {
+                        return Some(Bytes::from_static(sse::CLOSED));
+                    }
+                }
+                Stage::Behind => {
+                    if let Err(error) = self.read().await {
+                        self.stage = Stage::Ended;
+                        return Some(sse::error_frame(error.body()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn into_body(self) -> Body {
+        Body::from_stream(unfold(self, async |mut reader: Self| {
+            let frame = reader.next().await?;
+            Some((Ok::<_, Infallible>(frame), reader))
+        }))
+    }
+}
+
+/// A page as frames, the first of which says so if something was missed before it.
+fn frames(from: EventsFrom, page: &EventPage) -> Vec<Bytes> {
+    let gap = match (from, page.gap) {
+        (EventsFrom::After(had), Some(gap)) => Some(feed::gap(had, gap)),
+        _ => None,
+    };
+    let events = page.events.iter().map(|event| feed::event(event.id, event.kind, event.at, &event.data));
+    gap.into_iter().chain(events).collect()
+}

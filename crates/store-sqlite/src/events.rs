@@ -1,0 +1,149 @@
+//! Telling what happens to conversations, inside the transaction in which it happens, and reading it back in order.
+//!
+//! Events are numbered for every tenant. Who may see one is decided when it is read, by the session key that the conversation has then: it
+//! may have got one since. The oldest go as new ones come, so nothing has to be cleaned up.
+
+use herma_model::{ConversationFacts, EventId, EventKind, Happening, Timestamp};
+use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
+use rusqlite::{Connection, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::rows;
+
+/// Tells what has just happened to a conversation. Facts are those after it; of a deletion, the last.
+pub(crate) fn tell(
+    connection: &Connection,
+    conversation: i64,
+    facts: &ConversationFacts,
+    what: Happening<'_>,
+    at: Timestamp,
+) -> Outcome<()> {
+    let is_gone = matches!(what, Happening::Deleted);
+    if is_gone {
+        forget(connection, conversation)?;
+    }
+    let data = serde_json::to_string(&what.of(facts));
+    let data = data.map_err(|error| StoreError::Unavailable(format!("an event is no JSON: {error}")))?;
+    let (tenant, number, forgotten): (i64, i64, i64) = connection
+        .prepare_cached(
+            "UPDATE tenants SET event_count = event_count + 1, events_forgotten = max(events_forgotten, event_count + 1 - ?2)
+             WHERE pk = (SELECT tenant_pk FROM conversations WHERE pk = ?1) RETURNING pk, event_count, events_forgotten",
+        )
+        .and_then(|mut update| {
+            let kept = KEPT_EVENTS as i64;
+            update.query_row([conversation, kept], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        })
+        .translated()?;
+    connection
+        .prepare_cached(
+            "INSERT INTO events (tenant_pk, number, kind, at, conversation_pk, session_key, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )
+        .and_then(|mut insert| {
+            let key = facts.session_key.as_ref().filter(|_| is_gone).map(|key| key.as_str());
+            let there = (!is_gone).then_some(conversation);
+            insert.execute(params![tenant, number, what.kind().as_str(), at.0, there, key, data])
+        })
+        .translated()?;
+    connection
+        .prepare_cached("DELETE FROM events WHERE tenant_pk = ?1 AND number <= ?2")
+        .and_then(|mut delete| delete.execute([tenant, forgotten]))
+        .map(drop)
+        .translated()
+}
+
+/// Forgets what was told of a conversation that goes.
+fn forget(connection: &Connection, conversation: i64) -> Outcome<()> {
+    connection
+        .prepare_cached("DELETE FROM events WHERE conversation_pk = ?1")
+        .and_then(|mut delete| delete.execute([conversation]))
+        .map(drop)
+        .translated()
+}
+
+/// Forgets the compactions that were told of a conversation in which there were none after all.
+pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()> {
+    connection
+        .execute(
+            "DELETE FROM events WHERE conversation_pk = ?1 AND kind IN (?2, ?3)",
+            params![conversation, EventKind::Compacted.as_str(), EventKind::HeadMoved.as_str()],
+        )
+        .map(drop)
+        .translated()
+}
+
+/// How many events there have been in all. It only ever grows.
+pub(crate) fn total(connection: &Connection) -> Outcome<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(sum(event_count), 0) FROM tenants")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()
+}
+
+/// Reads a page, and how many events there were in all by then. The caller holds a read transaction, and sees to it that what was read
+/// is on disk before it is shown.
+pub(crate) fn page(
+    connection: &Connection,
+    scope: &Scope,
+    from: EventsFrom,
+    limit: usize,
+) -> Outcome<(EventPage, i64)> {
+    let feed = Feed::read(connection, scope)?;
+    let (gap, after) = match from {
+        EventsFrom::Now => (None, feed.count),
+        EventsFrom::Oldest => (None, feed.forgotten),
+        EventsFrom::After(id) => match i64::try_from(id.number) {
+            Ok(number) if id.feed == feed.id && (feed.forgotten..=feed.count).contains(&number) => (None, number),
+            _ => (Some(feed.place(feed.forgotten)), feed.forgotten),
+        },
+    };
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut select = connection
+        .prepare_cached(
+            "SELECT e.number, e.kind, e.at, e.data, coalesce(c.session_key, e.session_key) FROM events e LEFT JOIN conversations c ON c.pk = e.conversation_pk
+             WHERE e.tenant_pk = ?1 AND e.number > ?2 ORDER BY e.number LIMIT ?3",
+        )
+        .translated()?;
+    let mut found = select.query(params![scope.tenant.0, after, limit]).translated()?;
+    let (mut events, mut looked_at, mut last) = (Vec::new(), 0, after);
+    while let Some(row) = found.next().translated()? {
+        looked_at += 1;
+        last = row.get(0).translated()?;
+        if rows::sees(&scope.keys, row, 4).translated()? {
+            events.push(event(row, feed.place(last)).translated()?);
+        }
+    }
+    let has_more = looked_at == limit;
+    let through = feed.place(if has_more { last } else { feed.count });
+    Ok((EventPage { gap, events, through, has_more }, total(connection)?))
+}
+
+fn event(row: &rusqlite::Row<'_>, id: EventId) -> rusqlite::Result<Event> {
+    Ok(Event { id, kind: rows::word(row, 1, EventKind::parse)?, at: Timestamp(row.get(2)?), data: rows::text(row, 3)? })
+}
+
+/// The events of a tenant.
+struct Feed {
+    /// The moment at which the tenant was made: hardly two have the same.
+    id: u64,
+    /// The number of the last one.
+    count: i64,
+    /// The number of the last one that is no longer kept.
+    forgotten: i64,
+}
+
+impl Feed {
+    fn read(connection: &Connection, scope: &Scope) -> Outcome<Self> {
+        connection
+            .prepare_cached("SELECT created_at, event_count, events_forgotten FROM tenants WHERE pk = ?1")
+            .and_then(|mut select| {
+                select.query_row([scope.tenant.0], |row| {
+                    Ok(Self { id: rows::count(row, 0)?, count: row.get(1)?, forgotten: row.get(2)? })
+                })
+            })
+            .translated()
+    }
+
+    const fn place(&self, number: i64) -> EventId {
+        EventId { feed: self.id, number: number.unsigned_abs() }
+    }
+}
