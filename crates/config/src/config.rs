@@ -14,6 +14,7 @@ use crate::sections::retention::RetentionConfig;
 use crate::sections::server::ServerConfig;
 use crate::sections::store::StoreConfig;
 use crate::sections::telemetry::TelemetryConfig;
+use crate::sections::titles::TitlesConfig;
 use crate::sections::tools::ToolsConfig;
 use crate::sections::upstream::UpstreamConfig;
 use crate::values::secret::Secret;
@@ -35,6 +36,8 @@ pub struct Config {
     pub models: ModelsConfig,
     /// `[compaction]`.
     pub compaction: CompactionConfig,
+    /// `[titles]`.
+    pub titles: TitlesConfig,
     /// `[admission]`.
     pub admission: AdmissionConfig,
     /// `[memory]`.
@@ -60,6 +63,7 @@ impl Config {
             upstream: UpstreamConfig::default(),
             models: ModelsConfig::default(),
             compaction: CompactionConfig::default(),
+            titles: TitlesConfig::default(),
             admission: AdmissionConfig::default(),
             memory: MemoryConfig::default(),
             tools: ToolsConfig::default(),
@@ -81,6 +85,7 @@ impl Config {
             upstream: document.within("upstream", UpstreamConfig::read)?,
             models: document.within("models", ModelsConfig::read)?,
             compaction: document.within("compaction", CompactionConfig::read)?,
+            titles: document.within("titles", TitlesConfig::read)?,
             admission: document.within("admission", AdmissionConfig::read)?,
             memory: document.within("memory", MemoryConfig::read)?,
             tools: document.within("tools", ToolsConfig::read)?,
@@ -109,6 +114,7 @@ impl Config {
         self.upstream.write(&mut page);
         self.models.write(&mut page);
         self.compaction.write(&mut page);
+        self.titles.write(&mut page);
         self.admission.write(&mut page);
         self.memory.write(&mut page);
         self.tools.write(&mut page);

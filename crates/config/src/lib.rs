@@ -31,6 +31,7 @@ pub use sections::retention::RetentionConfig;
 pub use sections::server::ServerConfig;
 pub use sections::store::StoreConfig;
 pub use sections::telemetry::TelemetryConfig;
+pub use sections::titles::{TitleMaker, TitlesConfig};
 pub use sections::tools::{McpServer, ToolsConfig};
 pub use sections::upstream::UpstreamConfig;
 pub use values::fraction::Fraction;

@@ -150,6 +150,7 @@ impl Gateway {
             outcome: Outcome::Completed { messages: Vec::new(), finish },
             system,
             record: None,
+            title: None,
             now: mint::now(),
         };
         if let Err(error) = self.store.commit(commit).await {

@@ -22,6 +22,7 @@ use crate::loose::{Loose, LooseTurns};
 use crate::request::{Place, TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::settings::Settings;
+use crate::titles::Titles;
 use crate::{mint, retention, watch as watching};
 
 /// How long turns get to write their end down once they were told to stop.
@@ -34,6 +35,7 @@ pub struct Gateway {
     pub(crate) settings: Settings,
     pub(crate) cache: HistoryCache,
     pub(crate) compactor: Compactor,
+    pub(crate) titles: Titles,
     pub(crate) live: Arc<LiveTurns>,
     pub(crate) loose: LooseTurns,
     places: Arc<Semaphore>,
@@ -46,6 +48,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             cache: HistoryCache::new(settings.cache_bytes),
             compactor: Compactor::default(),
+            titles: Titles::default(),
             live: Arc::default(),
             loose: LooseTurns::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
@@ -154,6 +157,7 @@ impl Gateway {
             self.live.stop_all(Stop::Shutdown);
             let _ = tokio::time::timeout(LAST_WORDS, self.idle()).await;
         }
+        self.titles.settle(LAST_WORDS).await;
         self.store.close().await;
     }
 

@@ -4,6 +4,7 @@
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
 //! - [`run`]: from the lease to the end of the turn: make room, call the model, show, commit.
 //! - [`compaction`]: room in the model's context, for a turn that needs it or because somebody asks.
+//! - [`titles`]: what conversations are called that nobody gave a title.
 //! - [`log`]: what listeners see of a turn, from its beginning, however late they come.
 //! - [`live`]: the turns of this process, who waits for whom, who must stop.
 //! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
@@ -27,11 +28,13 @@ mod live;
 mod log;
 mod loose;
 mod mint;
+mod own_call;
 mod request;
 mod retention;
 mod run;
 mod running;
 mod settings;
+mod titles;
 mod watch;
 
 pub use append::{Appended, NewFork, NewSession};
@@ -43,4 +46,5 @@ pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
 pub use request::{OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnRequest};
-pub use settings::{CompactionSettings, ModelSettings, Settings};
+pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
+pub use titles::TitlesAsked;

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryFutureExt};
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
-use herma_store::{Commit, Committed, Lease, Outcome, Snapshot, StoreError};
+use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError};
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{Effect, Ending, Event, Machine, Stop};
 use herma_wire::chat::assistant_utterance;
@@ -183,7 +183,9 @@ impl Run<'_> {
                     finish: answer.finish.clone(),
                 };
                 let record = record_of_answered(self.request, self.log);
-                match self.commit(&turn, outcome, record, &mut held).await {
+                let mut naming = self.gateway.naming(self.request, &turn, &answer);
+                let (is_named, title) = (naming.is_settled(), naming.title.take());
+                match self.commit(&turn, outcome, Kept { record, title }, &mut held).await {
                     Ok(committed) => {
                         let Some(message) = committed.messages.last().map(Arc::clone) else {
                             return failed(GatewayError::Turn(crate::admission::defect()));
@@ -198,8 +200,10 @@ impl Run<'_> {
                             compactions: turn.compactions.clone(),
                         };
                         let end = End::Answered(finished.answer.finish.usage);
-                        let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, end));
+                        let (alias, mut snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, end));
+                        snapshot.untitled &= !is_named;
                         compaction::prepare(self.gateway, self.request, &snapshot);
+                        naming.ask(self.gateway);
                         self.keep(&alias, snapshot);
                         TurnEvent::Finished(Arc::new(finished))
                     }
@@ -251,7 +255,7 @@ impl Run<'_> {
         let partial = shown.map(|text| NewMessage { id: turn.answer_id, said: Utterance::partial_text(&text) });
         let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
         let record = record_of_unanswered(self.request, self.log);
-        match self.commit(&turn, outcome, record, &mut held).await {
+        match self.commit(&turn, outcome, Kept { record, title: None }, &mut held).await {
             Ok(committed) => {
                 let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, End::Unanswered(state)));
                 self.keep(&alias, snapshot);
@@ -274,7 +278,7 @@ impl Run<'_> {
         &self,
         turn: &RunningTurn,
         outcome: Outcome,
-        record: Option<String>,
+        Kept { record, title }: Kept,
         held: &mut Held<'_>,
     ) -> Result<Committed, StoreError> {
         let commit = Commit {
@@ -283,6 +287,7 @@ impl Run<'_> {
             outcome,
             system: turn.new_system.clone(),
             record,
+            title,
             now: mint::now(),
         };
         let committed = self.gateway.store.commit(commit).await;
@@ -291,6 +296,14 @@ impl Run<'_> {
         }
         committed
     }
+}
+
+/// What is kept of a turn besides its outcome.
+struct Kept {
+    /// In what pieces its answer was shown.
+    record: Option<String>,
+    /// What its conversation is called from now on.
+    title: Option<MadeTitle>,
 }
 
 /// A lease in use. However its use ends, a panic included, the next turn can go on.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::tokens::Counted;
-use herma_model::{Base, CompactionId, MessageId, Payload, TurnState, Unanswered, Usage};
+use herma_model::{Base, CompactionId, Message, MessageId, Payload, SessionKind, TurnState, Unanswered, Usage};
 use herma_store::{Committed, Compacted, Snapshot};
 use herma_turn::{Transcript, build, truncated};
 
@@ -72,6 +72,19 @@ impl RunningTurn {
         }
     }
 
+    /// Whether nobody has said yet what its conversation is called.
+    pub(crate) fn is_untitled(&self) -> bool {
+        self.before.as_ref().is_none_or(|snapshot| snapshot.untitled)
+    }
+
+    /// What was said in its conversation, as far as it is known; in a branch what this turn brought, for the rest was said elsewhere.
+    pub(crate) fn own_words(&self) -> &[Arc<Message>] {
+        match &self.before {
+            Some(snapshot) if self.running.facts.origin_kind != SessionKind::Branch => &snapshot.messages,
+            _ => &self.running.messages,
+        }
+    }
+
     /// What the model is shown.
     pub(crate) fn context(&self) -> Vec<Payload> {
         let running = Some(self.running.turn);
@@ -121,6 +134,7 @@ impl RunningTurn {
             counted: None,
             held_back: false,
             rewrites: 0,
+            untitled: true,
             unanswered: HashMap::new(),
             ended: false,
         });

@@ -29,6 +29,22 @@ pub struct CompactionSettings {
     pub timeout: Duration,
 }
 
+/// What conversations are called that nobody gave a title.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Titling {
+    /// Nothing.
+    Off,
+    /// The beginning of what was first said in them.
+    FirstMessage,
+    /// What a model calls them.
+    Model {
+        /// The model that is asked; the one the conversation is for if absent.
+        model: Option<String>,
+        /// How long it may take.
+        timeout: Duration,
+    },
+}
+
 /// What an operator can set about turns.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -40,6 +56,8 @@ pub struct Settings {
     pub models: HashMap<String, ModelSettings>,
     /// When and how histories are summarised.
     pub compaction: CompactionSettings,
+    /// What conversations are called that nobody gave a title.
+    pub titles: Titling,
     /// Most turns of this process at one time, waiting ones included.
     pub max_live_turns: usize,
     /// Most turns that wait in one conversation.

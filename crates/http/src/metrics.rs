@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use herma_gateway::Compactions;
+use herma_gateway::{Compactions, TitlesAsked};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -40,6 +40,9 @@ pub(crate) struct Metrics {
     live_turns: Gauge,
     websockets: Gauge,
     compactions: Family<OutcomeLabels, Counter>,
+    titles_asked: Family<OutcomeLabels, Counter>,
+    title_input_tokens: Counter,
+    title_output_tokens: Counter,
     uptime_seconds: Gauge<f64, AtomicU64>,
 }
 
@@ -55,6 +58,9 @@ impl Default for Metrics {
             live_turns: Gauge::default(),
             websockets: Gauge::default(),
             compactions: Family::default(),
+            titles_asked: Family::default(),
+            title_input_tokens: Counter::default(),
+            title_output_tokens: Counter::default(),
             uptime_seconds: Gauge::default(),
         };
         metrics.registered()
@@ -70,6 +76,9 @@ impl Metrics {
         registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
         registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
         registry.register("compactions", "Compactions of conversations, by outcome", self.compactions.clone());
+        registry.register("titles_asked", "Titles that a model was asked for, by outcome", self.titles_asked.clone());
+        registry.register("title_input_tokens", "Prompt tokens of titles", self.title_input_tokens.clone());
+        registry.register("title_output_tokens", "Answer tokens of titles", self.title_output_tokens.clone());
         registry.register("live_turns", "Turns that run or wait in this process", self.live_turns.clone());
         registry.register("websockets", "WebSockets that are open", self.websockets.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
@@ -89,10 +98,22 @@ impl Metrics {
     }
 
     /// All numbers in Prometheus' text format.
-    pub(crate) fn text(&self, live_turns: usize, websockets: usize, compactions: Compactions, uptime: f64) -> String {
+    pub(crate) fn text(
+        &self,
+        live_turns: usize,
+        websockets: usize,
+        (compactions, titles): (Compactions, TitlesAsked),
+        uptime: f64,
+    ) -> String {
+        let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
         for (outcome, count) in [("applied", compactions.applied), ("failed", compactions.failed)] {
-            self.compactions.get_or_create(&OutcomeLabels { outcome }).inner().store(count, Ordering::Relaxed);
+            set(&self.compactions.get_or_create(&OutcomeLabels { outcome }), count);
         }
+        for (outcome, count) in [("made", titles.made), ("failed", titles.failed)] {
+            set(&self.titles_asked.get_or_create(&OutcomeLabels { outcome }), count);
+        }
+        set(&self.title_input_tokens, titles.input_tokens);
+        set(&self.title_output_tokens, titles.output_tokens);
         self.live_turns.set(i64::try_from(live_turns).unwrap_or(i64::MAX));
         self.websockets.set(i64::try_from(websockets).unwrap_or(i64::MAX));
         self.uptime_seconds.set(uptime);

@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
-use crate::rows;
 use crate::takeover::clear_journal;
+use crate::{rows, title};
 
 /// Writes the turn's outcome and frees the lease, or changes nothing.
 pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> Outcome<Committed> {
@@ -64,6 +64,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
             ])
         })
         .translated()?;
+    if let Some(title) = &commit.title {
+        title::make(connection, lease.conversation, title, commit.now)?;
+    }
     let mut messages = Vec::with_capacity(added.len());
     for (place, message) in (seq..).zip(added) {
         insert_message(connection, session, place, lease.turn, lease.attempt, message, commit.now)?;

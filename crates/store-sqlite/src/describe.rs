@@ -10,7 +10,7 @@ use crate::conversation::{self, Making};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::parent::{self, Declared};
-use crate::{branch, events, listing, queue, snapshot};
+use crate::{branch, events, listing, queue, snapshot, title};
 
 /// Makes a conversation, or nothing if its name is not free or its parent not there.
 pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<CreateOutcome> {
@@ -69,22 +69,13 @@ pub(crate) fn update(
     let before = listing::by_key(connection, state.key)?;
     connection
         .prepare_cached(
-            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, title = iif(?4, ?5, title), archived = coalesce(?6, archived)
-             WHERE pk = ?1",
+            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, archived = coalesce(?4, archived) WHERE pk = ?1",
         )
-        .and_then(|mut update| {
-            let title = change.title.as_ref();
-            let renamed = params![
-                state.key,
-                change.metadata,
-                now.0,
-                title.is_some(),
-                title.and_then(Option::as_deref),
-                change.archived
-            ];
-            update.execute(renamed)
-        })
+        .and_then(|mut update| update.execute(params![state.key, change.metadata, now.0, change.archived]))
         .translated()?;
+    if let Some(title) = &change.title {
+        title::set(connection, state.key, title.as_deref())?;
+    }
     let after = listing::by_key(connection, state.key)?;
     if after.title != before.title {
         let renamed = Happening::Renamed { title: after.title.as_deref() };

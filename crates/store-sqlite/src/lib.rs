@@ -48,6 +48,7 @@ mod snapshot;
 mod stop;
 mod sync;
 mod takeover;
+mod title;
 mod transcript;
 mod turns;
 mod undo;

@@ -29,6 +29,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 9, sql: include_str!("../migrations/0009_lineage.sql") },
     Migration { number: 10, sql: include_str!("../migrations/0010_expiry.sql") },
     Migration { number: 11, sql: include_str!("../migrations/0011_events.sql") },
+    Migration { number: 12, sql: include_str!("../migrations/0012_titles.sql") },
 ];
 
 /// The newest schema this program knows.

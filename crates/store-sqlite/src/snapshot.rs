@@ -131,14 +131,17 @@ pub(crate) fn open(
         let read: HashSet<TurnId> = messages.iter().map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));
     }
-    let Kept { system, counted, held_back, rewrites } = Kept::read(connection, state.key)?;
+    let Kept { system, counted, held_back, rewrites, untitled } = Kept::read(connection, state.key)?;
+    // What a branch is to begin with has no history of its own yet.
+    let is_to_be = matches!(extent, Extent::At(_) | Extent::Completed);
     Ok(Some(Snapshot {
         base: ground.map(|ground| ground.base(connection)).transpose()?.map(Arc::new),
         messages,
         whole,
         counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
-        held_back: held_back && !matches!(extent, Extent::At(_) | Extent::Completed),
-        rewrites: if matches!(extent, Extent::At(_) | Extent::Completed) { 0 } else { rewrites },
+        held_back: held_back && !is_to_be,
+        rewrites: if is_to_be { 0 } else { rewrites },
+        untitled: untitled || is_to_be,
         unanswered,
         system,
         version: Version(state.version),
@@ -242,13 +245,14 @@ struct Kept {
     counted: Option<Counted>,
     held_back: bool,
     rewrites: u32,
+    untitled: bool,
 }
 
 impl Kept {
     fn read(connection: &Connection, conversation: i64) -> Outcome<Self> {
         connection
             .prepare_cached(
-                "SELECT system, counted_seq, counted_tokens, held_back, rewrites FROM conversations WHERE pk = ?1",
+                "SELECT system, counted_seq, counted_tokens, held_back, rewrites, title IS NULL AND nameless = 0 FROM conversations WHERE pk = ?1",
             )
             .and_then(|mut select| {
                 select.query_row([conversation], |row| {
@@ -259,6 +263,7 @@ impl Kept {
                         counted: through.zip(tokens).map(|(through, tokens)| Counted { through, tokens }),
                         held_back: row.get(3)?,
                         rewrites: row.get(4)?,
+                        untitled: row.get(5)?,
                     })
                 })
             })

@@ -7,6 +7,7 @@ use herma_model::{
     Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
 };
 
+use crate::conversations::MadeTitle;
 use crate::snapshot::Version;
 
 /// Proof of a lease. Opaque but for the engine that gave it.
@@ -60,6 +61,8 @@ pub struct Commit {
     pub system: Option<Arc<[Payload]>>,
     /// In what pieces the answer was shown, if that may be asked for again. Opaque.
     pub record: Option<String>,
+    /// What the conversation is to be called from now on if it has no title and nobody has taken it away.
+    pub title: Option<MadeTitle>,
     /// The clock.
     pub now: Timestamp,
 }

@@ -104,6 +104,15 @@ pub struct Change {
     pub archived: Option<bool>,
 }
 
+/// A title that was made for a conversation that nobody gave one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MadeTitle {
+    /// The beginning of what was said first. A search finds it there, and nowhere else.
+    FirstWords(String),
+    /// What a model calls it.
+    Model(String),
+}
+
 /// What came of ending a conversation or opening it again. One that was so already is left as it is.
 #[derive(Debug, Clone)]
 pub enum EndOutcome {

@@ -57,7 +57,8 @@ pub use compaction::{
     UndoRefusal,
 };
 pub use conversations::{
-    BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, NewBranch, NewConversation,
+    BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch,
+    NewConversation,
 };
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};

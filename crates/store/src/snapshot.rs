@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub rewrites: u32,
     /// Whether the last compaction was undone: the next one by itself waits until nothing else helps.
     pub held_back: bool,
+    /// Whether nobody has said yet what it is called, so that a title may be made for it; of what a branch is to begin with, always.
+    pub untitled: bool,
     /// The turns among them that have no answer.
     pub unanswered: HashMap<TurnId, Unanswered>,
     /// Whether the conversation was ended.

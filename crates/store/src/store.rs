@@ -15,7 +15,7 @@ use crate::admission::{Admission, AdmitOutcome};
 use crate::commit::{Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::conversations::{
-    BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, NewBranch, NewConversation,
+    BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch, NewConversation,
 };
 use crate::error::StoreError;
 use crate::events::{EventPage, EventsFrom};
@@ -132,6 +132,16 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Option<ConversationRow>, StoreError>;
 
+    /// Gives a conversation a title that was made for it, if it still has none and nobody has taken it away; `false` if not, and nothing has
+    /// changed. Its version stays. Durable when it returns.
+    async fn make_title(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        title: MadeTitle,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
+
     /// Ends the conversation a name leads to: it takes no turns until it is opened again. Durable when it returns.
     async fn end(
         &self,
@@ -175,7 +185,7 @@ pub trait Store: Send + Sync + 'static {
     /// One message of that full view; summaries are not found. `None` if the name leads nowhere or nothing of this id was said there.
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError>;
 
-    /// What was said or is a title and has what is wanted, best first.
+    /// What was said or is a title and has what is wanted, best first. A title that only repeats first words is found where they were said.
     async fn search(&self, scope: &Scope, search: Search) -> Result<SearchPage, StoreError>;
 
     /// Brings the index of the search up to date with what is stored now. It comes to be so by itself, and nothing is missed until then; after much was

@@ -5,6 +5,7 @@
 //! - [`context`]: what the model is shown.
 //! - [`compaction`]: when the context is too long, and what of it stays.
 //! - [`summary`]: asking for what stands in place of the rest, and judging it.
+//! - [`title`]: what a conversation is called that nobody gave a title.
 //! - [`machine`]: what becomes of the model's answer.
 //! - [`words`]: the few sentences of the gateway's own that a model ever sees.
 
@@ -14,6 +15,7 @@ pub mod context;
 pub mod machine;
 pub mod pairing;
 pub mod summary;
+pub mod title;
 pub mod words;
 
 #[cfg(test)]

@@ -78,6 +78,16 @@ pub fn is_far_too_long(text: &str, limit: u64) -> bool {
 
 /// The text of a summary that can be used.
 pub fn judge(answer: &Answer, limit: u64) -> Result<String, Unusable> {
+    let text = text_said(answer)?;
+    let tokens = u64::from(utterance(text).tokens);
+    if tokens > limit {
+        return Err(Unusable::TooLong { tokens, limit });
+    }
+    Ok(text.to_owned())
+}
+
+/// What a model said that was asked for a text of our own: whole, and nothing else.
+pub(crate) fn text_said(answer: &Answer) -> Result<&str, Unusable> {
     if answer.refusal.is_some() || answer.finish.reason == FinishReason::ContentFilter {
         return Err(Unusable::Refused);
     }
@@ -88,14 +98,7 @@ pub fn judge(answer: &Answer, limit: u64) -> Result<String, Unusable> {
         return Err(Unusable::CutOff);
     }
     let text = without_thoughts(answer.content.as_deref().unwrap_or_default()).ok_or(Unusable::CutOff)?.trim();
-    if text.is_empty() {
-        return Err(Unusable::Empty);
-    }
-    let tokens = u64::from(utterance(text).tokens);
-    if tokens > limit {
-        return Err(Unusable::TooLong { tokens, limit });
-    }
-    Ok(text.to_owned())
+    if text.is_empty() { Err(Unusable::Empty) } else { Ok(text) }
 }
 
 /// The summary as a message of the transcript.
@@ -139,7 +142,7 @@ fn text_of(payload: &Payload) -> String {
     text
 }
 
-fn content_text(content: &Value) -> String {
+pub(crate) fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -154,7 +157,7 @@ fn content_text(content: &Value) -> String {
 }
 
 /// A text of at most about `most` bytes: of a longer one, its beginning and its end.
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }

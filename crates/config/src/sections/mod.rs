@@ -9,5 +9,6 @@ pub(crate) mod retention;
 pub(crate) mod server;
 pub(crate) mod store;
 pub(crate) mod telemetry;
+pub(crate) mod titles;
 pub(crate) mod tools;
 pub(crate) mod upstream;

@@ -29,6 +29,10 @@ const EVERYTHING: &str = r#"
     keep_recent = 0.1
     model = "small"
     timeout = "5s"
+    [titles]
+    by = "model"
+    model = "small"
+    timeout = "3s"
     [admission]
     max_running = 1
     queue_limit = 0

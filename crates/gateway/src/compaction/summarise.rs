@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryFutureExt};
 use herma_model::generation::ModelFailureKind;
-use herma_model::{Answer, ModelCall, ModelFailure, Params, Payload, Usage, Utterance};
+use herma_model::{ModelCall, ModelFailure, Params, Payload, Usage, Utterance};
 use herma_turn::summary::{self, Unusable};
-use herma_turn::{Effect, Ending, Event, Machine};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
+use crate::own_call::NoAnswer;
 
 /// How often a summary is asked for.
 const TRIES: usize = 2;
@@ -105,27 +104,14 @@ impl Gateway {
                 params: Arc::new(Params::default()),
                 streaming: true,
             };
-            let answer = self.whole_answer(call, task.limit).await?;
+            let is_far_too_long = |text: &str| summary::is_far_too_long(text, task.limit);
+            let answer = self.whole_answer(call, is_far_too_long).await.map_err(|why| match why {
+                NoAnswer::Failed(failure) => NoSummary::Failed(failure),
+                NoAnswer::TooLong(bytes) => Unusable::TooLong { tokens: bytes as u64 / 4, limit: task.limit }.into(),
+            })?;
             *usage += answer.finish.usage.unwrap_or_default();
             so_far = Some(summary::judge(&answer, task.limit)?);
         }
         so_far.ok_or(NoSummary::Unusable(Unusable::Empty))
-    }
-
-    async fn whole_answer(&self, call: ModelCall, limit: u64) -> Result<Answer, NoSummary> {
-        let mut events = std::pin::pin!(self.upstream.call(call).try_flatten_stream());
-        let mut machine = Machine::default();
-        while let Some(event) = events.next().await {
-            let event = event.map_err(NoSummary::Failed)?;
-            if let Some(Effect::End(Ending::Answered(answer))) = machine.on(Event::Model(event)) {
-                return Ok(*answer);
-            }
-            if summary::is_far_too_long(machine.shown(), limit) {
-                let tokens = machine.shown().len() as u64 / 4;
-                return Err(Unusable::TooLong { tokens, limit }.into());
-            }
-        }
-        let cut_off = "the model server stopped before the summary was complete";
-        Err(NoSummary::Failed(ModelFailure::new(ModelFailureKind::CutOff, cut_off)))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use herma_config::{CompactionConfig, CompactionMode, Config, Keep, Secret, WebOrigin};
-use herma_gateway::{CompactionSettings, ModelSettings, Settings};
+use herma_config::{CompactionConfig, CompactionMode, Config, Keep, Secret, TitleMaker, TitlesConfig, WebOrigin};
+use herma_gateway::{CompactionSettings, ModelSettings, Settings, Titling};
 use herma_http::{Authentication, HttpSettings};
 use herma_model::provenance;
 use herma_upstream::{HttpModelServer, ModelServer, OfflineModel};
@@ -71,6 +71,7 @@ pub(crate) fn gateway_settings(config: &Config) -> Settings {
         context_window: config.upstream.context_window,
         models: config.models.iter().map(model).collect(),
         compaction: compaction_settings(&config.compaction),
+        titles: titling(&config.titles),
         max_live_turns: config.admission.max_running,
         queue_limit: u32::try_from(config.admission.queue_limit).unwrap_or(u32::MAX),
         queue_timeout: config.admission.queue_timeout,
@@ -93,6 +94,14 @@ fn compaction_settings(config: &CompactionConfig) -> CompactionSettings {
         keep_recent: config.keep_recent.get(),
         model: config.model.clone(),
         timeout: config.timeout,
+    }
+}
+
+fn titling(config: &TitlesConfig) -> Titling {
+    match config.by {
+        TitleMaker::Off => Titling::Off,
+        TitleMaker::FirstMessage => Titling::FirstMessage,
+        TitleMaker::Model => Titling::Model { model: config.model.clone(), timeout: config.timeout },
     }
 }
 

@@ -18,6 +18,7 @@ mod session_chat;
 mod sessions;
 mod settings;
 mod support;
+mod titles;
 mod tools;
 mod upstream;
 mod websocket;

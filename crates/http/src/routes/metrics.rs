@@ -9,6 +9,7 @@ use crate::app::Shared;
 /// Every number, in Prometheus' text format.
 pub(crate) async fn show(State(app): State<Shared>) -> Response {
     let (gateway, uptime) = (&app.gateway, app.started.elapsed().as_secs_f64());
-    let text = app.metrics.text(gateway.live_turns(), app.sockets.open(), gateway.compactions(), uptime);
+    let own = (gateway.compactions(), gateway.titles_asked());
+    let text = app.metrics.text(gateway.live_turns(), app.sockets.open(), own, uptime);
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }

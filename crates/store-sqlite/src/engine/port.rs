@@ -14,9 +14,9 @@ use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
     ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired, Extent,
     FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter,
-    LooseTurn, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin, PinOutcome,
-    Rewrite, RewriteOutcome, Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord,
-    Undo, UndoOutcome, receipt,
+    LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin,
+    PinOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError,
+    TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -24,7 +24,7 @@ use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
     admit, branch, commit, compact, describe, erase, events, expiry, family, import, keys, ledger, list, listing, pins,
-    pulse, queue, retract, rewrite, search, snapshot, stop, takeover, transcript, turns, undo,
+    pulse, queue, retract, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -204,6 +204,16 @@ impl Store for SqliteStore {
     ) -> Result<Option<ConversationRow>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.write(move |connection, _| describe::update(connection, &scope, &alias, &change, now)).await
+    }
+
+    async fn make_title(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        title: MadeTitle,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.write(move |connection, _| title::make_for(connection, tenant, conversation, &title, now)).await
     }
 
     async fn end(

@@ -28,7 +28,7 @@ const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_k
 
 /// Titles, with the conversation and its head.
 const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind, 0, 0 FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk
-     WHERE c.pk = :key AND c.title IS NOT NULL AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
+     WHERE c.pk = :key AND c.title IS NOT NULL AND c.echoing = 0 AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
      AND (:until IS NULL OR c.created_at < :until) AND c.tenant_pk = :tenant AND c.deleted = 0";
 
 /// What holds for both. Of what was said in a deleted conversation nothing is asked here: somebody else inherits it.

@@ -296,6 +296,7 @@ impl<S: Store> World<S> {
             outcome,
             system: None,
             record: None,
+            title: None,
             now: self.now(),
         }
     }

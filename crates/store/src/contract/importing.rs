@@ -15,7 +15,7 @@ use super::World;
 use super::fixture::{message, name, running, texts};
 use super::summaries::{entry_text, shown, undone};
 use crate::{
-    Arrival, DeleteOutcome, Extent, Fate, Import, ImportedCompaction, ImportedConversation, ImportedEntry,
+    Arrival, Change, DeleteOutcome, Extent, Fate, Import, ImportedCompaction, ImportedConversation, ImportedEntry,
     ImportedMessage, ImportedSession, Leaving, Pin, Scope, Store,
 };
 
@@ -160,6 +160,16 @@ pub async fn what_was_said_elsewhere_since_is_added<S: Store>(world: &World<S>) 
     let entries = world.entries(&world.scope, "trip", Pin::Head).await;
     let expected = ["hello", "hi", "[they met]", "more", "yes", "next", "yes"];
     assert_eq!(entries.iter().map(entry_text).collect::<Vec<_>>(), expected);
+}
+
+pub async fn a_title_that_was_taken_away_here_is_not_brought_again<S: Store>(world: &World<S>) {
+    let mut open = turn(1, "hello", "hi");
+    open.truncate(1);
+    world.bring(conversation(vec![session("trip", open)])).await;
+    let change = Change { title: Some(None), ..Change::default() };
+    assert_eq!(world.describe("trip", change).await.title, None);
+    assert_eq!(world.bring(trip()).await, Fate::Extended(1));
+    assert_eq!(world.row("trip").await.unwrap().title, None);
 }
 
 pub async fn what_was_taken_back_elsewhere_is_taken_back<S: Store>(world: &World<S>) {

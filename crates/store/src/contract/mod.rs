@@ -58,6 +58,7 @@ pub mod searching_pages;
 pub mod session_keys;
 pub mod stopping;
 pub mod summaries;
+pub mod titles;
 pub mod undoing;
 
 pub use fixture::World;
@@ -374,6 +375,15 @@ macro_rules! contract_suite {
                 a_place_that_is_not_known_is_a_gap
                 those_who_follow_are_woken_by_any_instance
             }
+            titles {
+                a_turn_brings_a_title_once
+                a_title_that_repeats_what_was_said_is_found_there_alone
+                a_title_is_made_between_turns
+                a_given_title_stays
+                a_title_that_was_taken_away_stays_away
+                a_branch_has_a_title_of_its_own
+                what_is_not_there_gets_no_title
+            }
             deleting_families {
                 each_node_goes_alone_or_with_all_below_it
                 nothing_goes_if_any_of_them_is_busy
@@ -436,6 +446,7 @@ macro_rules! contract_suite {
                 a_chain_of_sessions_is_one_conversation_at_its_last
                 what_is_brought_again_is_there_once
                 what_was_said_elsewhere_since_is_added
+                a_title_that_was_taken_away_here_is_not_brought_again
                 what_was_taken_back_elsewhere_is_taken_back
                 what_has_gone_on_here_is_left_alone
                 a_branch_here_keeps_what_was_taken_back_elsewhere

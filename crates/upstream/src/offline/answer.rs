@@ -4,7 +4,7 @@ use herma_model::generation::ToolCall;
 use serde_json::{Value, json};
 
 use super::prompt::{Form, Prompt};
-use super::{schema, summary, tools};
+use super::{schema, summary, title, tools};
 use crate::redact::shorten;
 
 /// Longest repetition of what was said, in characters.
@@ -28,7 +28,7 @@ pub(super) fn reply_to(prompt: &Prompt) -> Reply {
     if !calls.is_empty() {
         return Reply::Calls(calls);
     }
-    let text = summary::summary_of(prompt).unwrap_or_else(|| echo(prompt));
+    let text = title::title_of(prompt).or_else(|| summary::summary_of(prompt)).unwrap_or_else(|| echo(prompt));
     Reply::Text(in_form(prompt, text))
 }
 

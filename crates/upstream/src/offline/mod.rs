@@ -8,6 +8,7 @@ mod answer;
 mod prompt;
 mod schema;
 mod summary;
+mod title;
 mod tokens;
 mod tools;
 

@@ -148,6 +148,19 @@ fn a_quoted_conversation_is_summarised_within_the_words_asked_for() {
     assert!(short.split_whitespace().count() <= 36 && short.ends_with("- assistant: answer 29"), "{short}");
 }
 
+#[test]
+fn a_quoted_conversation_gets_a_title_of_its_first_words() {
+    let asking = |said: &str| format!("<conversation>\n{said}</conversation>\n\nWrite a title for the conversation.");
+    let title = |said: &str| text_of(&[user(&asking(said))], &json!({}));
+    assert_eq!(
+        title("User: Where can I see a fjord in May?\n\nAssistant: In Norway.\n\n"),
+        "About: Where can I see a fjord"
+    );
+    assert_eq!(title("User: Hello!\n\n"), "About: Hello");
+    let own = text_of(&[user("Write a title for my essay.")], &json!({}));
+    assert!(own.starts_with("You said: Write a title"), "{own}");
+}
+
 #[tokio::test]
 async fn a_streamed_answer_is_the_same_answer_word_by_word() {
     for text in ["hello there", "call get_weather"] {

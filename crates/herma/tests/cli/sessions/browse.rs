@@ -31,17 +31,17 @@ fn conversations_are_listed_newest_first() {
     insta::assert_snapshot!(terminal.sessions("list").transcript(), @"
     exit 0
     --- stdout
-    ID             KIND    TITLE     AGE  MESSAGES  TOKENS
-    trip-by-train  branch  By train  now  2         0
-    recipe         main    -         now  2         38
-    trip           main    -         now  2         36
+    ID             KIND    TITLE                      AGE  MESSAGES  TOKENS
+    trip-by-train  branch  By train                   now  2         0
+    recipe         main    how long does bread bake?  now  2         38
+    trip           main    where is the fjord?        now  2         36
     --- stderr
     ");
     insta::assert_snapshot!(terminal.sessions("list --limit 1 --kind main").transcript(), @"
     exit 0
     --- stdout
-    ID      KIND  TITLE  AGE  MESSAGES  TOKENS
-    recipe  main  -      now  2         38
+    ID      KIND  TITLE                      AGE  MESSAGES  TOKENS
+    recipe  main  how long does bread bake?  now  2         38
     --- stderr
     there are more; --all lists every one
     ");
@@ -135,7 +135,7 @@ fn a_tree_has_continuations_branches_and_a_mark() {
     insta::assert_snapshot!(terminal.sessions("tree trip").transcript(), @"
     exit 0
     --- stdout
-    trip [main]  ◀
+    trip [main] message 1: we went on and saw one more t…  ◀
     ├─ branch: early [branch] Before it was long
     └─ continuation: sess_<1>
        └─ branch: late [branch]
@@ -209,9 +209,9 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
     --- stdout
     --- stderr
     error: tri is not enough to tell these apart, nothing was done:
-    ID             KIND    TITLE     AGE  MESSAGES  TOKENS
-    trip-by-train  branch  By train  now  2         0
-    trip           main    -         now  2         36
+    ID             KIND    TITLE                AGE  MESSAGES  TOKENS
+    trip-by-train  branch  By train             now  2         0
+    trip           main    where is the fjord?  now  2         36
     ");
     assert_eq!(terminal.sessions("compactions rec --json").answer(), "[]");
 }

@@ -1,0 +1,129 @@
+//! Titles that are made for conversations, beside those that somebody gives.
+
+use herma_model::Role;
+use herma_model::alias::Namespace;
+
+use super::World;
+use super::describing::made;
+use super::fixture::{finish, message, name, running};
+use crate::{Change, Commit, ConversationRow, Extent, MadeTitle, NewConversation, Outcome, Running, Store};
+
+fn titled(title: Option<&str>) -> Change {
+    Change { title: Some(title.map(str::to_owned)), ..Change::default() }
+}
+
+impl<S: Store> World<S> {
+    /// Answers a turn and brings a title along.
+    async fn answer_and_title(&self, store: &S, turn: &Running, title: &str) {
+        let said = Outcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
+        let title = Some(MadeTitle::FirstWords(title.to_owned()));
+        store.commit(Commit { title, ..self.commit(turn, said) }).await.unwrap();
+    }
+
+    /// One turn that brings a title along.
+    async fn talk_and_title(&self, store: &S, to: &str, title: &str) -> Running {
+        let turn = self.start(store, to, "go on").await;
+        self.answer_and_title(store, &turn, title).await;
+        turn
+    }
+
+    /// Asks to have a title made for a conversation.
+    async fn make_title(&self, row: &ConversationRow, title: &str) -> bool {
+        let title = MadeTitle::Model(title.to_owned());
+        self.two.make_title(self.scope.tenant, row.facts.id, title, self.now()).await.unwrap()
+    }
+
+    async fn title(&self, to: &str) -> Option<String> {
+        self.row(to).await.unwrap().title
+    }
+
+    async fn is_untitled(&self, to: &str) -> bool {
+        self.read(to).await.unwrap().untitled
+    }
+}
+
+pub async fn a_turn_brings_a_title_once<S: Store>(world: &World<S>) {
+    let turn = world.start(&world.one, "trip", "first").await;
+    assert!(world.is_untitled("trip").await);
+    world.answer_and_title(&world.one, &turn, "Sea").await;
+    assert!(!world.is_untitled("trip").await);
+    world.talk_and_title(&world.two, "trip", "Lake").await;
+    assert_eq!(world.title("trip").await.as_deref(), Some("Sea"));
+    world.talk_and_title(&world.one, "train", "Sea").await;
+    assert_eq!(world.title("train").await.as_deref(), Some("Sea"), "it need not be the only one");
+}
+
+pub async fn a_title_that_repeats_what_was_said_is_found_there_alone<S: Store>(world: &World<S>) {
+    let turn = world.start(&world.one, "trip", "Sea and sun").await;
+    world.answer_and_title(&world.one, &turn, "Sea").await;
+    world.finds(&[("sea", &["[Sea] and sun"])]).await;
+    world.describe("trip", titled(Some("Sea"))).await;
+    world.finds(&[("sea", &["[Sea]", "[Sea] and sun"])]).await;
+    world.describe("trip", titled(Some("Lake"))).await;
+    world.finds(&[("sea", &["[Sea] and sun"]), ("lake", &["[Lake]"])]).await;
+    world.describe("trip", titled(None)).await;
+    world.finds(&[("sea", &["[Sea] and sun"]), ("lake", &[])]).await;
+}
+
+pub async fn a_title_is_made_between_turns<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let (before, read) = (world.row("trip").await.unwrap(), world.read("trip").await.unwrap());
+    assert!(read.untitled);
+    assert!(world.make_title(&before, "Sea").await);
+    assert!(!world.make_title(&before, "Lake").await);
+    let after = world.row("trip").await.unwrap();
+    assert_eq!(after.title.as_deref(), Some("Sea"));
+    assert!(after.updated_at > before.updated_at, "whoever asks for what has changed is told");
+    let again = world.read("trip").await.unwrap();
+    assert_eq!((again.version, again.untitled), (read.version, false), "a turn notices nothing");
+    world.finds(&[("sea", &["[Sea]"])]).await;
+}
+
+pub async fn a_given_title_stays<S: Store>(world: &World<S>) {
+    let new = NewConversation { title: Some("Sea".to_owned()), ..world.new_conversation(Some("trip")) };
+    let row = made(world.one.create(new).await.unwrap());
+    assert!(!world.is_untitled("trip").await);
+    world.talk_and_title(&world.one, "trip", "Lake").await;
+    assert!(!world.make_title(&row, "Lake").await);
+    assert_eq!(world.title("trip").await.as_deref(), Some("Sea"));
+    let turn = world.start(&world.one, "train", "first").await;
+    world.describe("train", titled(Some("By train"))).await;
+    world.answer_and_title(&world.one, &turn, "Lake").await;
+    assert_eq!(world.title("train").await.as_deref(), Some("By train"), "given while the turn ran");
+}
+
+pub async fn a_title_that_was_taken_away_stays_away<S: Store>(world: &World<S>) {
+    world.talk_and_title(&world.one, "trip", "Sea").await;
+    let row = world.describe("trip", titled(None)).await;
+    assert!(!world.is_untitled("trip").await, "somebody has said that it has none");
+    world.talk_and_title(&world.two, "trip", "Lake").await;
+    assert!(!world.make_title(&row, "Lake").await);
+    assert_eq!(world.title("trip").await, None);
+    world.describe("trip", titled(Some("River"))).await;
+    assert_eq!(world.title("trip").await.as_deref(), Some("River"));
+    world.finds(&[("sea OR lake", &[]), ("river", &["[River]"])]).await;
+}
+
+pub async fn a_branch_has_a_title_of_its_own<S: Store>(world: &World<S>) {
+    let first = world.talk_and_title(&world.one, "trip", "Sea").await;
+    for extent in [Extent::At(first.turn), Extent::Completed] {
+        let read = world.one.open(&world.scope, &name("trip"), Namespace::Session, extent).await.unwrap();
+        assert!(read.unwrap().untitled);
+    }
+    let branch = running(world.admit(&world.two, world.ask_branch(first.turn, "or else")).await);
+    let id = branch.facts.head.id.to_string();
+    assert!(world.is_untitled(&id).await);
+    world.answer_and_title(&world.two, &branch, "Lake").await;
+    assert_eq!((world.title("trip").await.as_deref(), world.title(&id).await.as_deref()), (Some("Sea"), Some("Lake")));
+}
+
+pub async fn what_is_not_there_gets_no_title<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let row = world.row("trip").await.unwrap();
+    let title = MadeTitle::Model("Sea".to_owned());
+    assert!(!world.one.make_title(world.stranger.tenant, row.facts.id, title, world.now()).await.unwrap());
+    assert_eq!(world.title("trip").await, None);
+    world.delete("trip").await;
+    assert!(!world.make_title(&row, "Sea").await);
+    world.leads_nowhere("trip").await;
+}

@@ -1,0 +1,192 @@
+//! From any text to one line of at most [`LONGEST`] characters.
+
+/// Longest title, in characters.
+pub const LONGEST: usize = 60;
+/// A shorter beginning of whole sentences says too little to stop there.
+const LEAST_SENTENCE: usize = 16;
+/// A title is not cut at a word before this: one that long is no word of a script with spaces.
+const LEAST_CUT: usize = LONGEST / 2;
+
+/// Signs that hold what is within them together, and are no part of it.
+const PAIRS: [(&str, &str); 12] = [
+    ("**", "**"),
+    ("__", "__"),
+    ("*", "*"),
+    ("_", "_"),
+    ("`", "`"),
+    ("\"", "\""),
+    ("'", "'"),
+    ("“", "”"),
+    ("„", "“"),
+    ("‘", "’"),
+    ("«", "»"),
+    ("「", "」"),
+];
+/// What begins a point of a list, a quotation or a task.
+const MARKERS: [&str; 8] = ["> ", "- ", "* ", "+ ", "• ", "[ ] ", "[x] ", "[X] "];
+
+/// A text without what cannot be seen. Every kind of line end is a line feed, every other white space a space.
+pub(super) fn visible(text: &str) -> String {
+    text.replace("\r\n", "\n").chars().filter_map(seen).collect()
+}
+
+fn seen(character: char) -> Option<char> {
+    match character {
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some('\n'),
+        character if character.is_whitespace() => Some(' '),
+        character if character.is_control() || is_unseen(character) => None,
+        character => Some(character),
+    }
+}
+
+/// Marks that take no room: joiners, the direction of writing, fillers, tags and the like.
+const fn is_unseen(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffd}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{e0000}'..='\u{10ffff}'
+    )
+}
+
+/// The first line that has words in it, without what marks it as a heading, a point or a quotation.
+pub(super) fn first(text: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(shortened(ended(unwrapped(&words)))).filter(|line| has_words(line))
+    })
+}
+
+fn has_words(line: &str) -> bool {
+    line.chars().any(char::is_alphanumeric)
+}
+
+/// A line without marks before it and signs around it.
+fn unwrapped(line: &str) -> &str {
+    let mut rest = line.trim();
+    loop {
+        let marked = unmarked(rest).trim();
+        let inner = PAIRS.iter().find_map(|(open, close)| {
+            let inner = marked.strip_prefix(open)?.strip_suffix(close)?;
+            (!inner.contains(close) && !inner.contains(open)).then_some(inner)
+        });
+        let inner = inner.unwrap_or(marked).trim();
+        if inner == rest {
+            return rest;
+        }
+        rest = inner;
+    }
+}
+
+fn unmarked(line: &str) -> &str {
+    let heading = line.trim_start_matches('#');
+    if heading.len() < line.len() && heading.starts_with(' ') {
+        return heading;
+    }
+    let after_number = line.trim_start_matches(|sign: char| sign.is_ascii_digit());
+    if (1..=3).contains(&(line.len() - after_number.len()))
+        && let Some(point) = [". ", ") "].iter().find_map(|end| after_number.strip_prefix(end))
+    {
+        return point;
+    }
+    MARKERS.iter().find_map(|marker| line.strip_prefix(marker)).unwrap_or(line)
+}
+
+/// A line without what only leads over to the next: a full stop, a colon.
+fn ended(line: &str) -> &str {
+    let bare = line.trim_end_matches([' ', ',', ';', ':', '：', '；', '，', '、']);
+    match bare.strip_suffix(['.', '。']) {
+        Some(sentence) if !sentence.ends_with(['.', '。']) => sentence.trim_end(),
+        _ => bare,
+    }
+}
+
+/// At most [`LONGEST`] characters: as many whole sentences as fit, or the beginning of the first one.
+fn shortened(line: &str) -> String {
+    let Some((limit, _)) = line.char_indices().nth(LONGEST) else { return line.to_owned() };
+    if let Some(end) = sentences(line, limit) {
+        return ended(&line[..end]).to_owned();
+    }
+    let room = boundary(line, LONGEST - 1);
+    let least = line.char_indices().nth(LEAST_CUT).map_or(0, |(at, _)| at);
+    let last_word = line[..room].rfind(' ').filter(|at| *at >= least && !line[room..].starts_with(' '));
+    let cut = last_word.unwrap_or(room);
+    let kept = line[..cut].trim_end_matches(|sign: char| sign.is_whitespace() || ",;:.-–—…(，、；：".contains(sign));
+    format!("{kept}…")
+}
+
+/// Where the last sentence ends that fits.
+fn sentences(line: &str, limit: usize) -> Option<usize> {
+    let last = line[..limit].char_indices().rev().find_map(|(at, sign)| {
+        let end = at + sign.len_utf8();
+        let is_end = match sign {
+            '.' | '!' | '?' => line[end..].starts_with(' '),
+            '。' | '！' | '？' => true,
+            _ => false,
+        };
+        is_end.then_some(end)
+    });
+    last.filter(|end| line[..*end].chars().count() >= LEAST_SENTENCE)
+}
+
+/// Where the first `most` characters end, never between a letter and the marks on it.
+fn boundary(line: &str, most: usize) -> usize {
+    let starts: Vec<(usize, char)> = line.char_indices().take(most + 1).collect();
+    let mut at = most;
+    while at > 1 && starts.get(at).is_some_and(|(_, next)| is_joined(*next)) {
+        at -= 1;
+    }
+    starts.get(at).map_or(line.len(), |(start, _)| *start)
+}
+
+/// Whether a character belongs to the one before it: accents, vowel signs, the colour of a hand, the second half of a flag or of a syllable.
+const fn is_joined(character: char) -> bool {
+    matches!(
+        character,
+        '\u{300}'..='\u{36f}'
+            | '\u{483}'..='\u{489}'
+            | '\u{591}'..='\u{5bd}'
+            | '\u{610}'..='\u{61a}'
+            | '\u{64b}'..='\u{65f}'
+            | '\u{900}'..='\u{903}'
+            | '\u{93a}'..='\u{93c}'
+            | '\u{93e}'..='\u{94f}'
+            | '\u{981}'..='\u{983}'
+            | '\u{9bc}'..='\u{9cd}'
+            | '\u{a01}'..='\u{a03}'
+            | '\u{a3c}'..='\u{a4d}'
+            | '\u{abc}'..='\u{acd}'
+            | '\u{b3c}'..='\u{b4d}'
+            | '\u{bbe}'..='\u{bcd}'
+            | '\u{c3e}'..='\u{c4d}'
+            | '\u{cbc}'..='\u{ccd}'
+            | '\u{d3e}'..='\u{d4d}'
+            | '\u{e31}'
+            | '\u{e34}'..='\u{e3a}'
+            | '\u{e47}'..='\u{e4e}'
+            | '\u{1161}'..='\u{11ff}'
+            | '\u{1ab0}'..='\u{1aff}'
+            | '\u{1dc0}'..='\u{1dff}'
+            | '\u{20d0}'..='\u{20ff}'
+            | '\u{302a}'..='\u{302f}'
+            | '\u{3099}'..='\u{309a}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{fe20}'..='\u{fe2f}'
+            | '\u{1f1e6}'..='\u{1f1ff}'
+            | '\u{1f3fb}'..='\u{1f3ff}'
+    )
+}
