@@ -11,6 +11,7 @@ use herma_model::{InvalidDeclaration, TurnFailure, TurnId};
 use herma_store::{CreateOutcome, StoreError};
 use herma_wire::BadRequest;
 use herma_wire::error::ErrorBody;
+use herma_wire::sse;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
 
@@ -121,12 +122,21 @@ impl ApiError {
         &self.body
     }
 
-    /// The event that tells of it over a WebSocket, or in a stream that has begun before its response.
+    /// The event that tells of it over a WebSocket.
     pub(crate) fn event(&self) -> String {
-        // What this door's specification says of it; everywhere else it is what it is.
+        self.body.to_event(self.told_status())
+    }
+
+    /// The event that tells of it in a stream that has opened before its response.
+    pub(crate) fn first_frame(&self) -> Bytes {
+        sse::event("error", &self.body.to_first_event(self.told_status()))
+    }
+
+    /// What this door's specification says of it; everywhere else it is what it is.
+    fn told_status(&self) -> u16 {
         let is_bad = self.status == StatusCode::NOT_FOUND && self.label == PREVIOUS_NOT_FOUND;
         let status = if is_bad { StatusCode::BAD_REQUEST } else { self.status };
-        self.body.to_event(status.as_u16())
+        status.as_u16()
     }
 
     pub(crate) fn invalid(message: impl Into<String>, param: impl Into<String>) -> Self {

@@ -4,6 +4,7 @@
 //! - [`process`]: the `herma` binary as a child that can be killed, stopped and restarted;
 //! - [`http`]: a small client for JSON answers and event streams;
 //! - [`websocket`]: its WebSockets;
+//! - [`response_stream`]: the rules that every stream of a response keeps;
 //! - [`gate`]: how a test holds an answer back without sleeping;
 //! - [`hermes`]: databases as Hermes leaves them.
 //!
@@ -14,6 +15,7 @@ pub mod gate;
 pub mod hermes;
 pub mod http;
 pub mod process;
+pub mod response_stream;
 pub mod upstream;
 pub mod websocket;
 
@@ -21,6 +23,7 @@ pub use gate::Gate;
 pub use hermes::HermesDatabase;
 pub use http::{Answer, Client, Event, EventStream};
 pub use process::{Herma, Launch};
+pub use response_stream::{broken_rules, check_response_stream};
 pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
 pub use websocket::{Said, Socket};
 

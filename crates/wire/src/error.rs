@@ -28,11 +28,23 @@ impl ErrorBody {
         writer.into_bytes(b"")
     }
 
-    /// The error as an event of a response, with the status that an answer would have had.
+    /// The error in place of a response, with the status that an answer would have had.
     pub fn to_event(&self, status: u16) -> String {
+        self.event(status, None)
+    }
+
+    /// The same as the first and only event of a stream.
+    pub fn to_first_event(&self, status: u16) -> String {
+        self.event(status, Some(0))
+    }
+
+    fn event(&self, status: u16, number: Option<u64>) -> String {
         let mut writer = Writer::with_capacity(self.message.len() + 160);
         writer.open_object();
         writer.field("type", "error");
+        if let Some(number) = number {
+            writer.field("sequence_number", &number);
+        }
         writer.field("status", &status);
         writer.field("error", self);
         writer.close_object();
@@ -55,6 +67,10 @@ mod tests {
         assert_eq!(
             error.to_event(400),
             r#"{"type":"error","status":400,"error":{"message":"no","type":"invalid_request_error","param":null,"code":"invalid_request"}}"#
+        );
+        assert_eq!(
+            error.to_first_event(400),
+            r#"{"type":"error","sequence_number":0,"status":400,"error":{"message":"no","type":"invalid_request_error","param":null,"code":"invalid_request"}}"#
         );
     }
 }

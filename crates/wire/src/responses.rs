@@ -11,6 +11,7 @@
 //! | `params`, `tools`, `format` | its other fields, for the model server and for the echo |
 //! | `echo` | what a response object repeats of its request |
 //! | `item`, `transcript` | items, and the items that a stored message is |
+//! | `logprobs` | the probabilities of their words |
 //! | `removal` | a message without one of its items |
 //! | `object`, `context` | the response object, and what else is said about a context |
 //! | `events` | the stream of a response |
@@ -26,6 +27,7 @@ mod events;
 mod format;
 mod input;
 mod item;
+mod logprobs;
 mod message;
 mod object;
 mod params;
@@ -44,13 +46,13 @@ pub use events::{Ending, Events};
 pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
-pub use message::check_message;
+pub use message::{check_message, continued_response};
 pub use object::{About, IncompleteReason, Outcome, ResponseError, ResponseObject, ResponseState};
 pub(crate) use params::{metadata, within};
 pub use references::references;
 pub(crate) use references::references_in;
 pub use removal::{message_of_item, without_item};
-pub use request::{ResponsesRequest, Truncation, parse, parse_context, parse_with};
+pub use request::{ResponsesRequest, Truncation, parse, parse_compaction, parse_context, parse_with};
 pub(crate) use request::{read_object, read_with_input};
 pub use summary::{open_summary, seal_summary};
 pub use transcript::{compaction_item, items_of, output_items};

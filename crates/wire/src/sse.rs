@@ -38,9 +38,9 @@ pub fn data(frame: &Bytes) -> Option<Bytes> {
     Some(frame.slice(from..frame.len().saturating_sub(END.len())))
 }
 
-/// A frame that says one line of JSON.
-pub fn frame(json: &str) -> Bytes {
-    Bytes::from([DATA, json.as_bytes(), END].concat())
+/// An event that says one line of JSON.
+pub fn event(kind: &str, json: &str) -> Bytes {
+    Bytes::from(format!("event: {kind}\ndata: {json}\n\n"))
 }
 
 /// The frame that tells of a compaction. The SDKs do not know it, so it goes only to who asked for it.
@@ -53,6 +53,13 @@ pub fn compacted_frame(session: &SessionObject) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_named_after_its_type_and_ends_its_frame() {
+        let frame = event("error", r#"{"type":"error"}"#);
+        assert_eq!(frame, "event: error\ndata: {\"type\":\"error\"}\n\n");
+        assert_eq!(data(&frame).as_deref(), Some(&br#"{"type":"error"}"#[..]));
+    }
 
     #[test]
     fn the_data_of_a_frame_is_what_stands_between_its_words() {

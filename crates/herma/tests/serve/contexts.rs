@@ -80,6 +80,8 @@ async fn a_stored_chain_is_summarised_and_stays_as_it_is() {
     let done = world.client().post_json(COMPACT, &body).await.expect(200);
     assert_eq!(done["output"].as_array().unwrap().last().unwrap()["type"], "compaction");
     assert_eq!(world.transcript("trip").await, ["user: one", "assistant: reply to: one"]);
+    let nameless = world.client().post_json(COMPACT, &json!({"input": "hi"})).await;
+    assert_eq!(error(&nameless, 400)["param"], "model");
     let empty = world.client().post_json(COMPACT, &json!({"model": "scripted"})).await;
     assert_eq!(error(&empty, 400)["param"], "input");
     world.upstream.push(Reply::status(400, "no"));

@@ -9,6 +9,7 @@ mod conversations;
 mod events;
 mod import;
 mod long;
+mod open_responses;
 mod refusals;
 mod resources;
 mod responses;

@@ -1,6 +1,6 @@
 //! `/v1/responses` as a WebSocket: the same turns and events as by `POST`, one after the other.
 
-use herma_testkit::{Client, Reply, Said, Socket, ToolCall};
+use herma_testkit::{Client, Reply, Said, Socket, ToolCall, check_response_stream};
 use serde_json::{Value, json};
 
 use crate::support::{SESSION_ID, World, error, with};
@@ -21,7 +21,11 @@ async fn connect(client: Client) -> Socket {
 
 async fn ask(socket: &mut Socket, message: &Value) -> Vec<Value> {
     socket.send(message).await;
-    socket.turn().await
+    let events = socket.turn().await;
+    if events.iter().all(|event| event["type"] != "error") {
+        check_response_stream(&events);
+    }
+    events
 }
 
 /// The response at the end of a turn that went well.
@@ -177,6 +181,10 @@ async fn what_is_stored_nowhere_can_be_gone_on_from_on_its_own_connection() {
     assert_eq!(refusal(&mut socket, &unstored(after(&three, "x"))).await, not_found, "what failed is forgotten");
     let four = response(&mut socket, &unstored(create("four"))).await;
     assert_eq!(refusal(&mut socket, &after(&four, "x")).await, not_found, "what is kept goes on from what is kept");
+    let five = response(&mut socket, &unstored(create("five"))).await;
+    let malformed = refusal(&mut socket, &unstored(with(after(&five, ""), "input", json!(5)))).await;
+    assert_eq!(malformed, (400, json!("invalid_request")));
+    assert_eq!(refusal(&mut socket, &unstored(after(&five, "x"))).await, not_found, "it failed, if only in being read");
 }
 
 #[tokio::test]

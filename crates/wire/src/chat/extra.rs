@@ -9,8 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::json::Object;
 
-/// Fields of a message that model servers write and do not want back.
-const RESPONSE_ONLY: [&str; 4] = ["annotations", "reasoning_content", "reasoning", "logprobs"];
+/// Fields of a message that model servers write, or clients of the Responses API, and that no chat server wants back.
+const RESPONSE_ONLY: [&str; 5] = ["annotations", "reasoning_content", "reasoning", "logprobs", PHASE];
+/// What the Responses API calls an assistant's message: commentary, or the final answer.
+pub(crate) const PHASE: &str = "phase";
 
 /// Fields of an answer, by the object of the completion they belong to.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -45,6 +47,11 @@ impl Extra {
     pub(super) fn to_json(&self) -> Option<Arc<str>> {
         let json = serde_json::to_string(self).ok()?;
         (json != "{}").then(|| Arc::from(json))
+    }
+
+    /// Which part of an answer a client said the message is.
+    pub(crate) fn phase(&self) -> Option<String> {
+        self.message.get(PHASE).and_then(Value::as_str).map(str::to_owned)
     }
 
     /// All fields in one object; where names meet, the message's counts, then the choice's.

@@ -16,9 +16,10 @@ use herma_model::generation::ToolCallDelta;
 use herma_model::{Delta, MessageId, Timestamp, Usage};
 use serde_json::Value;
 
-use super::item::{Item, Part};
+use super::item::{Item, ItemStatus, Part};
+use super::logprobs;
 use super::object::{About, Outcome, ResponseState};
-use crate::chat::{logprobs, reasoning_text};
+use crate::chat::reasoning_text;
 use crate::session::SessionObject;
 use crate::sse::Frame;
 
@@ -99,17 +100,17 @@ impl Events {
     }
 
     /// The context was compacted. `item` is a [`super::compaction_item`].
-    pub fn compacted(&mut self, item: Item) -> Vec<Frame> {
+    pub fn compacted(&mut self, mut item: Item) -> Vec<Frame> {
         self.leave();
+        item.set_status(ItemStatus::InProgress);
         let at = self.open(item);
-        self.entries[at].is_open = false;
-        self.emit_item("response.output_item.done", at);
+        self.close(at, ItemStatus::Completed);
         self.take_frames()
     }
 
     /// A piece of the answer.
     pub fn delta(&mut self, delta: &Delta) -> Vec<Frame> {
-        self.logprobs.extend_from_slice(logprobs(&delta.choice_extra));
+        self.logprobs.extend(logprobs::of_choice(&delta.choice_extra));
         if let Some(text) = reasoning_text(&delta.extra) {
             self.reasoning(text);
         }

@@ -14,9 +14,9 @@ pub(super) fn text(raw: &RawValue, fields: &mut Fields) -> Result<(), Flaw> {
     echo.open_object();
     match text.take("format") {
         Some(raw) => {
-            let chat = format(raw).map_err(|flaw| flaw.within("format"))?;
-            echo.raw_field("format", &compact(raw).map_err(|flaw| flaw.within("format"))?);
-            if let Some(chat) = chat {
+            let format = format(raw).map_err(|flaw| flaw.within("format"))?;
+            echo.raw_field("format", &format.echo);
+            if let Some(chat) = format.chat {
                 fields.pass("response_format", chat);
             }
         }
@@ -31,18 +31,24 @@ pub(super) fn text(raw: &RawValue, fields: &mut Fields) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// The chat form of a format; plain text needs none.
-fn format(raw: &RawValue) -> Result<Option<String>, Flaw> {
+/// A format in two forms. Plain text needs none for the model server.
+struct Format {
+    chat: Option<String>,
+    echo: String,
+}
+
+fn format(raw: &RawValue) -> Result<Format, Flaw> {
     let mut format = Object::read(raw)?;
+    let plain = |kind: &str| format!(r#"{{"type":"{kind}"}}"#);
     match &*format.take_name("type")? {
-        "text" => Ok(None),
-        "json_object" => Ok(Some(r#"{"type":"json_object"}"#.to_owned())),
-        "json_schema" => json_schema(format).map(Some),
+        "text" => Ok(Format { chat: None, echo: plain("text") }),
+        "json_object" => Ok(Format { chat: Some(plain("json_object")), echo: plain("json_object") }),
+        "json_schema" => json_schema(format),
         _ => Err(Flaw::at("type", "must be text, json_object or json_schema")),
     }
 }
 
-fn json_schema(mut format: Object<'_>) -> Result<String, Flaw> {
+fn json_schema(mut format: Object<'_>) -> Result<Format, Flaw> {
     let name = format.take_name("name")?;
     let description = format.take_text("description")?;
     let strict = format.take("strict").map(|raw| flag(raw).map_err(|flaw| flaw.within("strict"))).transpose()?;
@@ -55,8 +61,8 @@ fn json_schema(mut format: Object<'_>) -> Result<String, Flaw> {
     writer.key("json_schema");
     writer.open_object();
     writer.field("name", &name);
-    if let Some(description) = description {
-        writer.field("description", &description);
+    if let Some(description) = &description {
+        writer.field("description", description);
     }
     writer.raw_field("schema", &schema);
     if let Some(strict) = strict {
@@ -64,7 +70,15 @@ fn json_schema(mut format: Object<'_>) -> Result<String, Flaw> {
     }
     writer.close_object();
     writer.close_object();
-    Ok(writer.into_text())
+    let mut echo = Writer::with_capacity(schema.len() + 128);
+    echo.open_object();
+    echo.field("type", "json_schema");
+    echo.field("name", &name);
+    echo.field("description", &description);
+    echo.raw_field("schema", &schema);
+    echo.field("strict", &strict.unwrap_or_default());
+    echo.close_object();
+    Ok(Format { chat: Some(writer.into_text()), echo: echo.into_text() })
 }
 
 /// Reads `reasoning`.

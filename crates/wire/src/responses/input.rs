@@ -14,7 +14,7 @@ use super::content::{ChatPart, chat_content, parts};
 use super::item::Item;
 use super::summary::open_summary;
 use crate::bad_request::Flaw;
-use crate::chat::{Spoken, read_message, simple_user, tool_calls};
+use crate::chat::{PHASE, Spoken, read_message, simple_user, tool_calls};
 use crate::json::{Object, Writer, elements, text};
 
 /// Items that references may name, by their ids.
@@ -63,6 +63,15 @@ fn chat_message(json: String) -> Result<Spoken, Flaw> {
     read_message(&raw)
 }
 
+/// What a message is called, which no model is shown.
+fn phase(message: &mut Object<'_>) -> Result<Option<String>, Flaw> {
+    let phase = message.take_text(PHASE)?;
+    match phase.as_deref() {
+        None | Some("commentary" | "final_answer") => Ok(phase.map(String::from)),
+        Some(_) => Err(Flaw::at(PHASE, "must be commentary or final_answer")),
+    }
+}
+
 /// The items so far, and what waits for the next one.
 struct Reader<'a> {
     kept: &'a KeptItems,
@@ -83,6 +92,7 @@ struct Assistant {
     calls: Vec<ToolCall>,
     ids: HashSet<String>,
     reasoning: String,
+    phase: Option<String>,
 }
 
 impl<'a> Reader<'a> {
@@ -98,6 +108,8 @@ impl<'a> Reader<'a> {
             }
             (None | Some("message"), Some(role)) => self.message(index, &role, item),
             (Some("message"), None) => Err(Flaw::at("role", "is required")),
+            // A reference need not say that it is one.
+            (None, None) if item.rest().any(|(name, _)| name == "id") => self.reference(index, item),
             (None, None) => Err(Flaw::at("type", "is required")),
             (Some("function_call"), _) => self.call(index, item),
             (Some("function_call_output"), _) => self.call_output(index, item),
@@ -115,7 +127,10 @@ impl<'a> Reader<'a> {
         let raw = item.take("content").ok_or_else(|| Flaw::at("content", "is required"))?;
         let parts = parts(raw).map_err(|flaw| flaw.within("content"))?;
         match role {
-            "assistant" => self.assistant(index, parts).map_err(|flaw| flaw.within("content")),
+            "assistant" => {
+                let phase = phase(&mut item)?;
+                self.assistant(index, parts, phase).map_err(|flaw| flaw.within("content"))
+            }
             "user" | "system" | "developer" => {
                 self.end_of_answer()?;
                 let json = format!(r#"{{"role":"{role}","content":{}}}"#, chat_content(&parts));
@@ -125,9 +140,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn assistant(&mut self, index: usize, parts: Vec<ChatPart<'_>>) -> Result<(), Flaw> {
+    fn assistant(&mut self, index: usize, parts: Vec<ChatPart<'_>>, phase: Option<String>) -> Result<(), Flaw> {
         self.flush()?;
-        let mut said = Assistant { index, reasoning: std::mem::take(&mut self.reasoning), ..Assistant::default() };
+        let reasoning = std::mem::take(&mut self.reasoning);
+        let mut said = Assistant { index, reasoning, phase, ..Assistant::default() };
         for (at, part) in parts.into_iter().enumerate() {
             match part {
                 ChatPart::Text(text) => said.text.get_or_insert_default().push_str(&text),
@@ -254,6 +270,9 @@ impl Assistant {
         }
         if !self.reasoning.is_empty() {
             writer.field("reasoning_content", &self.reasoning);
+        }
+        if let Some(phase) = &self.phase {
+            writer.field(PHASE, phase);
         }
         writer.close_object();
         writer.into_text()

@@ -77,6 +77,9 @@ pub enum Item {
         role: &'static str,
         /// What it says.
         content: Vec<Part>,
+        /// What a client said of an assistant's message: that it is commentary, or the final answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
     },
     /// What is shown of a model's reasoning.
     Reasoning {
@@ -115,6 +118,8 @@ pub enum Item {
     Compaction {
         /// Its id, that of the ledger's row.
         id: String,
+        /// Whether all of it is there.
+        status: ItemStatus,
         /// Opaque to clients.
         encrypted_content: String,
     },
@@ -144,8 +149,8 @@ impl Item {
             Self::Message { status, .. }
             | Self::Reasoning { status, .. }
             | Self::FunctionCall { status, .. }
-            | Self::FunctionCallOutput { status, .. } => *status = new,
-            Self::Compaction { .. } => {}
+            | Self::FunctionCallOutput { status, .. }
+            | Self::Compaction { status, .. } => *status = new,
         }
     }
 }

@@ -16,6 +16,13 @@ pub fn check_message(message: &[u8]) -> Result<(), BadRequest> {
     Ok(check(message)?)
 }
 
+/// The response that a message wants to go on from, however wrong the rest of it is.
+pub fn continued_response(message: &[u8]) -> Option<String> {
+    let mut message = read_object(message).ok()?;
+    message.take_name("type").ok().filter(|kind| kind == CREATE)?;
+    message.take_name("previous_response_id").ok().map(String::from)
+}
+
 fn check(message: &[u8]) -> Result<(), Flaw> {
     let mut message = read_object(message)?;
     if message.take_name("type")? != CREATE {
@@ -44,6 +51,20 @@ mod tests {
             r#"{"type": "response.create", "stream": false, "background": false, "generate": true, "stream_id": null}"#,
         ] {
             assert_eq!(check_message(message.as_bytes()), Ok(()), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_a_message_goes_on_from_is_known_even_if_it_is_refused() {
+        for (message, previous) in [
+            (r#"{"type": "response.create", "previous_response_id": "resp_1", "input": 7}"#, Some("resp_1")),
+            (r#"{"type": "response.create", "previous_response_id": "resp_1", "background": true}"#, Some("resp_1")),
+            (r#"{"type": "response.cancel", "previous_response_id": "resp_1"}"#, None),
+            (r#"{"type": "response.create", "previous_response_id": null}"#, None),
+            (r#"{"type": "response.create", "previous_response_id": 7}"#, None),
+            ("hello", None),
+        ] {
+            assert_eq!(continued_response(message.as_bytes()).as_deref(), previous, "{message}");
         }
     }
 

@@ -8,8 +8,10 @@ use super::request::read_object;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, elements};
 
-/// The type of an item that names another. A body without these letters refers to nothing.
+/// The type of an item that names another, if it has one.
 const REFERENCE: &str = "item_reference";
+/// What every reference has. A body without these letters refers to nothing.
+const ID: &str = "\"id\"";
 
 /// The ids of the items that an input refers to, each once, in order. Costs next to nothing when there are none.
 ///
@@ -20,7 +22,7 @@ pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
 
 /// The same, of the items in another field.
 pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, BadRequest> {
-    if !std::str::from_utf8(body).is_ok_and(|text| text.contains(REFERENCE)) {
+    if !std::str::from_utf8(body).is_ok_and(|text| text.contains(ID)) {
         return Ok(Vec::new());
     }
     let (mut ids, mut seen) = (Vec::new(), HashSet::new());
@@ -39,6 +41,9 @@ pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, Bad
 
 fn referred(item: &RawValue) -> Result<Option<String>, Flaw> {
     let mut item = Object::read(item)?;
-    let is_reference = item.take_text("type")?.is_some_and(|kind| kind == REFERENCE);
+    let is_reference = match item.take_text("type")? {
+        Some(kind) => kind == REFERENCE,
+        None => item.take("role").is_none(),
+    };
     Ok(item.take_text("id")?.filter(|_| is_reference).map(String::from))
 }

@@ -69,10 +69,18 @@ pub fn parse_with(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, Bad
     Ok(read_with_input(read_object(body)?, kept, Words::Items)?)
 }
 
-/// Like [`parse_with`], for a context that may end where it is: the input may be absent or empty. For counting tokens and for
-/// compaction.
+/// Like [`parse_with`], for a context that may end where it is: the input may be absent or empty.
 pub fn parse_context(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
     Ok(read(read_object(body)?, kept, Words::Items)?)
+}
+
+/// Like [`parse_context`], for a compaction, which must say for what model it is.
+pub fn parse_compaction(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
+    let request = parse_context(body, kept)?;
+    match request.model {
+        Some(_) => Ok(request),
+        None => Err(Flaw::at("model", "is required").into()),
+    }
 }
 
 /// Reads a body that must be a JSON object.

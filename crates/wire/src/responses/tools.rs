@@ -108,7 +108,7 @@ pub(super) fn tool_choice(raw: &RawValue) -> Result<Both, Flaw> {
 }
 
 fn allowed_tools(mut choice: Object<'_>) -> Result<Both, Flaw> {
-    let mode = choice.take_name("mode")?;
+    let mode = choice.take_text("mode")?.unwrap_or(Cow::Borrowed("auto"));
     if !matches!(&*mode, "auto" | "required" | "none") {
         return Err(Flaw::at("mode", "must be auto, required or none"));
     }

@@ -10,7 +10,8 @@ use herma_model::{CompactionId, FinishReason, Message, MessageId, Payload, Role,
 use serde_json::{Map, Value};
 
 use super::item::{Item, ItemStatus, Part};
-use crate::chat::{answer_of, logprobs, reasoning_text};
+use super::logprobs;
+use crate::chat::{Extra, answer_of, reasoning_text};
 
 /// The items of an assistant's message: reasoning, what was said, calls. `last` is the status of the last one; those before it
 /// are completed.
@@ -24,14 +25,15 @@ pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<It
     }
     let mut content = Vec::new();
     if let Some(text) = answer.content.filter(|text| !text.is_empty()) {
-        let logprobs = logprobs(&answer.choice_extra).to_vec();
+        let logprobs = logprobs::of_choice(&answer.choice_extra);
         content.push(Part::OutputText { text, annotations: [], logprobs });
     }
     if let Some(refusal) = answer.refusal.filter(|refusal| !refusal.is_empty()) {
         content.push(Part::Refusal { refusal });
     }
     if !content.is_empty() {
-        items.push(Item::Message { id: message_id(id, 0), status: ItemStatus::Completed, role: "assistant", content });
+        let (id, status) = (message_id(id, 0), ItemStatus::Completed);
+        items.push(Item::Message { id, status, role: "assistant", content, phase: None });
     }
     items.extend(answer.tool_calls.into_iter().enumerate().map(|(index, call)| Item::FunctionCall {
         id: call_id(id, index),
@@ -53,7 +55,7 @@ pub fn items_of(message: &Message) -> Vec<Item> {
 
 pub(super) fn items(id: MessageId, said: &Utterance) -> Vec<Item> {
     match said.role {
-        Role::Assistant => output_items(id, said, ItemStatus::from(said.status)),
+        Role::Assistant => with_phase(output_items(id, said, ItemStatus::from(said.status)), said),
         Role::User => vec![input_message(id.to_string(), "user", &said.payload)],
         Role::Tool => vec![Item::FunctionCallOutput {
             id: format!("fco_{}", id.uuid().simple()),
@@ -64,9 +66,21 @@ pub(super) fn items(id: MessageId, said: &Utterance) -> Vec<Item> {
     }
 }
 
+/// The items of a message, labelled as its client labelled it.
+fn with_phase(mut items: Vec<Item>, said: &Utterance) -> Vec<Item> {
+    if let Some(phase) = Extra::of(said).phase()
+        && let Some(Item::Message { phase: shown, .. }) =
+            items.iter_mut().find(|item| matches!(item, Item::Message { .. }))
+    {
+        *shown = Some(phase);
+    }
+    items
+}
+
 /// The item of a compaction.
 pub fn compaction_item(id: CompactionId, encrypted_content: impl Into<String>) -> Item {
-    Item::Compaction { id: id.to_string(), encrypted_content: encrypted_content.into() }
+    let (id, encrypted_content) = (id.to_string(), encrypted_content.into());
+    Item::Compaction { id, status: ItemStatus::Completed, encrypted_content }
 }
 
 impl From<herma_model::MessageStatus> for ItemStatus {
@@ -105,7 +119,7 @@ fn input_message(id: String, role: &'static str, payload: &Payload) -> Item {
         Some(Value::Array(parts)) => parts.into_iter().map(input_part).collect(),
         _ => Vec::new(),
     };
-    Item::Message { id, status: ItemStatus::Completed, role, content }
+    Item::Message { id, status: ItemStatus::Completed, role, content, phase: None }
 }
 
 fn tool_output(payload: &Payload) -> Value {

@@ -71,7 +71,8 @@ fn a_conversation_begins_with_items_and_facts() {
 #[test]
 fn items_may_be_named_instead_of_sent() {
     let content = vec![Part::InputText { text: "Hello!".to_owned() }];
-    let item = Item::Message { id: "msg_1".to_owned(), status: ItemStatus::Completed, role: "user", content };
+    let item =
+        Item::Message { id: "msg_1".to_owned(), status: ItemStatus::Completed, role: "user", content, phase: None };
     let body = json!({"items": [{"type": "item_reference", "id": "msg_1"}]});
     assert_eq!(references(body.to_string().as_bytes()).unwrap(), ["msg_1"]);
     assert_eq!(references(br#"{"items":[]}"#), Ok(Vec::new()));

@@ -110,7 +110,10 @@ impl Connection {
         let read = read_message(Arc::clone(&self.app), self.caller.clone(), message.clone());
         let (principal, mut asked) = match self.while_listening(read).await? {
             Ok(read) => read,
-            Err(error) => return self.tell(&error).await,
+            Err(error) => {
+                self.memory.forget(responses::continued_response(message.as_bytes()).as_deref());
+                return self.tell(&error).await;
+            }
         };
         let previous = asked.previous_response_id.clone();
         self.memory.recall(&mut asked);

@@ -5,7 +5,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::TurnRequest;
 use herma_model::Principal;
-use herma_wire::responses::{self, CompactionObject, Item, compaction_item, items_of, seal_summary};
+use herma_wire::BadRequest;
+use herma_wire::responses::{
+    self, CompactionObject, Item, KeptItems, ResponsesRequest, compaction_item, items_of, seal_summary,
+};
 
 use super::create::{place, turn_request};
 use super::references;
@@ -24,7 +27,7 @@ pub(crate) async fn input_tokens(
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let request = read(&app, principal, request).await?;
+    let request = read(&app, principal, request, responses::parse_context).await?;
     let tokens = app.gateway.count_tokens(&request).await.map_err(|error| ApiError::from(error).of_response())?;
     Ok(from_bytes(responses::input_tokens_json(tokens)))
 }
@@ -35,7 +38,7 @@ pub(crate) async fn compact(
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let request = read(&app, principal, request).await?;
+    let request = read(&app, principal, request, responses::parse_compaction).await?;
     let done = app.gateway.summarise_context(&request).await.map_err(|error| ApiError::from(error).of_response())?;
     let mut output: Vec<Item> = done.kept.iter().flat_map(|message| items_of(message)).collect();
     output.push(compaction_item(done.id, seal_summary(&done.summary)));
@@ -44,13 +47,15 @@ pub(crate) async fn compact(
     Ok(from_bytes(object.to_json()))
 }
 
+type Parse = fn(&[u8], &KeptItems) -> Result<ResponsesRequest, BadRequest>;
+
 /// A request about a context, which may have no input of its own.
-async fn read(app: &Shared, principal: Principal, request: Request) -> Result<TurnRequest, ApiError> {
+async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse) -> Result<TurnRequest, ApiError> {
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
-    let asked = responses::parse_context(&body, &named)?;
+    let asked = parse(&body, &named)?;
     let place = place(app, &principal, &headers, &asked).await?;
     Ok(turn_request(principal, headers, place, asked, COMPACT, &body))
 }

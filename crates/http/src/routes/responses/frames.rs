@@ -6,7 +6,6 @@ use herma_model::turn::FailureCode;
 use herma_model::{ConversationId, MessageId, ResponseId, Timestamp, TurnId};
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compaction_item};
-use herma_wire::sse;
 
 use super::stored::{Identified, Kept};
 use crate::error::ApiError;
@@ -118,7 +117,7 @@ impl Frames for ResponseFrames {
     }
 
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
-        let Some(mut events) = self.events.take() else { return vec![sse::frame(&told.event())] };
+        let Some(mut events) = self.events.take() else { return vec![told.first_frame()] };
         let is_cancelled = matches!(error, GatewayError::Turn(failure) | GatewayError::CutOff(failure) if failure.code == FailureCode::Cancelled);
         if matches!(error, GatewayError::CutOff(_)) {
             events.skip(UNKNOWN_EVENTS);

@@ -24,8 +24,7 @@ impl Memory {
     ///
     /// A request that is to be stored cannot: it would keep what was not to be kept.
     pub(super) fn recall(&mut self, asked: &mut ResponsesRequest) {
-        let previous = asked.previous_response_id.as_deref().and_then(|id| id.parse::<ResponseId>().ok());
-        let Some((_, before)) = self.last.take_if(|(id, _)| Some(*id) == previous) else { return };
+        let Some(before) = self.take(asked.previous_response_id.as_deref()) else { return };
         if asked.store {
             return;
         }
@@ -33,6 +32,16 @@ impl Memory {
         asked.indices.splice(..0, before.messages.iter().map(|_| 0));
         asked.messages.splice(..0, before.messages);
         asked.system.splice(..0, before.system);
+    }
+
+    /// Forgets what a request wanted to go on from that could not even be read.
+    pub(super) fn forget(&mut self, previous: Option<&str>) {
+        drop(self.take(previous));
+    }
+
+    fn take(&mut self, previous: Option<&str>) -> Option<Said> {
+        let previous = previous?.parse::<ResponseId>().ok()?;
+        self.last.take_if(|(id, _)| *id == previous).map(|(_, said)| said)
     }
 
     /// Remembers what was said and what was answered, if that is kept nowhere and is no more than one request may be.

@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Ending, Events};
+use super::{Ending, Entry, Events};
 use crate::responses::item::{Item, ItemStatus, Part};
 use crate::responses::object::{Outcome, ResponseState};
 use crate::session::SessionObject;
@@ -19,17 +19,19 @@ impl Events {
         if has_answer {
             self.begin_nameless_calls();
         }
+        let last = self.entries.len().saturating_sub(1);
         for at in 0..self.entries.len() {
             if has_answer || !matches!(self.entries[at].item, Item::FunctionCall { .. }) {
-                self.close(at, status);
+                // Where the answer broke off is the end of its last item.
+                self.close(at, if at == last { status } else { ItemStatus::Completed });
             }
         }
         if !has_answer {
             let is_kept = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
             self.entries.retain(|entry| is_kept(&entry.item));
             // Whatever followed it, what is kept was not all of the answer.
-            if let Some(last) = self.entries.last_mut() {
-                last.item.set_status(ItemStatus::Incomplete);
+            if let Some(Entry { item: item @ Item::Message { .. }, .. }) = self.entries.last_mut() {
+                item.set_status(ItemStatus::Incomplete);
             }
         }
         let kind = match ending.outcome {

@@ -61,7 +61,8 @@ impl Events {
         self.leave();
         let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Message { .. })).count();
         let id = message_id(self.message, nth);
-        self.open(Item::Message { id, status: ItemStatus::InProgress, role: "assistant", content: Vec::new() })
+        let (status, content) = (ItemStatus::InProgress, Vec::new());
+        self.open(Item::Message { id, status, role: "assistant", content, phase: None })
     }
 
     /// Begins the item of a call, with the arguments that came before its name.

@@ -2,7 +2,8 @@
 
 use herma_model::{Timestamp, Usage};
 use herma_wire::responses::{
-    CompactionObject, KeptItems, compaction_item, input_tokens_json, open_summary, parse, parse_context, seal_summary,
+    CompactionObject, KeptItems, compaction_item, input_tokens_json, open_summary, parse, parse_compaction,
+    parse_context, seal_summary,
 };
 use proptest::prelude::any;
 use proptest::sample::Index;
@@ -28,6 +29,16 @@ fn a_context_needs_no_input() {
 }
 
 #[test]
+fn a_compaction_says_for_what_model_it_is() {
+    for body in [json!({"input": "hi"}), json!({"input": "hi", "model": null})] {
+        let bad = parse_compaction(body.to_string().as_bytes(), &KeptItems::new()).unwrap_err();
+        assert_eq!((bad.param.as_deref(), bad.message.as_str()), (Some("model"), "`model` is required"), "{body}");
+    }
+    let asked = parse_compaction(br#"{"model": "m"}"#, &KeptItems::new()).unwrap();
+    assert_eq!(asked.model.as_deref(), Some("m"));
+}
+
+#[test]
 fn a_count_is_an_object() {
     insta::assert_snapshot!(json_text(input_tokens_json(17)), @r#"{"object":"response.input_tokens","input_tokens":17}"#);
 }
@@ -41,7 +52,7 @@ fn a_compaction_says_what_to_go_on_with() {
         output: &output,
         usage: Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2 }),
     };
-    insta::assert_snapshot!(json_text(object.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}}"#);
+    insta::assert_snapshot!(json_text(object.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"}],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}}"#);
     insta::assert_snapshot!(json_text(CompactionObject { output: &[], usage: None, ..object }.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[],"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}"#);
 }
 

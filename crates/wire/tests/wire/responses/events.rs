@@ -186,15 +186,15 @@ fn a_compaction_is_an_item_before_the_message() {
     insta::assert_snapshot!(shown(&frames), @r#"
      0 created {"response":{"status":"in_progress","output":[],"session":true}}
      1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
-     2 output_item.added {"output_index":0,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}}
-     3 output_item.done {"output_index":0,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}}
+     2 output_item.added {"output_index":0,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"in_progress","encrypted_content":"opaque"}}
+     3 output_item.done {"output_index":0,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"}}
      4 output_item.added {"output_index":1,"item":{"type":"message","id":"msg_<hex>","status":"in_progress","role":"assistant","content":[]}}
      5 content_part.added {"item_id":"msg_<hex>","output_index":1,"content_index":0,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}}
      6 output_text.delta {"item_id":"msg_<hex>","output_index":1,"content_index":0,"delta":"Hi","logprobs":[]}
      7 output_text.done {"item_id":"msg_<hex>","output_index":1,"content_index":0,"text":"Hi","logprobs":[]}
      8 content_part.done {"item_id":"msg_<hex>","output_index":1,"content_index":0,"part":{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}}
      9 output_item.done {"output_index":1,"item":{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}}
-    10 completed {"response":{"status":"completed","output":[{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"},{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}],"completed_at":1772582402,"session":true}}
+    10 completed {"response":{"status":"completed","output":[{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"},{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}],"completed_at":1772582402,"session":true}}
     "#);
 }
 
@@ -240,8 +240,8 @@ fn a_compaction_in_between_ends_what_was_being_said() {
      4 output_text.done {"item_id":"msg_<hex>","output_index":0,"content_index":0,"text":"Hi","logprobs":[]}
      5 content_part.done {"item_id":"msg_<hex>","output_index":0,"content_index":0,"part":{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}}
      6 output_item.done {"output_index":0,"item":{"type":"message","id":"msg_<hex>","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[],"logprobs":[]}]}}
-     7 output_item.added {"output_index":1,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}}
-     8 output_item.done {"output_index":1,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}}
+     7 output_item.added {"output_index":1,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"in_progress","encrypted_content":"opaque"}}
+     8 output_item.done {"output_index":1,"item":{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"}}
      9 output_item.added {"output_index":2,"item":{"type":"message","id":"msg_<hex>_1","status":"in_progress","role":"assistant","content":[]}}
     10 content_part.added {"item_id":"msg_<hex>_1","output_index":2,"content_index":0,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}}
     11 output_text.delta {"item_id":"msg_<hex>_1","output_index":2,"content_index":0,"delta":" there","logprobs":[]}
@@ -278,12 +278,13 @@ fn text_after_a_call_is_a_further_message() {
 }
 
 #[test]
-fn log_probabilities_stand_beside_the_whole_text() {
-    let logprobs = json!([{"token": "Hi", "logprob": -0.5, "bytes": null, "top_logprobs": []}]);
+fn log_probabilities_stand_beside_the_whole_text_with_every_list_there() {
+    let said = json!([{"token": "Hi", "logprob": -0.5, "bytes": null, "top_logprobs": [{"token": "Ho", "logprob": -1, "bytes": null}]}]);
     let mut delta = text("Hi");
-    delta.choice_extra = crate::map(json!({"logprobs": {"content": logprobs, "refusal": null}}));
+    delta.choice_extra = crate::map(json!({"logprobs": {"content": said, "refusal": null}}));
     let frames = stream(about(&json!({})), None, &[delta], &ending(Outcome::Completed));
     let events: Vec<_> = frames.iter().map(data).collect();
+    let logprobs = json!([{"token": "Hi", "logprob": -0.5, "bytes": [], "top_logprobs": [{"token": "Ho", "logprob": -1, "bytes": []}]}]);
     assert_eq!(events[4]["logprobs"], json!([]));
     assert_eq!(events[5]["logprobs"], logprobs);
     assert_eq!(events[8]["response"]["output"][0]["content"][0]["logprobs"], logprobs);

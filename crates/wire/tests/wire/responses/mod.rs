@@ -8,9 +8,11 @@ mod references;
 mod refusals;
 mod removal;
 mod requests;
+mod rules;
 
 use herma_model::generation::ToolCallDelta;
 use herma_model::{CompactionId, Delta, MessageId, Timestamp, Usage};
+use herma_testkit::check_response_stream;
 use herma_wire::responses::{About, Ending, Events, Frame, Item, Outcome, ResponseError, compaction_item, parse};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -66,13 +68,14 @@ fn compaction() -> Item {
     compaction_item(CompactionId::from_uuid(Uuid::from_u128(7)), "opaque")
 }
 
-/// A whole stream: what was shown before the answer is `compacted`.
+/// A whole stream, which keeps the rules: what was shown before the answer is `compacted`.
 fn stream(about: About, compacted: Option<Item>, deltas: &[Delta], ending: &Ending) -> Vec<Frame> {
     let (mut events, mut frames) = Events::begin(about, MESSAGE, Some(&crate::session()));
     frames.extend(events.started());
     frames.extend(compacted.map(|item| events.compacted(item)).unwrap_or_default());
     frames.extend(deltas.iter().flat_map(|delta| events.delta(delta)));
     frames.extend(events.end(ending, Some(&crate::session())));
+    check_response_stream(&frames.iter().map(data).collect::<Vec<_>>());
     frames
 }
 

@@ -76,7 +76,7 @@ fn a_response_repeats_its_request() {
         "service_tier": "flex", "prompt_cache_key": "p", "safety_identifier": "s", "user": "u", "top_logprobs": 3,
     }));
     about.previous_response_id = Some("resp_0".into());
-    insta::assert_snapshot!(object(&about, &ResponseState::Ended(Outcome::Completed), &[]), @r#"{"id":"resp_1","object":"response","created_at":1772582400,"completed_at":1772582402,"status":"completed","error":null,"incomplete_details":null,"model":"gpt-5","previous_response_id":"resp_0","output":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15},"instructions":"Be \"terse\".","metadata":{"k":"v"},"tools":[{"type":"function","name":"f","description":null,"parameters":null,"strict":null}],"tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}},"verbosity":"low"},"reasoning":{"effort":"low","summary":null},"temperature":0.5,"top_p":0.9,"presence_penalty":0.0,"frequency_penalty":0.0,"top_logprobs":3,"max_output_tokens":9,"max_tool_calls":2,"truncation":"auto","store":false,"background":false,"service_tier":"flex","prompt_cache_key":"p","safety_identifier":"s","user":"u"}"#);
+    insta::assert_snapshot!(object(&about, &ResponseState::Ended(Outcome::Completed), &[]), @r#"{"id":"resp_1","object":"response","created_at":1772582400,"completed_at":1772582402,"status":"completed","error":null,"incomplete_details":null,"model":"gpt-5","previous_response_id":"resp_0","output":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15},"instructions":"Be \"terse\".","metadata":{"k":"v"},"tools":[{"type":"function","name":"f","description":null,"parameters":null,"strict":null}],"tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"n","description":null,"schema":{"type":"object"},"strict":false},"verbosity":"low"},"reasoning":{"effort":"low","summary":null},"temperature":0.5,"top_p":0.9,"presence_penalty":0.0,"frequency_penalty":0.0,"top_logprobs":3,"max_output_tokens":9,"max_tool_calls":2,"truncation":"auto","store":false,"background":false,"service_tier":"flex","prompt_cache_key":"p","safety_identifier":"s","user":"u"}"#);
 }
 
 #[test]
@@ -131,6 +131,6 @@ fn the_transcript_is_a_list_of_items() {
     {"type":"output_text","text":"A cat.","annotations":[],"logprobs":[]}]},
     {"type":"message","id":"msg_00000000000000000000000000000019","status":"incomplete","role":"assistant","content":[
     {"type":"output_text","text":"So far","annotations":[],"logprobs":[]}]},
-    {"type":"compaction","id":"cmp_00000000000000000000000000000007","encrypted_content":"opaque"}],"first_id":"msg_00000000000000000000000000000014","last_id":"cmp_00000000000000000000000000000007","has_more":true}
+    {"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"}],"first_id":"msg_00000000000000000000000000000014","last_id":"cmp_00000000000000000000000000000007","has_more":true}
     "#);
 }

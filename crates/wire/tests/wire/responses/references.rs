@@ -99,6 +99,16 @@ fn a_reference_to_nothing_is_refused_by_its_place() {
 }
 
 #[test]
+fn a_reference_need_not_say_that_it_is_one() {
+    let items = items(&said(&json!([{"role": "user", "content": "hi"}])));
+    for reference in [json!({"id": items[0].id()}), json!({"type": null, "id": items[0].id()})] {
+        let body = json!({"input": [reference]}).to_string();
+        assert_eq!(references(body.as_bytes()).unwrap(), [items[0].id()], "{body}");
+        assert_eq!(parse_with(body.as_bytes(), &kept(&items)).unwrap().messages.len(), 1, "{body}");
+    }
+}
+
+#[test]
 fn only_references_are_looked_up() {
     for body in [
         json!({"input": "item_reference"}),
@@ -109,5 +119,5 @@ fn only_references_are_looked_up() {
         assert_eq!(references(body.to_string().as_bytes()), Ok(Vec::new()), "{body}");
     }
     assert_eq!(references(b"not even JSON"), Ok(Vec::new()));
-    assert!(references(b"{\"input\": [\"item_reference\"").is_err());
+    assert!(references(b"{\"input\": [{\"id\": \"msg_1\"").is_err());
 }

@@ -139,6 +139,9 @@ fn what_is_said_about_tools_needs_tools() {
             r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}"#
         )
     );
+    let modeless = json!({"type": "allowed_tools", "tools": [{"type": "function", "name": "f"}]});
+    let same = read(&json!({"input": "hi", "tools": [{"type": "function", "name": "f"}], "tool_choice": modeless}));
+    assert_eq!((same.params, same.echo), (request.params, request.echo), "any of them may be called, or none");
 }
 
 #[test]

@@ -1,0 +1,260 @@
+//! The rules of a response's stream, as the Open Responses specification has them, for any stream there is.
+//!
+//! Two of them Herma breaks on purpose, when there is no answer: a call that was not finished never ends, and what was said of an
+//! answer is incomplete in a response that is `failed` or `cancelled`. A stream must break them in just that way.
+
+use serde_json::Value;
+
+/// Fields that every response has.
+const REQUIRED: [&str; 31] = [
+    "id",
+    "object",
+    "created_at",
+    "completed_at",
+    "status",
+    "incomplete_details",
+    "model",
+    "previous_response_id",
+    "instructions",
+    "output",
+    "error",
+    "tools",
+    "tool_choice",
+    "truncation",
+    "parallel_tool_calls",
+    "text",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "temperature",
+    "reasoning",
+    "usage",
+    "max_output_tokens",
+    "max_tool_calls",
+    "store",
+    "background",
+    "service_tier",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+];
+
+/// Fails the test if the events are not those of a whole response, from its first to its last.
+pub fn check_response_stream(events: &[Value]) {
+    let broken = broken_rules(events);
+    assert!(broken.is_empty(), "{broken:#?} in {events:#?}");
+}
+
+/// Every rule that the events break, in the order in which they do.
+pub fn broken_rules(events: &[Value]) -> Vec<String> {
+    let mut stream = Stream::default();
+    for (number, event) in events.iter().enumerate() {
+        stream.take(number, event);
+    }
+    if stream.ended != 1 {
+        stream.breaks(format!("{} events end the response", stream.ended));
+    }
+    stream.broken
+}
+
+/// An item as the events so far show it.
+struct Item {
+    shown: Value,
+    parts: Vec<Part>,
+    is_open: bool,
+}
+
+/// A text, a refusal, a part of a summary, or the arguments of a call.
+struct Part {
+    text: String,
+    /// Whether the whole text was said.
+    is_whole: bool,
+    is_open: bool,
+}
+
+#[derive(Default)]
+struct Stream {
+    items: Vec<Item>,
+    ended: usize,
+    at: usize,
+    broken: Vec<String>,
+}
+
+impl Stream {
+    fn breaks(&mut self, rule: impl Into<String>) {
+        self.broken.push(format!("{}: {}", self.at, rule.into()));
+    }
+
+    fn wants(&mut self, holds: bool, rule: &str) {
+        if !holds {
+            self.breaks(rule);
+        }
+    }
+
+    fn take(&mut self, number: usize, event: &Value) {
+        self.at = number;
+        self.wants(event["sequence_number"] == number, "events are numbered from 0 on without a gap");
+        self.wants(self.ended == 0, "nothing follows the end");
+        let kind = event["type"].as_str().unwrap_or_default();
+        self.wants((number == 0) == (kind == "response.created"), "response.created is the first event, once");
+        if event.get("response").is_some() {
+            return self.response(kind, &event["response"]);
+        }
+        if kind == "response.output_item.added" {
+            return self.item_added(event);
+        }
+        let Some(at) = self.item_of(event) else {
+            return self.breaks("output_index and item_id name an item that is open");
+        };
+        let part = ["content_index", "summary_index"].iter().find_map(|name| event[name].as_u64()).unwrap_or_default();
+        match kind {
+            "response.output_item.done" => self.item_done(at, &event["item"]),
+            "response.content_part.added" | "response.reasoning_summary_part.added" => self.part_added(at, part, event),
+            "response.content_part.done" | "response.reasoning_summary_part.done" => self.part_done(at, part, event),
+            _ if kind.ends_with(".delta") => self.delta(at, part, event),
+            _ if kind.ends_with(".done") => self.text_done(at, part, event),
+            _ => self.breaks(format!("{kind:?} is an event that the specification knows")),
+        }
+    }
+
+    /// The open item that an event is about.
+    fn item_of(&self, event: &Value) -> Option<usize> {
+        let at = usize::try_from(event["output_index"].as_u64()?).ok()?;
+        let item = self.items.get(at).filter(|item| item.is_open)?;
+        let id = event.get("item_id").unwrap_or(&event["item"]["id"]);
+        (*id == item.shown["id"]).then_some(at)
+    }
+
+    fn item_added(&mut self, event: &Value) {
+        let (item, place) = (&event["item"], self.items.len());
+        self.wants(event["output_index"] == place, "items are added one after the other");
+        self.wants(item["type"].is_string() && item["id"].is_string(), "an item has a type and an id");
+        self.wants(item["status"] == "in_progress", "an item begins in progress");
+        let is_new = self.items.iter().all(|other| other.shown["id"] != item["id"]);
+        self.wants(is_new, "an item has an id of its own");
+        let mut parts = Vec::new();
+        if item["type"] == "function_call" {
+            self.wants(item["arguments"] == "", "arguments begin with nothing");
+            parts.push(Part { text: String::new(), is_whole: false, is_open: true });
+        }
+        self.items.push(Item { shown: item.clone(), parts, is_open: true });
+    }
+
+    fn part_added(&mut self, at: usize, part: u64, event: &Value) {
+        let parts = &self.items[at].parts;
+        let is_next = parts.len() as u64 == part && parts.iter().all(|part| !part.is_open);
+        self.wants(is_next, "parts are added one after the other");
+        self.wants(text_of(&event["part"]) == Some(""), "a part begins with nothing");
+        self.items[at].parts.push(Part { text: String::new(), is_whole: false, is_open: true });
+    }
+
+    /// The part that is being said.
+    fn open_part(&mut self, at: usize, part: u64) -> Option<&mut Part> {
+        let last = (self.items[at].parts.len() as u64).checked_sub(1);
+        let open = self.items[at].parts.last_mut().filter(|open| open.is_open && last == Some(part));
+        if open.is_none() {
+            self.broken.push(format!("{}: what is said belongs to a part that is open", self.at));
+        }
+        open
+    }
+
+    fn delta(&mut self, at: usize, part: u64, event: &Value) {
+        let delta = event["delta"].as_str().unwrap_or_default();
+        self.wants(!delta.is_empty(), "a delta says something");
+        let Some(part) = self.open_part(at, part) else { return };
+        part.text.push_str(delta);
+        let is_late = part.is_whole;
+        self.wants(!is_late, "no delta follows the whole text");
+    }
+
+    fn text_done(&mut self, at: usize, part: u64, event: &Value) {
+        let Some(part) = self.open_part(at, part) else { return };
+        let is_same = text_of(event) == Some(&part.text);
+        let was_whole = std::mem::replace(&mut part.is_whole, true);
+        self.wants(is_same, "deltas make up the whole text");
+        self.wants(!was_whole, "a text is whole once");
+    }
+
+    fn part_done(&mut self, at: usize, part: u64, event: &Value) {
+        let Some(part) = self.open_part(at, part) else { return };
+        let is_same = text_of(&event["part"]) == Some(&part.text) && part.is_whole;
+        part.is_open = false;
+        self.wants(is_same, "a part ends with its whole text, after that");
+    }
+
+    fn item_done(&mut self, at: usize, item: &Value) {
+        let said = &self.items[at].parts;
+        let is_call = item["type"] == "function_call";
+        let is_over = said.iter().all(|part| part.is_whole && part.is_open == is_call);
+        let texts: Vec<&str> =
+            match (item["arguments"].as_str(), item["content"].as_array(), item["summary"].as_array()) {
+                (Some(arguments), ..) => vec![arguments],
+                (_, Some(parts), _) | (_, _, Some(parts)) => parts.iter().filter_map(text_of).collect(),
+                _ => Vec::new(),
+            };
+        let is_same = texts.iter().eq(said.iter().map(|part| &part.text));
+        self.wants(is_over, "parts end before their item");
+        self.wants(is_same, "an item ends with all that was said in it");
+        self.wants(item["type"] == self.items[at].shown["type"], "an item keeps its type");
+        self.wants(matches!(status(item), "completed" | "incomplete"), "an item ends completed or incomplete");
+        self.items[at].shown = item.clone();
+        self.items[at].is_open = false;
+    }
+
+    fn response(&mut self, kind: &str, response: &Value) {
+        for name in REQUIRED {
+            self.wants(response.get(name).is_some(), &format!("a response has {name}"));
+        }
+        let allowed: &[&str] = match kind {
+            "response.created" => &["queued", "in_progress"],
+            "response.queued" => &["queued"],
+            "response.in_progress" => &["in_progress"],
+            "response.completed" => &["completed"],
+            "response.incomplete" => &["incomplete"],
+            "response.failed" => &["failed", "cancelled"],
+            _ => &[],
+        };
+        self.wants(allowed.contains(&status(response)), "the status of a response is that of its event");
+        self.wants(response["error"].is_object() == (kind == "response.failed"), "a failed response has an error");
+        let has_details = response["incomplete_details"]["reason"].is_string();
+        self.wants(has_details == (kind == "response.incomplete"), "an incomplete response says why");
+        self.wants(
+            response["completed_at"].is_u64() == (kind == "response.completed"),
+            "completed_at is of the completed",
+        );
+        if matches!(kind, "response.completed" | "response.incomplete" | "response.failed") {
+            self.ended += 1;
+            self.end(kind, response);
+        }
+    }
+
+    fn end(&mut self, kind: &str, response: &Value) {
+        let output = response["output"].as_array().cloned().unwrap_or_default();
+        let is_failed = kind == "response.failed";
+        let open: Vec<&Item> = self.items.iter().filter(|item| item.is_open).collect();
+        let is_closed = open.iter().all(|item| is_failed && item.shown["type"] == "function_call");
+        let kept = |item: &&Item| !is_failed || matches!(item.shown["type"].as_str(), Some("message" | "compaction"));
+        let mut shown: Vec<Value> = self.items.iter().filter(kept).map(|item| item.shown.clone()).collect();
+        if is_failed && let Some(last) = shown.last_mut().filter(|last| last["type"] == "message") {
+            last["status"] = "incomplete".into();
+        }
+        let is_whole = |item: &Value| status(item) == "completed";
+        let last = output.last().map_or("", status);
+        let is_last = output.iter().rev().skip(1).all(is_whole);
+        self.wants(is_closed, "every item that was added has ended");
+        self.wants(output == shown, "the output is what was shown");
+        self.wants(is_last, "only the last item can be incomplete");
+        self.wants(kind != "response.completed" || matches!(last, "completed" | ""), "all of a completed response is");
+        self.wants(kind != "response.incomplete" || matches!(last, "incomplete" | ""), "its last item is not whole");
+    }
+}
+
+fn status(object: &Value) -> &str {
+    object["status"].as_str().unwrap_or_default()
+}
+
+/// The text of a part, or of an event that says a whole one.
+fn text_of(part: &Value) -> Option<&str> {
+    ["text", "refusal", "arguments"].iter().find_map(|name| part[name].as_str())
+}
