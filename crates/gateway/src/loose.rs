@@ -14,7 +14,7 @@ use herma_model::{
     TurnState,
 };
 use herma_store::{LooseOutcome, LooseTurn, Scope};
-use herma_turn::{Effect, Ending, Event, Machine, Stop, Transcript, build, truncated};
+use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Stop, Transcript, build, truncated};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -80,7 +80,7 @@ impl Loose<'_> {
             streaming: self.request.streaming,
         };
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
-        let mut machine = Machine::default();
+        let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
         loop {
             let event = tokio::select! {
                 biased;

@@ -8,7 +8,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
 use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError};
 use herma_turn::compaction::system_tokens as tokens_of;
-use herma_turn::{Effect, Ending, Event, Machine, Stop};
+use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Stop};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -122,7 +122,7 @@ impl Run<'_> {
     async fn call_model(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
         let call = self.call(turn);
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
-        let mut machine = Machine::default();
+        let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
         let mut journal = Journal::of(self.request);
         loop {
             let event = tokio::select! {

@@ -1,5 +1,6 @@
 //! One turn, without IO, clock or runtime: data in, decisions out.
 //!
+//! - [`allowed`]: which tools the model may call.
 //! - [`mod@align`]: what of a request is new, given what the conversation already knows.
 //! - [`pairing`]: whether tool results answer the calls that are open.
 //! - [`context`]: what the model is shown.
@@ -10,6 +11,7 @@
 //! - [`words`]: the few sentences of the gateway's own that a model ever sees.
 
 pub mod align;
+pub mod allowed;
 pub mod compaction;
 pub mod context;
 pub mod machine;
@@ -22,6 +24,7 @@ pub mod words;
 mod testing;
 
 pub use align::{Alignment, align};
+pub use allowed::AllowedTools;
 pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
 pub use machine::{Effect, Ending, Event, Machine, Stop};

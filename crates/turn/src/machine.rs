@@ -5,6 +5,8 @@ use herma_model::turn::FailureCode;
 use herma_model::{Answer, Delta, ModelEvent, ModelFailure, StopKind, TurnFailure, TurnState};
 use serde_json::{Map, Value};
 
+use crate::allowed::AllowedTools;
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -73,10 +75,16 @@ pub struct Machine {
     tool_calls: Vec<ToolCall>,
     extra: Map<String, Value>,
     choice_extra: Map<String, Value>,
+    allowed: AllowedTools,
     ended: bool,
 }
 
 impl Machine {
+    /// The machine of a call whose answer may call these tools and no others.
+    pub fn allowing(allowed: AllowedTools) -> Self {
+        Self { allowed, ..Self::default() }
+    }
+
     /// Takes an event and says what to do.
     pub fn on(&mut self, event: Event) -> Option<Effect> {
         if self.ended {
@@ -84,11 +92,21 @@ impl Machine {
         }
         let effect = match event {
             Event::Model(ModelEvent::Delta(delta)) => {
+                let shown = self.content.len();
                 self.add(&delta);
-                return (!delta.is_empty()).then_some(Effect::Show(delta));
+                let Some(failure) = self.allowed.breach(&self.tool_calls).map(forbidden) else {
+                    return (!delta.is_empty()).then_some(Effect::Show(delta));
+                };
+                self.content.truncate(shown);
+                self.unanswered(TurnState::Failed, failure)
             }
-            Event::Model(ModelEvent::Finished(finish)) => Ending::Answered(Box::new(self.answer(finish))),
-            Event::Model(ModelEvent::Answered(answer)) => Ending::Answered(answer),
+            Event::Model(ModelEvent::Finished(finish)) => self.answered(finish),
+            Event::Model(ModelEvent::Answered(answer)) => {
+                match self.allowed.breach_of_answer(&answer.tool_calls).map(forbidden) {
+                    Some(failure) => self.unanswered(TurnState::Failed, failure),
+                    None => Ending::Answered(answer),
+                }
+            }
             Event::Failed(failure) if failure.kind == ModelFailureKind::ContextTooLong && !self.has_shown() => {
                 Ending::TooLong(failure)
             }
@@ -148,6 +166,13 @@ impl Machine {
         merge(&mut self.choice_extra, &delta.choice_extra);
     }
 
+    fn answered(&mut self, finish: Finish) -> Ending {
+        match self.allowed.breach_of_answer(&self.tool_calls).map(forbidden) {
+            Some(failure) => self.unanswered(TurnState::Failed, failure),
+            None => Ending::Answered(Box::new(self.answer(finish))),
+        }
+    }
+
     fn answer(&mut self, finish: Finish) -> Answer {
         Answer {
             content: Some(std::mem::take(&mut self.content)).filter(|text| !text.is_empty()),
@@ -158,6 +183,12 @@ impl Machine {
             finish,
         }
     }
+}
+
+/// A call of a tool that the client did not allow is no answer.
+fn forbidden(name: &str) -> TurnFailure {
+    let message = format!("the model called '{name}', which is not among the allowed tools of tool_choice");
+    ModelFailure::new(ModelFailureKind::Nonsense, message).into()
 }
 
 /// Adds the fields of a piece to those of the whole: texts and lists go on, objects merge, anything else is replaced.
@@ -224,6 +255,29 @@ mod tests {
         let mut machine = Machine::default();
         machine.on(text("x"));
         assert!(matches!(machine.on(Event::Failed(failure)), Some(Effect::End(Ending::Unanswered { .. }))));
+    }
+
+    #[test]
+    fn a_call_of_a_tool_that_is_not_allowed_fails_the_turn_and_is_never_shown() {
+        let choice =
+            r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"look"}}]}}"#;
+        let allowed = AllowedTools::of(&herma_model::Params(vec![("tool_choice".into(), choice.into())]));
+        let call = |name: &str| {
+            let piece = ToolCallDelta { name: Some(name.to_owned()), ..ToolCallDelta::default() };
+            let delta = Delta { content: Some(" unseen".into()), tool_calls: vec![piece], ..Delta::default() };
+            Event::Model(ModelEvent::Delta(delta))
+        };
+        let mut machine = Machine::allowing(allowed.clone());
+        machine.on(text("seen"));
+        let Some(Effect::End(Ending::Unanswered { state, shown, failure })) = machine.on(call("touch")) else {
+            panic!("no end");
+        };
+        assert_eq!((state, shown.as_deref()), (TurnState::Failed, Some("seen")));
+        assert_eq!(failure.code, FailureCode::UpstreamError);
+        let mut machine = Machine::allowing(allowed);
+        assert!(matches!(machine.on(call("lo")), Some(Effect::Show(_))));
+        let end = machine.on(Event::Model(ModelEvent::Finished(finish())));
+        assert!(matches!(end, Some(Effect::End(Ending::Unanswered { .. }))), "its name never became whole: {end:?}");
     }
 
     #[test]

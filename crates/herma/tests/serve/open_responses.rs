@@ -121,6 +121,35 @@ async fn a_cancelled_stream_keeps_the_rules() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_not_allowed_is_never_called() {
+    let world = World::start().await;
+    let only_look = json!({"type": "allowed_tools", "tools": [{"type": "function", "name": "look"}]});
+    let body = with(with(asked("go"), "tools", tools(&["look", "touch"])), "tool_choice", only_look);
+    let echo = json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "look"}]});
+    world.upstream.push(called("look"));
+    let events = stream(&world, &body).await;
+    assert_eq!(end(&events), "completed function_call:completed");
+    assert_eq!(events[0]["response"]["tool_choice"], echo);
+    let offered = &world.upstream.last_request().body["tools"];
+    assert_eq!(offered.as_array().map(Vec::len), Some(2), "the model is shown all of them");
+
+    for store in [true, false] {
+        let body = with(body.clone(), "store", json!(store));
+        world
+            .upstream
+            .push(Completion { calls: vec![ToolCall::new("call_1", "touch", "{}")], ..Completion::text("So") }.into());
+        let events = stream(&world, &body).await;
+        assert_eq!(end(&events), "failed message:incomplete");
+        assert!(events.iter().all(|event| event["item"]["type"] != "function_call"), "{events:#?}");
+        assert_eq!(events.last().unwrap()["response"]["error"]["code"], "upstream_error");
+        world.upstream.push(called("touch"));
+        let whole = world.client().post_json(RESPONSES, &with(body, "stream", json!(false))).await;
+        let refused = error(&whole, 502);
+        assert!(refused["message"].as_str().unwrap().contains("'touch'"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_client_calls_its_messages_is_kept_and_shown_to_no_model() {
     let world = World::start().await;
     let said =

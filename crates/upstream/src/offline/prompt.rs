@@ -124,12 +124,17 @@ fn functions(params: &Params) -> Vec<Function> {
         let name = tool["function"]["name"].as_str()?.to_owned();
         Some(Function { name, parameters: tool["function"]["parameters"].clone() })
     };
-    tools.iter().filter_map(function).collect()
+    let choice = parameter(params, "tool_choice");
+    let allowed = &choice["allowed_tools"]["tools"];
+    let is_allowed = |function: &Function| {
+        allowed.as_array().is_none_or(|allowed| allowed.iter().any(|tool| tool["function"]["name"] == function.name))
+    };
+    tools.iter().filter_map(function).filter(is_allowed).collect()
 }
 
 fn choice(params: &Params) -> Choice {
     let choice = parameter(params, "tool_choice");
-    match (choice.as_str(), choice["function"]["name"].as_str()) {
+    match (choice.as_str().or(choice["allowed_tools"]["mode"].as_str()), choice["function"]["name"].as_str()) {
         (Some("none"), _) => Choice::Never,
         (Some("required"), _) => Choice::Some,
         (_, Some(name)) => Choice::This(name.to_owned()),

@@ -91,6 +91,12 @@ fn tool_choice_is_obeyed() {
     assert_eq!(with("call get_weather", json!("required"))[0].0, "get_weather");
     let forced = with("hello", json!({"type": "function", "function": {"name": "get_weather"}}));
     assert_eq!(forced[0].0, "get_weather");
+    let allowed = |mode: &str| {
+        let tools = json!([{"type": "function", "function": {"name": "get_weather"}}]);
+        with("call get_time", json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}))
+    };
+    assert_eq!(allowed("required")[0].0, "get_weather");
+    assert!(allowed("auto").is_empty() && allowed("none").is_empty());
 }
 
 #[test]
