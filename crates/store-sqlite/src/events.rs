@@ -44,6 +44,9 @@ pub(crate) fn tell(
             insert.execute(params![tenant, number, what.kind().as_str(), at.0, there, key, data])
         })
         .translated()?;
+    if forgotten == 0 {
+        return Ok(());
+    }
     connection
         .prepare_cached("DELETE FROM events WHERE tenant_pk = ?1 AND number <= ?2")
         .and_then(|mut delete| delete.execute([tenant, forgotten]))

@@ -29,13 +29,12 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     clear_journal(connection, lease.turn)?;
     connection
         .execute(
-            "UPDATE conversations SET next_seq = max(?5, next_seq - ?2), message_count = message_count - ?2, turn_count = turn_count - ?3,
-             session_key = CASE WHEN ?4 THEN NULL ELSE session_key END WHERE pk = ?1",
+            "UPDATE conversations SET next_seq = max(?4, next_seq - ?2), message_count = message_count - ?2, turn_count = turn_count - ?3
+             WHERE pk = ?1",
             params![
                 lease.conversation,
                 removed as i64,
                 turn.attempt == 1,
-                turn.brought_key,
                 next_seq(connection, lease.conversation)?
             ],
         )
@@ -47,14 +46,26 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
                 [lease.turn],
             )
             .translated()?;
-        return become_unanswered_again(connection, lease.turn);
+        become_unanswered_again(connection, lease.turn)?;
+    } else {
+        forget_idempotency(connection, lease.turn)?;
+        connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
+        if matches!(turn.resolution, Resolution::Created | Resolution::Branched) {
+            conversation::unmake(connection, lease.conversation, now)?;
+        }
     }
-    forget_idempotency(connection, lease.turn)?;
-    connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
-    match turn.resolution {
-        Resolution::Created | Resolution::Branched => conversation::unmake(connection, lease.conversation, now),
-        Resolution::Head | Resolution::Moved => Ok(()),
+    if turn.brought_key {
+        take_key_back(connection, lease.conversation)?;
     }
+    Ok(())
+}
+
+/// Takes the session key from a conversation that is still there. One that has gone had it to the end, so that nobody else is told.
+fn take_key_back(connection: &Connection, conversation: i64) -> Outcome<()> {
+    connection
+        .execute("UPDATE conversations SET session_key = NULL WHERE pk = ?1", [conversation])
+        .map(drop)
+        .translated()
 }
 
 /// Removes what the attempt wrote, wherever the head has gone since, and every trace of it.

@@ -4,7 +4,7 @@ use herma_gateway::access::create_key;
 use herma_model::{Alias, KeyScope};
 use herma_store::{Change, KEPT_EVENTS, Scope, Store};
 use herma_store_sqlite::SqliteStore;
-use herma_testkit::{Client, Event, EventStream, Launch};
+use herma_testkit::{Client, Event, EventStream, Launch, Reply};
 use serde_json::{Value, json};
 
 use crate::support::{CHAT, SESSION_ID, SESSION_KEY, World, chat, error, user};
@@ -214,6 +214,17 @@ async fn rename_often(world: &World) {
     }
     tasks.join_all().await;
     store.close().await;
+}
+
+#[tokio::test]
+async fn what_was_refused_after_all_is_told_to_be_gone() {
+    let world = World::start().await;
+    world.upstream.push(Reply::context_too_long());
+    error(&world.say("trip", "far too long").await, 400);
+    let mut stream = follow(&world.client(), FROM_THE_BEGINNING).await;
+    assert_eq!(lines(&mut stream, 1).await, ["session.deleted trip"], "its creation may have been shown");
+    world.say("trip", "short").await.expect(200);
+    assert_eq!(lines(&mut stream, 1).await, ["session.created trip"]);
 }
 
 #[tokio::test]

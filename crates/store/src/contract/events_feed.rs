@@ -7,6 +7,7 @@ use herma_model::{EventId, SessionKey};
 use super::World;
 use super::describing::{keyed, made};
 use super::events::line;
+use super::fixture::{name, running};
 use crate::{Admission, Change, Children, Event, EventPage, EventsFrom, KEPT_EVENTS, NewConversation, Scope, Store};
 
 /// How long somebody who follows waits to be woken.
@@ -59,15 +60,15 @@ pub async fn a_feed_is_nobody_elses<S: Store>(world: &World<S>) {
 pub async fn who_may_not_use_a_key_is_told_nothing_of_it<S: Store>(world: &World<S>) {
     let key = |key: &str| SessionKey::parse(key).ok();
     world.make(&world.one, Some("open")).await;
-    for name in ["red", "blue"] {
-        let new = NewConversation { session_key: key(name), ..world.new_conversation(Some(name)) };
+    for to in ["red", "blue"] {
+        let new = NewConversation { session_key: key(to), ..world.new_conversation(Some(to)) };
         made(world.one.create(new).await.unwrap());
     }
     let told = async |keys: &str| world.told_from(&world.two, &keyed(keys, &world.scope), EventsFrom::Oldest).await;
     assert_eq!(lines(&told("red").await), ["created open", "created red"]);
     assert_eq!(lines(&told("r*,b*").await), ["created open", "created red", "created blue"]);
-    for name in ["blue", "red", "open"] {
-        world.one.delete(&world.scope, &super::fixture::name(name), Children::Keep, world.now()).await.unwrap();
+    for to in ["blue", "red", "open"] {
+        world.one.delete(&world.scope, &name(to), Children::Keep, world.now()).await.unwrap();
     }
     assert_eq!(lines(&told("red").await), ["deleted red", "deleted open"]);
     let restricted = keyed("green", &world.scope);
@@ -81,10 +82,18 @@ pub async fn a_key_that_comes_later_hides_what_was_told<S: Store>(world: &World<
     let told = async || lines(&world.page(&stranger, EventsFrom::Oldest).await.events);
     assert_eq!(told().await, ["created trip"]);
     let keyed = Admission { session_key: SessionKey::parse("mine").ok(), ..world.ask("trip", "second") };
-    let turn = super::fixture::running(world.admit(&world.one, keyed).await);
+    let turn = running(world.admit(&world.one, keyed).await);
     assert_eq!(told().await, Vec::<String>::new());
     world.one.retract(turn.lease).await.unwrap();
     assert_eq!(told().await, ["created trip"], "the key went with the turn that brought it");
+}
+
+pub async fn what_is_taken_back_is_told_only_to_those_who_may_use_its_key<S: Store>(world: &World<S>) {
+    let ask = Admission { session_key: SessionKey::parse("mine").ok(), ..world.ask("trip", "first") };
+    let turn = running(world.admit(&world.one, ask).await);
+    world.one.retract(turn.lease).await.unwrap();
+    let told = async |keys| lines(&world.page(&keyed(keys, &world.scope), EventsFrom::Oldest).await.events);
+    assert_eq!((told("mine").await, told("other").await), (vec!["deleted trip".to_owned()], Vec::new()));
 }
 
 pub async fn what_is_no_longer_kept_is_a_gap<S: Store>(world: &World<S>) {

@@ -371,6 +371,7 @@ macro_rules! contract_suite {
                 a_feed_is_nobody_elses
                 who_may_not_use_a_key_is_told_nothing_of_it
                 a_key_that_comes_later_hides_what_was_told
+                what_is_taken_back_is_told_only_to_those_who_may_use_its_key
                 what_is_no_longer_kept_is_a_gap
                 a_place_that_is_not_known_is_a_gap
                 those_who_follow_are_woken_by_any_instance
