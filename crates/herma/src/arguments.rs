@@ -14,8 +14,8 @@ use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
 use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
 pub(crate) use sessions::{
-    BranchFlags, CompactFlags, DeleteFlags, ListFlags, Place, RenameFlags, Room, SearchFlags, SessionsCommand,
-    ShowFlags, UndoFlags,
+    BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, Place, RenameFlags,
+    SearchFlags, SessionsCommand, ShowFlags, UndoFlags,
 };
 
 const EXAMPLES: &str = "\
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Talk in the terminal; needs no server
     #[command(after_help = CHAT_HELP)]
     Chat(ChatFlags),
-    /// List, show, search, branch, change, compact and delete conversations; needs no server
+    /// List, show, search, branch, change, compact, delete, export and import conversations; needs no server
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,

@@ -3,7 +3,7 @@
 //! - [`arguments`]: what can be typed, and its help.
 //! - [`setup`]: configuration, store, model server and gateway settings, made from each other.
 //! - [`serve`], [`chat`], [`sessions`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`table`], [`excerpt`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
+//! - [`output`], [`table`], [`progress`], [`excerpt`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
 //!
 //! Nothing here decides anything about conversations. Answers go to stdout, everything else to stderr.
 
@@ -17,6 +17,7 @@ mod import;
 mod keys;
 mod logging;
 mod output;
+mod progress;
 mod serve;
 mod sessions;
 mod setup;

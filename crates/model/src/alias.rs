@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids;
+use crate::kind::stored_enum;
 use crate::limits::MAX_NAME_BYTES;
 
 /// Why a text cannot be a session id, a slug or a session key.
@@ -20,24 +23,15 @@ pub enum InvalidName {
     PathLike,
 }
 
-/// Where an alias is unique. Names in different namespaces never meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Namespace {
-    /// Conversation ids, session ids, slugs, response and run ids.
-    Session,
-    /// Chat ids that front ends send in headers of their own.
-    ChatId,
-}
-
-impl Namespace {
-    /// The stored form.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::ChatId => "chat_id",
-        }
+stored_enum!(
+    /// Where an alias is unique. Names in different namespaces never meet.
+    Namespace {
+        /// Conversation ids, session ids, slugs, response and run ids.
+        Session = "session",
+        /// Chat ids that front ends send in headers of their own.
+        ChatId = "chat_id",
     }
-}
+);
 
 /// A well-formed name that may lead to a conversation.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -62,6 +56,18 @@ impl Alias {
     /// begins with `conv_`, either exist already or lead nowhere.
     pub fn may_be_created(&self) -> bool {
         !self.0.starts_with("conv_") && !ids::is_own_form(&self.0)
+    }
+}
+
+impl Serialize for Alias {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Alias {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::text::parsed(deserializer, Self::parse)
     }
 }
 

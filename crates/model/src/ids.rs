@@ -9,8 +9,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::alias::Alias;
 
 /// The prefixes of the ids Herma makes. A client can never create an id of one of these forms.
 pub const PREFIXES: [&str; 8] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_", "cmp_", "job_"];
@@ -80,6 +82,12 @@ macro_rules! own_id {
         impl Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::text::parsed(deserializer, str::parse)
             }
         }
     };
@@ -222,6 +230,12 @@ impl SessionId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::text::parsed(deserializer, |text| Alias::parse(text).map(|_| Self::from_name(text)))
     }
 }
 

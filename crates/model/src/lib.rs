@@ -6,6 +6,7 @@
 
 pub mod alias;
 pub mod compaction;
+pub mod copy;
 pub mod event;
 pub mod generation;
 pub mod ids;
@@ -15,6 +16,7 @@ pub mod message;
 pub mod principal;
 pub mod provenance;
 pub mod session_key;
+mod text;
 pub mod time;
 pub mod tokens;
 pub mod turn;

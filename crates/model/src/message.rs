@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::ids::{MessageId, SessionId, TurnId};
@@ -35,7 +36,8 @@ stored_enum!(
 );
 
 /// Position in a conversation's full view; a continuation and a branch go on counting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Seq(pub i64);
 
 /// The id of a tool call, as the model server chose it.
@@ -54,6 +56,18 @@ impl Payload {
     /// The JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        crate::text::serialize_json(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::text::deserialize_json(deserializer).map(Self)
     }
 }
 
@@ -82,8 +96,25 @@ impl fmt::Debug for Digest {
     }
 }
 
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{self:?}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::text::parsed(deserializer, |text| match text.len() {
+            32 => u128::from_str_radix(text, 16).map(|digits| Self(digits.to_be_bytes())).map_err(|_| NOT_A_DIGEST),
+            _ => Err(NOT_A_DIGEST),
+        })
+    }
+}
+
+const NOT_A_DIGEST: &str = "not 32 hex digits";
+
 /// What was said: a message without the place it has in a transcript.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Utterance {
     /// Who said it.
     pub role: Role,
@@ -92,10 +123,12 @@ pub struct Utterance {
     /// What model servers are sent.
     pub payload: Payload,
     /// What clients are shown beyond the payload, as a JSON object: reasoning, log probabilities and the like.
+    #[serde(default, with = "crate::text::optional_json", skip_serializing_if = "Option::is_none")]
     pub extra: Option<Arc<str>>,
     /// What it says, normalised.
     pub digest: Digest,
     /// Of an assistant, the calls it makes; of a tool, the one call it answers.
+    #[serde(default, skip_serializing_if = "<[CallId]>::is_empty")]
     pub calls: Arc<[CallId]>,
     /// Estimated cost in a context.
     pub tokens: u32,

@@ -2,16 +2,22 @@
 
 use std::ops::AddAssign;
 
+use serde::{Deserialize, Serialize};
+
 /// Tokens of one model call or the sum of several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the prompt, cached ones included.
+    #[serde(rename = "input_tokens")]
     pub input: u64,
     /// Tokens of the answer, reasoning included.
+    #[serde(rename = "output_tokens")]
     pub output: u64,
     /// Prompt tokens that the server had cached.
+    #[serde(rename = "cached_tokens")]
     pub cached: u64,
     /// Answer tokens spent on reasoning.
+    #[serde(rename = "reasoning_tokens")]
     pub reasoning: u64,
 }
 

@@ -100,6 +100,24 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
+    /// Runs a write, keeps it if what came of it is to be kept, and then waits until it is on disk.
+    async fn write_if<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+        keep: impl FnOnce(&T) -> bool + Send + 'static,
+    ) -> Outcome<T> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.submit(move |connection, _| match work(connection) {
+            Ok(value) if keep(&value) => Step::KeepDurably(Box::new(move |committed| {
+                let _ = answer.send(committed.map(|()| value));
+            })),
+            outcome => Step::Undo(Box::new(move |_| {
+                let _ = answer.send(outcome);
+            })),
+        });
+        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
+    }
+
     /// Runs a write that may be lost with the machine: what it wrote can be made again.
     async fn write_undurably<T: Send + 'static>(
         &self,

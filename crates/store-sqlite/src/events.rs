@@ -3,12 +3,12 @@
 //! Events are numbered for every tenant. Who may see one is decided when it is read, by the session key that the conversation has then: it
 //! may have got one since. The oldest go as new ones come, so nothing has to be cleaned up.
 
-use herma_model::{ConversationFacts, EventId, EventKind, Happening, Timestamp};
+use herma_model::{ConversationFacts, EventId, EventKind, Happening, SessionKind, Timestamp};
 use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::failure::{Outcome, Translate};
-use crate::rows;
+use crate::{listing, rows};
 
 /// Tells what has just happened to a conversation. Facts are those after it; of a deletion, the last.
 pub(crate) fn tell(
@@ -52,6 +52,21 @@ pub(crate) fn tell(
         .and_then(|mut delete| delete.execute([tenant, forgotten]))
         .map(drop)
         .translated()
+}
+
+/// Tells of a conversation that came from elsewhere, as it is now.
+pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> Outcome<()> {
+    let row = listing::by_key(connection, conversation)?;
+    let told = [
+        Some(Happening::Created { title: row.title.as_deref() }),
+        (row.facts.origin_kind == SessionKind::Branch).then_some(Happening::Branched),
+        row.archived.then_some(Happening::Archived { archived: true }),
+        row.ended.map(|(_, end_reason)| Happening::Ended { end_reason }),
+    ];
+    for what in told.into_iter().flatten() {
+        tell(connection, conversation, &row.facts, what, at)?;
+    }
+    Ok(())
 }
 
 /// Forgets what was told of a conversation that goes.

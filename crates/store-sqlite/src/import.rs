@@ -9,7 +9,7 @@ mod plan;
 mod write;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Happening, SessionId, SessionKind};
+use herma_model::{Alias, Happening, SessionId};
 use herma_store::{Arrival, ConversationRow, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
 use rusqlite::{Connection, params};
 
@@ -45,15 +45,7 @@ fn make(connection: &Connection, import: &Import, new: &ImportedConversation) ->
     let plan = Plan::of(new.id, new);
     let conversation = write::conversation(connection, import, new)?;
     write::all(connection, &Target { import, new, plan: &plan, conversation, id: new.id })?;
-    let facts = snapshot::load(connection, conversation)?.facts;
-    let told = [
-        Some(Happening::Created { title: new.title.as_deref() }),
-        (facts.origin_kind == SessionKind::Branch).then_some(Happening::Branched),
-        new.archived.then_some(Happening::Archived { archived: true }),
-    ];
-    for what in told.into_iter().flatten() {
-        events::tell(connection, conversation, &facts, what, import.now)?;
-    }
+    events::tell_arrival(connection, conversation, import.now)?;
     Ok((Fate::Made, Some(conversation)))
 }
 

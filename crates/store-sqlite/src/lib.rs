@@ -14,6 +14,7 @@ mod branch;
 mod commit;
 mod compact;
 mod conversation;
+mod copy;
 mod describe;
 mod engine;
 mod erase;

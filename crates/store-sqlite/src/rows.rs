@@ -200,7 +200,8 @@ pub(crate) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     message(row).map(Arc::new).map(Entry::Said)
 }
 
-fn utterance(row: &Row<'_>, from: usize) -> rusqlite::Result<Utterance> {
+/// Reads role, status, payload, extra, digest, calls and tokens from a column on.
+pub(crate) fn utterance(row: &Row<'_>, from: usize) -> rusqlite::Result<Utterance> {
     Ok(Utterance {
         role: word(row, from, Role::parse)?,
         status: word(row, from + 1, MessageStatus::parse)?,

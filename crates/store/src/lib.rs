@@ -22,6 +22,8 @@
 //!   to them here since is never overwritten.
 //! - **What changes is told.** Whatever makes, moves, compacts, renames, puts away, ends or deletes a conversation tells so in its own transaction; [`Store::events`] has
 //!   it once, in order, when it is on disk. What is deleted leaves no event but that.
+//! - **What was taken out comes back the same.** A conversation that is copied out and restored has its ids, names, kinds, places and ledger, shows
+//!   the model what it showed, and is copied out again as before.
 //! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted; its index is written later and by
 //!   itself.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
@@ -33,6 +35,7 @@ pub mod compaction;
 #[cfg(feature = "contract-suite")]
 pub mod contract;
 pub mod conversations;
+pub mod copy;
 mod error;
 pub mod events;
 pub mod import;
@@ -60,6 +63,7 @@ pub use conversations::{
     BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch,
     NewConversation,
 };
+pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
 pub use import::{

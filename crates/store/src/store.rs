@@ -17,6 +17,7 @@ use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompact
 use crate::conversations::{
     BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch, NewConversation,
 };
+use crate::copy::{Copying, Restoration, RestoreOutcome};
 use crate::error::StoreError;
 use crate::events::{EventPage, EventsFrom};
 use crate::import::{Import, ImportOutcome};
@@ -245,6 +246,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Changes soon after there are more events, whichever process told them, while somebody holds a receiver.
     fn happenings(&self) -> watch::Receiver<i64>;
+
+    /// Takes a copy of the conversation a name leads to. `None` if it leads nowhere. Turns that wait are not part of it; one that runs is as if it had been
+    /// cut off.
+    async fn copy_out(&self, scope: &Scope, alias: &Alias) -> Result<Option<Copying>, StoreError>;
+
+    /// Has a conversation again that was copied out. Durable when it returns.
+    async fn restore(&self, restoration: Restoration) -> Result<RestoreOutcome, StoreError>;
 
     /// Whether the store can be read and written now.
     async fn check(&self) -> Result<(), StoreError>;

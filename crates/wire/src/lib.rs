@@ -12,6 +12,7 @@
 //! | [`error`] | the error envelope |
 //! | [`session`] | the `session` object of every answer |
 //! | [`resource`] | rows of sessions, messages and compactions |
+//! | [`export`] | conversations as JSON Lines, out and in |
 //! | [`list`] | a page of rows |
 //!
 //! Nothing here does IO or decides anything about conversations. What a client sends is checked here once, and
@@ -22,6 +23,7 @@ mod bad_request;
 pub mod chat;
 pub mod conversations;
 pub mod error;
+pub mod export;
 pub mod feed;
 mod json;
 pub mod list;

@@ -2,9 +2,11 @@
 //!
 //! - [`browse`]: verbs that only look.
 //! - [`manage`]: verbs that change a conversation, or make one of it.
+//! - [`transfer`]: verbs that take conversations out and bring them back.
 
 mod browse;
 mod manage;
+mod transfer;
 
 use clap::{Args, Subcommand};
 use herma_gateway::access::DEFAULT_TENANT;
@@ -14,8 +16,10 @@ use herma_model::{Alias, CompactionId};
 use super::tenant;
 use browse::{LIST_HELP, SEARCH_HELP, SHOW_HELP, TREE_HELP};
 pub(crate) use browse::{ListFlags, SearchFlags, ShowFlags};
-use manage::{BRANCH_HELP, DELETE_HELP, END_HELP, RENAME_HELP, REOPEN_HELP};
+use manage::{ARCHIVE_HELP, BRANCH_HELP, DELETE_HELP, END_HELP, RENAME_HELP, REOPEN_HELP, UNARCHIVE_HELP};
 pub(crate) use manage::{BranchFlags, DeleteFlags, RenameFlags};
+use transfer::{EXPORT_HELP, IMPORT_HELP};
+pub(crate) use transfer::{ExportFlags, ExportFormat, ImportFlags};
 
 #[derive(Subcommand)]
 pub(crate) enum SessionsCommand {
@@ -43,6 +47,12 @@ pub(crate) enum SessionsCommand {
     /// Open an ended conversation again
     #[command(after_help = REOPEN_HELP)]
     Reopen(Place),
+    /// Put a conversation away: lists leave it out, and it takes turns as before
+    #[command(after_help = ARCHIVE_HELP)]
+    Archive(Place),
+    /// Bring an archived conversation back into lists
+    #[command(after_help = UNARCHIVE_HELP)]
+    Unarchive(Place),
     /// Delete a conversation for good
     #[command(after_help = DELETE_HELP)]
     Delete(DeleteFlags),
@@ -55,6 +65,12 @@ pub(crate) enum SessionsCommand {
     /// Give the model back what the last compaction took away
     #[command(after_help = UNDO_HELP)]
     Undo(UndoFlags),
+    /// Write conversations down, as Markdown for people or as JSON Lines for programs and for import
+    #[command(after_help = EXPORT_HELP)]
+    Export(ExportFlags),
+    /// Bring back what was exported as JSON Lines, under the same ids
+    #[command(after_help = IMPORT_HELP)]
+    Import(ImportFlags),
 }
 
 const COMPACT_HELP: &str = "\

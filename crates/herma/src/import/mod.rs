@@ -3,7 +3,7 @@
 //! - [`families`]: which sessions are one conversation, and what it is.
 //! - [`message`], [`transcript`], [`conversation`]: what was said in it, in Herma's form.
 //! - [`names`]: further names that lead to it.
-//! - [`report`], [`progress`]: what is told.
+//! - [`report`]: what is told.
 //!
 //! A conversation is read at one moment and written whole; several make a transaction. So an import that is cut off has brought some
 //! conversations and no half one, and the next one goes on.
@@ -12,7 +12,6 @@ mod conversation;
 mod families;
 mod message;
 mod names;
-mod progress;
 mod report;
 mod transcript;
 
@@ -29,9 +28,9 @@ use herma_store_sqlite::hermes::HermesFile;
 
 use self::families::Family;
 use self::names::Names;
-use self::progress::Progress;
 use self::report::{Problem, Report};
 use crate::arguments::{Common, HermesFlags};
+use crate::progress::Progress;
 use crate::sessions::place;
 use crate::{logging, output, setup};
 
@@ -88,7 +87,7 @@ struct Importer<'a> {
 
 impl Importer<'_> {
     async fn bring(&self, families: &[Family], mut names: Names, report: &mut Report) -> anyhow::Result<()> {
-        let mut progress = Progress::new(self.total);
+        let mut progress = Progress::new("messages", Some(self.total));
         let mut batch = Batch::default();
         for family in families {
             let ids: Vec<&str> = family.chain.iter().map(String::as_str).collect();

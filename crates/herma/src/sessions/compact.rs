@@ -25,7 +25,7 @@ async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<Exit
     if flags.model.is_none() && setup::gateway_settings(&config).default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
-    let (store, scope) = place::open(&config, &flags.place.room).await?;
+    let (store, scope) = place::open(&config, &flags.place.room.tenant).await?;
     flags.place.id = beginning::complete(&*store, &scope, &flags.place.id).await?;
     let gateway = place::gateway(&config, store)?;
     output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));

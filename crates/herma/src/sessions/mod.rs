@@ -3,13 +3,17 @@
 //! - [`place`]: the store, the tenant, and a gateway of its own.
 //! - [`beginning`]: ids of which only the beginning was typed.
 //! - [`preview`]: what a dry run shows.
+//! - [`export`], [`import`]: conversations as files.
 
+mod archive;
 mod beginning;
 mod branch;
 mod compact;
 mod compactions;
 mod delete;
 mod end;
+mod export;
+mod import;
 mod list;
 pub(crate) mod place;
 mod preview;
@@ -28,36 +32,46 @@ use place::on_store;
 pub(crate) fn run(common: Common, command: SessionsCommand) -> anyhow::Result<ExitCode> {
     match command {
         SessionsCommand::List(flags) => {
-            on_store(common, &flags.room, async |store, scope| list::print(store, scope, &flags).await)
+            on_store(common, &flags.room.tenant, async |store, scope| list::print(store, scope, &flags).await)
         }
         SessionsCommand::Show(flags) => {
-            on_store(common, &flags.place.room, async |store, scope| show::print(store, scope, &flags).await)
+            on_store(common, &flags.place.room.tenant, async |store, scope| show::print(store, scope, &flags).await)
         }
         SessionsCommand::Tree(place) => {
-            on_store(common, &place.room, async |store, scope| tree::print(store, scope, &place).await)
+            on_store(common, &place.room.tenant, async |store, scope| tree::print(store, scope, &place).await)
         }
         SessionsCommand::Search(flags) => {
-            on_store(common, &flags.room, async |store, scope| search::print(store, scope, &flags).await)
+            on_store(common, &flags.room.tenant, async |store, scope| search::print(store, scope, &flags).await)
         }
         SessionsCommand::Branch(flags) => {
-            on_store(common, &flags.place.room, async |store, scope| branch::make(store, scope, &flags).await)
+            on_store(common, &flags.place.room.tenant, async |store, scope| branch::make(store, scope, &flags).await)
         }
         SessionsCommand::Rename(flags) => {
-            on_store(common, &flags.place.room, async |store, scope| rename::change(store, scope, &flags).await)
+            on_store(common, &flags.place.room.tenant, async |store, scope| rename::change(store, scope, &flags).await)
         }
         SessionsCommand::End(place) => {
-            on_store(common, &place.room, async |store, scope| end::end(store, scope, &place).await)
+            on_store(common, &place.room.tenant, async |store, scope| end::end(store, scope, &place).await)
         }
         SessionsCommand::Reopen(place) => {
-            on_store(common, &place.room, async |store, scope| end::reopen(store, scope, &place).await)
+            on_store(common, &place.room.tenant, async |store, scope| end::reopen(store, scope, &place).await)
+        }
+        SessionsCommand::Archive(place) => {
+            on_store(common, &place.room.tenant, async |store, scope| archive::archive(store, scope, &place).await)
+        }
+        SessionsCommand::Unarchive(place) => {
+            on_store(common, &place.room.tenant, async |store, scope| archive::unarchive(store, scope, &place).await)
         }
         SessionsCommand::Delete(flags) => {
-            on_store(common, &flags.place.room, async |store, scope| delete::delete(store, scope, &flags).await)
+            on_store(common, &flags.place.room.tenant, async |store, scope| delete::delete(store, scope, &flags).await)
         }
         SessionsCommand::Compact(flags) => compact::run(common, flags),
         SessionsCommand::Compactions(place) => {
-            on_store(common, &place.room, async |store, scope| compactions::print(store, scope, &place).await)
+            on_store(common, &place.room.tenant, async |store, scope| compactions::print(store, scope, &place).await)
         }
         SessionsCommand::Undo(flags) => undo::run(common, flags),
+        SessionsCommand::Export(flags) => {
+            on_store(common, &flags.tenant, async |store, scope| export::run(store, scope, &flags).await)
+        }
+        SessionsCommand::Import(flags) => import::run(common, &flags),
     }
 }

@@ -12,7 +12,7 @@ use herma_http::rows;
 use herma_model::{Alias, KeyScope, TenantId, TurnId};
 use herma_store::{ConversationRow, Scope, Store};
 
-use crate::arguments::{Common, Room};
+use crate::arguments::Common;
 use crate::{logging, output, setup};
 
 /// How long what was asked for gets to be written down.
@@ -21,13 +21,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Does something that needs the store alone.
 pub(super) fn on_store(
     common: Common,
-    room: &Room,
+    tenant: &str,
     work: impl AsyncFnOnce(&dyn Store, &Scope) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::start(&config.telemetry.log)?;
     setup::on_this_thread(async {
-        let (store, scope) = open(&config, room).await?;
+        let (store, scope) = open(&config, tenant).await?;
         let outcome = work(&*store, &scope).await;
         store.close().await;
         outcome.map(|()| ExitCode::SUCCESS)
@@ -35,11 +35,11 @@ pub(super) fn on_store(
 }
 
 /// Opens the store, which must be there, and finds the tenant in it.
-pub(super) async fn open(config: &Config, room: &Room) -> anyhow::Result<(Arc<dyn Store>, Scope)> {
+pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(Arc<dyn Store>, Scope)> {
     let Some(store) = setup::open_existing_store(config)? else {
         bail!("there is no store at {} yet, and so no conversation; check --data and --store", config.store.url);
     };
-    let scope = Scope { tenant: tenant(&*store, &room.tenant).await?, keys: KeyScope::All };
+    let scope = Scope { tenant: tenant(&*store, tenant_name).await?, keys: KeyScope::All };
     Ok((store, scope))
 }
 

@@ -11,15 +11,16 @@ use crate::{excerpt, output, table};
 /// Most characters of a title.
 const TITLE: usize = 256;
 
-/// Prints a conversation at its head.
+/// Prints a conversation at its head, or the very session that was named.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &flags.place.id).await?;
-    let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| place::unknown(&alias))?;
+    let pin = if flags.exact { Pin::Exact } else { Pin::Head };
+    let row = store.conversation(scope, &alias, pin).await?.ok_or_else(|| place::unknown(&alias))?;
     if flags.place.room.json {
         return place::print_row(&row);
     }
-    let mut lines = facts(&row);
-    let said = last(store, scope, &alias, flags.messages).await?;
+    let mut lines: Vec<String> = facts(&row).into_iter().map(|(name, fact)| format!("{name:13}  {fact}")).collect();
+    let said = last(store, scope, &alias, pin, flags.messages).await?;
     if !said.is_empty() {
         lines.push(String::new());
         lines.extend(said.iter().rev().map(entry));
@@ -29,11 +30,11 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -
 }
 
 /// The last entries of the full view, newest first.
-async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, most: usize) -> anyhow::Result<Vec<Entry>> {
+async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, pin: Pin, most: usize) -> anyhow::Result<Vec<Entry>> {
     let (mut entries, mut before) = (Vec::new(), None);
     loop {
         let limit = MAX_PAGE.min(most - entries.len());
-        let range = MessageRange { order: Order::NewestFirst { before }, limit, pin: Pin::Head };
+        let range = MessageRange { order: Order::NewestFirst { before }, limit, pin };
         let page = store.messages(scope, alias, range).await?.ok_or_else(|| place::unknown(alias))?;
         entries.extend(page.entries);
         before = entries.last().map(Entry::seq);
@@ -50,8 +51,8 @@ fn entry(entry: &Entry) -> String {
     }
 }
 
-/// A fact a line; what does not apply is left out.
-fn facts(row: &ConversationRow) -> Vec<String> {
+/// What there is to know of a conversation, each with its name; what does not apply is left out.
+pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
     let (conversation, session) = (&row.facts, &row.session);
     let parent = session.parent.as_ref().map(|(parent, relation)| format!("{parent} ({})", relation.as_str()));
     let compactions = conversation.compaction_mode.map(|mode| {
@@ -76,8 +77,7 @@ fn facts(row: &ConversationRow) -> Vec<String> {
         ("messages", Some(format!("{} in {} turns", row.message_count, row.turn_count))),
         ("tokens", Some(format!("{} in, {} out", row.usage.input, row.usage.output))),
     ];
-    let lines = facts.into_iter().filter_map(|(name, fact)| fact.map(|fact| format!("{name:13}  {fact}")));
-    lines.collect()
+    facts.into_iter().filter_map(|(name, fact)| fact.map(|fact| (name, fact))).collect()
 }
 
 fn state(row: &ConversationRow) -> String {

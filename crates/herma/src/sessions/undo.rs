@@ -19,7 +19,7 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
 }
 
 async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
-    let (store, scope) = place::open(&config, &flags.place.room).await?;
+    let (store, scope) = place::open(&config, &flags.place.room.tenant).await?;
     flags.place.id = beginning::complete(&*store, &scope, &flags.place.id).await?;
     let UndoFlags { place, compaction, model } = &flags;
     let gateway = place::gateway(&config, store)?;

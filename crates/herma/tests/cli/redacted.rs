@@ -32,12 +32,12 @@ fn numbered(text: &str, prefix: &str, digits: usize) -> String {
     out
 }
 
-/// `2026-03-04 05:06Z` and the same with seconds in RFC 3339.
+/// `2026-03-04 05:06Z`, the same with seconds, and RFC 3339.
 fn moments(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        match [24, 17].into_iter().find(|&length| rest.get(..length).is_some_and(is_moment)) {
+        match [24, 20, 17].into_iter().find(|&length| rest.get(..length).is_some_and(is_moment)) {
             Some(length) => {
                 out.push_str("MOMENT");
                 rest = &rest[length..];

@@ -1,5 +1,6 @@
 mod browse;
 mod manage;
+mod transfer;
 
 use serde_json::Value;
 

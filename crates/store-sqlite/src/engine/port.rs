@@ -6,25 +6,26 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
+use herma_model::copy::Piece;
 use herma_model::{
     Alias, ApiKeyId, Compaction, CompactionId, ConversationId, EndReason, Message, MessageId, Principal, StopKind,
     TenantId, Timestamp, TurnFailure, TurnId,
 };
 use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
-    ConversationRow, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired, Extent,
-    FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter,
-    LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Page, Pin,
-    PinOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError,
-    TurnRecord, Undo, UndoOutcome, receipt,
+    ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
+    Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
+    ListFilter, LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
+    Page, Pin, PinOutcome, Restoration, RestoreIntent, RestoreOutcome, Rewrite, RewriteOutcome, Scope, Search,
+    SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SqliteStore;
 use crate::writer::{Finish, Step};
 use crate::{
-    admit, branch, commit, compact, describe, erase, events, expiry, family, import, keys, ledger, list, listing, pins,
-    pulse, queue, retract, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
+    admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
+    pins, pulse, queue, retract, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -366,6 +367,31 @@ impl Store for SqliteStore {
         self.happenings.subscribe()
     }
 
+    async fn copy_out(&self, scope: &Scope, alias: &Alias) -> Result<Option<Copying>, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        let (found, is_found) = oneshot::channel();
+        let (taker, pieces) = mpsc::channel(copy::WAITING);
+        let readers = self.readers.clone();
+        tokio::spawn(async move {
+            let pieces = taker.clone();
+            let read = readers.read(move |connection| copy::out(connection, &scope, &alias, found, &pieces)).await;
+            if let Err(error) = read {
+                let _ = taker.send(Err(error)).await;
+            }
+        });
+        match is_found.await {
+            Ok(found) => Ok(found.map(|is_inherited| Copying { is_inherited, pieces })),
+            // Nobody said so: the reason is the only thing that comes.
+            Err(_) => Err(first_error(pieces).await),
+        }
+    }
+
+    async fn restore(&self, restoration: Restoration) -> Result<RestoreOutcome, StoreError> {
+        let is_meant = restoration.intent == RestoreIntent::Restore;
+        let keep = move |outcome: &RestoreOutcome| is_meant && *outcome == RestoreOutcome::Made;
+        self.write_if(move |connection| copy::restore(connection, &restoration), keep).await
+    }
+
     async fn check(&self) -> Result<(), StoreError> {
         // A transaction that writes nothing still has to get the write lock and a log that can be synced.
         self.write(|_, _| Ok(())).await
@@ -387,5 +413,13 @@ impl Store for SqliteStore {
             threads.into_iter().for_each(|thread| drop(thread.join()));
         });
         let _ = ended.await;
+    }
+}
+
+/// Why pieces that nobody announced did not come.
+async fn first_error(mut pieces: mpsc::Receiver<Result<Piece, StoreError>>) -> StoreError {
+    match pieces.recv().await {
+        Some(Err(error)) => error,
+        Some(Ok(_)) | None => StoreError::Unavailable("a read was broken off".to_owned()),
     }
 }

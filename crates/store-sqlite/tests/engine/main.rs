@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests say what is wrong by panicking")]
 
 mod child;
+mod copies;
 mod crashes;
 mod database;
 mod deletion;

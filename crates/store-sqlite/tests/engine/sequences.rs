@@ -14,6 +14,7 @@ use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
 
+use crate::copies;
 use crate::database::{Database, holds_together};
 
 const NAMES: [&str; 2] = ["trip", "train"];
@@ -116,6 +117,7 @@ async fn play(steps: &[Step]) {
     for step in steps {
         play.step(*step).await;
     }
+    copies::come_along(&play.world).await;
     play.world.holds_together().await;
     holds_together(&play.database.path());
 }

@@ -48,6 +48,7 @@ pub mod pinning;
 pub mod promising;
 pub mod queueing;
 pub mod responses;
+pub mod restoring;
 pub mod retracting;
 pub mod retrying;
 pub mod rewriting;
@@ -458,6 +459,18 @@ macro_rules! contract_suite {
                 names_lead_to_what_is_brought_unless_they_are_taken
                 ids_that_look_like_our_own_lead_to_what_is_brought
                 an_import_is_nobody_elses
+            }
+            restoring {
+                what_comes_back_is_what_it_was
+                what_was_compacted_comes_back_with_its_ledger
+                a_branch_comes_back_to_its_source
+                a_branch_comes_back_without_its_source
+                what_comes_twice_is_there_once
+                a_rehearsal_changes_nothing
+                names_that_are_taken_are_not_taken_over
+                what_does_not_fit_together_is_refused
+                a_copy_is_nobody_elses
+                a_turn_that_runs_comes_back_as_one_that_was_cut_off
             }
             searching {
                 what_was_said_is_found_by_its_words

@@ -38,6 +38,7 @@ pub(super) const SHOW_HELP: &str = "\
 Examples:
   herma sessions show trip
   herma sessions show sess_0190 --messages 50      as much of an id as is unique is enough
+  herma sessions show trip --exact                 that very session, not where it goes on now
   herma sessions show trip --json                  the row, as over HTTP";
 
 /// Flags of `sessions show`.
@@ -48,6 +49,9 @@ pub(crate) struct ShowFlags {
     /// How many of the last messages
     #[arg(long, value_name = "COUNT", default_value = "10", value_parser = count())]
     pub(crate) messages: usize,
+    /// The very session of this id, as it is or ended, in place of the conversation's live one
+    #[arg(long)]
+    pub(crate) exact: bool,
 }
 
 pub(super) const TREE_HELP: &str = "\
@@ -86,7 +90,7 @@ impl SearchFlags {
     }
 }
 
-fn kind(text: &str) -> Result<SessionKind, &'static str> {
+pub(super) fn kind(text: &str) -> Result<SessionKind, &'static str> {
     SessionKind::parse(text).ok_or("must be main, auxiliary, background, branch or continuation")
 }
 

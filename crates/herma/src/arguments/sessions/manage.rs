@@ -61,6 +61,16 @@ pub(super) const REOPEN_HELP: &str = "\
 Examples:
   herma sessions reopen trip";
 
+pub(super) const ARCHIVE_HELP: &str = "\
+Examples:
+  herma sessions archive trip
+  herma sessions list --archived                   what was put away
+  herma sessions unarchive trip                    take it back";
+
+pub(super) const UNARCHIVE_HELP: &str = "\
+Examples:
+  herma sessions unarchive trip";
+
 pub(super) const DELETE_HELP: &str = "\
 Examples:
   herma sessions delete trip                       asks first

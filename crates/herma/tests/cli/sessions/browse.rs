@@ -227,3 +227,20 @@ fn the_sessions_of_one_conversation_may_begin_alike() {
     assert_ne!(first, head);
     assert_eq!(json(&terminal.sessions("show sess_ --json"))["id"], head[0].as_str());
 }
+
+#[test]
+fn the_very_session_is_shown_when_asked_for() {
+    let terminal = trip();
+    terminal.sessions("compact trip").answer();
+    terminal.in_window(&["chat", "--session", "trip"], "and on\n").answer();
+    let (live, exact) =
+        (json(&terminal.sessions("show trip --json")), json(&terminal.sessions("show trip --exact --json")));
+    assert_eq!(
+        (&exact["id"], &exact["kind"], &exact["end_reason"]),
+        (&"trip".into(), &"main".into(), &"compression".into())
+    );
+    assert_eq!((&live["kind"], &live["conversation_id"]), (&"continuation".into(), &exact["conversation_id"]));
+    let (live, exact) = (terminal.sessions("show trip"), terminal.sessions("show trip --exact"));
+    assert!(live.answer().contains("you: and on") && !exact.answer().contains("you: and on"), "{}", exact.stdout);
+    assert!(exact.answer().contains("24 model: You said: message 12"), "{}", exact.stdout);
+}

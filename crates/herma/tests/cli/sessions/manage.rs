@@ -78,6 +78,31 @@ fn an_ended_conversation_takes_no_turns_until_it_is_reopened() {
 }
 
 #[test]
+fn an_archived_conversation_is_left_out_of_lists_and_goes_on() {
+    let terminal = three();
+    insta::assert_snapshot!(terminal.sessions("archive recip").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    recipe is archived; `herma sessions unarchive` brings it back into lists
+    ");
+    assert!(!terminal.sessions("list").answer().contains("recipe"));
+    assert!(terminal.sessions("list --archived").answer().contains("recipe"));
+    assert!(terminal.sessions("show recipe").answer().contains("state          open, archived"));
+    terminal.run_with_input(&["chat", "--session", "recipe"], "and rolls?\n").answer();
+    assert_eq!(json(&terminal.sessions("archive recipe --json"))["archived"], true);
+    insta::assert_snapshot!(terminal.sessions("unarchive recipe").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    recipe is in lists again
+    ");
+    assert_eq!(json(&terminal.sessions("unarchive recipe --json"))["archived"], false);
+    let nobody = terminal.sessions("archive nobody");
+    assert!(nobody.stderr.contains("no conversation is known by nobody"), "{}", nobody.stderr);
+}
+
+#[test]
 fn nothing_is_deleted_that_nobody_agreed_to() {
     let terminal = three();
     insta::assert_snapshot!(terminal.sessions("delete trip").transcript(), @"

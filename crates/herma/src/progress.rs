@@ -1,4 +1,4 @@
-//! How far an import is: a bar on a terminal, else a line now and then.
+//! How far long work is: on a terminal a bar, or a count where nobody knows how much there is; else a line now and then.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -11,47 +11,53 @@ const WIDTH: u64 = 30;
 const REDRAW: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(5);
 
-/// Progress of a known number of messages.
-pub(super) struct Progress {
+/// Progress of a number of things.
+pub(crate) struct Progress {
     is_terminal: bool,
-    total: u64,
+    what: &'static str,
+    /// How many there are, if that is known.
+    total: Option<u64>,
     done: u64,
     last: Instant,
 }
 
 impl Progress {
     /// At the beginning.
-    pub(super) fn new(total: u64) -> Self {
-        Self { is_terminal: io::stderr().is_terminal(), total, done: 0, last: Instant::now() }
+    pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
+        Self { is_terminal: io::stderr().is_terminal(), what, total, done: 0, last: Instant::now() }
     }
 
-    /// So many messages more are done.
-    pub(super) fn advance(&mut self, messages: u64) {
-        self.done += messages;
+    /// So many more are done.
+    pub(crate) fn advance(&mut self, more: u64) {
+        self.done += more;
         let pause = if self.is_terminal { REDRAW } else { LINE };
         if self.last.elapsed() < pause {
             return;
         }
         self.last = Instant::now();
-        let line = line(self.done, self.total);
+        let line = line(self.done, self.total, self.what);
         if self.is_terminal {
-            let _ = write!(io::stderr().lock(), "\r{} {line}", bar(self.done, self.total));
+            let bar = self.total.map(|total| format!("{} ", bar(self.done, total))).unwrap_or_default();
+            let _ = write!(io::stderr().lock(), "\r{bar}{line}");
         } else {
             output::note(&line);
         }
     }
 
     /// Takes the bar away.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         if self.is_terminal {
             let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
         }
     }
 }
 
-/// Hermes may write more while it is read, so that more than all can be done.
-fn line(done: u64, total: u64) -> String {
-    format!("{done} of {} messages", total.max(done))
+/// More may be written while it is read, so that more than all can be done.
+fn line(done: u64, total: Option<u64>, what: &str) -> String {
+    match total {
+        Some(total) => format!("{done} of {} {what}", total.max(done)),
+        None => format!("{done} {what}"),
+    }
 }
 
 fn bar(done: u64, total: u64) -> String {
@@ -70,6 +76,7 @@ mod tests {
         assert_eq!(bar(5, 10), format!("[{}{}]", "#".repeat(15), " ".repeat(15)));
         assert_eq!(bar(12, 10), format!("[{}]", "#".repeat(30)));
         assert_eq!(bar(0, 0), format!("[{}]", "#".repeat(30)));
-        assert_eq!(line(12, 10), "12 of 12 messages");
+        assert_eq!(line(12, Some(10), "messages"), "12 of 12 messages");
+        assert_eq!(line(12, None, "conversations"), "12 conversations");
     }
 }

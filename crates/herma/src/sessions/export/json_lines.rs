@@ -1,0 +1,50 @@
+//! A conversation as JSON Lines.
+
+use std::collections::HashSet;
+
+use herma_gateway::now;
+use herma_model::ConversationId;
+use herma_model::copy::Piece;
+use herma_wire::export::Writer;
+
+use super::Pieces;
+use super::target::Target;
+
+/// The lines of an export so far.
+#[derive(Default)]
+pub(super) struct JsonLines {
+    writer: Writer,
+    /// Conversations that are in it whole and that others inherit from: what is inherited of them is not written again.
+    sources: HashSet<ConversationId>,
+}
+
+impl JsonLines {
+    pub(super) fn begin(&self, target: &mut Target) -> anyhow::Result<()> {
+        target.line(&self.writer.header(env!("CARGO_PKG_VERSION"), now())?)
+    }
+
+    pub(super) async fn conversation(&mut self, pieces: &mut Pieces, target: &mut Target) -> anyhow::Result<()> {
+        let mut is_known = false;
+        while let Some(piece) = pieces.recv().await {
+            let piece = piece?;
+            match &piece {
+                Piece::Inherited(source) => is_known = self.sources.contains(&source.id),
+                Piece::Conversation(_) => is_known = false,
+                _ => {}
+            }
+            if !is_known {
+                target.line(&self.writer.piece(piece)?)?;
+            }
+        }
+        self.writer.end()?.map_or(Ok(()), |line| target.line(&line))
+    }
+
+    /// Keeps in mind that others may inherit from what was written.
+    pub(super) fn remember(&mut self, conversation: ConversationId) {
+        self.sources.insert(conversation);
+    }
+
+    pub(super) fn end(&self, target: &mut Target) -> anyhow::Result<()> {
+        target.line(&self.writer.complete()?)
+    }
+}

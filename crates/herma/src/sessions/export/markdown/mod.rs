@@ -1,0 +1,128 @@
+//! A conversation as Markdown: what it is, and all that was said, with who said it and when.
+//!
+//! What people and models said is quoted, and what tools were given and gave is fenced, so that nothing in it can be taken for a part of this page.
+
+mod message;
+mod text;
+
+use std::collections::HashMap;
+
+use herma_model::compaction::CompactionOutcome;
+use herma_model::copy::{CopiedCompaction, CopiedConversation, CopiedMessage, CopiedSource, Piece};
+use herma_model::{CompactionId, TurnId, TurnState, Utterance};
+use herma_store::ConversationRow;
+use herma_wire::chat::shown_text;
+
+use self::message::Spoken;
+use self::text::{code, escaped, quoted, second};
+use super::Pieces;
+use super::target::Target;
+use crate::sessions::show;
+
+/// Writes a conversation, after a line if others were written before.
+pub(super) async fn conversation(
+    row: &ConversationRow,
+    pieces: &mut Pieces,
+    target: &mut Target,
+    follows: bool,
+) -> anyhow::Result<()> {
+    if follows {
+        target.line("\n---\n")?;
+    }
+    target.line(&heading(row))?;
+    let mut page = Page::default();
+    while let Some(piece) = pieces.recv().await {
+        if let Some(part) = page.add(piece?) {
+            target.line(&format!("\n{part}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Its title, and a line for everything there is to know of it.
+fn heading(row: &ConversationRow) -> String {
+    let name = row.title.as_deref().unwrap_or_else(|| row.session.id.as_str());
+    let facts = show::facts(row).into_iter().filter(|(name, _)| *name != "title");
+    let facts: Vec<String> = facts.map(|(name, fact)| format!("- {name}: {}", code(&fact))).collect();
+    format!("# {}\n\n{}", escaped(name), facts.join("\n"))
+}
+
+/// What has to be known of a conversation to say what its messages are.
+#[derive(Default)]
+struct Page {
+    turns: HashMap<TurnId, (TurnState, u32)>,
+    compactions: HashMap<CompactionId, CopiedCompaction>,
+    has_source: bool,
+}
+
+impl Page {
+    /// Takes a piece, and gives what is to be written of it.
+    fn add(&mut self, piece: Piece) -> Option<String> {
+        match piece {
+            Piece::Inherited(source) => Some(self.inherited(&source)),
+            Piece::Conversation(conversation) => self.begun(&conversation),
+            Piece::Session(_) => None,
+            Piece::Turn(turn) => {
+                self.turns.insert(turn.id, (turn.state, turn.attempt));
+                None
+            }
+            Piece::Compaction(compaction) => {
+                self.compactions.insert(compaction.id, *compaction);
+                None
+            }
+            Piece::Message(message) => Some(match message.compaction_id {
+                Some(compaction) => self.summary(&message, compaction),
+                None => self.said(&message),
+            }),
+        }
+    }
+
+    fn inherited(&mut self, source: &CopiedSource) -> String {
+        self.has_source = true;
+        format!("*What it inherits of {}:*", code(&source.id.to_string()))
+    }
+
+    /// Where its own messages begin, and the system messages in force.
+    fn begun(&self, conversation: &CopiedConversation) -> Option<String> {
+        let own = self.has_source.then(|| "*Its own:*".to_owned());
+        let system = conversation.system.iter().map(|payload| {
+            let spoken = Spoken::read(payload);
+            format!("## {}\n\n{}", spoken.role, quoted(&spoken.text()))
+        });
+        let parts: Vec<String> = own.into_iter().chain(system).collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+
+    fn said(&self, message: &CopiedMessage) -> String {
+        let turn = message.turn_id.and_then(|turn| self.turns.get(&turn)).copied();
+        message::written(message, turn)
+    }
+
+    /// The boundary of a compaction: what the model was shown from here on in place of what it stands for.
+    fn summary(&self, message: &CopiedMessage, compaction: CompactionId) -> String {
+        let facts = self.compactions.get(&compaction).map(|compaction| {
+            let carried: Vec<String> = compaction.carried.iter().map(|place| place.0.to_string()).collect();
+            let kept = match carried.as_slice() {
+                [] => String::new(),
+                carried => format!(", but for {}, kept word for word", carried.join(", ")),
+            };
+            let undone = if compaction.outcome == CompactionOutcome::Undone { ", undone later" } else { "" };
+            let mode = compaction.mode.as_str();
+            let (first, last) = (compaction.first_place.0, compaction.last_place.0);
+            format!(" of messages {first} to {last}{kept} ({mode}{undone})")
+        });
+        let facts = facts.unwrap_or_default();
+        let text = shown(&message.said);
+        format!(
+            "---\n\n## {} · summary · {}\n\n*Compaction {}: from here on the model was shown this summary{facts}.*\n\n{}\n\n---",
+            message.place.0,
+            second(message.created_at),
+            code(&compaction.to_string()),
+            quoted(&text)
+        )
+    }
+}
+
+fn shown(said: &Utterance) -> String {
+    shown_text(said).unwrap_or_default()
+}

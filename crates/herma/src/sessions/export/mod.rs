@@ -1,0 +1,155 @@
+//! `herma sessions export`: conversations as Markdown for people, or as JSON Lines for programs and for import.
+//!
+//! - [`json_lines`], [`markdown`]: one conversation, written piece by piece as the store hands it out.
+//! - [`target`]: where it goes: standard output, or a file that is there whole or not at all.
+//!
+//! However many conversations there are, no more than a page of rows and a few messages are held.
+
+mod json_lines;
+mod markdown;
+mod target;
+
+use std::collections::HashSet;
+
+use anyhow::bail;
+use herma_model::Alias;
+use herma_model::limits::MAX_PAGE;
+use herma_store::{Archived, ConversationRow, Copying, ListFilter, ListOrder, Pin, Scope, Store};
+
+use self::json_lines::JsonLines;
+use self::target::Target;
+use super::{beginning, place};
+use crate::arguments::{ExportFlags, ExportFormat};
+use crate::output;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// Writes what was asked for. An interrupt leaves no file.
+pub(super) async fn run(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow::Result<()> {
+    let mut signals = Signals::catch()?;
+    tokio::select! {
+        done = export(store, scope, flags) => done,
+        _ = signals.next() => bail!("interrupted; no file was written"),
+    }
+}
+
+async fn export(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow::Result<()> {
+    let named = named(store, scope, &flags.ids).await?;
+    let target = Target::open(flags.output.as_deref(), flags.force)?;
+    let mut exporter = Exporter { store, scope, format: Format::of(flags.format()), target, count: 0 };
+    exporter.begin()?;
+    if flags.all {
+        exporter.all(flags).await?;
+    } else {
+        for row in &named {
+            if !exporter.conversation(row).await? {
+                bail!("{} was deleted meanwhile; nothing was written", row.session.id);
+            }
+        }
+    }
+    let count = exporter.count;
+    exporter.end()?;
+    if let Some(file) = &flags.output {
+        output::note(&format!("{count} conversations written to {}", file.display()));
+    } else if count == 0 {
+        output::note("there is no such conversation");
+    }
+    Ok(())
+}
+
+/// The conversations that were named, each once, every one after those it can come from.
+async fn named(store: &dyn Store, scope: &Scope, ids: &[Alias]) -> anyhow::Result<Vec<ConversationRow>> {
+    let (mut rows, mut seen) = (Vec::new(), HashSet::new());
+    for id in ids {
+        let alias = beginning::complete(store, scope, id).await?;
+        let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| place::unknown(&alias))?;
+        if seen.insert(row.facts.id) {
+            rows.push(row);
+        }
+    }
+    rows.sort_by_key(|row| row.created_at);
+    Ok(rows)
+}
+
+/// How it is written.
+enum Format {
+    Markdown,
+    JsonLines(JsonLines),
+}
+
+impl Format {
+    fn of(format: ExportFormat) -> Self {
+        match format {
+            ExportFormat::Markdown => Self::Markdown,
+            ExportFormat::Jsonl => Self::JsonLines(JsonLines::default()),
+        }
+    }
+}
+
+struct Exporter<'a> {
+    store: &'a dyn Store,
+    scope: &'a Scope,
+    format: Format,
+    target: Target,
+    count: u64,
+}
+
+impl Exporter<'_> {
+    fn begin(&mut self) -> anyhow::Result<()> {
+        match &self.format {
+            Format::Markdown => Ok(()),
+            Format::JsonLines(lines) => lines.begin(&mut self.target),
+        }
+    }
+
+    /// Every conversation of a list, oldest first, so that each comes after those it can come from.
+    async fn all(&mut self, flags: &ExportFlags) -> anyhow::Result<()> {
+        let archived = if flags.archived { Archived::Only } else { Archived::Any };
+        let order = ListOrder::CreatedAscending;
+        let mut filter = ListFilter { kind: flags.kind, archived, order, limit: MAX_PAGE, ..ListFilter::default() };
+        let mut progress = flags.output.is_some().then(|| Progress::new("conversations", None));
+        loop {
+            let page = self.store.conversations(self.scope, filter.clone()).await?;
+            for row in &page.rows {
+                self.conversation(row).await?;
+                progress.iter_mut().for_each(|progress| progress.advance(1));
+            }
+            filter.after = page.next;
+            if filter.after.is_none() {
+                break;
+            }
+        }
+        if let Some(progress) = progress {
+            progress.end();
+        }
+        Ok(())
+    }
+
+    /// Writes one conversation. `false` if it is not there any more.
+    async fn conversation(&mut self, row: &ConversationRow) -> anyhow::Result<bool> {
+        let handle = Alias::parse(&row.facts.id.to_string())?;
+        let Some(copying) = self.store.copy_out(self.scope, &handle).await? else { return Ok(false) };
+        let Copying { is_inherited, mut pieces } = copying;
+        match &mut self.format {
+            Format::Markdown => markdown::conversation(row, &mut pieces, &mut self.target, self.count > 0).await?,
+            Format::JsonLines(lines) => {
+                lines.conversation(&mut pieces, &mut self.target).await?;
+                if is_inherited {
+                    lines.remember(row.facts.id);
+                }
+            }
+        }
+        self.count += 1;
+        Ok(true)
+    }
+
+    fn end(mut self) -> anyhow::Result<()> {
+        if let Format::JsonLines(lines) = &self.format {
+            lines.end(&mut self.target)?;
+        }
+        self.target.finish()
+    }
+}
+
+/// Pieces of one conversation.
+type Pieces = tokio::sync::mpsc::Receiver<Result<herma_model::copy::Piece, herma_store::StoreError>>;

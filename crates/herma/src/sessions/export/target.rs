@@ -1,0 +1,97 @@
+//! Where an export goes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::output;
+
+/// Standard output, or a file.
+pub(super) enum Target {
+    Stdout(BufWriter<io::Stdout>),
+    /// A terminal, which must not be given orders.
+    Terminal,
+    File(NewFile),
+}
+
+impl Target {
+    /// Opens it. A file that is there is left alone, unless it is to be written over.
+    pub(super) fn open(file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
+        match file {
+            Some(path) => NewFile::begin(path, force).map(Self::File),
+            None if io::stdout().is_terminal() => Ok(Self::Terminal),
+            None => Ok(Self::Stdout(BufWriter::new(io::stdout()))),
+        }
+    }
+
+    /// Writes a line.
+    pub(super) fn line(&mut self, line: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout(stdout) => Ok(writeln!(stdout, "{line}")?),
+            Self::Terminal => Ok(output::answer(&output::printable(line))?),
+            Self::File(file) => {
+                let written = file.half_done.as_mut().map_or(Ok(()), |(half_done, _)| writeln!(half_done, "{line}"));
+                written.with_context(|| format!("cannot write {}", file.path.display()))
+            }
+        }
+    }
+
+    /// Writes the rest, and gives a file its name.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout(mut stdout) => Ok(stdout.flush()?),
+            Self::Terminal => Ok(()),
+            Self::File(file) => file.finish(),
+        }
+    }
+}
+
+/// A file that has its name only when it is whole. What was said in confidence is for its owner alone to read.
+pub(super) struct NewFile {
+    path: PathBuf,
+    force: bool,
+    /// What is written so far, and under which name; nothing once it has its own.
+    half_done: Option<(BufWriter<File>, PathBuf)>,
+}
+
+impl NewFile {
+    fn begin(path: &Path, force: bool) -> anyhow::Result<Self> {
+        refuse(path, force)?;
+        let Some(name) = path.file_name() else { bail!("{} is not the name of a file", path.display()) };
+        let temporary = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&temporary).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), force, half_done: Some((BufWriter::new(file), temporary)) })
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        let Some((half_done, temporary)) = self.half_done.as_mut() else { return Ok(()) };
+        let cannot = || format!("cannot write {}", self.path.display());
+        half_done.flush().with_context(cannot)?;
+        half_done.get_ref().sync_all().with_context(cannot)?;
+        refuse(&self.path, self.force)?;
+        fs::rename(temporary, &self.path).with_context(cannot)?;
+        self.half_done = None;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some((_, temporary)) = &self.half_done {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn refuse(path: &Path, force: bool) -> anyhow::Result<()> {
+    if !force && path.symlink_metadata().is_ok() {
+        bail!("{} is there already; --force writes over it", path.display());
+    }
+    Ok(())
+}

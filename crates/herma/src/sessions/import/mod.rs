@@ -1,0 +1,149 @@
+//! `herma sessions import`: what `export` wrote as JSON Lines, brought back under the same ids.
+//!
+//! A conversation is read whole and restored in one transaction, so none is ever half there; a file that turns out to be damaged has brought those before the
+//! damage. What is told is [`report`]'s.
+
+mod report;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use herma_config::{Config, Overrides};
+use herma_gateway::now;
+use herma_model::{ConversationId, TenantId};
+use herma_store::{Restoration, RestoreIntent, RestoreOutcome, Store};
+use herma_wire::export::{Damage, Reader, Whole};
+
+use self::report::Report;
+use super::place;
+use crate::arguments::{Common, ImportFlags};
+use crate::progress::Progress;
+use crate::{logging, setup};
+
+/// Brings a file in.
+pub(super) fn run(common: Common, flags: &ImportFlags) -> anyhow::Result<ExitCode> {
+    let config = setup::load(common, Overrides::default())?.config;
+    logging::start(&config.telemetry.log)?;
+    setup::on_this_thread(bring(&config, flags))
+}
+
+async fn bring(config: &Config, flags: &ImportFlags) -> anyhow::Result<ExitCode> {
+    let mut lines = Lines::open(&flags.file)?;
+    // Whatever is wrong with the file as a whole shows before a store is made.
+    lines.header()?;
+    // Where there is no store yet, nothing can be in the way of what comes, and a rehearsal makes none.
+    let store = if flags.dry_run { setup::open_existing_store(config)? } else { Some(setup::open_store(config)?) };
+    let place = match &store {
+        Some(store) => Some((store, place::tenant(&**store, &flags.tenant).await?)),
+        None => None,
+    };
+    let mut importer = Importer { place, is_meant: !flags.dry_run, would_be_made: HashSet::new() };
+    let mut report = Report::new(flags.file.display().to_string(), flags.dry_run);
+    let done = importer.bring(&mut lines, &mut report).await;
+    if let Some(store) = &store {
+        store.close().await;
+    }
+    done?;
+    report.print(flags.json)?;
+    Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The lines of a file, one at a time.
+struct Lines {
+    input: Box<dyn BufRead>,
+    name: String,
+    reader: Reader,
+    line: Vec<u8>,
+}
+
+/// What a line gave.
+enum Next {
+    Nothing,
+    Whole(Box<Whole>),
+    End,
+}
+
+impl Lines {
+    fn open(file: &Path) -> anyhow::Result<Self> {
+        let (input, name): (Box<dyn BufRead>, _) = if file == Path::new("-") {
+            (Box::new(BufReader::new(io::stdin())), "standard input".to_owned())
+        } else {
+            let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+            (Box::new(BufReader::new(opened)), file.display().to_string())
+        };
+        Ok(Self { input, name, reader: Reader::default(), line: Vec::new() })
+    }
+
+    fn header(&mut self) -> anyhow::Result<()> {
+        let read = self.next()?;
+        read.map(drop).with_context(|| format!("cannot read {}", self.name)).context("nothing was imported")
+    }
+
+    /// Reads the next line. The outer error is the machine's, the inner one the file's.
+    fn next(&mut self) -> anyhow::Result<Result<Next, Damage>> {
+        self.line.clear();
+        let read = self.input.read_until(b'\n', &mut self.line);
+        if read.with_context(|| format!("cannot read {}", self.name))? == 0 {
+            return Ok(self.reader.end().map(|()| Next::End));
+        }
+        // Bytes that are no text are no JSON either, and the line says so.
+        let text = String::from_utf8_lossy(&self.line);
+        let whole = self.reader.line(text.trim_end_matches(['\n', '\r']));
+        Ok(whole.map(|whole| whole.map_or(Next::Nothing, |whole| Next::Whole(Box::new(whole)))))
+    }
+}
+
+struct Importer<'a> {
+    /// The store and the tenant in it; nothing if there is no store to rehearse in.
+    place: Option<(&'a Arc<dyn Store>, TenantId)>,
+    is_meant: bool,
+    /// In a rehearsal, what branches would find.
+    would_be_made: HashSet<ConversationId>,
+}
+
+impl Importer<'_> {
+    async fn bring(&mut self, lines: &mut Lines, report: &mut Report) -> anyhow::Result<()> {
+        let mut progress = Progress::new("conversations", None);
+        loop {
+            match lines.next()? {
+                Ok(Next::Nothing) => {}
+                Ok(Next::End) => break,
+                Ok(Next::Whole(whole)) => {
+                    let (id, line) = (whole.conversation.what.id, whole.line);
+                    let said =
+                        whole.conversation.messages.iter().filter(|message| message.compaction_id.is_none()).count();
+                    let outcome = self.restore(*whole).await?;
+                    report.count(id, line, said as u64, outcome);
+                    progress.advance(1);
+                }
+                Err(damage) => {
+                    report.damaged(&damage);
+                    break;
+                }
+            }
+        }
+        progress.end();
+        Ok(())
+    }
+
+    async fn restore(&mut self, whole: Whole) -> anyhow::Result<RestoreOutcome> {
+        let Whole { inherited, conversation, .. } = whole;
+        let id = conversation.what.id;
+        let Some((store, tenant)) = self.place else { return Ok(RestoreOutcome::Made) };
+        let intent = if self.is_meant { RestoreIntent::Restore } else { RestoreIntent::Rehearse };
+        let outcome = store.restore(Restoration { tenant, inherited, conversation, intent, now: now() }).await?;
+        let outcome = match outcome {
+            RestoreOutcome::NoSource(source) if self.would_be_made.contains(&source) => RestoreOutcome::Made,
+            outcome => outcome,
+        };
+        if !self.is_meant && outcome == RestoreOutcome::Made {
+            self.would_be_made.insert(id);
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,65 @@
+//! Taking conversations out, and having them again.
+//!
+//! - `read`: what is stored of a conversation, or of what a branch inherits of it, as pieces that know no keys.
+//! - `restore`: whether a conversation can be had again, and what must be there for it.
+//! - `write`: the rows.
+//!
+//! What a branch inherits comes back as a conversation that was deleted: for the branch alone, until it is restored itself.
+
+mod read;
+mod restore;
+mod turns;
+mod write;
+
+use herma_model::Alias;
+use herma_model::alias::Namespace;
+use herma_model::copy::Piece;
+use herma_store::{Scope, StoreError};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use self::restore::restore;
+use crate::failure::{Outcome, Translate};
+use crate::lineage::{END, Lineage, Segment};
+use crate::snapshot;
+
+/// How many pieces wait to be taken: each may be as large as a message.
+pub(crate) const WAITING: usize = 4;
+
+/// Says whether the conversation that a name leads to is there, and whether it is inherited; then hands out its pieces.
+pub(crate) fn out(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    found: oneshot::Sender<Option<bool>>,
+    taker: &mpsc::Sender<Result<Piece, StoreError>>,
+) -> Outcome<()> {
+    let state = snapshot::visible(connection, scope, alias, Namespace::Session)?;
+    let Some(state) = state.map(|(state, _)| state).filter(|state| !state.unmade) else {
+        let _ = found.send(None);
+        return Ok(());
+    };
+    let _ = found.send(Some(is_inherited(connection, state.key)?));
+    let mut hand_out = |piece| taker.blocking_send(Ok(piece)).map_err(|_| StoreError::Closed);
+    // Also what nothing is inherited of: a branch may begin where its source does.
+    let lineage = Lineage::after(connection, &state, -1)?;
+    let sources = lineage.segments().split_last().map_or(&[][..], |(_, sources)| sources);
+    for source in sources {
+        read::source(connection, *source, &mut hand_out)?;
+    }
+    read::conversation(connection, whole(state.key), &mut hand_out)
+}
+
+/// All of a conversation.
+fn whole(conversation: i64) -> Segment {
+    Segment { conversation, session: END, through: END }
+}
+
+fn is_inherited(connection: &Connection, conversation: i64) -> Outcome<bool> {
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch' WHERE s.conversation_pk = ?1",
+        )
+        .and_then(|mut select| select.exists([conversation]))
+        .translated()
+}

@@ -1,0 +1,201 @@
+//! Having a conversation again, if nothing here is in its way.
+
+use std::collections::HashSet;
+
+use herma_model::alias::Namespace;
+use herma_model::copy::{Copied, CopiedConversation, CopiedSource, Gathering};
+use herma_model::{ConversationId, Seq, TenantId};
+use herma_store::{Restoration, RestoreOutcome, StoreError};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::write::{Writing, described, whole_row};
+use super::{read, whole};
+use crate::events;
+use crate::failure::{Outcome, Translate};
+
+/// Why a restoration goes no further. Whatever it wrote is taken back.
+pub(super) enum Halt {
+    /// The store failed.
+    Failed(StoreError),
+    /// It cannot be.
+    Left(RestoreOutcome),
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A step of a restoration.
+pub(super) type Attempt<T> = Result<T, Halt>;
+
+/// Something that a piece names is not there.
+pub(super) fn broken<T>(what: String) -> Attempt<T> {
+    Err(Halt::Left(RestoreOutcome::Broken(what)))
+}
+
+/// Restores. The caller takes back what was written unless the outcome is that it is made.
+pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> Outcome<RestoreOutcome> {
+    match attempt(connection, restoration) {
+        Ok(()) => Ok(RestoreOutcome::Made),
+        Err(Halt::Left(outcome)) => Ok(outcome),
+        Err(Halt::Failed(error)) => Err(error),
+    }
+}
+
+/// A conversation of this id that is stored.
+struct Stored {
+    key: i64,
+    tenant: TenantId,
+    /// Whether it is only there for those who inherit from it.
+    is_deleted: bool,
+}
+
+fn stored(connection: &Connection, id: ConversationId) -> Outcome<Option<Stored>> {
+    connection
+        .prepare_cached("SELECT pk, tenant_pk, deleted FROM conversations WHERE id = ?1")
+        .and_then(|mut select| {
+            select
+                .query_row([id.uuid().as_bytes()], |row| {
+                    Ok(Stored { key: row.get(0)?, tenant: TenantId(row.get(1)?), is_deleted: row.get(2)? })
+                })
+                .optional()
+        })
+        .translated()
+}
+
+fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
+    let Restoration { tenant, conversation, .. } = restoration;
+    let id = conversation.what.id;
+    let kept = match stored(connection, id)? {
+        Some(stored) if stored.tenant != *tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
+        Some(Stored { key, is_deleted: false, .. }) => {
+            return Err(Halt::Left(compared(connection, key, conversation)?));
+        }
+        Some(Stored { key, .. }) => Some(key),
+        None => None,
+    };
+    free(connection, *tenant, conversation)?;
+    for source in &restoration.inherited {
+        inherit(connection, *tenant, source)?;
+    }
+    let reach = kept.map_or(Ok(0), |kept| last_place(connection, kept))?;
+    if reach >= conversation.what.next_place.0 {
+        return Err(Halt::Left(RestoreOutcome::Differs));
+    }
+    let key = whole_row(connection, *tenant, &conversation.what, kept, restoration.now)?;
+    let mut writing = Writing::new(connection, *tenant, key, id, reach);
+    let lineage = writing.write(conversation)?;
+    writing.pin(&conversation.what.pinned, &lineage)?;
+    writing.name(&conversation.what.names)?;
+    if let Some(kept) = kept {
+        reunite(connection, kept)?;
+    }
+    Ok(events::tell_arrival(connection, key, restoration.now)?)
+}
+
+/// Whether what is stored under the id is what comes.
+fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation>) -> Outcome<RestoreOutcome> {
+    let mut gathering = Gathering::default();
+    read::conversation(connection, whole(key), &mut |piece| {
+        gathering.add(piece).map_err(|misplaced| StoreError::Unavailable(misplaced.to_string()))
+    })?;
+    let here = gathering.finish().map(|(_, conversation)| without_parents(conversation));
+    let is_same = here.is_some_and(|here| here == without_parents(comes.clone()));
+    Ok(if is_same { RestoreOutcome::AlreadyHere } else { RestoreOutcome::Differs })
+}
+
+/// The same wherever its parent is: that may be in another store.
+fn without_parents(mut conversation: Copied<CopiedConversation>) -> Copied<CopiedConversation> {
+    let parents = conversation.sessions.iter_mut().filter_map(|session| session.parent.as_mut());
+    parents.for_each(|parent| parent.conversation_id = None);
+    conversation
+}
+
+/// Checks that none of its names leads anywhere.
+fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversation>) -> Attempt<()> {
+    let mut select = connection
+        .prepare_cached("SELECT 1 FROM aliases WHERE tenant_pk = ?1 AND namespace = ?2 AND alias = ?3")
+        .translated()?;
+    let own = [(Namespace::Session, comes.what.id.to_string())].into_iter();
+    let sessions = comes.sessions.iter().map(|session| (Namespace::Session, session.id.to_string()));
+    let further = comes.what.names.iter().map(|name| (name.namespace, name.name.to_string()));
+    let mut seen = HashSet::new();
+    for (namespace, name) in own.chain(sessions).chain(further) {
+        if select.exists(params![tenant.0, namespace.as_str(), name]).translated()? {
+            return Err(Halt::Left(RestoreOutcome::Taken(name)));
+        }
+        if !seen.insert((namespace, name.clone())) {
+            return broken(format!("the name {name} comes twice"));
+        }
+    }
+    Ok(())
+}
+
+/// Has what is inherited of a conversation be there.
+fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSource>) -> Attempt<()> {
+    let id = source.what.id;
+    let key = match stored(connection, id)? {
+        Some(stored) if stored.tenant != tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
+        Some(stored) if stored.is_deleted => stored.key,
+        Some(stored) => return found(connection, stored.key, source),
+        None => described(connection, tenant, &source.what)?,
+    };
+    let reach = last_place(connection, key)?;
+    Writing::new(connection, tenant, key, id, reach).write(source)?;
+    Ok(hide(connection, key, source.what.through)?)
+}
+
+/// Has nothing be known of what is only inherited but what is said in it.
+fn hide(connection: &Connection, key: i64, through: Seq) -> Outcome<()> {
+    connection.execute("UPDATE sessions SET parent_pk = NULL WHERE conversation_pk = ?1", [key]).translated()?;
+    connection
+        .execute(
+            "UPDATE conversations SET previous_pk = NULL, parent_pk = NULL, next_seq = max(next_seq, ?2 + 1) WHERE pk = ?1",
+            [key, through.0],
+        )
+        .map(drop)
+        .translated()
+}
+
+/// Has branches that kept a part of a conversation know that as their parent again.
+fn reunite(connection: &Connection, key: i64) -> Outcome<()> {
+    for statement in [
+        "UPDATE sessions SET parent_pk = base_session_pk WHERE pk IN (SELECT b.pk FROM sessions p
+         JOIN sessions b ON b.base_session_pk = p.pk AND b.kind = 'branch' AND b.parent_pk IS NULL AND b.parent_id = p.id
+         JOIN conversations c ON c.pk = b.conversation_pk AND c.deleted = 0 WHERE p.conversation_pk = ?1)",
+        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT b.conversation_pk FROM sessions p JOIN sessions b ON b.parent_pk = p.pk
+         WHERE p.conversation_pk = ?1 AND b.kind = 'branch')",
+    ] {
+        connection.execute(statement, [key]).translated()?;
+    }
+    Ok(())
+}
+
+/// Whether a conversation that goes on here says what is inherited of it.
+fn found(connection: &Connection, key: i64, source: &Copied<CopiedSource>) -> Attempt<()> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.id = ?2 AND m.seq = ?3 AND m.id = ?4
+             AND m.digest = ?5",
+        )
+        .translated()?;
+    for message in &source.messages {
+        let (session, id) = (message.session_id.as_str(), message.id.uuid());
+        let place = params![key, session, message.place.0, id.as_bytes(), &message.said.digest.0];
+        if !select.exists(place).translated()? {
+            return Err(Halt::Left(RestoreOutcome::OtherSource(source.what.id)));
+        }
+    }
+    Ok(())
+}
+
+fn last_place(connection: &Connection, conversation: i64) -> Outcome<i64> {
+    connection
+        .prepare_cached(
+            "SELECT coalesce(max(m.seq), 0) FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1",
+        )
+        .and_then(|mut select| select.query_row([conversation], |row| row.get(0)))
+        .translated()
+}

@@ -1,0 +1,280 @@
+//! Conversations that were copied out and are had again: the same ids, the same views, the same copy.
+
+use std::sync::atomic::Ordering;
+
+use herma_model::alias::Namespace;
+use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedSource, Gathering};
+use herma_model::provenance::CompactionMode::{InPlace, Split};
+use herma_model::{Alias, CreatorKind, EndReason, Resolution, SessionKind, TurnState};
+
+use super::World;
+use super::fixture::{name, running, texts};
+use super::summaries::{shown, undone};
+use crate::{
+    BranchOutcome, BranchPoint, Change, Children, DeleteOutcome, NewBranch, Pin, PinOutcome, Restoration,
+    RestoreIntent, RestoreOutcome, Scope, Store, Target,
+};
+
+/// What a conversation inherits, and the conversation.
+pub type Copy = (Vec<Copied<CopiedSource>>, Copied<CopiedConversation>);
+
+impl<S: Store> World<S> {
+    /// All of a conversation.
+    pub async fn copy(&self, to: &str) -> Copy {
+        let mut copying = self.one.copy_out(&self.scope, &name(to)).await.unwrap().unwrap();
+        let mut gathering = Gathering::default();
+        while let Some(piece) = copying.pieces.recv().await {
+            gathering.add(piece.unwrap()).unwrap();
+        }
+        gathering.finish().unwrap()
+    }
+
+    /// Has it again, or finds out whether that can be.
+    pub async fn restore_as(
+        &self,
+        scope: &Scope,
+        (inherited, conversation): Copy,
+        intent: RestoreIntent,
+    ) -> RestoreOutcome {
+        let restoration = Restoration { tenant: scope.tenant, inherited, conversation, intent, now: self.now() };
+        self.two.restore(restoration).await.unwrap()
+    }
+
+    /// Expects gaps where another world, from which copies come, may have some.
+    pub fn has_gaps_of(&self, other: &Self) {
+        self.rewritten.store(other.rewritten.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    async fn restore(&self, copy: Copy) -> RestoreOutcome {
+        self.restore_as(&self.scope, copy, RestoreIntent::Restore).await
+    }
+
+    async fn gone(&self, to: &str) {
+        let deleted = self.one.delete(&self.scope, &name(to), Children::Keep, self.now()).await.unwrap();
+        assert!(matches!(deleted, DeleteOutcome::Deleted(_)), "{deleted:?}");
+    }
+
+    /// What a model and a person are shown of a conversation, and its ledger.
+    pub async fn views(&self, to: &str) -> (Vec<String>, Vec<String>, Vec<herma_model::Compaction>) {
+        (shown(&self.read(to).await.unwrap()), self.said(to, Pin::Head).await, self.ledger(to).await.rows)
+    }
+
+    /// Copies a conversation, deletes it, has it again, and finds everything as it was.
+    async fn come_and_go(&self, to: &str) -> Copy {
+        let (copy, views) = (self.copy(to).await, self.views(to).await);
+        let row = self.row(to).await.unwrap();
+        self.gone(to).await;
+        assert!(self.row(to).await.is_none());
+        assert_eq!(self.restore(copy.clone()).await, RestoreOutcome::Made);
+        assert_eq!(self.views(to).await, views);
+        let again = self.row(to).await.unwrap();
+        assert_eq!((&again.facts, &again.session), (&row.facts, &row.session));
+        assert_eq!((again.message_count, again.turn_count), (row.message_count, row.turn_count));
+        assert_eq!(self.copy(to).await, copy);
+        copy
+    }
+
+    /// A branch at the end of a conversation.
+    async fn twig(&self, of: &str, alias: &str) {
+        let branch = NewBranch {
+            scope: self.scope.clone(),
+            source: name(of),
+            at: BranchPoint::End,
+            alias: Some(name(alias)),
+            creation: self.ask_anew("").creation,
+            title: None,
+            metadata: None,
+            now: self.now(),
+        };
+        let made = self.one.branch(branch).await.unwrap();
+        assert!(matches!(made, BranchOutcome::Made(_)), "{made:?}");
+    }
+}
+
+pub async fn what_comes_back_is_what_it_was<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let lost = world.start(&world.one, "trip", "second").await;
+    world.leave(&world.one, &lost, TurnState::Failed, Some("tw")).await;
+    world.talk(&world.one, "trip", "third", "three").await;
+    let change = Change { title: Some(Some("Oslo".to_owned())), archived: Some(true), ..Change::default() };
+    world.one.update(&world.scope, &name("trip"), change, world.now()).await.unwrap().unwrap();
+    world.one.end(&world.scope, &name("trip"), EndReason::Ended, world.now()).await.unwrap();
+    let before = world.row("trip").await.unwrap();
+    world.come_and_go("trip").await;
+    let after = world.row("trip").await.unwrap();
+    assert_eq!((after.title, after.archived, after.ended), (before.title, true, before.ended));
+    assert_eq!((after.created_at, after.updated_at, after.usage), (before.created_at, before.updated_at, before.usage));
+    assert_eq!((after.session.creator, after.session.kind), (CreatorKind::Api, SessionKind::Main));
+    let turn = world.turn(lost.lease.id).await.unwrap();
+    assert_eq!((turn.state, turn.input.len(), turn.answer.len()), (TurnState::Failed, 1, 1));
+}
+
+pub async fn what_was_compacted_comes_back_with_its_ledger<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let pinned = world.read("trip").await.unwrap().messages[0].id;
+    let pin = world.one.pin(&world.scope, &name("trip"), pinned, true).await.unwrap();
+    assert_eq!(pin, PinOutcome::Done);
+    let a = world.compact(&world.one, "trip", Split, "a").await;
+    world.talk(&world.one, "trip", "second", "two").await;
+    let b = world.compact(&world.one, "trip", InPlace, "b").await;
+    let turn = world.start(&world.one, "trip", "third").await;
+    world.one.record_failed(world.failed(&turn));
+    world.answer(&world.one, &turn, "three").await;
+    let c = world.compact(&world.one, "trip", Split, "c").await;
+    undone(world.undo(&world.one, "trip", c.record.id).await);
+    world.come_and_go("trip").await;
+    let kept = world.one.pinned(world.scope.tenant, a.facts.id).await.unwrap();
+    assert_eq!(kept.iter().map(|message| message.id).collect::<Vec<_>>(), [pinned]);
+    // It goes on where it was: by an old id, and with what was compacted still to be had.
+    let next = world.talk(&world.two, "trip", "fourth", "four").await;
+    assert_eq!((next.resolution, &next.facts.head), (Resolution::Moved, &c.facts.head));
+    undone(world.undo(&world.one, a.facts.head.id.as_str(), b.record.id).await);
+    let view = shown(&world.read("trip").await.unwrap());
+    assert_eq!(view.first().map(String::as_str), Some("[a]"), "{view:?}");
+    assert_eq!(view.last().map(String::as_str), Some("four"));
+}
+
+pub async fn a_branch_comes_back_to_its_source<S: Store>(world: &World<S>) {
+    let first = world.talk(&world.one, "trip", "first", "one").await;
+    world.talk(&world.one, "trip", "second", "two").await;
+    let branch = world.branch(&world.one, first.lease.id, "other", "else").await;
+    let id = branch.facts.head.id.clone();
+    let branch_copy = world.come_and_go(id.as_str()).await;
+    assert_eq!(texts(&world.read(id.as_str()).await.unwrap()), ["first", "one", "other", "else"]);
+    // The source goes and comes back, too, while the branch holds on to its part of it.
+    world.come_and_go("trip").await;
+    assert_eq!(texts(&world.read(id.as_str()).await.unwrap()), ["first", "one", "other", "else"]);
+    assert_eq!(world.copy(id.as_str()).await, branch_copy, "its parent, too, is its parent again");
+    world.talk(&world.one, "trip", "third", "three").await;
+    world.talk(&world.one, id.as_str(), "again", "and again").await;
+    assert_eq!(world.said("trip", Pin::Head).await, ["first", "one", "second", "two", "third", "three"]);
+}
+
+pub async fn a_branch_comes_back_without_its_source<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    world.compact(&world.one, "trip", Split, "so far").await;
+    world.talk(&world.one, "trip", "second", "two").await;
+    world.twig("trip", "twig").await;
+    world.talk(&world.one, "twig", "third", "three").await;
+    world.compact(&world.one, "twig", InPlace, "on the twig").await;
+    world.talk(&world.one, "twig", "fourth", "four").await;
+    world.twig("twig", "leaf").await;
+    world.talk(&world.one, "leaf", "fifth", "five").await;
+    let (copy, views) = (world.copy("leaf").await, world.views("leaf").await);
+    let trip = world.copy("trip").await;
+    assert_eq!(copy.0.len(), 2, "what it inherits comes with it");
+    for gone in ["leaf", "twig", "trip"] {
+        world.gone(gone).await;
+    }
+    assert!(world.all(&world.scope).await.is_empty());
+    assert_eq!(world.restore(copy.clone()).await, RestoreOutcome::Made);
+    assert_eq!(world.views("leaf").await, views);
+    let rows = world.all(&world.scope).await;
+    assert_eq!(rows.iter().map(|row| row.session.id.as_str()).collect::<Vec<_>>(), ["leaf"], "alone");
+    assert!(world.row("trip").await.is_none() && world.row("twig").await.is_none());
+    let again = world.copy("leaf").await;
+    assert_eq!((&again.0, &again.1.messages, &again.1.what), (&copy.0, &copy.1.messages, &copy.1.what));
+    // The source itself can still come.
+    assert_eq!(world.restore(trip.clone()).await, RestoreOutcome::Made);
+    assert_eq!(world.copy("trip").await, trip);
+    assert_eq!(
+        world.copy("leaf").await.1.sessions[0].parent,
+        again.1.sessions[0].parent,
+        "its own parent is still away"
+    );
+    world.talk(&world.one, "trip", "on", "and on").await;
+    assert_eq!(world.views("leaf").await, views);
+    world.gone("trip").await;
+    world.gone("leaf").await;
+}
+
+pub async fn what_comes_twice_is_there_once<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let copy = world.copy("trip").await;
+    assert_eq!(world.restore(copy.clone()).await, RestoreOutcome::AlreadyHere);
+    world.talk(&world.one, "trip", "second", "two").await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Differs);
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "one", "second", "two"]);
+}
+
+pub async fn a_rehearsal_changes_nothing<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let copy = world.copy("trip").await;
+    world.gone("trip").await;
+    let outcome = world.restore_as(&world.scope, copy.clone(), RestoreIntent::Rehearse).await;
+    assert_eq!(outcome, RestoreOutcome::Made);
+    assert!(world.row("trip").await.is_none());
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+pub async fn names_that_are_taken_are_not_taken_over<S: Store>(world: &World<S>) {
+    let mut chat = world.ask("front", "hello");
+    chat.target = Target::Alias { alias: name("chat"), namespace: Namespace::ChatId, must_exist: false };
+    let chat = running(world.admit(&world.one, chat).await);
+    world.answer(&world.one, &chat, "hi").await;
+    let handle = chat.facts.id.to_string();
+    let mut copy = world.copy(&handle).await;
+    let chat_id = CopiedName { namespace: Namespace::ChatId, name: name("chat") };
+    assert_eq!(copy.1.what.names, std::slice::from_ref(&chat_id));
+    world.gone(&handle).await;
+    copy.1.what.names.push(CopiedName { namespace: Namespace::Session, name: name("slug") });
+    world.talk(&world.one, "slug", "mine", "yours").await;
+    assert_eq!(world.restore(copy.clone()).await, RestoreOutcome::Taken("slug".to_owned()));
+    assert!(world.row(&handle).await.is_none(), "nothing half done");
+    world.gone("slug").await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+    for led in ["slug", &handle] {
+        assert_eq!(world.row(led).await.unwrap().facts.id, chat.facts.id);
+    }
+}
+
+pub async fn what_does_not_fit_together_is_refused<S: Store>(world: &World<S>) {
+    let first = world.talk(&world.one, "trip", "first", "one").await;
+    world.talk(&world.one, "trip", "second", "two").await;
+    let branch = world.branch(&world.one, first.lease.id, "other", "else").await;
+    let id = branch.facts.head.id.clone();
+    let copy = world.copy(id.as_str()).await;
+    let trip = first.facts.id;
+    world.gone(id.as_str()).await;
+    let mut other = copy.clone();
+    other.0[0].messages[0].said.digest.0[0] ^= 1;
+    assert_eq!(world.restore(other).await, RestoreOutcome::OtherSource(trip));
+    world.gone("trip").await;
+    let alone = (Vec::new(), copy.1.clone());
+    assert_eq!(world.restore(alone).await, RestoreOutcome::NoSource(trip));
+    let mut torn = copy.clone();
+    torn.1.turns.clear();
+    assert!(matches!(world.restore(torn).await, RestoreOutcome::Broken(_)));
+    let mut empty = copy.clone();
+    empty.1.sessions.clear();
+    assert!(matches!(world.restore(empty).await, RestoreOutcome::Broken(_)));
+    assert!(world.all(&world.scope).await.is_empty());
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+pub async fn a_copy_is_nobody_elses<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let alias: Alias = name("trip");
+    assert!(world.one.copy_out(&world.stranger, &alias).await.unwrap().is_none());
+    assert!(world.one.copy_out(&world.scope, &name("nobody")).await.unwrap().is_none());
+    let copy = world.copy("trip").await;
+    let handle = copy.1.what.id.to_string();
+    let outcome = world.restore_as(&world.stranger, copy.clone(), RestoreIntent::Restore).await;
+    assert_eq!(outcome, RestoreOutcome::Taken(handle));
+    world.gone("trip").await;
+    let outcome = world.restore_as(&world.stranger, copy, RestoreIntent::Restore).await;
+    assert_eq!(outcome, RestoreOutcome::Made);
+    assert!(world.row("trip").await.is_none());
+}
+
+pub async fn a_turn_that_runs_comes_back_as_one_that_was_cut_off<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let running = world.start(&world.one, "trip", "second").await;
+    let copy = world.copy("trip").await;
+    world.leave(&world.one, &running, TurnState::Failed, None).await;
+    world.gone("trip").await;
+    assert_eq!(world.restore(copy.clone()).await, RestoreOutcome::Made);
+    assert_eq!(world.turn(running.lease.id).await.unwrap().state, TurnState::Interrupted);
+    assert_eq!(world.copy("trip").await, copy);
+    world.talk(&world.one, "trip", "third", "three").await;
+}

@@ -1,0 +1,64 @@
+//! One line.
+
+use std::borrow::Cow;
+
+use herma_model::copy::Piece;
+use serde::{Deserialize, Serialize};
+
+use super::{Complete, End, Header};
+
+/// One line. Its kind is its `type`.
+#[derive(Debug)]
+pub(super) enum Line {
+    Header(Header),
+    Piece(Piece),
+    End(End),
+    Complete(Complete),
+}
+
+#[derive(Serialize)]
+struct Typed<'a, T> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    line: &'a T,
+}
+
+#[derive(Deserialize)]
+struct Type<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+}
+
+impl Line {
+    /// As JSON, without a line break.
+    pub(super) fn write(&self) -> serde_json::Result<String> {
+        match self {
+            Self::Header(line) => serde_json::to_string(&Typed { r#type: "header", line }),
+            Self::Piece(line) => serde_json::to_string(line),
+            Self::End(line) => serde_json::to_string(&Typed { r#type: "end", line }),
+            Self::Complete(line) => serde_json::to_string(&Typed { r#type: "complete", line }),
+        }
+    }
+
+    /// Reads [`Self::write`]. The type is looked at first: what a message says must be taken as it stands, which a reader that finds its way by itself
+    /// cannot.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        fn of<'a, T: Deserialize<'a>>(text: &'a str, line: impl FnOnce(T) -> Line) -> Result<Line, String> {
+            serde_json::from_str(text).map(line).map_err(|error| format!("it cannot be read: {error}"))
+        }
+        let kind: Type<'_> =
+            serde_json::from_str(text).map_err(|error| format!("it is no line of an export: {error}"))?;
+        match &*kind.r#type {
+            "header" => of(text, Line::Header),
+            "inherited" => of(text, |piece| Self::Piece(Piece::Inherited(piece))),
+            "conversation" => of(text, |piece| Self::Piece(Piece::Conversation(piece))),
+            "session" => of(text, |piece| Self::Piece(Piece::Session(piece))),
+            "turn" => of(text, |piece| Self::Piece(Piece::Turn(piece))),
+            "message" => of(text, |piece| Self::Piece(Piece::Message(piece))),
+            "compaction" => of(text, |piece| Self::Piece(Piece::Compaction(piece))),
+            "end" => of(text, Line::End),
+            "complete" => of(text, Line::Complete),
+            other => Err(format!("there is no line of type {other:?}")),
+        }
+    }
+}
