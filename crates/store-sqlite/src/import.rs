@@ -2,9 +2,11 @@
 //!
 //! - `plan`: which ids and places everything gets. They follow from where it comes from, so that the same is the same again.
 //! - `write`: the rows.
+//! - `link`: the tie to where it comes from.
 //! - `known`: what was brought before, and whether what comes now goes on from it.
 
 mod known;
+mod link;
 mod plan;
 mod write;
 
@@ -32,7 +34,10 @@ fn bring_one(connection: &Connection, import: &Import, new: &ImportedConversatio
         known::Found::One(known) => (follow(connection, import, new, &known)?, Some(known.conversation)),
     };
     let names_taken = match conversation {
-        Some(conversation) => name(connection, import, new, conversation)?,
+        Some(conversation) => {
+            link::link(connection, import, new, conversation)?;
+            name(connection, import, new, conversation)?
+        }
         None => Vec::new(),
     };
     Ok(Arrival { fate, names_taken })

@@ -13,6 +13,10 @@ use serde_json::Value;
 const SLACK_SECONDS: f64 = 1.0;
 /// Why Hermes ends a session that goes on in another.
 const COMPRESSION: &str = "compression";
+/// What it marks delegated work with that has lost its parent.
+const ORPHANED: &str = "__orphaned__";
+/// Where delegated work comes from, whatever its settings have become.
+const SUBAGENT: &str = "subagent";
 /// Why it ends one that was forked.
 const BRANCHED: &str = "branched";
 
@@ -44,7 +48,7 @@ enum Tie {
     FromSomebody(ParentRelation),
 }
 
-/// Finds the conversations, in the order of their first sessions. `begins_with_summary` is asked where several sessions could be what one was
+/// Finds the conversations, in the order of their first sessions but parents before what comes from them. `begins_with_summary` is asked where several sessions could be what one was
 /// compacted into.
 pub(super) fn gather<E>(
     sessions: &[HermesSession],
@@ -69,7 +73,22 @@ pub(super) fn gather<E>(
             families.push(family(first, chain, &ties, &by_id));
         }
     }
-    Ok(families)
+    Ok(parents_first(families))
+}
+
+fn parents_first(families: Vec<Family>) -> Vec<Family> {
+    let members = families.iter().enumerate().flat_map(|(at, family)| family.chain.iter().map(move |id| (&**id, at)));
+    let of_session: HashMap<&str, usize> = members.collect();
+    let parent = |at: usize| families[at].parent.as_ref().and_then(|(id, _)| of_session.get(&**id)).copied();
+    let mut order = Vec::with_capacity(families.len());
+    let mut placed = HashSet::new();
+    for at in 0..families.len() {
+        let above = std::iter::successors(Some(at), |at| parent(*at));
+        let new: Vec<usize> = above.take_while(|at| placed.insert(*at)).collect();
+        order.extend(new.into_iter().rev());
+    }
+    let mut families: Vec<Option<Family>> = families.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| families[at].take()).collect()
 }
 
 fn family(
@@ -105,9 +124,15 @@ fn tie(session: &HermesSession, by_id: &HashMap<&str, &HermesSession>) -> Tie {
     for (mark, relation) in [("_delegate_from", ParentRelation::Delegate), ("_branched_from", ParentRelation::Branch)] {
         let marked = config.as_ref().and_then(|config| config.get(mark));
         if let Some(marked) = marked.filter(|value| !matches!(value, Value::Null | Value::Bool(false))) {
-            let parent = session.parent.as_deref().or_else(|| marked.as_str().filter(|id| !id.is_empty()));
+            let parent =
+                session.parent.as_deref().or_else(|| marked.as_str().filter(|id| !matches!(*id, "" | ORPHANED)));
             return parent.map_or(Tie::FromSomebody(relation), |parent| Tie::From(parent.to_owned(), relation));
         }
+    }
+    if session.source.as_deref() == Some(SUBAGENT) {
+        let delegate = ParentRelation::Delegate;
+        let from = |parent: String| Tie::From(parent, delegate);
+        return session.parent.clone().map_or(Tie::FromSomebody(delegate), from);
     }
     let Some(parent) = session.parent.clone() else { return Tie::Alone };
     let Some(source) = by_id.get(&*parent).filter(|source| follows(session, source)) else {
@@ -221,6 +246,7 @@ mod tests {
             ([session("a", None, 1.0), child()], SessionKind::Main, import),
             ([session("a", None, 1.0), marked(child(), "not json")], SessionKind::Main, import),
             ([session("a", None, 1.0), from(child(), "cron")], SessionKind::Background, import),
+            ([session("a", None, 1.0), from(child(), "subagent")], SessionKind::Auxiliary, ParentRelation::Delegate),
         ] {
             let found = families(&sessions);
             let found = found.iter().find(|family| family.chain == ["b"]).unwrap();
@@ -243,6 +269,25 @@ mod tests {
         for (family, relation) in found.iter().zip([ParentRelation::Import, ParentRelation::Branch]) {
             assert_eq!(family.parent, Some(("gone".to_owned(), relation)));
             assert!(!family.parent_is_there);
+        }
+    }
+
+    #[test]
+    fn parents_come_before_what_comes_from_them_whatever_the_clock_said() {
+        let child = marked(session("child", Some("parent"), 1.0), r#"{"_delegate_from":"parent"}"#);
+        let found = families(&[child, session("other", None, 2.0), session("parent", None, 3.0)]);
+        let firsts: Vec<&str> = found.iter().map(|family| &*family.chain[0]).collect();
+        assert_eq!(firsts, ["parent", "child", "other"]);
+        let round = [session("a", Some("b"), 1.0), session("b", Some("a"), 2.0)];
+        assert_eq!(families(&round).len(), 2, "also where they go round in a circle");
+    }
+
+    #[test]
+    fn delegated_work_that_lost_its_parent_is_delegated_work() {
+        let orphan = || session("a", None, 1.0);
+        for orphan in [marked(orphan(), r#"{"_delegate_from":"__orphaned__"}"#), from(orphan(), "subagent")] {
+            let found = families(&[orphan]);
+            assert_eq!((found[0].kind, &found[0].parent), (SessionKind::Auxiliary, &None));
         }
     }
 

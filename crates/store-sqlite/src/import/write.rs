@@ -152,7 +152,7 @@ impl<'a> Writing<'a> {
         self.connection
             .prepare_cached(
                 "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind, reason, base_session_pk,
-                 base_seq, created_at, ended_at, end_reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                 base_seq, created_at, ended_at, end_reason, parent_pk) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?10)",
             )
             .and_then(|mut insert| {
                 insert.execute(params![

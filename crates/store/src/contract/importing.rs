@@ -258,6 +258,32 @@ pub async fn parents_and_kinds_are_as_they_were<S: Store>(world: &World<S>) {
     }
 }
 
+pub async fn what_is_brought_has_its_place_in_the_graph<S: Store>(world: &World<S>) {
+    let trip =
+        || conversation(vec![session("trip", turn(1, "hello", "hi")), session("trip-2", turn(3, "more", "yes"))]);
+    let child = |id: &str, first, parent: &str| ImportedConversation {
+        kind: SessionKind::Auxiliary,
+        parent: Some((SessionId::from_name(parent), ParentRelation::Delegate)),
+        ..conversation(vec![session(id, turn(first, "look", "found"))])
+    };
+    let round = || vec![child("one", 7, "other"), child("other", 9, "one")];
+    let graph = async |of: &str| -> Vec<String> {
+        let (nodes, _) = world.whole_graph(&world.scope, of, 10).await;
+        nodes.iter().map(|node| node.row.session.id.to_string()).collect()
+    };
+    world.bring(child("early", 5, "trip-2")).await;
+    assert_eq!(graph("early").await, ["early"], "its parent is a name");
+    world.bring(trip()).await;
+    world.bring(child("helper", 11, "trip")).await;
+    assert_eq!(graph("trip").await, ["trip", "trip-2", "helper"]);
+    assert_eq!(world.bring(child("early", 5, "trip-2")).await, Fate::Unchanged);
+    assert_eq!(graph("trip").await, ["trip", "trip-2", "early", "helper"], "it is found as soon as both are there");
+    for _ in 0..2 {
+        world.arrivals(&world.scope, "state.db", round()).await;
+    }
+    assert_eq!(graph("one").await, ["one", "other"], "nothing comes from itself");
+}
+
 pub async fn names_lead_to_what_is_brought_unless_they_are_taken<S: Store>(world: &World<S>) {
     world.talk(&world.one, "mine", "hello", "hi").await;
     let named = || ImportedConversation { names: vec![name("slug"), name("mine")], ..trip() };

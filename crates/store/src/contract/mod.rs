@@ -456,6 +456,7 @@ macro_rules! contract_suite {
                 sessions_that_are_gone_elsewhere_stay_here
                 what_is_deleted_here_can_be_brought_again
                 parents_and_kinds_are_as_they_were
+                what_is_brought_has_its_place_in_the_graph
                 names_lead_to_what_is_brought_unless_they_are_taken
                 ids_that_look_like_our_own_lead_to_what_is_brought
                 an_import_is_nobody_elses

@@ -1,0 +1,49 @@
+//! Tying what is brought to what it comes from, as soon as both are there.
+
+use herma_model::Alias;
+use herma_model::alias::Namespace;
+use herma_store::{Import, ImportedConversation};
+use rusqlite::{Connection, params};
+
+use crate::failure::{Outcome, Translate};
+use crate::snapshot;
+
+/// Has a conversation know its parent not by name alone. One that is not there, and one that comes from this very conversation, stay names.
+pub(super) fn link(
+    connection: &Connection,
+    import: &Import,
+    new: &ImportedConversation,
+    conversation: i64,
+) -> Outcome<()> {
+    let Some((name, _)) = &new.parent else { return Ok(()) };
+    let Ok(alias) = Alias::parse(name.as_str()) else { return Ok(()) };
+    let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
+    let Some((state, session)) = found else { return Ok(()) };
+    if comes_from(connection, state.key, conversation)? {
+        return Ok(());
+    }
+    let session = session.unwrap_or(state.head);
+    connection
+        .prepare_cached("UPDATE conversations SET parent_pk = ?2 WHERE pk = ?1 AND parent_pk IS NULL")
+        .and_then(|mut update| update.execute(params![conversation, state.key]))
+        .translated()?;
+    connection
+        .prepare_cached(
+            "UPDATE sessions SET parent_pk = ?2 WHERE parent_pk IS NULL
+             AND pk = (SELECT root_pk FROM conversations WHERE pk = ?1)",
+        )
+        .and_then(|mut update| update.execute(params![conversation, session]))
+        .translated()?;
+    Ok(())
+}
+
+/// Whether a conversation is another, or comes from it.
+fn comes_from(connection: &Connection, conversation: i64, other: i64) -> Outcome<bool> {
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE above (pk) AS (SELECT ?1 UNION SELECT c.parent_pk FROM above JOIN conversations c ON c.pk = above.pk
+             WHERE c.parent_pk IS NOT NULL) SELECT 1 FROM above WHERE pk = ?2",
+        )
+        .and_then(|mut select| select.exists([conversation, other]))
+        .translated()
+}
