@@ -10,9 +10,12 @@ const JSON_MARK: &str = "\u{0}json:";
 /// Fields of a call that mean something to Hermes alone.
 const OWN_CALL_FIELDS: [&str; 2] = ["call_id", "response_item_id"];
 /// What Hermes' summaries begin with.
-pub(super) const SUMMARY_BEGINNINGS: [&str; 3] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:", "[PRIOR CONTEXT"];
-/// What ends a summary to which a message was joined.
+pub(super) const SUMMARY_BEGINNINGS: [&str; 3] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:", JOINED_BEGINNING];
+/// What ends a summary; a message may follow.
 const SUMMARY_END: &str = "--- END OF CONTEXT SUMMARY";
+/// What begins a message to which a summary was joined, and what ends it.
+const JOINED_BEGINNING: &str = "[PRIOR CONTEXT";
+const JOINED_END: &str = "[END OF PRIOR CONTEXT";
 
 /// What a row is.
 #[derive(Debug, PartialEq)]
@@ -21,6 +24,8 @@ pub(super) enum Reading {
     Said(Utterance),
     /// A summary that stands for messages before it.
     Summary(String),
+    /// A summary and the first message after it, in one row.
+    Joined { summary: String, said: Utterance },
     /// Nothing that can be read, and why.
     Unreadable(String),
 }
@@ -30,28 +35,72 @@ pub(super) fn read(row: &HermesMessage) -> Reading {
     if let Some(column) = row.damaged {
         return Reading::Unreadable(format!("{column} is not text"));
     }
-    if let Some(summary) = summary(row) {
-        return Reading::Summary(summary);
+    if !matches!(&*row.role, "user" | "assistant" | "tool") {
+        return Reading::Unreadable(format!("its role {} is none of user, assistant and tool", row.role));
     }
-    let said = object(row).and_then(|message| chat::single(&message.to_string()).map_err(|error| error.message));
-    said.map_or_else(Reading::Unreadable, Reading::Said)
+    let Some((summary, rest)) = summary(row) else { return said(row).map_or_else(Reading::Unreadable, Reading::Said) };
+    let has_calls = row.tool_calls.as_deref().is_some_and(|calls| !calls.is_empty());
+    let rest = (rest.is_some() || has_calls).then(|| said(&HermesMessage { content: rest, ..row.clone() }));
+    match rest {
+        Some(Ok(said)) => Reading::Joined { summary, said },
+        _ => Reading::Summary(summary),
+    }
 }
 
-/// The text of a summary, without the instructions that Hermes begins and ends it with.
-fn summary(row: &HermesMessage) -> Option<String> {
-    let text = row.content.as_deref().filter(|_| matches!(&*row.role, "user" | "assistant"))?.trim_start();
-    let beginning = SUMMARY_BEGINNINGS.iter().find(|beginning| text.starts_with(**beginning))?;
-    if *beginning == "[PRIOR CONTEXT" {
-        return text.contains("[CONTEXT COMPACTION").then(|| text.to_owned());
+fn said(row: &HermesMessage) -> Result<Utterance, String> {
+    object(row).and_then(|message| chat::single(&message.to_string()).map_err(|error| error.message))
+}
+
+/// The summary in a row, without the instructions that Hermes begins and ends it with, and the content of the message it was joined to.
+fn summary(row: &HermesMessage) -> Option<(String, Option<String>)> {
+    let content = row.content.as_deref().filter(|_| row.role != "tool")?;
+    match content.strip_prefix(JSON_MARK) {
+        Some(json) => summary_of_parts(serde_json::from_str(json).ok()?),
+        None => summary_of_text(content.trim_start()),
     }
+}
+
+fn summary_of_text(text: &str) -> Option<(String, Option<String>)> {
+    if text.starts_with(JOINED_BEGINNING) {
+        let (before, summary) = text.split_once(JOINED_END)?;
+        let before = before.split_once('\n').map_or("", |(_, before)| before).trim();
+        let (_, summary) = summary.split_once('\n')?;
+        let (summary, _) = summary_of_text(summary.trim_start())?;
+        return Some((summary, Some(before.to_owned()).filter(|before| !before.is_empty())));
+    }
+    let beginning = SUMMARY_BEGINNINGS.iter().find(|beginning| text.starts_with(**beginning))?;
     let body = match *beginning {
         "[CONTEXT COMPACTION" => text.split_once('\n').map_or(text, |(_, body)| body),
         legacy => &text[legacy.len()..],
     };
-    let lines = body.lines().filter(|line| !line.trim_start().starts_with(SUMMARY_END));
-    let body = lines.collect::<Vec<_>>().join("\n");
-    let body = body.trim();
-    Some(if body.is_empty() { text } else { body }.to_owned())
+    let (body, rest) = match body.find(SUMMARY_END) {
+        Some(end) => (&body[..end], body[end..].split_once('\n').map_or("", |(_, rest)| rest).trim()),
+        None => (body, ""),
+    };
+    let body = if body.trim().is_empty() { text } else { body.trim() };
+    Some((body.to_owned(), Some(rest.to_owned()).filter(|rest| !rest.is_empty())))
+}
+
+/// A summary is the first part or the last one, then with a part of its own that begins the message.
+fn summary_of_parts(mut parts: Vec<Value>) -> Option<(String, Option<String>)> {
+    let begins = |part: Option<&Value>, with: &str| {
+        part.and_then(|part| part["text"].as_str()).is_some_and(|text| text.trim_start().starts_with(with))
+    };
+    let summary = if begins(parts.first(), JOINED_BEGINNING) && begins(parts.last(), JOINED_END) {
+        parts.remove(0);
+        let last = parts.pop()?;
+        last["text"]
+            .as_str()
+            .and_then(|text| text.split_once(JOINED_END)?.1.split_once('\n'))
+            .map(|(_, summary)| summary.to_owned())?
+    } else if begins(parts.first(), SUMMARY_BEGINNINGS[0]) {
+        parts.remove(0)["text"].as_str()?.to_owned()
+    } else {
+        return None;
+    };
+    let (summary, _) = summary_of_text(summary.trim_start())?;
+    let rest = (!parts.is_empty()).then(|| format!("{JSON_MARK}{}", Value::Array(parts)));
+    Some((summary, rest))
 }
 
 fn object(row: &HermesMessage) -> Result<Value, String> {
@@ -187,14 +236,44 @@ mod tests {
 
     #[test]
     fn summaries_are_known_by_how_they_begin() {
-        let new = "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted.\nThey met.\n\n--- END OF CONTEXT SUMMARY — respond below ---\n\nAnd now?";
         for (row, text) in [
-            (row("user", new), "They met.\n\n\nAnd now?"),
+            (
+                row(
+                    "user",
+                    "[CONTEXT COMPACTION — REFERENCE ONLY] Not now.\nThey met.\n\n--- END OF CONTEXT SUMMARY — below ---",
+                ),
+                "They met.",
+            ),
             (row("assistant", "[CONTEXT SUMMARY]: They met."), "They met."),
             (row("user", "[CONTEXT COMPACTION] alone"), "[CONTEXT COMPACTION] alone"),
         ] {
             assert_eq!(read(&row), Reading::Summary(text.to_owned()));
         }
         assert!(matches!(read(&row("user", "[PRIOR CONTEXT is a good band")), Reading::Said(_)));
+    }
+
+    #[test]
+    fn a_message_that_was_joined_to_a_summary_is_a_message() {
+        let summary =
+            "[CONTEXT COMPACTION — REFERENCE ONLY] Not now.\nThey met.\n\n--- END OF CONTEXT SUMMARY — below ---";
+        let after = format!("{summary}\n\nAnd now?");
+        let end = format!("\n\n[END OF PRIOR CONTEXT — BELOW]\n\n{summary}");
+        let before = format!("[PRIOR CONTEXT — not new]\nAnd now?{end}");
+        let part = |text: &str| json!({ "type": "text", "text": text });
+        let image = json!({ "type": "image_url", "image_url": { "url": "http://x/y.png" } });
+        let around = json!([part("[PRIOR CONTEXT — not new]\n"), part("And now?"), image, part(&end)]);
+        let first = json!([part(summary), part("And now?"), image]);
+        let client = json!({ "role": "user", "content": [part("And now?"), image] }).to_string();
+        for (content, said) in [
+            (after, chat::simple_user("And now?")),
+            (before, chat::simple_user("And now?")),
+            (format!("{JSON_MARK}{around}"), chat::single(&client).unwrap()),
+            (format!("{JSON_MARK}{first}"), chat::single(&client).unwrap()),
+        ] {
+            assert_eq!(read(&row("user", &content)), Reading::Joined { summary: "They met.".to_owned(), said });
+        }
+        let calls = r#"[{"id":"c1","type":"function","function":{"name":"find","arguments":"{}"}}]"#;
+        let asking = HermesMessage { tool_calls: Some(calls.to_owned()), ..row("assistant", summary) };
+        assert!(matches!(read(&asking), Reading::Joined { said, .. } if said.calls.len() == 1));
     }
 }

@@ -1,18 +1,25 @@
 //! The rows of a chain of sessions as what was said, once, and where it was compacted.
 //!
 //! When Hermes compacts, it writes what the model is shown from then on as new rows, in the same session or in the next one: copies of the
-//! first messages, the summary, copies of the last ones. Copies are recognised by what they say and left out; which messages they stand for
-//! becomes the compaction's range and what it carries.
+//! first messages, the summary, copies of the last ones. Copies are recognised (`copies`) and left out; which messages they stand for
+//! becomes the compaction's range and what it carries. Rows stand in the order in which they were written (`order`).
 
+mod copies;
+mod order;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::compaction::Sizes;
 use herma_model::provenance::CompactionMode;
-use herma_model::{CallId, Digest, FinishReason, Role, SessionId, Timestamp, Utterance};
+use herma_model::{CallId, FinishReason, Role, SessionId, Timestamp, Utterance};
 use herma_store::{ImportedCompaction, ImportedEntry, ImportedMessage, ImportedSession};
 use herma_store_sqlite::hermes::{HermesMessage, HermesSession};
 use herma_turn::summary;
+use herma_wire::chat;
 
+use self::copies::Mark;
+use self::order::Placed;
 use super::message::{self, Reading};
 
 /// Most copies of first messages that are looked for before a summary.
@@ -41,10 +48,13 @@ pub(super) struct Transcript {
 
 /// A row that can be read.
 struct Line {
+    session: Arc<str>,
     row: i64,
     /// Whether Hermes showed it to the model.
     shown: bool,
     at: Timestamp,
+    /// The same, as exactly as Hermes has it.
+    time: Option<f64>,
     finish: FinishReason,
     what: What,
 }
@@ -54,27 +64,10 @@ enum What {
     Summary(String),
 }
 
-/// What a message is compared by. The results of tools are shortened when they are copied, so their calls count.
-#[derive(PartialEq, Eq, Clone)]
-enum Mark {
-    Says(Digest),
-    Answers(CallId),
-}
-
-impl Mark {
-    fn of(said: &Utterance) -> Self {
-        match (said.role, said.calls.first()) {
-            (Role::Tool, Some(call)) => Self::Answers(Arc::clone(call)),
-            _ => Self::Says(said.digest),
-        }
-    }
-}
-
 /// Something that was said, as far as later rows are compared with it.
 struct Known {
     row: i64,
     shown: bool,
-    mark: Mark,
     role: Role,
     calls: Arc<[CallId]>,
     tokens: u64,
@@ -83,13 +76,12 @@ struct Known {
 /// Reads the sessions of a conversation, from the first to the head.
 pub(super) fn read(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Transcript {
     let mut reader = Reader::default();
-    for (at, (session, rows)) in chain.iter().enumerate() {
+    for (at, ((session, _), rows)) in chain.iter().zip(order::place(chain)).enumerate() {
         let began = moment(session.started_at).unwrap_or(Timestamp(0));
         let next = chain.get(at + 1).and_then(|(next, _)| moment(next.started_at));
-        reader.session = session.id.clone();
         reader.entries = Vec::new();
-        let lines = reader.lines(rows, began);
-        reader.session_of(lines, at > 0);
+        let lines = reader.lines(&rows, began);
+        reader.session_of(&session.id, lines, at > 0);
         reader.read.sessions.push(ImportedSession {
             origin: Arc::from(&*session.id),
             id: SessionId::from_name(&session.id),
@@ -109,9 +101,12 @@ fn moment(seconds: Option<f64>) -> Option<Timestamp> {
 #[derive(Default)]
 struct Reader {
     read: Transcript,
-    session: String,
     entries: Vec<ImportedEntry>,
     known: Vec<Known>,
+    /// What the known messages are compared by.
+    marks: Vec<Mark>,
+    /// Which of them was said at a moment, by whom.
+    moments: HashMap<(Role, u64), usize>,
     /// Calls of the last answer that have no result yet.
     open: Vec<CallId>,
     /// The first row of the turn that is going on, and whether it has begun to answer.
@@ -122,84 +117,142 @@ struct Reader {
 
 impl Reader {
     /// The rows that count, as far as they can be read.
-    fn lines(&mut self, rows: &[HermesMessage], began: Timestamp) -> Vec<Line> {
+    fn lines(&mut self, rows: &[Placed<'_>], began: Timestamp) -> Vec<Line> {
         let mut lines = Vec::with_capacity(rows.len());
-        for row in rows {
+        for Placed { row, session, is_late } in rows {
             if !row.active && !row.compacted {
                 self.read.taken_back += 1;
                 continue;
             }
-            let what = match message::read(row) {
-                Reading::Said(said) => What::Said(said),
-                Reading::Summary(text) => What::Summary(text),
+            let readings = match message::read(row) {
+                Reading::Said(said) => vec![What::Said(said)],
+                Reading::Summary(text) => vec![What::Summary(text)],
+                Reading::Joined { summary, said } => vec![What::Summary(summary), What::Said(said)],
                 Reading::Unreadable(why) => {
-                    self.skip(row.row, why);
+                    self.read.skipped.push(Skipped { session: (*session).to_owned(), row: row.row, why });
                     continue;
                 }
             };
             let at = moment(row.timestamp).unwrap_or(began);
             self.read.last_said = self.read.last_said.max(Some(at));
             let finish = row.finish_reason.as_deref().map_or(FinishReason::Stop, FinishReason::from_wire);
-            lines.push(Line { row: row.row, shown: row.active, at, finish, what });
+            let (session, shown, time): (Arc<str>, _, _) = (Arc::from(*session), row.active && !is_late, row.timestamp);
+            let line = |what| Line { session: Arc::clone(&session), row: row.row, shown, at, time, finish, what };
+            lines.extend(readings.into_iter().map(line));
         }
         lines
     }
 
-    fn skip(&mut self, row: i64, why: String) {
-        self.read.skipped.push(Skipped { session: self.session.clone(), row, why });
-    }
-
     /// Goes through a session, from summary to summary.
-    fn session_of(&mut self, lines: Vec<Line>, is_continuation: bool) {
+    fn session_of(&mut self, session: &str, lines: Vec<Line>, is_continuation: bool) {
         self.end_answer();
         if is_continuation && !lines.iter().any(|line| matches!(line.what, What::Summary(_))) {
-            self.read.without_summary.push(self.session.clone());
+            self.read.without_summary.push(session.to_owned());
         }
         let mut mode = if is_continuation { CompactionMode::Split } else { CompactionMode::InPlace };
         // Copies of what was said last stand where a session goes on from another, and after a summary.
-        let mut copies = is_continuation;
+        let mut after = is_continuation.then_some(None);
         let mut parts = parts(lines).into_iter().peekable();
         while let Some(Part { mut lines, summary }) = parts.next() {
-            let head = summary.as_ref().map_or(0, |_| self.copies_of_the_beginning(&lines));
-            lines.truncate(lines.len() - head);
+            let head = summary.as_ref().map_or(0, |summary| self.head(&lines, summary));
+            let head = lines.split_off(lines.len() - head);
             let from = self.known.len();
-            let known = if copies { self.copies_of_the_end(&lines) } else { 0 };
-            lines.into_iter().skip(known).for_each(|line| self.say(line));
+            let copies: HashSet<usize> = match after {
+                Some(written) => self.copies_of_the_end(&lines, written).into_iter().map(|(line, _)| line).collect(),
+                None => HashSet::new(),
+            };
+            let mut rest = lines.into_iter().enumerate().filter(|(at, _)| !copies.contains(at)).map(|(_, line)| line);
+            let first = rest.next().map(|line| if copies.is_empty() { line } else { self.without_the_last(line) });
+            first.into_iter().chain(rest).for_each(|line| self.say(line));
             if let Some(summary) = summary {
-                let kept = parts.peek().map_or(0, |next| self.copies_of_the_end(&next.lines));
-                self.compact(Compacting { summary, mode, head, from, kept });
-                (mode, copies) = (CompactionMode::InPlace, true);
+                let carried = self.carried(head);
+                let next = parts.peek().map_or_else(Vec::new, |next| self.copies_of_the_end(&next.lines, summary.time));
+                let through = next.first().map_or(self.known.len(), |(_, known)| *known);
+                after = Some(summary.time);
+                self.compact(Compacting { summary, mode, carried, from, through });
+                mode = CompactionMode::InPlace;
             }
         }
     }
 
-    /// How many lines at the beginning are what was said last.
-    fn copies_of_the_end(&self, lines: &[Line]) -> usize {
-        let marks: Vec<Option<Mark>> = lines.iter().map(Line::mark).collect();
-        let most = marks.len().min(self.known.len());
+    /// Which lines at the beginning are what was said last, and which message each of them is: all of them without a gap, or else, of those
+    /// that were written with the summary or tell it by their times, the ones that can be found.
+    fn copies_of_the_end(&self, lines: &[Line], written: Option<f64>) -> Vec<(usize, usize)> {
+        let marks: Vec<Mark> = lines.iter().map_while(Line::mark).collect();
+        let most = marks.len().min(self.marks.len());
         let same = |count: &usize| {
-            let end = &self.known[self.known.len() - count..];
-            marks[..*count].iter().zip(end).all(|(mark, known)| mark.as_ref() == Some(&known.mark))
+            let end = &self.marks[self.marks.len() - count..];
+            marks[..*count].iter().zip(end).all(|(mark, known)| mark.is_like(known))
         };
-        (1..=most).rev().find(same).unwrap_or(0)
+        match (1..=most).rev().find(same) {
+            Some(count) => (0..count).zip(self.marks.len() - count..).collect(),
+            None => {
+                let at_once = copies::written_at_once(written, lines.iter().map(|line| line.time));
+                let known = marks.iter().take_while(|mark| self.was_said(mark)).count();
+                copies::align(&marks[..at_once.max(known).min(marks.len())], &self.marks)
+            }
+        }
+    }
+
+    /// A line that begins with what was said last, without that: Hermes joins messages that nobody has answered.
+    fn without_the_last(&self, line: Line) -> Line {
+        let beyond = match (&line.what, self.marks.last()) {
+            (What::Said(said), Some(last)) => copies::beyond(said, last),
+            _ => None,
+        };
+        match beyond {
+            Some(text) => Line { what: What::Said(chat::simple_user(&text)), ..line },
+            None => line,
+        }
+    }
+
+    /// How many lines at the end stand there because of the summary that follows: what was said first, and what was written with it.
+    fn head(&self, lines: &[Line], summary: &Summary) -> usize {
+        let at_once = copies::written_at_once(summary.time, lines.iter().rev().map(|line| line.time));
+        self.copies_of_the_beginning(lines).max(at_once)
+    }
+
+    /// Which messages the copies before a summary are. What is none is said there.
+    fn carried(&mut self, head: Vec<Line>) -> Vec<usize> {
+        let mut carried = Vec::with_capacity(head.len());
+        for (at, line) in head.into_iter().enumerate() {
+            let Some(mark) = line.mark() else { continue };
+            let same_place = self.marks.get(at).filter(|known| mark.is_like(known)).map(|_| at);
+            match same_place.or_else(|| self.marks.iter().position(|known| mark.is_like(known))) {
+                Some(known) => carried.push(known),
+                None if matches!(&line.what, What::Said(said) if copies::is_joined(said, &self.marks)) => {}
+                None => {
+                    carried.push(self.known.len());
+                    self.say(line);
+                }
+            }
+        }
+        carried.retain(|known| *known < self.known.len());
+        carried.sort_unstable();
+        carried.dedup();
+        carried
     }
 
     /// How many lines at the end are what was said first.
     fn copies_of_the_beginning(&self, lines: &[Line]) -> usize {
         let marks: Vec<Option<Mark>> = lines.iter().map(Line::mark).collect();
-        let whole = self.known.len() + marks.len();
-        let at = |place: usize| match self.known.get(place) {
-            Some(known) => Some(known.mark.clone()),
-            None => marks.get(place - self.known.len()).cloned().flatten(),
+        let whole = self.marks.len() + marks.len();
+        let at = |place: usize| match self.marks.get(place) {
+            Some(known) => Some(known),
+            None => marks[place - self.marks.len()].as_ref(),
         };
         let most = marks.len().min(whole / 2).min(MOST_HEAD_COPIES);
-        let same = |count: &usize| (0..*count).all(|place| at(place) == marks[marks.len() - count + place]);
+        let same = |count: &usize| {
+            let ours = |place: usize| marks[marks.len() - count + place].as_ref();
+            (0..*count).all(|place| at(place).zip(ours(place)).is_some_and(|(known, ours)| ours.is_like(known)))
+        };
         (1..=most).rev().find(same).unwrap_or(0)
     }
 
-    /// One message, unless it is the result of a call that nobody made.
+    /// One message, unless it was said before or is the result of a call that nobody made.
     fn say(&mut self, line: Line) {
-        let Line { row, shown, at, finish, what: What::Said(said) } = line else { return };
+        let Some(mark) = line.mark().filter(|mark| !self.was_said(mark)) else { return };
+        let Line { session, row, shown, at, finish, what: What::Said(said), .. } = line else { return };
         match said.role {
             Role::User => self.open.clear(),
             Role::Assistant => self.open = said.calls.to_vec(),
@@ -207,7 +260,8 @@ impl Reader {
                 let call = said.calls.first().and_then(|call| self.open.iter().position(|open| open == call));
                 let Some(call) = call else {
                     let id = said.calls.first().map_or_else(String::new, ToString::to_string);
-                    return self.skip(row, format!("it answers the call {id}, which is not open there"));
+                    let why = format!("it answers the call {id}, which is not open there");
+                    return self.read.skipped.push(Skipped { session: session.to_string(), row, why });
                 };
                 self.open.remove(call);
             }
@@ -222,14 +276,21 @@ impl Reader {
         self.known.push(Known {
             row,
             shown,
-            mark: Mark::of(&said),
             role: said.role,
             calls: Arc::clone(&said.calls),
             tokens: said.tokens.into(),
         });
+        self.moments.extend(mark.moment().map(|moment| ((said.role, moment), self.marks.len())));
+        self.marks.push(mark);
         let asks = said.role == Role::Tool || (is_answer && !said.calls.is_empty());
         let finish = if asks { FinishReason::ToolCalls } else { finish };
         self.entries.push(ImportedEntry::Said(ImportedMessage { origin: row, turn, said, finish, created_at: at }));
+    }
+
+    /// Whether this very message, said at that moment, is known.
+    fn was_said(&self, mark: &Mark) -> bool {
+        let known = mark.moment().and_then(|moment| self.moments.get(&(mark.role(), moment)));
+        known.is_some_and(|known| mark.is_copy_of(&self.marks[*known]))
     }
 
     /// A turn that has begun to answer does not go on beyond this.
@@ -238,15 +299,17 @@ impl Reader {
     }
 
     fn compact(&mut self, compacting: Compacting) {
-        let Compacting { summary: (row, at, text), mode, head, from, kept } = compacting;
+        let Compacting { summary: Summary { row, at, text, .. }, mode, carried, from, mut through } = compacting;
         self.end_answer();
-        let mut through = self.known.len() - kept;
         // A result stays with its call.
         while self.known.get(through).is_some_and(|first| first.role == Role::Tool) {
             through += 1;
         }
-        let still_shown = self.known[from.min(through)..through].iter().filter(|known| known.shown);
-        let carried = whole_pairs(self.known[..head.min(through)].iter().chain(still_shown).collect());
+        let still_shown = (from.min(through)..through).filter(|place| self.known[*place].shown);
+        let mut carried: Vec<usize> = carried.into_iter().filter(|place| *place < through).chain(still_shown).collect();
+        carried.sort_unstable();
+        carried.dedup();
+        let carried = whole_pairs(carried.into_iter().map(|place| &self.known[place]).collect());
         let cost = |known: &[Known]| known.iter().map(|known| known.tokens).sum::<u64>();
         let summary = summary::utterance(&text);
         let base = u64::from(summary.tokens) + carried.iter().map(|known| known.tokens).sum::<u64>();
@@ -271,32 +334,37 @@ impl Reader {
 
 /// A summary and the copies around it.
 struct Compacting {
-    summary: SummaryLine,
+    summary: Summary,
     mode: CompactionMode,
-    /// How many first messages are copied before it.
-    head: usize,
+    /// Which messages are copied before it.
+    carried: Vec<usize>,
     /// What was said from here on stands before it in the same session; where Hermes still shows it, it is kept.
     from: usize,
-    /// How many last ones are copied after it.
-    kept: usize,
+    /// What was said from here on is copied after it, or was not said yet.
+    through: usize,
 }
 
 impl Line {
     fn mark(&self) -> Option<Mark> {
         match &self.what {
-            What::Said(said) => Some(Mark::of(said)),
+            What::Said(said) => Some(Mark::of(said, self.time)),
             What::Summary(_) => None,
         }
     }
 }
 
-/// The row, the time and the text of a summary.
-type SummaryLine = (i64, Timestamp, String);
+/// A row with a summary.
+struct Summary {
+    row: i64,
+    at: Timestamp,
+    time: Option<f64>,
+    text: String,
+}
 
 /// Lines up to a summary or to the end.
 struct Part {
     lines: Vec<Line>,
-    summary: Option<SummaryLine>,
+    summary: Option<Summary>,
 }
 
 /// Cuts a session after its summaries. Those that follow each other are one.
@@ -305,8 +373,10 @@ fn parts(lines: Vec<Line>) -> Vec<Part> {
     for line in lines {
         let Some(part) = parts.last_mut() else { break };
         match (line.what, &mut part.summary) {
-            (What::Summary(text), Some((_, _, before))) => *before = format!("{before}\n\n{text}"),
-            (What::Summary(text), summary) => *summary = Some((line.row, line.at, text)),
+            (What::Summary(text), Some(before)) => before.text = format!("{}\n\n{text}", before.text),
+            (What::Summary(text), summary) => {
+                *summary = Some(Summary { row: line.row, at: line.at, time: line.time, text });
+            }
             (what, None) => part.lines.push(Line { what, ..line }),
             (what, Some(_)) => parts.push(Part { lines: vec![Line { what, ..line }], summary: None }),
         }
@@ -317,7 +387,7 @@ fn parts(lines: Vec<Line>) -> Vec<Part> {
 /// Of messages, as many from the beginning as leave no call without its result.
 fn whole_pairs(mut known: Vec<&Known>) -> Vec<&Known> {
     let is_whole = |known: &[&Known]| {
-        let answered = |call: &CallId| known.iter().any(|other| other.mark == Mark::Answers(Arc::clone(call)));
+        let answered = |call: &CallId| known.iter().any(|other| other.role == Role::Tool && other.calls.contains(call));
         let asking = known.iter().filter(|known| known.role == Role::Assistant);
         asking.flat_map(|known| known.calls.iter()).all(answered)
     };

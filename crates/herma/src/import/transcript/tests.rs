@@ -32,6 +32,24 @@ fn session(id: &str, from: i64, lines: &[&str]) -> (HermesSession, Vec<HermesMes
     (HermesSession { id: id.to_owned(), started_at: Some(1.0), ..HermesSession::default() }, rows)
 }
 
+/// The same rows with the times that Hermes gave them, and the time a session began.
+fn at(
+    (session, rows): (HermesSession, Vec<HermesMessage>),
+    began: f64,
+    times: &[f64],
+) -> (HermesSession, Vec<HermesMessage>) {
+    assert_eq!(rows.len(), times.len());
+    let rows = rows.into_iter().zip(times).map(|(row, time)| HermesMessage { timestamp: Some(*time), ..row });
+    (HermesSession { started_at: Some(began), ..session }, rows.collect())
+}
+
+/// A summary that was joined to a message, in a row of either role.
+fn joined(text: &str) -> String {
+    format!(
+        "{text}\n\n[END OF PRIOR CONTEXT — BELOW]\n\n[CONTEXT COMPACTION — REFERENCE ONLY] Not now.\nso far\n\n--- END OF CONTEXT SUMMARY — x ---"
+    )
+}
+
 /// What becomes of a chain: rows that were said, and `[summary mode through|carried]`.
 fn told(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<String>> {
     let entry = |entry: &ImportedEntry| match entry {
@@ -198,4 +216,132 @@ fn sizes_are_those_of_the_context() {
     let said: Vec<u64> = read.sessions[0].entries.iter().map(cost).collect();
     assert_eq!(compaction.sizes.before, said.iter().sum::<u64>());
     assert_eq!(compaction.sizes.after, u64::from(compaction.summary.tokens) + said[2]);
+}
+
+#[test]
+fn a_session_that_was_written_twice_before_it_was_split_is_said_once() {
+    let chain = [
+        at(
+            session(
+                "a",
+                1,
+                &["user:  one ", "assistant: 1", "user: two", "user: one", "assistant: 1", "user: two", "assistant: 2"],
+            ),
+            0.5,
+            &[1.25, 2.25, 3.25, 1.25, 2.25, 3.25, 4.25],
+        ),
+        at(session("b", 8, &["user: one", "summary: so far", "assistant: 2"]), 5.5, &[1.25, 6.25, 4.25]),
+    ];
+    assert_eq!(told(&chain), [vec!["1", "2", "3", "7"], vec!["[9 split 3|[1]]"]]);
+}
+
+#[test]
+fn the_same_words_said_again_are_said_again() {
+    let chain = [at(
+        session("a", 1, &["user: ok", "assistant: 1", "user: ok", "user: ok", "assistant: 1"]),
+        0.5,
+        &[1.25, 2.25, 3.25, 3.0, 3.0],
+    )];
+    assert_eq!(told(&chain)[0], ["1", "2", "3", "4", "5"]);
+    let seconds = [at(session("a", 1, &["user: ok", "user: go"]), 0.5, &[3.0, 3.0])];
+    assert_eq!(told(&seconds)[0], ["1", "2"], "two messages in one second are two");
+}
+
+#[test]
+fn a_message_that_a_summary_was_joined_to_is_kept_after_it() {
+    let before = joined("assistant: [PRIOR CONTEXT — not new]\n2");
+    let chain = [
+        session("a", 1, &["user: one", "assistant: 1", "user: two", "assistant: 2", "user: three"]),
+        session("b", 6, &["user: one", &before, "user: three", "assistant: 3"]),
+    ];
+    assert_eq!(told(&chain)[1], ["[7 split 3|[1]]", "9"]);
+    let never_written = joined("user: [PRIOR CONTEXT — not new]\nthree");
+    let chain = [session("a", 1, &["-user: one", "-assistant: 1", &never_written, "assistant: 3"])];
+    assert_eq!(told(&chain)[0], ["1", "2", "[3 in_place 2|[]]", "3", "4"], "it was never written by itself");
+}
+
+#[test]
+fn what_is_said_to_an_old_session_is_said_at_the_head() {
+    let chain = [
+        at(
+            session("a", 1, &["user: one", "assistant: 1", "user: two", "user: late", "assistant: too"]),
+            0.5,
+            &[1.25, 2.25, 3.25, 9.25, 10.25],
+        ),
+        at(
+            session("b", 4, &["summary: so far", "user: two", "assistant: 2", "user: four"]),
+            3.5,
+            &[4.25, 3.25, 5.25, 12.25],
+        ),
+    ];
+    let mut chain = chain;
+    for (row, number) in chain[0].1.iter_mut().zip([1, 2, 3, 7, 8]) {
+        row.row = number;
+    }
+    chain[1].1[3].row = 9;
+    assert_eq!(told(&chain), [vec!["1", "2", "3"], vec!["[4 split 2|[]]", "6", "7", "8", "9"]]);
+    // Rows that were put in again, children first, tell the order by their times.
+    for row in &mut chain[0].1[..3] {
+        row.row += 100;
+    }
+    assert_eq!(told(&chain)[0], ["101", "102", "103"]);
+}
+
+#[test]
+fn copies_with_shortened_images_and_arguments_are_copies() {
+    let mut chain = [
+        session(
+            "a",
+            1,
+            &["user: look\n[screenshot]", "calls: x", "result: x long", "assistant: 1", "user: and\n[screenshot]"],
+        ),
+        session(
+            "b",
+            6,
+            &["user: look", "calls: x", "result: x cut", "summary: so far", "assistant: 1", "user: ", "assistant: 2"],
+        ),
+    ];
+    chain[0].1[1].tool_calls = chain[0].1[1].tool_calls.take().map(|calls| calls.replace("{}", r#"{\"a\":1}"#));
+    let image = r#"[{"type":"text","text":"and"},{"type":"image_url","image_url":{"url":"http://x/y.png"}}]"#;
+    chain[1].1[5].content = Some(format!("\u{0}json:{image}"));
+    assert_eq!(told(&chain)[1], ["[9 split 3|[1, 2, 3]]", "12"]);
+}
+
+#[test]
+fn what_was_written_with_a_summary_is_found_again_where_it_was_joined_or_doubled() {
+    let lines = [
+        "-user: one",
+        "-assistant: 1",
+        "-user: two",
+        "-assistant: 2",
+        "-user: two",
+        "user: one\n\none",
+        "user: one",
+        "assistant: 1",
+        "summary: so far",
+        "assistant: 1",
+        "user: two",
+        "assistant: 2",
+        "user: three",
+        "assistant: 3",
+    ];
+    let now = 1_794_812_324.932_111;
+    let at_once = (0..8).map(|place| now + f64::from(place) * 1e-6);
+    let times: Vec<f64> = (1..=5).map(|time| f64::from(time) + 0.5).chain(at_once).chain([now + 0.5]).collect();
+    let chain = [at(session("a", 1, &lines), 0.5, &times)];
+    assert_eq!(told(&chain)[0], ["1", "2", "3", "4", "5", "[9 in_place 1|[1]]", "13", "14"]);
+}
+
+#[test]
+fn a_note_that_was_joined_to_the_last_question_is_all_that_is_new() {
+    let lines = ["user: one", "assistant: 1", "user: two", "assistant: 2", "user: three"];
+    let next = ["summary: so far", "user: two", "assistant: 2", "user: three\n\na note", "assistant: 3"];
+    let chain = [
+        at(session("a", 1, &lines), 0.5, &[1.25, 2.25, 3.25, 4.25, 5.25]),
+        at(session("b", 6, &next), 5.5, &[6.25, 3.25, 4.25, 6.5, 7.25]),
+    ];
+    assert_eq!(told(&chain)[1], ["[6 split 2|[]]", "9", "10"]);
+    let read = read(&chain);
+    let ImportedEntry::Said(note) = &read.sessions[1].entries[1] else { panic!("a message") };
+    assert_eq!(note.said, chat::simple_user("a note"));
 }
