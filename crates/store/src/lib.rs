@@ -2,8 +2,7 @@
 //!
 //! Whoever implements [`Store`] promises:
 //!
-//! - **Tenancy.** Every operation but the look-up of an API key takes a [`Scope`]; rows of other tenants, and
-//!   conversations whose session key the scope may not use, do not exist for it.
+//! - **Tenancy.** For a [`Scope`], rows of other tenants and conversations whose session key it may not use do not exist.
 //! - **One head, one running turn.** [`Store::admit`] gives a conversation's lease to one turn at a time, with a
 //!   [`herma_model::Fence`] above every earlier one. A write under an older fence changes nothing.
 //! - **Whole or not at all.** Each operation is one transaction. A refusal leaves nothing behind.
@@ -20,12 +19,9 @@
 //! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
 //! - **What is brought in twice is there once.** Conversations of another program are known by where they come from, and what has happened
 //!   to them here since is never overwritten.
-//! - **What changes is told.** Whatever makes, moves, compacts, renames, puts away, ends or deletes a conversation tells so in its own transaction; [`Store::events`] has
-//!   it once, in order, when it is on disk. What is deleted leaves no event but that.
-//! - **What was taken out comes back the same.** A conversation that is copied out and restored has its ids, names, kinds, places and ledger, shows
-//!   the model what it showed, and is copied out again as before.
-//! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted; its index is written later and by
-//!   itself.
+//! - **What changes is told.** Whatever changes what a conversation is tells so in its own transaction; [`Store::events`] has it once, in order.
+//! - **What was taken out comes back the same.** A restored conversation has its ids, names, kinds, places and ledger, and shows what it showed.
+//! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted.
 //! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
 //!   as interrupted with what had been shown of it.
 

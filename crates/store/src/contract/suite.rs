@@ -1,0 +1,440 @@
+//! The list of all behaviours, part by part, and the tests that an engine gets of it.
+
+/// Makes a test of every behaviour. The expression gives a new [`Engine`] on an empty database each time; it is written
+/// with full paths, because every part of the suite becomes a module.
+#[macro_export]
+macro_rules! contract_suite {
+    ($engine:expr) => {
+        $crate::contract_suite! { @ $engine;
+            creating {
+                the_first_use_of_a_name_makes_a_conversation_with_that_session_id
+                every_id_of_a_conversation_leads_to_it
+                simultaneous_first_uses_of_a_name_make_one_conversation
+                a_turn_without_a_name_makes_a_conversation_of_its_own
+                an_unknown_name_that_must_exist_is_not_found_and_leaves_nothing
+                a_name_of_our_own_form_is_never_created
+                chat_ids_are_names_of_their_own
+            }
+            queueing {
+                a_second_turn_waits_while_one_runs
+                waiting_turns_go_in_order_of_arrival_across_instances
+                nobody_overtakes_those_who_wait
+                a_turn_that_will_not_wait_is_refused_and_leaves_nothing
+                a_full_queue_refuses_says_its_limit_and_leaves_nothing
+                a_withdrawn_turn_leaves_its_place_to_the_next
+                withdrawing_a_turn_that_does_not_wait_changes_nothing
+            }
+            promising {
+                a_promised_turn_that_gives_up_its_place_ends
+                a_promised_turn_whose_process_is_gone_ends_where_it_waited
+                a_promised_turn_keeps_a_conversation_that_nobody_else_wanted
+                a_turn_that_waited_is_as_old_as_its_request
+                what_was_shown_is_read_while_it_is_shown_and_afterwards
+                what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was_written
+                a_turn_remembers_where_it_began
+            }
+            stopping {
+                a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete
+                a_turn_that_does_not_end_is_ended
+                a_waiting_turn_that_is_called_off_ends_at_once
+                a_turn_that_has_ended_stays_as_it_is
+                nobody_calls_off_what_is_not_theirs
+            }
+            interrupting {
+                an_interrupted_turn_learns_of_it_and_cannot_complete
+                an_interrupting_turn_goes_before_those_who_wait
+                an_interrupting_turn_goes_at_once_when_nobody_runs
+                an_interrupting_turn_behind_another_names_nobody_as_running
+                a_turn_that_does_not_yield_is_cut_off_and_commits_nothing
+                a_refused_interrupt_asks_nobody_to_stop
+            }
+            committing {
+                a_turn_is_read_back_as_it_was_said
+                the_newest_system_messages_hold
+                an_answer_of_several_messages_is_read_back_whole
+                history_that_has_changed_is_stale
+                a_commit_under_an_old_fence_changes_nothing
+                an_unanswered_turn_shows_with_what_was_shown
+            }
+            retrying {
+                a_further_attempt_is_the_same_turn
+                a_turn_that_is_not_the_last_is_not_tried_again
+                the_last_turn_is_the_one_that_went_last
+                a_further_attempt_may_have_waited
+            }
+            idempotency {
+                the_same_body_joins_a_running_turn
+                the_same_body_joins_an_answered_turn
+                the_same_body_joins_a_waiting_turn
+                another_body_is_a_mismatch_and_leaves_nothing
+                an_unanswered_turn_is_tried_again_where_it_was
+                a_key_is_another_tenants_own
+                a_retracted_turn_frees_its_key
+            }
+            sdk_retries {
+                a_retry_joins_a_running_turn
+                a_retry_joins_an_answer_that_was_not_delivered
+                every_attempt_number_joins_once
+                a_delivered_turn_is_never_joined
+                nothing_is_joined_after_the_window
+                another_request_joins_nothing
+                another_tenants_turn_is_never_joined
+                an_unanswered_turn_of_no_name_is_tried_again_where_it_was
+            }
+            retracting {
+                a_retracted_first_turn_leaves_nothing
+                a_retracted_later_turn_leaves_the_conversation_as_it_was
+                a_retracted_turn_takes_its_session_key_along
+                a_retracted_attempt_is_the_unanswered_turn_again
+                a_conversation_goes_with_the_last_turn_that_wanted_it
+                those_who_waited_for_a_retracted_turn_go_on
+                a_retraction_under_an_old_fence_changes_nothing
+            }
+            owners {
+                journal_text_is_what_is_left_of_a_turn_whose_owner_is_gone
+                a_turn_whose_owner_is_gone_is_recorded_by_whoever_comes_next
+                another_instance_that_goes_touches_no_running_turn
+                those_who_waited_in_a_gone_process_hold_nobody_up
+                those_who_waited_in_a_gone_process_do_not_fill_the_queue
+                a_retry_of_a_turn_whose_owner_is_gone_is_tried_again
+                a_closed_store_says_so
+                a_change_by_another_instance_is_noticed
+            }
+            session_keys {
+                a_session_key_is_kept_from_its_first_use
+                another_session_key_is_a_conflict_and_leaves_nothing
+                a_conversation_whose_key_may_not_be_used_does_not_exist
+                a_list_has_only_what_the_keys_allow
+            }
+            isolation {
+                the_same_name_is_another_conversation_for_another_tenant
+                nothing_is_read_across_tenants
+                nothing_is_written_across_tenants
+            }
+            listing {
+                conversations_are_listed_most_recently_changed_first
+                pages_neither_skip_nor_repeat_while_rows_are_added
+                a_filter_leaves_out_what_it_says
+                messages_are_read_a_page_at_a_time
+                messages_are_read_from_the_end_back
+            }
+            compacting {
+                a_split_ends_the_session_and_starts_its_continuation
+                every_older_id_leads_to_the_head
+                a_hundred_splits_later_every_id_still_leads_to_the_head
+                in_place_keeps_the_head
+                no_message_is_copied_or_moved
+                the_model_is_shown_the_summary_what_is_carried_and_the_rest
+                the_full_view_has_everything_once_with_its_boundaries
+                an_earlier_session_is_read_as_it_ended
+                a_plan_on_another_base_is_stale
+                a_plan_that_covers_what_was_taken_back_is_stale
+                of_two_at_once_one_happens
+                a_busy_conversation_is_not_compacted
+                a_gone_owners_turn_keeps_nobody_from_compacting
+                those_who_wait_start_in_the_new_head
+                unanswered_turns_are_known_in_whatever_order_they_went
+                what_is_no_conversation_is_not_compacted
+            }
+            leased {
+                the_turn_that_compacted_goes_on_in_the_new_head
+                a_turn_may_compact_more_than_once
+                a_lost_lease_compacts_nothing
+                a_turn_that_failed_after_a_split_is_tried_again
+                a_turn_retracted_after_a_compaction_leaves_only_that
+                an_attempt_retracted_after_a_split_is_the_unanswered_turn_again
+                a_retracted_first_turn_takes_its_compaction_along
+                what_a_gone_owner_had_shown_is_in_the_head_it_moved_to
+                what_the_server_counted_holds_until_the_view_changes
+                a_turn_that_was_asked_to_stop_may_still_compact
+            }
+            undoing {
+                an_undo_gives_the_range_back_and_keeps_what_was_said_since
+                an_undo_is_a_row_of_the_ledger
+                compactions_are_undone_from_the_last_to_the_first
+                what_cannot_be_undone_is_refused_and_changes_nothing
+                a_compaction_can_follow_an_undo
+                of_two_undos_at_once_one_happens
+            }
+            ledger {
+                a_compaction_is_a_row_of_the_ledger
+                a_failure_changes_nothing_but_the_ledger
+                the_ledger_is_read_a_page_at_a_time_newest_first
+                a_ledger_is_nobody_elses
+            }
+            branching {
+                a_branch_has_what_was_said_up_to_its_point
+                a_branch_says_what_it_is
+                the_source_of_a_branch_never_notices
+                a_branch_may_be_branched
+                a_branch_before_a_compaction_has_the_messages_one_after_it_the_summary
+                a_turn_that_compacted_is_branched_after_it
+                a_branch_is_compacted_and_that_undone
+                a_branch_of_a_compacted_branch_goes_along_its_lineage
+                inherited_messages_are_carried_and_pinned
+                a_call_and_its_results_belong_together_across_the_point
+                the_full_view_of_a_branch_has_everything_once
+                unanswered_turns_are_inherited
+                simultaneous_branches_are_two_conversations
+            }
+            branching_apart {
+                an_undo_in_the_source_changes_no_branch
+                a_branch_never_undoes_what_it_inherited
+                what_is_no_answer_is_not_branched
+                a_source_that_has_changed_is_stale
+                a_branch_has_the_session_key_of_its_source
+                a_retracted_first_turn_leaves_nothing_of_a_branch
+                those_who_waited_in_a_branch_make_it
+                a_later_turn_of_a_branch_is_retracted_alone
+                a_branch_that_failed_is_tried_again
+                a_repeated_branch_is_recognised
+                a_branch_whose_owner_is_gone_goes_on
+            }
+            responses {
+                a_turn_leads_to_its_conversation_by_each_of_its_names
+                a_response_that_cannot_be_fetched_leads_nowhere
+                a_record_has_what_a_response_shows
+                a_record_is_whole_after_a_split_during_the_turn
+                a_further_attempt_answers_its_own_request
+                a_response_that_waits_is_known
+                a_forgotten_response_leaves_what_was_said
+                old_responses_are_forgotten_and_their_conversation_goes_on
+                a_response_is_nobody_elses
+            }
+            pinning {
+                a_message_is_pinned_until_it_is_let_go
+                what_was_not_said_is_not_pinned
+                a_call_and_its_results_are_pinned_together
+                only_so_many_are_pinned
+                what_was_cut_off_is_not_pinned
+                what_is_pinned_stays_so_through_compactions
+            }
+            describing {
+                a_conversation_is_made_without_a_turn
+                a_made_conversation_takes_turns
+                a_made_conversation_stays_when_its_first_turn_is_taken_back
+                a_name_that_leads_anywhere_is_not_made_again
+                a_name_of_our_own_form_is_not_made
+                of_simultaneous_makers_one_makes_it
+                a_made_conversation_has_its_session_key
+                metadata_changes_and_the_history_stays
+                what_is_not_there_is_not_changed
+            }
+            deleting {
+                a_deleted_conversation_leaves_nothing
+                what_a_client_named_starts_afresh
+                an_empty_conversation_is_deleted
+                a_busy_conversation_is_not_deleted
+                those_who_wait_keep_a_conversation_from_being_deleted
+                a_gone_owners_turns_go_with_their_conversation
+                what_is_not_there_is_not_deleted
+                idempotency_keys_of_deleted_turns_are_free
+                a_retry_joins_nothing_that_was_deleted
+                history_that_was_deleted_is_stale
+                of_simultaneous_deletions_one_happens
+                deletions_and_turns_at_once_leave_whole_conversations
+            }
+            deleting_sources {
+                a_branch_goes_on_as_before
+                every_order_of_deletion_leaves_the_others_as_they_were
+                a_branch_stands_on_what_its_deleted_source_compacted
+                a_branch_goes_on_to_compact_and_undo
+                what_was_deleted_is_not_branched
+                a_name_that_is_taken_again_is_not_the_parent
+                a_deleted_branch_changes_nothing_in_its_source
+                a_branch_that_waits_to_be_made_keeps_what_it_inherits
+            }
+            declaring {
+                a_helper_says_what_it_is_and_whose
+                a_turn_makes_a_helper
+                a_continuation_stays_what_its_conversation_is
+                a_declared_branch_begins_at_the_end_of_its_source
+                what_cannot_be_declared_is_refused_and_leaves_nothing
+                a_parent_must_exist_for_the_caller
+                a_parent_that_comes_to_nothing_stays_readable
+            }
+            branching_idle {
+                a_branch_at_the_end_has_all_that_was_said
+                a_branch_at_a_message_ends_with_the_answer_it_belongs_to
+                a_branch_goes_by_the_compactions_of_its_place
+                what_has_no_answer_is_no_end
+                a_branch_is_branched_where_it_inherits
+                what_is_not_there_is_not_left
+                what_is_inherited_without_a_turn_is_kept
+            }
+            branching_busy {
+                a_second_prompt_becomes_a_branch
+                an_idle_conversation_is_not_left
+                nothing_answered_is_nothing_inherited
+                a_branch_is_left_behind_those_who_wait
+                a_further_attempt_waits_where_it_belongs
+                a_busy_conversation_that_changed_is_stale
+                a_branch_keeps_to_its_sources_key
+                a_repeated_prompt_finds_its_branch
+                simultaneous_prompts_never_wait
+            }
+            ending {
+                a_title_changes_and_goes
+                what_is_put_away_still_takes_turns
+                an_ended_conversation_takes_no_turns_until_it_is_opened
+                a_split_conversation_ends_at_its_head
+                a_busy_conversation_is_not_ended
+                what_is_not_there_is_not_ended
+            }
+            events {
+                every_door_tells_one_creation
+                a_turn_tells_nothing
+                a_compaction_is_told_and_a_moved_head_too
+                a_name_and_a_place_are_told_when_they_change
+                an_end_and_its_taking_back_are_told_once
+                a_branch_is_told_after_its_creation
+                what_is_brought_is_told
+                a_deleted_conversation_leaves_its_deletion_alone
+                what_is_taken_back_is_told_as_deleted
+                what_is_refused_tells_nothing
+                simultaneous_first_uses_are_one_creation
+            }
+            events_feed {
+                a_reader_goes_on_where_it_was
+                a_feed_is_nobody_elses
+                who_may_not_use_a_key_is_told_nothing_of_it
+                a_key_that_comes_later_hides_what_was_told
+                what_is_taken_back_is_told_only_to_those_who_may_use_its_key
+                what_is_no_longer_kept_is_a_gap
+                a_place_that_is_not_known_is_a_gap
+                those_who_follow_are_woken_by_any_instance
+            }
+            titles {
+                a_turn_brings_a_title_once
+                a_title_that_repeats_what_was_said_is_found_there_alone
+                a_title_is_made_between_turns
+                a_given_title_stays
+                a_title_that_was_taken_away_stays_away
+                a_branch_has_a_title_of_its_own
+                what_is_not_there_gets_no_title
+            }
+            deleting_families {
+                each_node_goes_alone_or_with_all_below_it
+                nothing_goes_if_any_of_them_is_busy
+                what_the_caller_cannot_see_stays
+                a_parents_name_that_is_taken_again_has_no_children
+                families_that_grow_while_they_are_deleted_are_whole
+            }
+            filtering {
+                kinds_are_told_apart
+                every_order_has_every_row_once
+                rows_can_be_counted_off
+                sessions_are_rows_of_their_own
+                a_long_chain_is_read_a_page_at_a_time
+                children_and_roots_are_found_by_any_name
+                titles_doors_and_times_are_looked_at
+                what_is_put_away_is_shown_when_asked_for
+                a_keys_conversations_are_listed
+                rows_that_are_added_are_neither_skipped_nor_repeated
+            }
+            lineage {
+                a_graph_has_what_is_above_and_below
+                a_node_is_the_session_it_says
+                a_deleted_parent_is_a_name_without_a_node
+                a_graph_ends_where_the_caller_may_not_see
+                a_cursor_of_another_graph_is_refused
+                what_grows_while_it_is_read_is_read_once
+            }
+            finding {
+                a_message_is_found_wherever_it_was_said
+                ids_that_tell_nothing_are_found_too
+                an_attempt_has_messages_of_its_turn
+                what_a_gone_owner_had_shown_has_the_id_of_its_answer
+                a_branch_has_the_messages_it_inherited
+                what_was_not_said_here_is_not_found
+                a_message_is_nobody_elses
+            }
+            rewriting {
+                a_removed_message_is_in_no_view
+                a_message_says_what_is_left_of_it
+                a_message_that_changed_is_stale
+                of_two_who_rewrite_at_once_one_reads_again
+                a_busy_conversation_is_not_rewritten
+                a_gone_owners_turn_keeps_nobody_from_rewriting
+                what_is_not_there_is_not_rewritten
+                what_a_branch_inherits_is_not_rewritten
+                what_is_removed_is_not_carried_or_pinned
+                a_plan_that_covers_what_was_taken_out_is_stale
+                compactions_go_on_over_gaps
+            }
+            rewriting_turns {
+                a_turn_is_what_is_left_of_it
+                a_turn_of_which_nothing_is_left_is_no_place_to_branch
+                places_are_not_given_again
+                places_are_not_given_again_to_a_further_attempt
+                a_branch_counts_what_is_left
+                a_rewritten_conversation_is_deleted_whole
+            }
+            importing {
+                what_is_brought_is_read_as_it_was_said_and_goes_on
+                a_chain_of_sessions_is_one_conversation_at_its_last
+                what_is_brought_again_is_there_once
+                what_was_said_elsewhere_since_is_added
+                a_title_that_was_taken_away_here_is_not_brought_again
+                what_was_taken_back_elsewhere_is_taken_back
+                what_has_gone_on_here_is_left_alone
+                a_branch_here_keeps_what_was_taken_back_elsewhere
+                an_id_that_leads_elsewhere_is_not_taken_over
+                sessions_that_are_gone_elsewhere_stay_here
+                what_is_deleted_here_can_be_brought_again
+                parents_and_kinds_are_as_they_were
+                what_is_brought_has_its_place_in_the_graph
+                names_lead_to_what_is_brought_unless_they_are_taken
+                ids_that_look_like_our_own_lead_to_what_is_brought
+                an_import_is_nobody_elses
+            }
+            restoring {
+                what_comes_back_is_what_it_was
+                what_was_compacted_comes_back_with_its_ledger
+                a_branch_comes_back_to_its_source
+                a_branch_comes_back_without_its_source
+                what_comes_twice_is_there_once
+                a_rehearsal_changes_nothing
+                names_that_are_taken_are_not_taken_over
+                what_does_not_fit_together_is_refused
+                a_copy_is_nobody_elses
+                a_turn_that_runs_comes_back_as_one_that_was_cut_off
+            }
+            searching {
+                what_was_said_is_found_by_its_words
+                parts_of_words_are_found_after_whole_words
+                scripts_without_spaces_are_found_by_one_letter_or_more
+                what_was_compacted_away_is_found_where_it_was_said
+                what_a_branch_inherits_is_found_once
+                a_search_is_nobody_elses
+            }
+            searching_pages {
+                a_conversation_is_found_once_unless_asked
+                pages_neither_skip_nor_repeat_while_more_is_said
+                more_recent_is_better_if_it_says_as_much
+                a_filter_narrows_a_search
+                what_is_deleted_is_never_found_again
+                what_a_branch_inherits_is_found_there_when_its_source_is_deleted
+                what_is_taken_back_is_not_found_and_what_follows_is
+                what_is_left_of_a_message_is_found
+                instances_index_together
+            }
+            keys {
+                a_key_stands_for_its_tenant_until_it_is_revoked
+                keys_are_listed_oldest_first
+                a_tenant_is_made_once
+            }
+        }
+    };
+    (@ $engine:expr; $($part:ident { $($behaviour:ident)+ })+) => {
+        $(mod $part {
+            $(#[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                let engine = $engine;
+                let world = $crate::contract::World::new(&engine).await;
+                $crate::contract::$part::$behaviour(&world).await;
+                world.holds_together().await;
+            })+
+        })+
+    };
+}
