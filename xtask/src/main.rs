@@ -10,7 +10,7 @@ mod workspace;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check
-       cargo xtask bench [--quick] [--rounds N] [--only SECTION] [--without-herma]";
+       cargo xtask bench [--quick] [--rounds N] [--only SECTION] [--without-herma] [--scale N] [--scale-data DIR]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -90,19 +90,23 @@ impl Field {
 
     /// Starts Herma with settings of its own, by their variables, on a data directory of this name.
     pub(super) fn launch_herma(&self, data: &str, settings: &[(&str, &str)]) -> io::Result<Child> {
-        let data = self.data.path().join(data);
-        std::fs::create_dir_all(&data)?;
-        Child::start_herma(&format!("http://{}/v1", self.upstream.address()), &data, settings)
+        self.launch_herma_on(&self.directory(data), settings)
+    }
+
+    /// Starts Herma on any data directory, with settings of its own, by their variables.
+    pub(super) fn launch_herma_on(&self, data: &Path, settings: &[(&str, &str)]) -> io::Result<Child> {
+        std::fs::create_dir_all(data)?;
+        Child::start_herma(&format!("http://{}/v1", self.upstream.address()), data, settings)
+    }
+
+    /// Where a data directory of this name is.
+    pub(super) fn directory(&self, data: &str) -> PathBuf {
+        self.data.path().join(data)
     }
 
     /// Bytes of Herma's database in a data directory of this name, what is still in its log included.
     pub(super) fn database_bytes(&self, data: &str) -> io::Result<u64> {
-        let database = rusqlite::Connection::open(self.data.path().join(data).join("herma.db"));
-        let bytes = database.and_then(|database| {
-            let size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
-            database.query_row(size, [], |row| row.get::<_, i64>(0))
-        });
-        bytes.map(i64::unsigned_abs).map_err(io::Error::other)
+        database_bytes(&self.directory(data))
     }
 
     /// The targets that were started.
@@ -126,7 +130,22 @@ impl Field {
     }
 }
 
+/// Bytes of Herma's database in a data directory, what is still in its log included.
+pub(super) fn database_bytes(data: &Path) -> io::Result<u64> {
+    let database = rusqlite::Connection::open(data.join("herma.db"));
+    let bytes = database.and_then(|database| {
+        let size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+        database.query_row(size, [], |row| row.get::<_, i64>(0))
+    });
+    bytes.map(i64::unsigned_abs).map_err(io::Error::other)
+}
+
 impl Server {
+    /// Herma, started apart from the others.
+    pub(super) fn herma(child: Child) -> Self {
+        Self { target: Target::Herma, child: Some(child) }
+    }
+
     /// Which target it is.
     pub(super) fn target(&self) -> Target {
         self.target

@@ -1,5 +1,7 @@
 //! What can be asked of a run.
 
+use std::path::{Path, PathBuf};
+
 use clap::{Parser, ValueEnum};
 
 use super::field::Target;
@@ -22,6 +24,12 @@ pub(super) struct Options {
     /// Conversations stored for the second start-up measurement.
     #[arg(long, value_name = "N")]
     conversations: Option<usize>,
+    /// Conversations of the large store in `scale`, ten messages each.
+    #[arg(long, value_name = "N")]
+    scale: Option<u64>,
+    /// Keeps that store in a directory, and takes it again if it is there.
+    #[arg(long, value_name = "DIR")]
+    scale_data: Option<PathBuf>,
 }
 
 /// A part of the report.
@@ -39,12 +47,14 @@ pub(super) enum Section {
     Compaction,
     /// Responses beside chat turns.
     Responses,
+    /// A store with a million conversations. Takes as long as all others together: only if it is asked for.
+    Scale,
 }
 
 impl Section {
     /// In the order of the report.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction, Self::Responses];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction, Self::Responses, Self::Scale];
 
     /// The heading.
     pub(super) const fn title(self) -> &'static str {
@@ -55,6 +65,7 @@ impl Section {
             Self::StartUp => "Start-up",
             Self::Compaction => "Compaction",
             Self::Responses => "Responses",
+            Self::Scale => "Scale",
         }
     }
 }
@@ -85,6 +96,26 @@ impl Options {
         self.conversations.unwrap_or(if self.quick { 5_000 } else { 100_000 })
     }
 
+    /// Conversations in the store of a million.
+    pub(super) fn scale(&self) -> u64 {
+        self.scale.unwrap_or(if self.quick { 20_000 } else { 1_000_000 })
+    }
+
+    /// Where that store is kept.
+    pub(super) fn scale_data(&self) -> Option<&Path> {
+        self.scale_data.as_deref()
+    }
+
+    /// Reads of one kind.
+    pub(super) fn pages(&self) -> usize {
+        if self.quick { 80 } else { 400 }
+    }
+
+    /// Sessions of a Hermes database that is imported.
+    pub(super) fn imported(&self) -> usize {
+        if self.quick { 1_000 } else { 10_000 }
+    }
+
     /// Turns in the life of a long conversation.
     pub(super) fn life(&self) -> usize {
         if self.quick { 250 } else { 1000 }
@@ -102,7 +133,7 @@ impl Options {
 
     /// Whether a section is asked for.
     pub(super) fn includes(&self, section: Section) -> bool {
-        self.only.is_none_or(|only| only == section)
+        self.only.map_or(section != Section::Scale, |only| only == section)
     }
 
     /// The first line of the report.

@@ -16,7 +16,7 @@ use super::field::{Field, Server, Target};
 use super::http1::{Connection, Message, unframed};
 use requests::Session;
 
-pub(super) use requests::{USER_TEXT, ask, compact, fetch, show};
+pub(super) use requests::{USER_TEXT, ask, compact, fetch, get, send, show};
 pub(super) use talk::Talk;
 
 /// The API key that Herma is started with.
@@ -150,7 +150,7 @@ pub(super) async fn connect(address: SocketAddr) -> io::Result<Connection> {
     Connection::new(TcpStream::connect(address).await?)
 }
 
-/// Sends a request and reads its whole answer, which must be a 200.
+/// Sends a request and reads its whole answer, which must be a success.
 pub(super) async fn exchange(connection: &mut Connection, request: &[u8]) -> io::Result<Sample> {
     converse(connection, request).await.map(|(sample, _)| sample)
 }
@@ -167,7 +167,7 @@ pub(super) async fn converse(connection: &mut Connection, request: &[u8]) -> io:
     });
     let answer = answer.await?.ok_or_else(|| io::Error::other("the server closed the connection"))?;
     let latency = started.elapsed();
-    if answer.status != 200 {
+    if !(200..300).contains(&answer.status) {
         return Err(io::Error::other(format!("HTTP {}: {}", answer.status, unframed(&answer))));
     }
     Ok((Sample { latency, first_token }, answer))

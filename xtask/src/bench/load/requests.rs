@@ -126,6 +126,16 @@ pub(in crate::bench) fn show(session: &str) -> Bytes {
     request(&format!("GET /api/sessions/{session}"), "", "")
 }
 
+/// A request for anything that can be read.
+pub(in crate::bench) fn get(path: &str) -> Bytes {
+    request(&format!("GET {path}"), "", "")
+}
+
+/// A request that sends JSON.
+pub(in crate::bench) fn send(method: &str, path: &str, body: &serde_json::Value) -> Bytes {
+    request(&format!("{method} {path}"), "", &body.to_string())
+}
+
 fn request(line: &str, header: &str, body: &str) -> Bytes {
     let length = body.len();
     Bytes::from(format!(

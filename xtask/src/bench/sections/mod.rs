@@ -4,6 +4,7 @@ pub(super) mod compaction;
 pub(super) mod first_token;
 pub(super) mod memory;
 pub(super) mod responses;
+pub(super) mod scale;
 pub(super) mod start_up;
 mod talk;
 pub(super) mod turns;

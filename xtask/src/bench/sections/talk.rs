@@ -41,6 +41,11 @@ impl Block {
         percentile(&self.latencies, 50)
     }
 
+    /// The latency that one request in a hundred exceeds, in milliseconds.
+    pub(super) fn p99(&self) -> f64 {
+        percentile(&self.latencies, 99)
+    }
+
     /// The usual latency of every other request, beginning with the first.
     pub(super) fn p50_of_first_name(&self) -> f64 {
         percentile(&self.latencies.iter().copied().step_by(2).collect::<Vec<_>>(), 50)
@@ -63,6 +68,12 @@ impl<'a> Client<'a> {
         load::in_time(load::exchange(&mut self.connection, request)).await.map(drop)
     }
 
+    /// One request, untimed, and what was answered.
+    pub(super) async fn answer(&mut self, request: &Bytes) -> io::Result<Value> {
+        let (_, answer) = load::in_time(load::converse(&mut self.connection, request)).await?;
+        Ok(serde_json::from_str(&unframed(&answer))?)
+    }
+
     /// Turns, untimed.
     pub(super) async fn talk(&mut self, name: &str, turns: usize) -> io::Result<()> {
         let request = turn(name);
@@ -74,9 +85,7 @@ impl<'a> Client<'a> {
 
     /// One more turn, and what is said of the conversation.
     pub(super) async fn ask(&mut self, name: &str) -> io::Result<Told> {
-        let request = turn(name);
-        let (_, answer) = load::in_time(load::converse(&mut self.connection, &request)).await?;
-        let answer: Value = serde_json::from_str(&unframed(&answer))?;
+        let answer = self.answer(&turn(name)).await?;
         let (session, usage) = (&answer["session"], &answer["usage"]);
         let told = || {
             Some(Told {
@@ -98,6 +107,29 @@ impl<'a> Client<'a> {
         }
         let spent: Duration = self.server.cpu()?.since(&before);
         Ok(Block { latencies, cpu: spent.as_secs_f64() * 1e6 / count as f64 })
+    }
+}
+
+/// A conversation that was split, under its first session's id and its stable handle.
+pub(super) struct Split {
+    pub(super) first: String,
+    pub(super) stable: String,
+    pub(super) depth: usize,
+}
+
+impl Split {
+    /// Talks and splits as often as is asked for. The last turn was taken under the stable handle.
+    pub(super) async fn make(herma: &Child, depth: usize) -> io::Result<Self> {
+        let mut client = Client::connect(herma).await?;
+        let first = load::session_name();
+        for _ in 0..depth {
+            client.send(&long_turn(&first)).await?;
+            client.send(&turn(&first)).await?;
+            client.send(&load::compact(&first)).await?;
+        }
+        let stable = client.ask(&first).await?.conversation;
+        client.send(&turn(&stable)).await?;
+        Ok(Self { first, stable, depth })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::bench::child::Child;
 use crate::bench::field::Field;
 use crate::bench::load;
 use crate::bench::options::Options;
-use crate::bench::sections::talk::{Block, Client, long_turn, turn};
+use crate::bench::sections::talk::{Block, Client, Split, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 
@@ -26,13 +26,6 @@ const PASSES: usize = 4;
 const GOAL: f64 = 1.2;
 /// The same by the id of the first session.
 const OLD_ID_GOAL: f64 = 1.1;
-
-/// A conversation under its first session's id and its stable handle.
-struct Conversation {
-    first: String,
-    stable: String,
-    depth: usize,
-}
 
 /// What was measured on one conversation.
 struct Pass {
@@ -97,7 +90,7 @@ fn print(passes: &[Vec<Pass>], unit: &str, rows: &[Row<'_>]) {
 async fn pass(herma: &Child, client: &mut Client<'_>, number: usize) -> io::Result<Vec<Pass>> {
     let mut conversations = Vec::new();
     for depth in DEPTHS {
-        conversations.push(split(herma, depth).await?);
+        conversations.push(Split::make(herma, depth).await?);
     }
     let mut order: Vec<usize> = (0..DEPTHS.len()).collect();
     if number % 2 == 1 {
@@ -106,7 +99,7 @@ async fn pass(herma: &Child, client: &mut Client<'_>, number: usize) -> io::Resu
     let mut kinds: [Vec<(usize, Block)>; 3] = Default::default();
     for (kind, blocks) in kinds.iter_mut().enumerate() {
         for &place in &order {
-            let Conversation { first, stable, .. } = &conversations[place];
+            let Split { first, stable, .. } = &conversations[place];
             let requests = match kind {
                 0 => vec![turn(first), turn(stable)],
                 1 => vec![turn(stable)],
@@ -122,22 +115,8 @@ async fn pass(herma: &Child, client: &mut Client<'_>, number: usize) -> io::Resu
     Ok(blocks.map(|((store, memory), row)| Pass { store, memory, row }).collect())
 }
 
-/// Talks and splits as often as is asked for. The last turn was taken under the stable handle.
-async fn split(herma: &Child, depth: usize) -> io::Result<Conversation> {
-    let mut client = Client::connect(herma).await?;
-    let first = load::session_name();
-    for _ in 0..depth {
-        client.send(&long_turn(&first)).await?;
-        client.send(&turn(&first)).await?;
-        client.send(&load::compact(&first)).await?;
-    }
-    let stable = client.ask(&first).await?.conversation;
-    client.send(&turn(&stable)).await?;
-    Ok(Conversation { first, stable, depth })
-}
-
 /// Nothing may have been compacted while it was measured, and all conversations must show the model as much.
-async fn check(client: &mut Client<'_>, conversations: &[Conversation]) -> io::Result<()> {
+async fn check(client: &mut Client<'_>, conversations: &[Split]) -> io::Result<()> {
     let mut shown = None;
     for conversation in conversations {
         let told = client.ask(&conversation.first).await?;

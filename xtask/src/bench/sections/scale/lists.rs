@@ -1,0 +1,154 @@
+//! Pages of lists: the first, and pages that begin deep in the list, for every filter.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::copies::{RARE_SOURCE, SHARED_KEY};
+use super::stock::Stock;
+use super::words;
+use crate::bench::load;
+use crate::bench::options::Options;
+use crate::bench::sections::talk::{Block, Client};
+use crate::bench::table::{Table, at_most};
+
+/// Milliseconds that a page may take, of a hundred all but one.
+const GOAL: f64 = 5.0;
+/// How deep in a list, in percent of the time that it spans.
+const DEPTHS: [i64; 3] = [10, 50, 90];
+/// Different pages that begin near a depth.
+const NEAR: i64 = 40;
+
+/// A list, by its parameters, and the part of all time that it spans, in percent.
+struct List {
+    query: String,
+    spans: [i64; 2],
+}
+
+impl List {
+    fn of(query: impl Into<String>) -> Self {
+        Self { query: query.into(), spans: [0, 100] }
+    }
+
+    fn is_ascending(&self) -> bool {
+        self.query.contains("order=updated_at") || self.query.contains("order=created_at")
+    }
+
+    fn page(&self, cursor: Option<&str>) -> Bytes {
+        let cursor = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+        load::get(&format!("/api/sessions?{}{cursor}", self.query))
+    }
+
+    /// Pages that begin after moments near a depth, made of a cursor of the list.
+    fn pages_at(&self, depth: i64, cursor: &str, time: &Time) -> Vec<Bytes> {
+        let digest = cursor.rsplit('.').next().unwrap_or_default();
+        let [from, until] = self.spans.map(|percent| time.at(percent * 100));
+        let whole = until - from;
+        let pages = (0..NEAR).map(|near| {
+            let passed = whole * depth / 100 + whole * near / 4000;
+            let at = if self.is_ascending() { from + passed } else { until - passed };
+            self.page(Some(&format!("{at:x}.1.0.{digest}")))
+        });
+        pages.collect()
+    }
+}
+
+/// From when to when something was said.
+struct Time {
+    oldest: i64,
+    newest: i64,
+}
+
+impl Time {
+    fn read(stock: &Stock) -> io::Result<Self> {
+        let span = "SELECT min(updated_at), max(updated_at) FROM conversations WHERE pk <= ?1";
+        let read = |row: &rusqlite::Row<'_>| Ok(Self { oldest: row.get(0)?, newest: row.get(1)? });
+        let conversations = i64::try_from(stock.about.conversations).map_err(io::Error::other)?;
+        stock.database()?.query_row(span, [conversations], read).map_err(io::Error::other)
+    }
+
+    /// A moment, in hundredths of a percent.
+    fn at(&self, part: i64) -> i64 {
+        self.oldest + (self.newest - self.oldest) / 10_000 * part
+    }
+
+    fn day(&self, stock: &Stock, percent: i64) -> io::Result<String> {
+        let day = "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', ?1 / 1000, 'unixepoch')";
+        stock.database()?.query_row(day, [self.at(percent * 100)], |row| row.get(0)).map_err(io::Error::other)
+    }
+}
+
+/// Measures every list.
+pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
+    let time = Time::read(stock)?;
+    let mut header = ["list", "rows", "first page"].map(str::to_owned).to_vec();
+    header.extend(DEPTHS.map(|depth| format!("at {depth} %")));
+    header.extend(["CPU of a page", "CPU, at 90 % / first"].map(str::to_owned));
+    println!("Pages of `GET /api/sessions`, one client, p50 / p99 in milliseconds; CPU in microseconds:\n");
+    let mut table = Table::new(header);
+    for list in lists(stock, &time)? {
+        let first = client.answer(&list.page(None)).await?;
+        let rows = first["data"].as_array().map_or(0, Vec::len);
+        let begin = client.block(&[list.page(None)], options.pages()).await?;
+        let name = if list.query.is_empty() { "all".to_owned() } else { format!("`{}`", list.query) };
+        let mut cells = vec![name, rows.to_string(), cell(&begin)];
+        let mut deepest = None;
+        for depth in DEPTHS {
+            cells.push(match first["next_cursor"].as_str() {
+                None => String::new(),
+                Some(cursor) => {
+                    let block = client.block(&list.pages_at(depth, cursor, &time), options.pages()).await?;
+                    let cell = cell(&block);
+                    deepest = Some(block);
+                    cell
+                }
+            });
+        }
+        cells.push(format!("{:.0}", begin.cpu));
+        cells.push(deepest.map_or_else(String::new, |deepest| format!("{:.2}", deepest.cpu / begin.cpu)));
+        table.row(cells);
+    }
+    table.print();
+    println!();
+    Ok(())
+}
+
+fn cell(block: &Block) -> String {
+    format!("{:.2} / {}", block.p50(), at_most(block.p99(), GOAL, ""))
+}
+
+fn lists(stock: &Stock, time: &Time) -> io::Result<Vec<List>> {
+    let landmarks = &stock.about.landmarks;
+    let alike = [
+        "",
+        "limit=200",
+        "kind=main",
+        "kind=branch",
+        "kind=continuation",
+        "origin_kind=background",
+        "user_facing=true",
+        "user_facing=false",
+        "source=cli",
+        "archived=true",
+        "archived=any",
+        "order=updated_at",
+        "order=created_at",
+        "order=-created_at",
+        "view=sessions",
+        "view=sessions&kind=continuation",
+    ];
+    let mut lists: Vec<List> = alike.into_iter().map(List::of).collect();
+    lists.extend([
+        List::of(format!("source={RARE_SOURCE}")),
+        List::of(format!("session_key={SHARED_KEY}")),
+        List::of(format!("parent={}", landmarks.eldest)),
+        List::of(format!("root={}&view=sessions", landmarks.deep.0)),
+        List::of(format!("title={}", words::word(0))),
+        List::of(format!("title={}", words::word(2_000))),
+        List::of("title=nobody calls anything that"),
+    ]);
+    let (since, until) = (time.day(stock, 40)?, time.day(stock, 60)?);
+    lists.push(List { query: format!("since={since}&until={until}"), spans: [40, 60] });
+    lists.iter_mut().for_each(|list| list.query = list.query.replace(' ', "%20"));
+    Ok(lists)
+}

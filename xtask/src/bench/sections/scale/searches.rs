@@ -1,0 +1,72 @@
+//! Searches for what is rare, what is everywhere, and parts of both.
+
+use std::io;
+
+use super::stock::Stock;
+use super::words::{self, RARE, sign, word};
+use crate::bench::load;
+use crate::bench::options::Options;
+use crate::bench::sections::talk::Client;
+use crate::bench::table::{Table, at_most};
+
+/// Milliseconds that a search for a common word may take.
+const GOAL: f64 = 50.0;
+/// Different queries of a kind.
+const QUERIES: u64 = 10;
+
+/// Measures every kind of query.
+pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
+    let rare = (stock.about.messages / RARE / 2).max(1);
+    let kinds: [(&str, &dyn Fn(u64) -> String); 7] = [
+        ("a rare word", &|number| words::rare(1 + number % rare)),
+        ("a common word", &word),
+        ("two common words", &|number| format!("{} {}", word(number), word(number + 20))),
+        ("a phrase", &|number| format!("\"{} {}\"", word(number), word(0))),
+        ("a prefix", &|number| format!("{}*", &word(1_000 + number)[..3])),
+        ("part of a word", &|number| word(1_000 + number)[1..].to_owned()),
+        ("two signs of a script without spaces", &|number| [sign(number), sign(0)].iter().collect()),
+    ];
+    println!("Pages of `GET /api/search`, one client, {QUERIES} queries of each kind:\n");
+    let mut table = Table::new(["for", "hits on the pages", "p50", "p99", "CPU"]);
+    for (what, query) in kinds {
+        let queries = (0..QUERIES).map(|number| load::get(&format!("/api/search?q={}", encoded(&query(number)))));
+        let queries: Vec<_> = queries.collect();
+        let mut hits = 0;
+        for query in &queries {
+            hits += client.answer(query).await?["data"].as_array().map_or(0, Vec::len);
+        }
+        if hits == 0 {
+            return Err(io::Error::other(format!("{what} is nowhere: {}", query(0))));
+        }
+        let block = client.block(&queries, options.pages()).await?;
+        table.row([
+            what.to_owned(),
+            hits.to_string(),
+            format!("{:.2} ms", block.p50()),
+            at_most(block.p99(), GOAL, " ms"),
+            format!("{:.0} µs", block.cpu),
+        ]);
+    }
+    table.print();
+    println!();
+    Ok(())
+}
+
+/// A text as it stands in a URL.
+fn encoded(text: &str) -> String {
+    let letter = |byte: u8| match byte {
+        b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_no_letter_is_encoded() {
+        assert_eq!(encoded("\"a 1\"*一"), "%22a%201%22%2A%E4%B8%80");
+    }
+}

@@ -1,0 +1,42 @@
+//! Turns on the large store beside turns on an empty one.
+
+use std::io;
+
+use super::WINDOW;
+use super::stock::Stock;
+use crate::bench::field::{Field, Server};
+use crate::bench::load::{Door, Plan, Round, Shape};
+use crate::bench::options::Options;
+use crate::bench::sections::{Lane, Rounds};
+use crate::bench::statistics::{median, median_ratio, percentile};
+use crate::bench::table::{Table, at_least};
+
+/// What a turn on the large store is to reach of one on an empty store.
+const GOAL: f64 = 0.95;
+const CLIENTS: [usize; 2] = [1, 8];
+const LARGE: &str = "large";
+const EMPTY: &str = "empty";
+
+/// Measures both in rounds that take turns.
+pub(super) async fn run(field: &Field, stock: &Stock, options: &Options) -> io::Result<()> {
+    let large = Server::herma(field.launch_herma_on(&stock.directory, &WINDOW)?);
+    let empty = Server::herma(field.launch_herma("empty", &WINDOW)?);
+    println!("Turns per second on the large store and on an empty one, medians of {} rounds:\n", options.rounds());
+    let mut table = Table::new(["clients", "empty", "large / empty", "CPU", "latency p50"]);
+    for clients in CLIENTS {
+        let plan = Plan { clients, turns: options.turns(clients), history: 2, shape: Shape::Whole, door: Door::Chat };
+        let lanes = [(LARGE, &large), (EMPTY, &empty)].map(|(name, server)| Lane { name, server, plan });
+        let rounds = Rounds::measure(field, &lanes, options.rounds()).await?;
+        let ratio = |number: fn(&Round) -> f64| median_ratio(&rounds.of(LARGE, number), &rounds.of(EMPTY, number));
+        table.row([
+            clients.to_string(),
+            format!("{:.0}", median(&rounds.of(EMPTY, |round| round.rate))),
+            at_least(ratio(|round| round.rate), GOAL),
+            format!("{:.2}", ratio(|round| round.cpu)),
+            format!("{:.2}", ratio(|round| percentile(&round.latencies, 50))),
+        ]);
+    }
+    table.print();
+    println!();
+    Ok(())
+}
