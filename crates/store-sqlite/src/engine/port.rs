@@ -22,6 +22,7 @@ use herma_store::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SqliteStore;
+use crate::search::indexer::Size;
 use crate::writer::{Finish, Step};
 use crate::{
     admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
@@ -288,9 +289,26 @@ impl Store for SqliteStore {
     async fn index_all(&self) -> Result<(), StoreError> {
         let newest = self.readers.read(search::newest).await?;
         let owner = search::indexer::own_name();
-        while let Some(batch) = self.readers.read(search::indexer::next).await?.filter(|batch| batch.is_of(newest)) {
-            self.write_undurably(move |connection| search::indexer::write(connection, &batch, owner, pulse::now()))
-                .await?;
+        let from_the_mark = || self.readers.read(|connection| search::indexer::next(connection, Size::LARGE));
+        let mut next = from_the_mark().await?;
+        while let Some(batch) = next.filter(|batch| batch.is_of(newest)) {
+            let through = batch.through();
+            let written =
+                self.write_undurably(move |connection| search::indexer::write(connection, &batch, owner, pulse::now()));
+            // While one batch is written, the one behind it is read and cut.
+            next = match through {
+                Some(through) => {
+                    let following = self
+                        .readers
+                        .read(move |connection| search::indexer::following(connection, through, Size::LARGE));
+                    let (written, following) = tokio::join!(written, following);
+                    if written? { following? } else { from_the_mark().await? }
+                }
+                None => {
+                    written.await?;
+                    from_the_mark().await?
+                }
+            };
         }
         Ok(())
     }

@@ -16,9 +16,21 @@ use crate::failure::{Outcome, Translate};
 use crate::pulse;
 use crate::writer::Writer;
 
-/// Most text that is indexed at once, in bytes, and most rows: other writers wait a few milliseconds for it.
-const BATCH_TEXT: usize = 16 * 1024;
-const BATCH_ROWS: i64 = 128;
+/// Most that is indexed at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    /// Bytes of text.
+    text: usize,
+    rows: i64,
+}
+
+impl Size {
+    /// Other writers wait a few milliseconds for it.
+    pub(crate) const SMALL: Self = Self { text: 16 * 1024, rows: 128 };
+    /// Where much is to be done: what is written at once need not be merged later.
+    pub(crate) const LARGE: Self = Self { text: 256 * 1024, rows: 2048 };
+}
+
 /// How long nothing must have been said before the index is written, as long as no more than this many messages wait for it.
 const QUIET: Duration = Duration::from_secs(1);
 const MOST_WAITING: i64 = 2000;
@@ -64,7 +76,7 @@ impl Indexer {
             return Ok(());
         }
         let began = Instant::now();
-        while let Some(batch) = next(connection)? {
+        while let Some(batch) = next(connection, Size::SMALL)? {
             let (answer, answered) = mpsc::channel();
             let owner = self.owner;
             writer.submit(move |connection, _| {
@@ -111,6 +123,11 @@ impl Batch {
     pub(crate) fn is_of(&self, newest: i64) -> bool {
         self.mark.is_none_or(|(from, _)| from < newest)
     }
+
+    /// Up to where everything is indexed when it is written; nothing for rows that have changed.
+    pub(crate) fn through(&self) -> Option<i64> {
+        self.mark.map(|(_, through)| through)
+    }
 }
 
 struct Entry {
@@ -118,6 +135,15 @@ struct Entry {
     /// What its terms were made of; nothing if nothing is there.
     made_of: Option<Origin>,
     terms: String,
+    /// Bytes that were read for it.
+    read: usize,
+}
+
+impl Entry {
+    /// What it costs: to read and cut, or to write. A long text of few terms is soon written, but not soon read.
+    fn size(&self) -> usize {
+        self.read.max(self.terms.len() / 4)
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -127,34 +153,39 @@ enum Origin {
 }
 
 /// What is to be indexed next.
-pub(crate) fn next(connection: &Connection) -> Outcome<Option<Batch>> {
+pub(crate) fn next(connection: &Connection, most: Size) -> Outcome<Option<Batch>> {
     let again: Vec<i64> = connection
         .prepare_cached("SELECT key FROM search_again LIMIT ?1")
-        .and_then(|mut select| select.query_map([BATCH_ROWS], |row| row.get(0))?.collect())
+        .and_then(|mut select| select.query_map([most.rows], |row| row.get(0))?.collect())
         .translated()?;
     if !again.is_empty() {
-        return changed(connection, &again).map(Some);
+        return changed(connection, &again, most).map(Some);
     }
     let from: i64 = connection
         .prepare_cached("SELECT through FROM search_state")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
         .translated()?;
+    following(connection, from, most)
+}
+
+/// What is to be indexed when everything up to a message is.
+pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> Outcome<Option<Batch>> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL FROM messages m
              CROSS JOIN sessions s ON s.pk = m.session_pk WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2",
         )
         .translated()?;
-    let mut rows = select.query([from, BATCH_ROWS]).translated()?;
+    let mut rows = select.query([from, most.rows]).translated()?;
     let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
     while let Some(row) = rows.next().translated()? {
         through = row.get(0).translated()?;
         if row.get(6).translated()? {
             let entry = message(row).translated()?;
-            size += entry.terms.len() / 4;
+            size += entry.size();
             entries.push(entry);
         }
-        if size > BATCH_TEXT {
+        if size > most.text {
             break;
         }
     }
@@ -162,16 +193,17 @@ pub(crate) fn next(connection: &Connection) -> Outcome<Option<Batch>> {
 }
 
 fn message(row: &Row<'_>) -> rusqlite::Result<Entry> {
-    let text = text_of(row.get_ref(3)?.as_str()?);
+    let payload = row.get_ref(3)?.as_str()?;
     Ok(Entry {
         key: row.get(0)?,
         made_of: Some(Origin::Message(row.get(1)?, row.get(2)?)),
-        terms: terms::of_text(&fold(&text), row.get(4)?, row.get(5)?),
+        terms: terms::of_text(&fold(&text_of(payload)), row.get(4)?, row.get(5)?),
+        read: payload.len(),
     })
 }
 
 /// Rows that have changed since they were indexed, as they are now.
-fn changed(connection: &Connection, keys: &[i64]) -> Outcome<Batch> {
+fn changed(connection: &Connection, keys: &[i64], most: Size) -> Outcome<Batch> {
     let mut entries = Vec::new();
     let mut size = 0;
     for &key in keys {
@@ -187,10 +219,10 @@ fn changed(connection: &Connection, keys: &[i64]) -> Outcome<Batch> {
                 )
                 .and_then(|mut select| select.query_row([key], message).optional())
         };
-        let entry = entry.translated()?.unwrap_or(Entry { key, made_of: None, terms: String::new() });
-        size += entry.terms.len() / 4;
+        let entry = entry.translated()?.unwrap_or(Entry { key, made_of: None, terms: String::new(), read: 0 });
+        size += entry.size();
         entries.push(entry);
-        if size > BATCH_TEXT {
+        if size > most.text {
             break;
         }
     }
@@ -200,7 +232,7 @@ fn changed(connection: &Connection, keys: &[i64]) -> Outcome<Batch> {
 fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<Entry> {
     let title: String = row.get(0)?;
     let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?);
-    Ok(Entry { key, made_of: Some(Origin::Title(title)), terms })
+    Ok(Entry { key, read: title.len(), made_of: Some(Origin::Title(title)), terms })
 }
 
 /// Writes a batch; `false` if something is not any more as it was when the batch was made, and nothing was written.
@@ -289,7 +321,7 @@ mod tests {
     }
 
     fn index(connection: &Connection) {
-        while let Some(batch) = next(connection).unwrap() {
+        while let Some(batch) = next(connection, Size::SMALL).unwrap() {
             assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
         }
     }
@@ -303,7 +335,7 @@ mod tests {
             "UPDATE search_state SET through = 1",
         ] {
             let connection = database();
-            let batch = next(&connection).unwrap().unwrap();
+            let batch = next(&connection, Size::SMALL).unwrap().unwrap();
             connection.execute(change, []).unwrap();
             assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
             assert!(indexed(&connection, "hello").is_empty(), "{change}");
@@ -315,7 +347,7 @@ mod tests {
         let connection = database();
         let titled = |title: &str| connection.execute("UPDATE conversations SET title = ?1", [title]).unwrap();
         titled("harbour");
-        let batch = next(&connection).unwrap().unwrap();
+        let batch = next(&connection, Size::SMALL).unwrap().unwrap();
         titled("lighthouse");
         assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
         index(&connection);

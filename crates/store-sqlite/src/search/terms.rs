@@ -9,8 +9,8 @@ use herma_store::search::{Manner, Term, TermWord, Wanted, words};
 
 const TENANT: char = '\u{e000}';
 const CONVERSATION: char = '\u{e001}';
-const PART: char = '\u{e002}';
-const BEGINNING: char = '\u{e003}';
+const PART: &str = "\u{e002}";
+const BEGINNING: &str = "\u{e003}";
 
 /// Longest word that is a term as a whole, in letters; of a longer one it is the first of them.
 const LONGEST: usize = 40;
@@ -19,48 +19,58 @@ const PARTS_ASKED: usize = 24;
 
 /// The terms of a folded text, apart by spaces.
 pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64) -> String {
-    let mut terms = Terms { line: String::with_capacity(folded.len() * 4), known: HashSet::new() };
-    terms.add(format!("{TENANT}{tenant}"));
-    terms.add(format!("{CONVERSATION}{conversation}"));
-    for word in words(folded) {
-        let letters: Vec<char> = word.text.chars().collect();
+    let mut terms = Terms { line: String::with_capacity(folded.len() * 4), ..Terms::default() };
+    let _ = write!(terms.line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
+    let mut letters: Vec<char> = Vec::new();
+    let mut known = HashSet::new();
+    for word in words(folded).filter(|word| known.insert(word.text)) {
+        letters.clear();
+        letters.extend(word.text.chars());
         if word.cjk {
-            letters.iter().for_each(|letter| terms.add(letter.to_string()));
-            letters.windows(2).for_each(|pair| terms.add(pair.iter().collect()));
+            letters.iter().for_each(|letter| terms.add("", [*letter]));
+            letters.windows(2).for_each(|pair| terms.add("", [pair[0], pair[1]]));
             continue;
         }
-        if !terms.known.contains(word.text) {
-            for length in 1..=letters.len().min(2) {
-                terms.add(beginning(&letters[..length]));
-            }
-            letters.windows(3).for_each(|three| terms.add(part(three)));
-            terms.add(letters[..letters.len().min(LONGEST)].iter().collect());
+        if let [one, rest @ ..] = letters.as_slice() {
+            terms.add(BEGINNING, [*one]);
+            rest.first().into_iter().for_each(|two| terms.add(BEGINNING, [*one, *two]));
         }
+        letters.windows(3).for_each(|three| terms.add(PART, [three[0], three[1], three[2]]));
+        terms.line.extend(letters.iter().take(LONGEST));
+        terms.line.push(' ');
     }
     terms.line
 }
 
+/// Terms as they are found, those of few letters each once. A word that was cut may be there twice, which an index does not mind.
+#[derive(Default)]
 struct Terms {
     line: String,
-    known: HashSet<String>,
+    /// The letters of each, 21 bits for every one, and above them whether they begin a word.
+    known: HashSet<u64>,
 }
 
 impl Terms {
-    fn add(&mut self, term: String) {
-        if !self.known.contains(&term) {
-            self.line.push_str(&term);
+    fn add<const N: usize>(&mut self, mark: &str, letters: [char; N]) {
+        let packed = letters.iter().fold(0, |packed, letter| (packed << 21) | u64::from(*letter));
+        if self.known.insert(packed | (u64::from(mark == BEGINNING) << 63)) {
+            self.line.push_str(mark);
+            self.line.extend(letters);
             self.line.push(' ');
-            self.known.insert(term);
         }
     }
 }
 
 fn part(three: &[char]) -> String {
-    std::iter::once(&PART).chain(three).collect()
+    marked(PART, three)
 }
 
 fn beginning(letters: &[char]) -> String {
-    std::iter::once(&BEGINNING).chain(letters).collect()
+    marked(BEGINNING, letters)
+}
+
+fn marked(mark: &str, letters: &[char]) -> String {
+    mark.chars().chain(letters.iter().copied()).collect()
 }
 
 /// What to ask the index for: everything that may be a hit is among what it yields.
