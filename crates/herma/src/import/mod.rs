@@ -23,8 +23,9 @@ use anyhow::Context;
 use herma_config::{Config, Overrides};
 use herma_gateway::now;
 use herma_model::TenantId;
-use herma_store::{Import, ImportedConversation, ImportedEntry, Store};
+use herma_store::{Import, ImportOutcome, ImportedConversation, ImportedEntry, Store, StoreError};
 use herma_store_sqlite::hermes::HermesFile;
+use tokio::task::JoinHandle;
 
 use self::families::Family;
 use self::names::Names;
@@ -63,7 +64,8 @@ async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode>
     report.tell(problems);
     let store = setup::open_store(config)?;
     let tenant = place::tenant(&*store, &flags.tenant).await?;
-    let importer = Importer { file: &file, store: &*store, tenant, identity: identity(&flags.state)?, total };
+    let identity = identity(&flags.state)?;
+    let importer = Importer { file: &file, store: Arc::clone(&store), tenant, identity, total };
     let done = importer.bring(&families, names, &mut report).await;
     store.close().await;
     done.with_context(|| format!("stopped after {} conversations; run it again to go on", report.conversations()))?;
@@ -79,7 +81,7 @@ fn identity(state: &Path) -> anyhow::Result<Arc<str>> {
 
 struct Importer<'a> {
     file: &'a HermesFile,
-    store: &'a dyn Store,
+    store: Arc<dyn Store>,
     tenant: TenantId,
     identity: Arc<str>,
     total: u64,
@@ -89,6 +91,7 @@ impl Importer<'_> {
     async fn bring(&self, families: &[Family], mut names: Names, report: &mut Report) -> anyhow::Result<()> {
         let mut progress = Progress::new("messages", Some(self.total));
         let mut batch = Batch::default();
+        let mut writing = None;
         for family in families {
             let ids: Vec<&str> = family.chain.iter().map(String::as_str).collect();
             let chain = self.file.transcripts(&ids)?;
@@ -99,27 +102,46 @@ impl Importer<'_> {
                 batch.add(mapped.conversation, rows);
             }
             if batch.is_full() {
-                self.write(std::mem::take(&mut batch), report, &mut progress).await?;
+                Writing::end(writing.take(), report, &mut progress).await?;
+                writing = Some(self.write(std::mem::take(&mut batch)).await);
             }
         }
-        self.write(batch, report, &mut progress).await?;
+        Writing::end(writing, report, &mut progress).await?;
+        if !batch.conversations.is_empty() {
+            Writing::end(Some(self.write(batch).await), report, &mut progress).await?;
+        }
         progress.end();
         report.tell(names.left_over());
         Ok(())
     }
 
-    async fn write(&self, batch: Batch, report: &mut Report, progress: &mut Progress) -> anyhow::Result<()> {
-        if batch.conversations.is_empty() {
-            return Ok(());
-        }
-        let brought: Vec<(Arc<str>, u64)> = batch.conversations.iter().map(brought).collect();
-        let conversations = batch.conversations;
+    /// Begins to write a batch. The store does so on a thread of its own, while the next is read here.
+    async fn write(&self, batch: Batch) -> Writing {
+        let brought = batch.conversations.iter().map(brought).collect();
+        let (store, conversations) = (Arc::clone(&self.store), batch.conversations);
         let import = Import { tenant: self.tenant, file: Arc::clone(&self.identity), conversations, now: now() };
-        let outcome = self.store.import(import).await?;
+        let done = tokio::spawn(async move { store.import(import).await });
+        tokio::task::yield_now().await;
+        Writing { brought, rows: batch.rows, done }
+    }
+}
+
+/// A batch that is being written.
+struct Writing {
+    brought: Vec<(Arc<str>, u64)>,
+    rows: u64,
+    done: JoinHandle<Result<ImportOutcome, StoreError>>,
+}
+
+impl Writing {
+    /// Waits for it, if there is one.
+    async fn end(writing: Option<Self>, report: &mut Report, progress: &mut Progress) -> anyhow::Result<()> {
+        let Some(Self { brought, rows, done }) = writing else { return Ok(()) };
+        let outcome = done.await??;
         for ((first, messages), arrival) in brought.iter().zip(&outcome.arrivals) {
             report.count(first, *messages, arrival);
         }
-        progress.advance(batch.rows);
+        progress.advance(rows);
         Ok(())
     }
 }

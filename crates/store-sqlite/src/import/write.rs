@@ -194,11 +194,14 @@ impl<'a> Writing<'a> {
     }
 
     fn turn(&self, turn: &Turn) -> Outcome<i64> {
-        let Target { import, conversation, .. } = self.target;
+        let Target { import, conversation, new, .. } = self.target;
+        let End { state, failure } = End::of(turn);
+        // Whole in one statement that returns nothing: SQLite keeps a journal for one that does, which grows with the transaction.
         self.connection
             .prepare_cached(
                 "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, delivered, first_seq,
-                 created_at) VALUES (?1, ?2, ?3, ?4, 'import', 'interrupted', 0, 0, ?5, x'', 1, ?6, ?7)",
+                 created_at, answer_seq, last_seq, model, finish_reason, failure_code, failure_message, ended_at)
+                 VALUES (?1, ?2, ?3, ?4, 'import', ?8, 0, 0, ?5, x'', 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             )
             .and_then(|mut insert| {
                 insert.execute(params![
@@ -208,17 +211,24 @@ impl<'a> Writing<'a> {
                     self.sessions[turn.session],
                     Resolution::Head.as_str(),
                     turn.first,
-                    turn.began.0
+                    turn.began.0,
+                    state.as_str(),
+                    turn.answer,
+                    turn.last,
+                    turn.answer.and(new.model.as_ref()),
+                    turn.answer.map(|_| turn.finish.as_str()),
+                    failure.map(|(code, _)| code.as_str()),
+                    failure.map(|(_, message)| message),
+                    turn.ended.0
                 ])
             })
             .translated()?;
-        self.end(turn)
+        Ok(self.connection.last_insert_rowid())
     }
 
-    /// Writes down how a turn ended: without an answer it was cut off.
+    /// Writes down how a turn ended that was there when it was not over.
     fn end(&self, turn: &Turn) -> Outcome<i64> {
-        let state = if turn.answer.is_some() { TurnState::Completed } else { TurnState::Interrupted };
-        let failed = turn.answer.is_none();
+        let End { state, failure } = End::of(turn);
         self.connection
             .prepare_cached(
                 "UPDATE turns SET state = ?2, session_pk = ?3, answer_seq = ?4, last_seq = ?5, model = ?6, finish_reason = ?7, failure_code = ?8,
@@ -234,8 +244,8 @@ impl<'a> Writing<'a> {
                     turn.last,
                     turn.answer.and(self.target.new.model.as_ref()),
                     turn.answer.map(|_| turn.finish.as_str()),
-                    failed.then_some(FailureCode::Abandoned.as_str()),
-                    failed.then_some("there was no answer when the conversation was imported"),
+                    failure.map(|(code, _)| code.as_str()),
+                    failure.map(|(_, message)| message),
                     turn.ended.0
                 ];
                 update.query_row(set, |row| row.get(0))
@@ -392,3 +402,20 @@ impl<'a> Writing<'a> {
             .translated()
     }
 }
+
+/// How a turn ended: without an answer it was cut off.
+struct End {
+    state: TurnState,
+    failure: Option<(FailureCode, &'static str)>,
+}
+
+impl End {
+    fn of(turn: &Turn) -> Self {
+        match turn.answer {
+            Some(_) => Self { state: TurnState::Completed, failure: None },
+            None => Self { state: TurnState::Interrupted, failure: Some((FailureCode::Abandoned, UNANSWERED)) },
+        }
+    }
+}
+
+const UNANSWERED: &str = "there was no answer when the conversation was imported";
