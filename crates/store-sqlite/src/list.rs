@@ -15,8 +15,8 @@ use crate::listing::{self, Selection};
 use crate::ranges::{Family, Range, Wanted};
 use crate::snapshot;
 
-/// Most conversations and sessions that one page looks at, beside those that it was told to leave out.
-const MOST_EXAMINED: usize = 10_000;
+/// Most conversations and sessions that one page looks at, beside those that it was told to leave out: a millisecond or two.
+const MOST_EXAMINED: usize = 2_000;
 
 /// A page of conversations or of sessions.
 pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) -> Outcome<Page<ConversationRow>> {
