@@ -1,6 +1,6 @@
 //! Rows for people and front ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, EndReason, SessionFacts, Timestamp};
@@ -8,8 +8,8 @@ use herma_store::{ConversationRow, Pin, Scope};
 use rusqlite::{Connection, Row};
 
 use crate::failure::{Outcome, Translate};
-use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, SESSION};
-use crate::snapshot;
+use crate::rows::{self, SESSION};
+use crate::snapshot::{self, STATE, STATE_WIDTH};
 
 const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, c.message_count, c.turn_count, \
      c.input_tokens, c.output_tokens, c.cached_tokens, c.reasoning_tokens";
@@ -33,9 +33,11 @@ pub(crate) fn conversation(
 
 /// A conversation that is known to exist, at its head.
 pub(crate) fn by_key(connection: &Connection, conversation: i64) -> Outcome<ConversationRow> {
+    static BY_KEY: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT {STATE}, {ROW} FROM conversations c WHERE c.pk = ?1"));
     connection
-        .prepare_cached(&format!("SELECT {FACTS}, {ROW} FROM conversations c {FACTS_JOINS} WHERE c.pk = ?1"))
-        .and_then(|mut select| select.query_row([conversation], read))
+        .prepare_cached(&BY_KEY)
+        .and_then(|mut select| select.query_row([conversation], |row| read(connection, row)))
         .translated()
 }
 
@@ -108,9 +110,9 @@ fn ended(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<(Timestamp, EndRea
     Ok(when.map(Timestamp).zip(rows::optional_word(row, at + 1, EndReason::parse)?))
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
-    const AT: usize = FACTS_WIDTH;
-    let state = rows::conversation(row)?;
+fn read(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
+    const AT: usize = STATE_WIDTH;
+    let state = snapshot::state(connection, row)?;
     Ok(ConversationRow {
         session: state.facts.head.clone(),
         running: state.running.is_some(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Message, Payload, Seq, SessionFacts, TenantId, TurnId, TurnName, TurnState, Unanswered};
 use herma_store::{Counted, Extent, Scope, Snapshot, Version};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
@@ -63,38 +63,44 @@ fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> Outcome
         .translated()
 }
 
-/// A conversation that is known to exist. Look-ups by key, one after the other: as one join it costs SQLite three times as much.
+/// A conversation that is known to exist.
 pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<ConversationState> {
+    static BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {STATE} FROM conversations c WHERE c.pk = ?1"));
+    connection
+        .prepare_cached(&BY_KEY)
+        .and_then(|mut select| select.query_row([conversation], |row| state(connection, row)))
+        .translated()
+}
+
+/// Columns of [`state`], from `conversations c`.
+pub(crate) const STATE: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, c.root_pk, c.previous_pk, c.id, \
+     c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.unmade";
+
+/// How many columns [`STATE`] has.
+pub(crate) const STATE_WIDTH: usize = 16;
+
+/// Reads [`STATE`] from the first columns of a row, and its sessions by their keys: as one join it costs SQLite three times as much.
+pub(crate) fn state(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<ConversationState> {
     let session = |key: i64| -> rusqlite::Result<SessionFacts> {
         connection.prepare_cached(&SESSION_BY_KEY)?.query_row([key], |row| rows::session(row, 0))
     };
-    connection
-        .prepare_cached(
-            "SELECT version, fence, running_turn, waiting, next_seq, ended_at, head_pk, root_pk, previous_pk, id, origin_kind, session_key,
-             compaction_mode, compaction_count, unmade FROM conversations WHERE pk = ?1",
-        )
-        .and_then(|mut select| {
-            select.query_row([conversation], |row| {
-                let head_key: i64 = row.get(6)?;
-                let head = session(head_key)?;
-                let root_key: i64 = row.get(7)?;
-                let root = if root_key == head_key { head.id.clone() } else { session(root_key)?.id };
-                let previous = row.get::<_, Option<i64>>(8)?.map(session).transpose()?.map(|facts| facts.id);
-                Ok(ConversationState {
-                    key: conversation,
-                    version: row.get(0)?,
-                    fence: row.get(1)?,
-                    running: row.get(2)?,
-                    waiting: row.get(3)?,
-                    next_seq: row.get(4)?,
-                    ended: row.get::<_, Option<i64>>(5)?.is_some(),
-                    head: head_key,
-                    unmade: row.get(14)?,
-                    facts: rows::facts(row, 9, head, root, previous)?,
-                })
-            })
-        })
-        .translated()
+    let head_key: i64 = row.get(7)?;
+    let head = session(head_key)?;
+    let root_key: i64 = row.get(8)?;
+    let root = if root_key == head_key { head.id.clone() } else { session(root_key)?.id };
+    let previous = row.get::<_, Option<i64>>(9)?.map(session).transpose()?.map(|facts| facts.id);
+    Ok(ConversationState {
+        key: row.get(0)?,
+        version: row.get(1)?,
+        fence: row.get(2)?,
+        running: row.get(3)?,
+        waiting: row.get(4)?,
+        next_seq: row.get(5)?,
+        ended: row.get::<_, Option<i64>>(6)?.is_some(),
+        head: head_key,
+        unmade: row.get(15)?,
+        facts: rows::facts(row, 10, head, root, previous)?,
+    })
 }
 
 static SESSION_BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {SESSION} FROM sessions s WHERE s.pk = ?1"));

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use axum::Extension;
 use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
 use herma_model::limits::MAX_OFFSET;
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
 use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView, Scope};
 use herma_wire::list::Page;
 use herma_wire::resource::moment;
-use serde_json::Value;
 
 use crate::app::Shared;
 use crate::error::ApiError;
@@ -45,7 +45,7 @@ pub(crate) async fn list(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     query: Query<HashMap<String, String>>,
-) -> Result<Json<Page<Value>>, ApiError> {
+) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &PARAMETERS)?;
     let filter = filter(&parameters)?;
     page(&app, &principal, &parameters, filter).await
@@ -57,7 +57,7 @@ pub(crate) async fn of_key(
     Extension(principal): Extension<Principal>,
     Named(key): Named,
     query: Query<HashMap<String, String>>,
-) -> Result<Json<Page<Value>>, ApiError> {
+) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &PARAMETERS)?;
     if parameters.get("session_key").is_some() {
         return Err(ApiError::invalid("session_key is in the path already", "session_key"));
@@ -72,15 +72,16 @@ async fn page(
     principal: &Principal,
     parameters: &Parameters,
     mut filter: ListFilter,
-) -> Result<Json<Page<Value>>, ApiError> {
+) -> Result<Response, ApiError> {
     filter.after = cursor(parameters, &filter)?;
     let page = app.gateway.store().conversations(&Scope::of(principal), filter.clone()).await?;
     let next = page.next.map(|next| filter.write_cursor(next));
-    let listed = Page::new(page.rows.iter().map(rows::session_value).collect(), next);
-    Ok(Json(match parameters.get("offset") {
+    let listed = Page::new(page.rows.iter().map(rows::session).collect(), next);
+    let listed = match parameters.get("offset") {
         Some(_) => listed.counted(filter.limit, filter.skip),
         None => listed,
-    }))
+    };
+    Ok(Json(listed).into_response())
 }
 
 fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
