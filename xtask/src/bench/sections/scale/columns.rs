@@ -12,9 +12,9 @@ pub(super) const COPIED: [Table; 8] = [
     Table::Pins,
 ];
 
-/// Tables of which there is nothing to copy: what is there once, what is only there while a turn runs, and what is made of the rest.
+/// Tables of which there is nothing to copy: what is there once, what is only there for a time, and what is made of the rest.
 #[cfg(test)]
-pub(super) const NOT_COPIED: [&str; 10] = [
+pub(super) const NOT_COPIED: [&str; 12] = [
     "tenants",
     "api_keys",
     "instances",
@@ -25,6 +25,8 @@ pub(super) const NOT_COPIED: [&str; 10] = [
     "migrations",
     "search_state",
     "search_again",
+    "events",
+    "expiry",
 ];
 
 /// A table of the store.
