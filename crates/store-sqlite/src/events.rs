@@ -89,6 +89,17 @@ pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> 
         .translated()
 }
 
+/// Forgets what a conversation was called.
+pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> Outcome<()> {
+    connection
+        .execute(
+            "DELETE FROM events WHERE conversation_pk = ?1 AND kind = ?2",
+            params![conversation, EventKind::Renamed.as_str()],
+        )
+        .map(drop)
+        .translated()
+}
+
 /// How many events there have been in all. It only ever grows.
 pub(crate) fn total(connection: &Connection) -> Outcome<i64> {
     connection

@@ -1,6 +1,6 @@
 //! Taking something out of what was said. Places are never given again: where a message was, a gap stays.
 
-use herma_model::{Message, Timestamp, Utterance};
+use herma_model::{Message, Role, Timestamp, Utterance};
 use herma_store::{Rewrite, RewriteOutcome};
 use rusqlite::{Connection, params};
 
@@ -8,8 +8,8 @@ use crate::compact::{Idle, idle};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Lineage};
-use crate::rows;
 use crate::said::{self, Place};
+use crate::{rows, title};
 
 /// Rewrites or removes a message, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Rewrite) -> Outcome<RewriteOutcome> {
@@ -34,6 +34,9 @@ pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Re
         None => remove(connection, place, &stored)?,
     }
     note(connection, state.key, rewrite.said.is_none(), rewrite.now)?;
+    if stored.said.role == Role::User {
+        title::forget_first_words(connection, state.key, rewrite.now)?;
+    }
     Ok(RewriteOutcome::Done)
 }
 

@@ -35,7 +35,21 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
     Ok(titled == 1)
 }
 
-/// The same for a conversation by its id; one that is gone has no title.
+/// Takes away a title that repeats what was said, and what was told of it, for that may be what is gone now. The next answer brings another.
+pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+    let forgotten = connection
+        .prepare_cached("UPDATE conversations SET title = NULL, echoing = 0 WHERE pk = ?1 AND echoing = 1")
+        .and_then(|mut update| update.execute([conversation]))
+        .translated()?;
+    if forgotten == 1 {
+        events::forget_titles(connection, conversation)?;
+        let facts = snapshot::load(connection, conversation)?.facts;
+        events::tell(connection, conversation, &facts, Happening::Renamed { title: None }, now)?;
+    }
+    Ok(())
+}
+
+/// Gives a conversation a title that was made for it, by its id; one that is gone has no title.
 pub(crate) fn make_for(
     connection: &Connection,
     tenant: TenantId,

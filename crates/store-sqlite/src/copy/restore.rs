@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use herma_model::alias::Namespace;
 use herma_model::copy::{Copied, CopiedConversation, CopiedSource, Gathering};
-use herma_model::{ConversationId, Seq, TenantId};
+use herma_model::{ConversationId, Seq, SessionKey, TenantId};
 use herma_store::{Restoration, RestoreOutcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::write::{Writing, described, whole_row};
-use super::{read, whole};
+use super::{measure, read, whole};
 use crate::events;
 use crate::failure::{Outcome, Translate};
 
@@ -40,9 +40,14 @@ pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> Out
     match attempt(connection, restoration) {
         Ok(()) => Ok(RestoreOutcome::Made),
         Err(Halt::Left(outcome)) => Ok(outcome),
+        // What the schema refuses was never written by a store.
+        Err(Halt::Failed(StoreError::Unavailable(why))) if why.contains(CONTRADICTS) => Ok(RestoreOutcome::Broken(why)),
         Err(Halt::Failed(error)) => Err(error),
     }
 }
+
+/// How SQLite says that a row contradicts the schema.
+const CONTRADICTS: &str = "constraint failed";
 
 /// A conversation of this id that is stored.
 struct Stored {
@@ -66,8 +71,12 @@ fn stored(connection: &Connection, id: ConversationId) -> Outcome<Option<Stored>
 }
 
 fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
-    let Restoration { tenant, conversation, .. } = restoration;
+    let Restoration { tenant, conversation, inherited, .. } = restoration;
     let id = conversation.what.id;
+    measure::conversation(conversation)?;
+    for source in inherited {
+        measure::source(source)?;
+    }
     let kept = match stored(connection, id)? {
         Some(stored) if stored.tenant != *tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
         Some(Stored { key, is_deleted: false, .. }) => {
@@ -77,9 +86,10 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
         None => None,
     };
     free(connection, *tenant, conversation)?;
-    for source in &restoration.inherited {
+    for source in inherited {
         inherit(connection, *tenant, source)?;
     }
+    confide(connection, conversation)?;
     let reach = kept.map_or(Ok(0), |kept| last_place(connection, kept))?;
     if reach >= conversation.what.next_place.0 {
         return Err(Halt::Left(RestoreOutcome::Differs));
@@ -91,6 +101,9 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
     writing.name(&conversation.what.names)?;
     if let Some(kept) = kept {
         reunite(connection, kept)?;
+    }
+    if comes_from_itself(connection, key)? {
+        return broken("it comes from itself".to_owned());
     }
     Ok(events::tell_arrival(connection, key, restoration.now)?)
 }
@@ -131,6 +144,31 @@ fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversa
         }
     }
     Ok(())
+}
+
+/// A branch of a conversation with a session key is for those who may use that key.
+fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attempt<()> {
+    let mut select = connection
+        .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND deleted = 0 AND session_key IS NOT NULL AND session_key IS NOT ?2")
+        .translated()?;
+    let own = comes.what.session_key.as_ref().map(SessionKey::as_str);
+    for source in comes.sessions.iter().filter_map(|session| session.base.as_ref()?.conversation_id) {
+        if select.exists(params![source.uuid().as_bytes(), own]).translated()? {
+            return broken(format!("it is a branch of {source}, which has another session key here"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a conversation is among those that it comes from.
+fn comes_from_itself(connection: &Connection, key: i64) -> Outcome<bool> {
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE above (pk) AS (SELECT parent_pk FROM conversations WHERE pk = ?1
+             UNION SELECT c.parent_pk FROM above a JOIN conversations c ON c.pk = a.pk) SELECT 1 FROM above WHERE pk = ?1",
+        )
+        .and_then(|mut select| select.exists([key]))
+        .translated()
 }
 
 /// Has what is inherited of a conversation be there.

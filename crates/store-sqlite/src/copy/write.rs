@@ -21,7 +21,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::restore::{Attempt, Halt, broken};
 use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
-use crate::lineage::Lineage;
+use crate::lineage::{Lineage, Segment};
 use crate::{conversation, rows, snapshot};
 
 /// Writes the row of a conversation, over what was kept of it if it was deleted.
@@ -258,7 +258,21 @@ impl<'a> Writing<'a> {
             )
             .and_then(|mut update| update.execute(params![self.conversation, root, previous]))
             .translated()?;
-        Ok(())
+        self.sources().map(drop)
+    }
+
+    /// This conversation and those it inherits from, which can never be itself.
+    pub(super) fn sources(&self) -> Attempt<Vec<i64>> {
+        let mut sources = vec![self.conversation];
+        let mut heir = self.conversation;
+        while let Some(source) = Segment::inherited(self.connection, heir)? {
+            heir = source.conversation;
+            if sources.contains(&heir) {
+                return broken("it inherits from itself".to_owned());
+            }
+            sources.push(heir);
+        }
+        Ok(sources)
     }
 
     fn message(&mut self, message: &CopiedMessage) -> Attempt<()> {

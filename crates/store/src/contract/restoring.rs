@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use herma_model::alias::Namespace;
-use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedSource, Gathering};
+use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedParent, CopiedSource, Gathering};
 use herma_model::provenance::CompactionMode::{InPlace, Split};
-use herma_model::{Alias, CreatorKind, EndReason, Resolution, SessionKind, TurnState};
+use herma_model::{Alias, CreatorKind, EndReason, ParentRelation, Resolution, Seq, SessionKey, SessionKind, TurnState};
 
 use super::World;
 use super::fixture::{name, running, texts};
 use super::summaries::{shown, undone};
 use crate::{
-    BranchOutcome, BranchPoint, Change, Children, DeleteOutcome, NewBranch, Pin, PinOutcome, Restoration,
+    Admission, BranchOutcome, BranchPoint, Change, Children, DeleteOutcome, NewBranch, Pin, PinOutcome, Restoration,
     RestoreIntent, RestoreOutcome, Scope, Store, Target,
 };
 
@@ -250,6 +250,73 @@ pub async fn what_does_not_fit_together_is_refused<S: Store>(world: &World<S>) {
     assert!(matches!(world.restore(empty).await, RestoreOutcome::Broken(_)));
     assert!(world.all(&world.scope).await.is_empty());
     assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+/// A copy whose pieces were changed by somebody is refused, and nothing of it stays.
+async fn refused<S: Store>(world: &World<S>, copy: &Copy, change: impl FnOnce(&mut Copy)) {
+    let mut changed = copy.clone();
+    change(&mut changed);
+    let before = world.all(&world.scope).await.len();
+    let outcome = world.restore(changed).await;
+    assert!(matches!(outcome, RestoreOutcome::Broken(_)), "{outcome:?}");
+    assert_eq!(world.all(&world.scope).await.len(), before);
+}
+
+pub async fn a_copy_stands_on_no_compaction_of_others<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "secret", "first", "one").await;
+    world.compact(&world.one, "secret", InPlace, "what only they know").await;
+    let foreign = world.ledger("secret").await.rows[0].id;
+    world.talk(&world.one, "trip", "first", "one").await;
+    let copy = world.copy("trip").await;
+    world.gone("trip").await;
+    refused(world, &copy, |copy| copy.1.sessions[0].base_compaction = Some(foreign)).await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+pub async fn a_copy_inherits_from_no_key_but_its_own<S: Store>(world: &World<S>) {
+    let key = SessionKey::parse("blue:1").ok();
+    let ask = Admission { session_key: key.clone(), ..world.ask("trip", "first") };
+    let turn = running(world.admit(&world.one, ask).await);
+    world.answer(&world.one, &turn, "one").await;
+    world.twig("trip", "twig").await;
+    let copy = world.copy("twig").await;
+    assert_eq!(copy.1.what.session_key, key);
+    world.gone("twig").await;
+    refused(world, &copy, |copy| copy.1.what.session_key = None).await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+pub async fn a_copy_comes_not_from_itself<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    world.twig("trip", "twig").await;
+    let twig = world.row("twig").await.unwrap();
+    let copy = world.copy("trip").await;
+    world.gone("trip").await;
+    let (conversation_id, session_id) = (Some(twig.facts.id), twig.session.id);
+    refused(world, &copy, |copy| {
+        let relation = ParentRelation::Branch;
+        copy.1.sessions[0].parent = Some(CopiedParent { conversation_id, session_id, relation });
+    })
+    .await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+pub async fn numbers_that_cannot_be_true_are_refused<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    world.twig("trip", "twig").await;
+    let (copy, twig) = (world.copy("trip").await, world.copy("twig").await);
+    world.gone("twig").await;
+    refused(world, &twig, |copy| copy.0[0].what.through = Seq(i64::MAX)).await;
+    world.gone("trip").await;
+    refused(world, &copy, |copy| copy.1.what.next_place = Seq(i64::MAX)).await;
+    refused(world, &copy, |copy| copy.1.what.next_place = Seq(1)).await;
+    refused(world, &copy, |copy| copy.1.what.next_place = Seq(i64::MIN)).await;
+    refused(world, &copy, |copy| copy.1.what.message_count = u64::MAX).await;
+    refused(world, &copy, |copy| copy.1.what.usage.input = u64::MAX).await;
+    refused(world, &copy, |copy| copy.1.turns[0].last_place = Some(Seq(i64::MAX))).await;
+    refused(world, &copy, |copy| copy.1.messages[1].place = copy.1.messages[0].place).await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+    world.talk(&world.one, "trip", "second", "two").await;
 }
 
 pub async fn a_copy_is_nobody_elses<S: Store>(world: &World<S>) {

@@ -308,6 +308,7 @@ macro_rules! contract_suite {
                 a_turn_brings_a_title_once
                 a_title_that_repeats_what_was_said_is_found_there_alone
                 a_title_is_made_between_turns
+                first_words_that_are_taken_out_are_no_title_any_more
                 a_given_title_stays
                 a_title_that_was_taken_away_stays_away
                 a_branch_has_a_title_of_its_own
@@ -397,6 +398,10 @@ macro_rules! contract_suite {
                 a_rehearsal_changes_nothing
                 names_that_are_taken_are_not_taken_over
                 what_does_not_fit_together_is_refused
+                a_copy_stands_on_no_compaction_of_others
+                a_copy_inherits_from_no_key_but_its_own
+                a_copy_comes_not_from_itself
+                numbers_that_cannot_be_true_are_refused
                 a_copy_is_nobody_elses
                 a_turn_that_runs_comes_back_as_one_that_was_cut_off
             }

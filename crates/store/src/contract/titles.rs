@@ -1,12 +1,17 @@
 //! Titles that are made for conversations, beside those that somebody gives.
 
+use std::sync::atomic::Ordering;
+
 use herma_model::Role;
 use herma_model::alias::Namespace;
 
 use super::World;
 use super::describing::made;
 use super::fixture::{finish, message, name, running};
-use crate::{Change, Commit, ConversationRow, Extent, MadeTitle, NewConversation, Outcome, Running, Store};
+use crate::{
+    Change, Commit, ConversationRow, EventsFrom, Extent, MadeTitle, NewConversation, Outcome, Rewrite, RewriteOutcome,
+    Running, Store,
+};
 
 fn titled(title: Option<&str>) -> Change {
     Change { title: Some(title.map(str::to_owned)), ..Change::default() }
@@ -51,6 +56,21 @@ pub async fn a_turn_brings_a_title_once<S: Store>(world: &World<S>) {
     assert_eq!(world.title("trip").await.as_deref(), Some("Sea"));
     world.talk_and_title(&world.one, "train", "Sea").await;
     assert_eq!(world.title("train").await.as_deref(), Some("Sea"), "it need not be the only one");
+}
+
+pub async fn first_words_that_are_taken_out_are_no_title_any_more<S: Store>(world: &World<S>) {
+    let turn = world.start(&world.one, "trip", "Sea and sun").await;
+    world.answer_and_title(&world.one, &turn, "Sea").await;
+    let seen = world.one.message(&world.scope, &name("trip"), turn.messages[0].id).await.unwrap().unwrap();
+    let (scope, alias, now) = (world.scope.clone(), name("trip"), world.now());
+    world.rewritten.store(true, Ordering::Relaxed);
+    let outcome = world.one.rewrite(Rewrite { scope, alias, seen, said: None, now }).await.unwrap();
+    assert_eq!(outcome, RewriteOutcome::Done);
+    assert_eq!((world.title("trip").await, world.is_untitled("trip").await), (None, true));
+    let told = world.one.events(&world.scope, EventsFrom::Oldest, 100).await.unwrap().events;
+    assert!(told.iter().all(|event| !event.data.contains("Sea")), "{told:?}");
+    world.talk_and_title(&world.one, "trip", "Lake").await;
+    assert_eq!(world.title("trip").await.as_deref(), Some("Lake"));
 }
 
 pub async fn a_title_that_repeats_what_was_said_is_found_there_alone<S: Store>(world: &World<S>) {

@@ -14,16 +14,30 @@ pub(super) enum Target {
     /// A terminal, which must not be given orders.
     Terminal,
     File(NewFile),
+    /// A device or a pipe, which is written to as it is.
+    Special(BufWriter<File>, PathBuf),
 }
 
 impl Target {
     /// Opens it. A file that is there is left alone, unless it is to be written over.
     pub(super) fn open(file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         match file {
-            Some(path) => NewFile::begin(path, force).map(Self::File),
+            Some(path) => Self::named(path, force),
             None if io::stdout().is_terminal() => Ok(Self::Terminal),
             None => Ok(Self::Stdout(BufWriter::new(io::stdout()))),
         }
+    }
+
+    fn named(path: &Path, force: bool) -> anyhow::Result<Self> {
+        refuse(path, force)?;
+        // Of a link, the file it leads to is meant.
+        let meant = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(&meant).is_ok_and(|found| !found.is_file()) {
+            let opened = OpenOptions::new().write(true).open(&meant);
+            let file = opened.with_context(|| format!("cannot write {}", path.display()))?;
+            return Ok(Self::Special(BufWriter::new(file), path.to_owned()));
+        }
+        NewFile::begin(&meant, force).map(Self::File)
     }
 
     /// Writes a line.
@@ -35,6 +49,9 @@ impl Target {
                 let written = file.half_done.as_mut().map_or(Ok(()), |(half_done, _)| writeln!(half_done, "{line}"));
                 written.with_context(|| format!("cannot write {}", file.path.display()))
             }
+            Self::Special(file, path) => {
+                writeln!(file, "{line}").with_context(|| format!("cannot write {}", path.display()))
+            }
         }
     }
 
@@ -44,6 +61,7 @@ impl Target {
             Self::Stdout(mut stdout) => Ok(stdout.flush()?),
             Self::Terminal => Ok(()),
             Self::File(file) => file.finish(),
+            Self::Special(mut file, path) => file.flush().with_context(|| format!("cannot write {}", path.display())),
         }
     }
 }
@@ -58,7 +76,6 @@ pub(super) struct NewFile {
 
 impl NewFile {
     fn begin(path: &Path, force: bool) -> anyhow::Result<Self> {
-        refuse(path, force)?;
         let Some(name) = path.file_name() else { bail!("{} is not the name of a file", path.display()) };
         let temporary = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
         let mut options = OpenOptions::new();

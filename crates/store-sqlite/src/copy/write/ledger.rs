@@ -109,16 +109,21 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// The row of a compaction, of this conversation or of one it inherits from.
+    /// The row of a compaction, of this conversation or of one it inherits from, and of no other.
     pub(super) fn compaction_key(&self, id: CompactionId) -> Attempt<i64> {
-        let key: Option<i64> = self
+        let found: Option<(i64, i64)> = self
             .connection
-            .prepare_cached("SELECT pk FROM compactions WHERE id = ?1 AND tenant_pk = ?2")
+            .prepare_cached("SELECT pk, conversation_pk FROM compactions WHERE id = ?1 AND tenant_pk = ?2")
             .and_then(|mut select| {
-                select.query_row(params![id.uuid().as_bytes(), self.tenant.0], |row| row.get(0)).optional()
+                let id = id.uuid();
+                let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                select.query_row(params![id.as_bytes(), self.tenant.0], read).optional()
             })
             .translated()?;
-        key.map_or_else(|| broken(format!("there is no compaction {id}")), Ok)
+        match found {
+            Some((key, holder)) if self.sources()?.contains(&holder) => Ok(key),
+            _ => broken(format!("there is no compaction {id}")),
+        }
     }
 }
 

@@ -38,6 +38,29 @@ fn what_was_said_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_written_to_and_not_replaced() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let terminal = three();
+    let (pipe, link, meant) = (terminal.file("pipe"), terminal.file("link.md"), terminal.file("meant.md"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    let to_pipe = terminal.sessions(&format!("export trip --force --output {}", pipe.display()));
+    assert_eq!(to_pipe.code, 0, "{}", to_pipe.stderr);
+    assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    assert!(reader.join().unwrap().starts_with("# "));
+    std::fs::write(&meant, "old").unwrap();
+    symlink(&meant, &link).unwrap();
+    let to_link = terminal.sessions(&format!("export trip --force --output {}", link.display()));
+    assert_eq!(to_link.code, 0, "{}", to_link.stderr);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&meant).unwrap().starts_with("# "));
+}
+
 #[test]
 fn some_or_all_are_exported() {
     let terminal = three();
