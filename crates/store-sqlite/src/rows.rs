@@ -73,7 +73,7 @@ pub(crate) fn sees(keys: &KeyScope, row: &Row<'_>, column: usize) -> rusqlite::R
     Ok(keys.sees(key.as_ref()))
 }
 
-/// A conversation and its head, as [`FACTS`] selects them.
+/// A conversation and its head.
 pub(crate) struct ConversationState {
     pub(crate) key: i64,
     pub(crate) version: i64,
@@ -87,37 +87,8 @@ pub(crate) struct ConversationState {
     pub(crate) facts: ConversationFacts,
 }
 
-/// Columns of [`ConversationState`], from `conversations c` joined by [`FACTS_JOINS`].
-pub(crate) const FACTS: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, \
-     c.id, c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, \
-     h.id, h.kind, h.parent_id, h.parent_relation, h.creator_kind, h.reason, h.depth, r.id, p.id, c.unmade";
-
-/// How many columns [`FACTS`] has.
-pub(crate) const FACTS_WIDTH: usize = 23;
-
-/// Head, root and previous head of `conversations c`.
-pub(crate) const FACTS_JOINS: &str = "JOIN sessions h ON h.pk = c.head_pk JOIN sessions r ON r.pk = c.root_pk LEFT JOIN sessions p ON p.pk = c.previous_pk";
-
 /// Columns of [`session`], from `sessions s`.
 pub(crate) const SESSION: &str = "s.id, s.kind, s.parent_id, s.parent_relation, s.creator_kind, s.reason, s.depth";
-
-/// Reads [`FACTS`] from the first columns of a row.
-pub(crate) fn conversation(row: &Row<'_>) -> rusqlite::Result<ConversationState> {
-    let root = SessionId::from_name(row.get_ref(20)?.as_str()?);
-    let previous = row.get_ref(21)?.as_str_or_null()?.map(SessionId::from_name);
-    Ok(ConversationState {
-        key: row.get(0)?,
-        version: row.get(1)?,
-        fence: row.get(2)?,
-        running: row.get(3)?,
-        waiting: row.get(4)?,
-        next_seq: row.get(5)?,
-        ended: row.get::<_, Option<i64>>(6)?.is_some(),
-        head: row.get(7)?,
-        unmade: row.get(22)?,
-        facts: facts(row, 8, session(row, 13)?, root, previous)?,
-    })
-}
 
 /// Reads a conversation's id, origin kind, session key and compactions from a column on.
 pub(crate) fn facts(

@@ -16,7 +16,8 @@ use serde_json::Map;
 use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::END;
-use crate::rows::{self, FACTS, FACTS_JOINS, FACTS_WIDTH, MESSAGE, SESSION};
+use crate::rows::{self, MESSAGE, SESSION};
+use crate::snapshot::{self, STATE, STATE_WIDTH};
 use crate::takeover;
 use crate::waiting;
 
@@ -24,12 +25,12 @@ use crate::waiting;
 pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcome<Option<TurnRecord>> {
     let found = connection
         .prepare_cached(&format!(
-            "SELECT {FACTS}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
+            "SELECT {STATE}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
              t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at,
              t.first_seq IS NOT NULL, t.record, t.cut_off, t.stop_requested IS NOT NULL,
-             t.stop_kind IS 'cancel' FROM turns t JOIN conversations c ON c.pk = t.conversation_pk {FACTS_JOINS} WHERE t.id = ?1 AND t.tenant_pk = ?2 AND c.deleted = 0"
+             t.stop_kind IS 'cancel' FROM turns t JOIN conversations c ON c.pk = t.conversation_pk WHERE t.id = ?1 AND t.tenant_pk = ?2 AND c.deleted = 0"
         ))
-        .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(row, id)).optional())
+        .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(connection, row, id)).optional())
         .translated()?;
     let Some((key, mut record)) = found else { return Ok(None) };
     if !scope.keys.sees(record.facts.session_key.as_ref()) {
@@ -58,8 +59,8 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
     Ok(Some(record))
 }
 
-fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
-    const AT: usize = FACTS_WIDTH;
+fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
+    const AT: usize = STATE_WIDTH;
     let state = rows::word(row, AT + 1, TurnState::parse)?;
     let usage = match (row.get::<_, Option<i64>>(AT + 8)?, row.get::<_, Option<i64>>(AT + 9)?) {
         (Some(input), Some(output)) => Some(Usage {
@@ -87,7 +88,7 @@ fn read(row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
             })
         })
         .transpose()?;
-    let facts = Arc::new(rows::conversation(row)?.facts);
+    let facts = Arc::new(snapshot::state(connection, row)?.facts);
     let record = TurnRecord {
         id,
         state,

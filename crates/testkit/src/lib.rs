@@ -23,7 +23,7 @@ pub use gate::Gate;
 pub use hermes::HermesDatabase;
 pub use http::{Answer, Client, Event, EventStream};
 pub use process::{Herma, Launch};
-pub use response_stream::{broken_rules, check_response_stream};
+pub use response_stream::{RESPONSE_FIELDS, broken_rules, check_response_stream};
 pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
 pub use websocket::{Said, Socket};
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// Fields that every response has.
-const REQUIRED: [&str; 31] = [
+pub const RESPONSE_FIELDS: [&str; 31] = [
     "id",
     "object",
     "created_at",
@@ -203,7 +203,7 @@ impl Stream {
     }
 
     fn response(&mut self, kind: &str, response: &Value) {
-        for name in REQUIRED {
+        for name in RESPONSE_FIELDS {
             self.wants(response.get(name).is_some(), &format!("a response has {name}"));
         }
         let allowed: &[&str] = match kind {

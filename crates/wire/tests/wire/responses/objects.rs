@@ -1,6 +1,7 @@
 //! Response objects and items.
 
 use herma_model::{Message, MessageStatus, Role, Seq, SessionId, Timestamp, TurnId, Utterance};
+use herma_testkit::RESPONSE_FIELDS;
 use herma_wire::chat::{assistant_utterance, parse};
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseObject, ResponseState, item_list, items_of, output_items,
@@ -9,41 +10,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{MESSAGE, about, compaction, ending};
-
-/// Every field that Open Responses requires.
-const REQUIRED: [&str; 31] = [
-    "id",
-    "object",
-    "created_at",
-    "completed_at",
-    "status",
-    "incomplete_details",
-    "model",
-    "previous_response_id",
-    "instructions",
-    "output",
-    "error",
-    "tools",
-    "tool_choice",
-    "truncation",
-    "parallel_tool_calls",
-    "text",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "top_logprobs",
-    "temperature",
-    "reasoning",
-    "usage",
-    "max_output_tokens",
-    "max_tool_calls",
-    "store",
-    "background",
-    "service_tier",
-    "metadata",
-    "safety_identifier",
-    "prompt_cache_key",
-];
 
 fn object(about: &About, state: &ResponseState, output: &[Item]) -> String {
     let ending = ending(Outcome::Completed);
@@ -59,7 +25,7 @@ fn every_required_field_is_there_whatever_the_request_said() {
     {
         let bare = About { echo: Echo::default(), ..about(&json!({})) };
         let json: Value = serde_json::from_str(&object(&bare, &state, &[])).unwrap();
-        for name in REQUIRED {
+        for name in RESPONSE_FIELDS {
             assert!(json.get(name).is_some(), "{name}");
         }
         assert_eq!(json["completed_at"].is_null(), json["status"] != "completed");
