@@ -191,6 +191,12 @@ impl Life {
             (Input::Again | Input::Results(_), _) => vec![self.text(9)],
         };
         let mut messages = self.sight.history(turn.history);
+        // A turn that was lost with its process looks as if it ran until somebody notices.
+        if let Some(input) = self.unanswered.as_ref().filter(|_| turn.history == History::Answered)
+            && messages.ends_with(input)
+        {
+            messages.truncate(messages.len() - input.len());
+        }
         let known = self.unanswered.as_ref().filter(|input| **input == new);
         if known.is_none() || turn.history != History::Whole {
             messages.extend(new.iter().cloned());
