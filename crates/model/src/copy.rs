@@ -182,7 +182,7 @@ pub struct CopiedParent {
     pub session_id: SessionId,
     /// What they are to each other.
     pub relation: ParentRelation,
-    /// Whose session it is, if it is another conversation's that is there: a session of that name elsewhere is not taken for it.
+    /// Whose session it is, if it is another conversation's: a session of that name elsewhere is not taken for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<ConversationId>,
 }

@@ -191,7 +191,7 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Out
 /// Leaves of a conversation what is there to be inherited.
 fn bury(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
     for statement in [
-        "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL WHERE conversation_pk = ?1",
+        "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1",
         "UPDATE compactions SET undone_by_pk = NULL WHERE conversation_pk = ?1",
     ] {
         connection.execute(statement, [conversation]).translated()?;

@@ -30,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, sql: include_str!("../migrations/0010_expiry.sql") },
     Migration { number: 11, sql: include_str!("../migrations/0011_events.sql") },
     Migration { number: 12, sql: include_str!("../migrations/0012_titles.sql") },
+    Migration { number: 13, sql: include_str!("../migrations/0013_missing_parents.sql") },
 ];
 
 /// The newest schema this program knows.

@@ -69,7 +69,8 @@ pub(crate) fn source(
     Ok(found.filter(|(state, _)| !state.unmade))
 }
 
-/// Has what comes from a conversation's sessions, from a key on, know them by name alone, for they go.
+/// Has what comes from a conversation's sessions, from a key on, know them by name alone, for they go. Should they come back,
+/// [`reunite`] finds it.
 pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> Outcome<()> {
     let going = "SELECT pk FROM sessions WHERE conversation_pk = ?1 AND pk >= ?2";
     for statement in [
@@ -77,9 +78,24 @@ pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> O
             "UPDATE conversations SET parent_pk = NULL WHERE parent_pk = ?1
              AND EXISTS (SELECT 1 FROM sessions r WHERE r.pk = root_pk AND r.parent_pk IN ({going}))"
         ),
-        &format!("UPDATE sessions SET parent_pk = NULL WHERE parent_pk IN ({going})"),
+        &format!(
+            "UPDATE sessions SET parent_pk = NULL, missing_parent = (SELECT id FROM conversations WHERE pk = ?1) WHERE parent_pk IN ({going})"
+        ),
     ] {
         connection.execute(statement, params![conversation, from]).translated()?;
+    }
+    Ok(())
+}
+
+/// Has what comes from a conversation's sessions, and knows them by name alone, know them again.
+pub(crate) fn reunite(connection: &Connection, conversation: i64) -> Outcome<()> {
+    for statement in [
+        "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c JOIN sessions p ON p.conversation_pk = c.pk
+         WHERE c.pk = ?1 AND sessions.missing_parent = c.id AND sessions.parent_id = p.id AND sessions.tenant_pk = c.tenant_pk",
+        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT r.conversation_pk FROM sessions p JOIN sessions r ON r.parent_pk = p.pk
+         WHERE p.conversation_pk = ?1 AND r.conversation_pk <> ?1)",
+    ] {
+        connection.execute(statement, [conversation]).translated()?;
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ fn names(connection: &Connection, conversation: i64) -> Outcome<Vec<CopiedName>>
 fn sessions(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
     let mut select = connection
         .prepare_cached(
-            "SELECT s.id, s.kind, s.depth, s.parent_id, s.parent_relation, pc.id, s.creator_kind, s.reason, bc.id, b.id, s.base_seq, k.id, s.created_at,
+            "SELECT s.id, s.kind, s.depth, s.parent_id, s.parent_relation, coalesce(pc.id, s.missing_parent), s.creator_kind, s.reason, bc.id, b.id, s.base_seq, k.id, s.created_at,
              s.ended_at, s.end_reason FROM sessions s
              LEFT JOIN sessions p ON p.pk = s.parent_pk LEFT JOIN conversations pc ON pc.pk = p.conversation_pk AND pc.pk <> s.conversation_pk
              LEFT JOIN sessions b ON b.pk = s.base_session_pk LEFT JOIN conversations bc ON bc.pk = b.conversation_pk AND bc.pk <> s.conversation_pk

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::write::{Writing, described, whole_row};
 use super::{measure, read, whole};
-use crate::events;
 use crate::failure::{Outcome, Translate};
+use crate::{events, parent};
 
 /// Why a restoration goes no further. Whatever it wrote is taken back.
 pub(super) enum Halt {
@@ -99,9 +99,7 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
     let lineage = writing.write(conversation)?;
     writing.pin(&conversation.what.pinned, &lineage)?;
     writing.name(&conversation.what.names)?;
-    if let Some(kept) = kept {
-        reunite(connection, kept)?;
-    }
+    parent::reunite(connection, key)?;
     if comes_from_itself(connection, key)? {
         return broken("it comes from itself".to_owned());
     }
@@ -187,7 +185,9 @@ fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSour
 
 /// Has nothing be known of what is only inherited but what is said in it.
 fn hide(connection: &Connection, key: i64, through: Seq) -> Outcome<()> {
-    connection.execute("UPDATE sessions SET parent_pk = NULL WHERE conversation_pk = ?1", [key]).translated()?;
+    connection
+        .execute("UPDATE sessions SET parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1", [key])
+        .translated()?;
     connection
         .execute(
             "UPDATE conversations SET previous_pk = NULL, parent_pk = NULL, next_seq = max(next_seq, ?2 + 1) WHERE pk = ?1",
@@ -195,20 +195,6 @@ fn hide(connection: &Connection, key: i64, through: Seq) -> Outcome<()> {
         )
         .map(drop)
         .translated()
-}
-
-/// Has branches that kept a part of a conversation know that as their parent again.
-fn reunite(connection: &Connection, key: i64) -> Outcome<()> {
-    for statement in [
-        "UPDATE sessions SET parent_pk = base_session_pk WHERE pk IN (SELECT b.pk FROM sessions p
-         JOIN sessions b ON b.base_session_pk = p.pk AND b.kind = 'branch' AND b.parent_pk IS NULL AND b.parent_id = p.id
-         JOIN conversations c ON c.pk = b.conversation_pk AND c.deleted = 0 WHERE p.conversation_pk = ?1)",
-        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT b.conversation_pk FROM sessions p JOIN sessions b ON b.parent_pk = p.pk
-         WHERE p.conversation_pk = ?1 AND b.kind = 'branch')",
-    ] {
-        connection.execute(statement, [key]).translated()?;
-    }
-    Ok(())
 }
 
 /// Whether a conversation that goes on here says what is inherited of it.

@@ -168,14 +168,16 @@ impl<'a> Writing<'a> {
             .translated()?;
         let parent = session.parent.as_ref();
         let parent_key = parent.map_or(Ok(None), |parent| self.parent(parent))?;
+        let missing = parent.and_then(|parent| parent.conversation_id).filter(|_| parent_key.is_none());
         let base = session.base.as_ref();
         let base_key = base.map(|base| self.base(base)).transpose()?;
         let key = self
             .connection
             .prepare_cached(
                 "INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, parent_pk, parent_id, parent_relation, creator_kind, reason,
-                 base_session_pk, base_seq, created_at, ended_at, end_reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-                 ON CONFLICT (pk) DO UPDATE SET parent_pk = excluded.parent_pk, ended_at = excluded.ended_at, end_reason = excluded.end_reason RETURNING pk",
+                 base_session_pk, base_seq, created_at, ended_at, end_reason, missing_parent)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+                 ON CONFLICT (pk) DO UPDATE SET parent_pk = excluded.parent_pk, missing_parent = excluded.missing_parent, ended_at = excluded.ended_at, end_reason = excluded.end_reason RETURNING pk",
             )
             .and_then(|mut insert| {
                 insert.query_row(
@@ -195,7 +197,8 @@ impl<'a> Writing<'a> {
                         base.map(|base| base.place.0),
                         session.created_at.0,
                         session.ended_at.map(|at| at.0),
-                        session.end_reason.map(EndReason::as_str)
+                        session.end_reason.map(EndReason::as_str),
+                        missing.map(|id| id.uuid().into_bytes())
                     ],
                     |row| row.get(0),
                 )

@@ -29,7 +29,7 @@ pub(super) fn link(
         .translated()?;
     connection
         .prepare_cached(
-            "UPDATE sessions SET parent_pk = ?2 WHERE parent_pk IS NULL
+            "UPDATE sessions SET parent_pk = ?2, missing_parent = NULL WHERE parent_pk IS NULL
              AND pk = (SELECT root_pk FROM conversations WHERE pk = ?1)",
         )
         .and_then(|mut update| update.execute(params![conversation, session]))

@@ -130,7 +130,18 @@ const NEVER: &[(&str, &str)] = &[
     (
         "a parent is known by its row while it exists, and by its name for ever",
         "SELECT count(*) FROM sessions s LEFT JOIN sessions p ON p.pk = s.parent_pk LEFT JOIN conversations c ON c.pk = p.conversation_pk
-         WHERE s.parent_pk IS NOT NULL AND (p.pk IS NULL OR p.id <> s.parent_id OR p.pk >= s.pk OR c.deleted = 1)",
+         WHERE s.parent_pk IS NOT NULL AND (p.pk IS NULL OR p.id <> s.parent_id OR c.deleted = 1)",
+    ),
+    (
+        "a parent that is missing is known by its name and its conversation",
+        "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk
+         WHERE s.missing_parent IS NOT NULL AND (s.parent_pk IS NOT NULL OR s.parent_id IS NULL OR c.deleted = 1)",
+    ),
+    (
+        "nobody comes from itself",
+        "WITH RECURSIVE below (pk) AS (SELECT pk FROM sessions WHERE parent_pk IS NULL
+         UNION ALL SELECT s.pk FROM below b JOIN sessions s ON s.parent_pk = b.pk)
+         SELECT (SELECT count(*) FROM sessions) - count(*) FROM below",
     ),
     (
         "a conversation comes from the one that its first session's parent lies in",

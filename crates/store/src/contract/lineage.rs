@@ -45,15 +45,15 @@ fn ids(nodes: &[LineageNode], side: LineageSide) -> Vec<&str> {
 
 /// A root that went on twice, left in its first session and in its second by a branch, which went on too; a helper of that and a branch of the
 /// helper.
-struct Tree {
-    root: [String; 3],
-    early: String,
-    branch: [String; 2],
-    helper: String,
-    twig: String,
+pub(super) struct Tree {
+    pub root: [String; 3],
+    pub early: String,
+    pub branch: [String; 2],
+    pub helper: String,
+    pub twig: String,
 }
 
-async fn tree<S: Store>(world: &World<S>) -> Tree {
+pub(super) async fn tree<S: Store>(world: &World<S>) -> Tree {
     let split = async |to: &str| world.compact(&world.one, to, Split, "so far").await.facts.head.id.to_string();
     let first = world.talk(&world.one, "root", "first", "one").await;
     let second = split("root").await;

@@ -1,5 +1,6 @@
 //! Conversations that were copied out and are had again: the same ids, the same views, the same copy.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use herma_model::alias::Namespace;
@@ -9,6 +10,7 @@ use herma_model::{Alias, CreatorKind, EndReason, ParentRelation, Resolution, Seq
 
 use super::World;
 use super::fixture::{name, running, texts};
+use super::lineage::{self, Tree};
 use super::summaries::{shown, undone};
 use crate::{
     Admission, BranchOutcome, BranchPoint, Change, Children, DeleteOutcome, NewBranch, Pin, PinOutcome, Restoration,
@@ -186,6 +188,53 @@ pub async fn a_branch_comes_back_without_its_source<S: Store>(world: &World<S>) 
     assert_eq!(world.views("leaf").await, views);
     world.gone("trip").await;
     world.gone("leaf").await;
+}
+
+pub async fn a_family_is_whole_again_in_whatever_order_it_comes<S: Store>(world: &World<S>) {
+    let Tree { root, early, branch, helper, twig } = lineage::tree(world).await;
+    let members = [&root[0], &branch[0], &helper, &twig, "job", &early];
+    let family = async || {
+        let (nodes, edges) = world.whole_graph(&world.scope, &root[0], 3).await;
+        let ids: BTreeSet<String> = nodes.iter().map(|node| node.row.session.id.to_string()).collect();
+        let edges: BTreeSet<String> = edges.iter().map(|edge| format!("{edge:?}")).collect();
+        (ids, edges)
+    };
+    let whole = family().await;
+    assert!(whole.1.iter().all(|edge| edge.contains("has_node: true")));
+    for member in members {
+        let copies = [world.copy(member).await, world.copy(&helper).await];
+        world.come_and_go(member).await;
+        assert_eq!(family().await, whole, "{member} went and came back");
+        assert_eq!([world.copy(member).await, world.copy(&helper).await], copies);
+    }
+    let mut copies = Vec::new();
+    for member in members {
+        copies.push(world.copy(member).await);
+    }
+    for _ in &members {
+        for member in members.iter().rev() {
+            world.gone(member).await;
+        }
+        for copy in &copies {
+            assert_eq!(world.restore(copy.clone()).await, RestoreOutcome::Made);
+        }
+        assert_eq!(family().await, whole, "{}", copies[0].1.what.id);
+        copies.rotate_left(1);
+    }
+}
+
+pub async fn another_of_the_same_name_is_not_the_parent<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
+    let copy = world.copy("trip").await;
+    world.gone("trip").await;
+    world.talk(&world.one, "trip", "another", "one").await;
+    world.come_and_go("trip").await;
+    let has_parent = async || world.whole_graph(&world.scope, "helper", 3).await.1[0].has_node;
+    assert!(!has_parent().await);
+    world.gone("trip").await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+    assert!(has_parent().await);
 }
 
 pub async fn what_comes_twice_is_there_once<S: Store>(world: &World<S>) {

@@ -394,6 +394,8 @@ macro_rules! contract_suite {
                 what_was_compacted_comes_back_with_its_ledger
                 a_branch_comes_back_to_its_source
                 a_branch_comes_back_without_its_source
+                a_family_is_whole_again_in_whatever_order_it_comes
+                another_of_the_same_name_is_not_the_parent
                 what_comes_twice_is_there_once
                 a_rehearsal_changes_nothing
                 names_that_are_taken_are_not_taken_over
