@@ -1,10 +1,9 @@
 //! What the store knows, as the JSON that clients see. The terminal prints the same rows.
 
-use herma_model::ConversationId;
+use herma_model::{ConversationId, ParentRelation, SessionId};
 use herma_store::{ConversationRow, Hit, LineageEdge, LineageNode, LineageSide};
 use herma_wire::resource::{Marks, SearchRow, SessionRow};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 /// A conversation or one of its sessions, as `GET /api/sessions` lists it.
 pub fn session(row: &ConversationRow) -> SessionRow<'_> {
@@ -25,25 +24,48 @@ pub fn session(row: &ConversationRow) -> SessionRow<'_> {
     }
 }
 
-/// The same as a value.
-pub(crate) fn session_value(row: &ConversationRow) -> Value {
-    serde_json::to_value(session(row)).unwrap_or_default()
+/// A part of a graph, as `GET /api/sessions/{alias}/lineage` lists it.
+#[derive(Debug, Serialize)]
+pub struct Graph<'a> {
+    object: &'static str,
+    nodes: Vec<Node<'a>>,
+    edges: Vec<Edge<'a>>,
 }
 
-/// A node of a graph: its session's row, and what it is to the conversation.
-pub fn node(node: &LineageNode) -> Value {
-    let mut row = session_value(&node.row);
-    row["side"] = json!(match node.side {
+impl<'a> Graph<'a> {
+    /// These nodes and edges.
+    pub fn of(nodes: &'a [LineageNode], edges: &'a [LineageEdge]) -> Self {
+        let nodes = nodes.iter().map(|node| Node { row: session(&node.row), side: side(node.side) }).collect();
+        let edge = |edge: &'a LineageEdge| {
+            let LineageEdge { from, to, relation, has_node } = edge;
+            Edge { from, to, relation: *relation, has_node: *has_node }
+        };
+        Self { object: "lineage", nodes, edges: edges.iter().map(edge).collect() }
+    }
+}
+
+/// Its session's row, and what it is to the conversation.
+#[derive(Debug, Serialize)]
+struct Node<'a> {
+    #[serde(flatten)]
+    row: SessionRow<'a>,
+    side: &'static str,
+}
+
+const fn side(side: LineageSide) -> &'static str {
+    match side {
         LineageSide::Ancestor => "ancestor",
         LineageSide::Own => "own",
         LineageSide::Descendant => "descendant",
-    });
-    row
+    }
 }
 
-/// An edge of a graph.
-pub fn edge(edge: &LineageEdge) -> Value {
-    json!({ "from": edge.from, "to": edge.to, "relation": edge.relation, "has_node": edge.has_node })
+#[derive(Debug, Serialize)]
+struct Edge<'a> {
+    from: &'a SessionId,
+    to: &'a SessionId,
+    relation: ParentRelation,
+    has_node: bool,
 }
 
 /// Something that was found, as `GET /api/search` lists it.

@@ -7,10 +7,10 @@ use herma_store::{
     LineageCursor, LineageEdge, LineageNode, LineageOutcome, LineagePage, LineagePlace, LineageRange, LineageSide,
     Scope,
 };
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use crate::failure::{Outcome, Translate};
-use crate::listing::{self, OneSession};
+use crate::listing::{Conversations, OneSession};
 use crate::parent;
 use crate::rows;
 
@@ -25,7 +25,7 @@ pub(crate) fn page(
     let root = connection
         .query_row("SELECT root_pk FROM conversations WHERE pk = ?1", [state.key], |row| row.get(0))
         .translated()?;
-    let graph = Graph { connection, keys: &scope.keys, conversation: state.key, root };
+    let mut graph = Graph::of(connection, &scope.keys, state.key, root)?;
     let mut last = match range.after {
         None => None,
         Some(after) if after.conversation == state.facts.id && graph.has(after.after)? => Some(after.after),
@@ -59,22 +59,45 @@ enum Step {
 }
 
 struct Graph<'a> {
-    connection: &'a Connection,
     keys: &'a KeyScope,
     conversation: i64,
     /// Its first session.
     root: i64,
+    parent: CachedStatement<'a>,
+    session_key: CachedStatement<'a>,
+    children: CachedStatement<'a>,
+    session: CachedStatement<'a>,
+    conversations: Conversations<'a>,
 }
 
-impl Graph<'_> {
+impl<'a> Graph<'a> {
+    fn of(connection: &'a Connection, keys: &'a KeyScope, conversation: i64, root: i64) -> Outcome<Self> {
+        let prepared = |sql: &str| connection.prepare_cached(sql).translated();
+        Ok(Self {
+            keys,
+            conversation,
+            root,
+            parent: prepared("SELECT parent_pk FROM sessions WHERE pk = ?1")?,
+            session_key: prepared(
+                "SELECT c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE s.pk = ?1",
+            )?,
+            children: prepared(
+                "SELECT s.pk, c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk
+                 WHERE s.parent_pk = ?1 AND s.pk > ?2 ORDER BY s.pk",
+            )?,
+            session: prepared(OneSession::select())?,
+            conversations: Conversations::of(connection)?,
+        })
+    }
+
     /// Whether a place is still there for the caller.
-    fn has(&self, place: LineagePlace) -> Outcome<bool> {
+    fn has(&mut self, place: LineagePlace) -> Outcome<bool> {
         let (LineagePlace::Above(session) | LineagePlace::Below(session)) = place;
         self.sees(session)
     }
 
     /// The node after a place, or the first one.
-    fn following(&self, place: Option<LineagePlace>) -> Outcome<Step> {
+    fn following(&mut self, place: Option<LineagePlace>) -> Outcome<Step> {
         let below = match place {
             None => return self.above(self.root),
             Some(LineagePlace::Above(session)) => return self.above(session),
@@ -95,40 +118,26 @@ impl Graph<'_> {
     }
 
     /// The ancestor above a session; after the last of them, the conversation's first session.
-    fn above(&self, session: i64) -> Outcome<Step> {
+    fn above(&mut self, session: i64) -> Outcome<Step> {
         let parent = self.parent(session)?;
         let is_seen = parent.map(|parent| self.sees(parent)).transpose()?.unwrap_or(false);
         let next = parent.filter(|_| is_seen).map_or(LineagePlace::Below(self.root), LineagePlace::Above);
         Ok(Step::To(next))
     }
 
-    fn parent(&self, session: i64) -> Outcome<Option<i64>> {
-        self.connection
-            .prepare_cached("SELECT parent_pk FROM sessions WHERE pk = ?1")
-            .and_then(|mut select| select.query_row([session], |row| row.get(0)).optional())
-            .map(Option::flatten)
-            .translated()
+    fn parent(&mut self, session: i64) -> Outcome<Option<i64>> {
+        self.parent.query_row([session], |row| row.get(0)).optional().map(Option::flatten).translated()
     }
 
     /// Whether a session is there for the caller.
-    fn sees(&self, session: i64) -> Outcome<bool> {
-        self.connection
-            .prepare_cached("SELECT c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE s.pk = ?1")
-            .and_then(|mut select| select.query_row([session], |row| rows::sees(self.keys, row, 0)).optional())
-            .map(|seen| seen.unwrap_or(false))
-            .translated()
+    fn sees(&mut self, session: i64) -> Outcome<bool> {
+        let seen = self.session_key.query_row([session], |row| rows::sees(self.keys, row, 0)).optional();
+        seen.map(|seen| seen.unwrap_or(false)).translated()
     }
 
     /// What came from a session after another that did.
-    fn child(&self, session: i64, after: i64) -> Outcome<Option<i64>> {
-        let mut select = self
-            .connection
-            .prepare_cached(
-                "SELECT s.pk, c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk
-                 WHERE s.parent_pk = ?1 AND s.pk > ?2 ORDER BY s.pk",
-            )
-            .translated()?;
-        let mut children = select.query([session, after]).translated()?;
+    fn child(&mut self, session: i64, after: i64) -> Outcome<Option<i64>> {
+        let mut children = self.children.query([session, after]).translated()?;
         while let Some(child) = children.next().translated()? {
             if rows::sees(self.keys, child, 1).translated()? {
                 return child.get(0).map(Some).translated();
@@ -137,9 +146,9 @@ impl Graph<'_> {
         Ok(None)
     }
 
-    fn node(&self, place: LineagePlace) -> Outcome<(LineageNode, Option<LineageEdge>)> {
+    fn node(&mut self, place: LineagePlace) -> Outcome<(LineageNode, Option<LineageEdge>)> {
         let (LineagePlace::Above(key) | LineagePlace::Below(key)) = place;
-        let session = OneSession::by_key(self.connection, key)?;
+        let session = self.session.query_row([key], OneSession::read).translated()?;
         let side = match place {
             LineagePlace::Above(_) => LineageSide::Ancestor,
             LineagePlace::Below(_) if session.conversation == self.conversation => LineageSide::Own,
@@ -152,7 +161,7 @@ impl Graph<'_> {
             relation,
             has_node,
         });
-        let conversation = listing::by_key(self.connection, session.conversation)?;
+        let conversation = self.conversations.by_key(session.conversation)?;
         Ok((LineageNode { row: session.row(conversation), side }, edge))
     }
 }

@@ -4,6 +4,7 @@
 //! limit: then the page ends early, and the next one goes on from there.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use herma_model::alias::Namespace;
 use herma_model::{SessionKind, Timestamp};
@@ -11,12 +12,12 @@ use herma_store::{ConversationRow, Cursor, ListFilter, ListOrder, ListView, Page
 use rusqlite::{Connection, Rows, params_from_iter};
 
 use crate::failure::{Outcome, Translate};
-use crate::listing::{self, Selection};
+use crate::listing::{Conversations, Selection};
 use crate::ranges::{Family, Range, Wanted};
 use crate::snapshot;
 
-/// Most conversations and sessions that one page looks at, beside those that it was told to leave out: a millisecond or two.
-const MOST_EXAMINED: usize = 2_000;
+/// Most conversations and sessions that one page looks at, beside those that it was told to leave out: about a millisecond.
+const MOST_EXAMINED: usize = 1_000;
 
 /// A page of conversations or of sessions.
 pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) -> Outcome<Page<ConversationRow>> {
@@ -41,8 +42,15 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
         let rows = statement.query(params_from_iter(range.values)).translated()?;
         walks.push(Walk::begin(rows, &wanted)?);
     }
-    let mut gathering =
-        Gathering { connection, wanted: &wanted, rows: Vec::new(), to_skip: filter.skip, last: None, examined: 0 };
+    let mut gathering = Gathering {
+        connection,
+        conversations: Conversations::of(connection)?,
+        wanted: &wanted,
+        rows: Vec::new(),
+        to_skip: filter.skip,
+        last: None,
+        examined: 0,
+    };
     while let Some(next) = nearest(&mut walks, filter.order) {
         let candidate = next.step(&wanted)?;
         if gathering.take(candidate)? {
@@ -100,6 +108,7 @@ fn nearest<'w, 'a>(walks: &'w mut [Walk<'a>], order: ListOrder) -> Option<&'w mu
 /// The rows of a page as they are found.
 struct Gathering<'a> {
     connection: &'a Connection,
+    conversations: Conversations<'a>,
     wanted: &'a Wanted<'a>,
     rows: Vec<(Cursor, ConversationRow)>,
     /// How many rows are still to be left out.
@@ -119,11 +128,11 @@ impl Gathering<'_> {
             match self.wanted.filter.view {
                 ListView::Conversations => {
                     if !self.skips() {
-                        self.rows.push((place, listing::by_key(self.connection, key)?));
+                        self.rows.push((place, self.conversations.by_key(key)?));
                     }
                 }
                 ListView::Sessions => {
-                    if self.take_sessions(place)? {
+                    if self.take_sessions(place)?.is_break() {
                         return Ok(true);
                     }
                 }
@@ -133,24 +142,28 @@ impl Gathering<'_> {
         Ok(self.is_done())
     }
 
-    fn take_sessions(&mut self, place: Cursor) -> Outcome<bool> {
+    /// Adds the sessions of a conversation. Breaks off if the page ends before the last of them.
+    fn take_sessions(&mut self, place: Cursor) -> Outcome<ControlFlow<()>> {
         let ListFilter { order, after, .. } = self.wanted.filter;
         let begun = after.filter(|after| after.row == place.row).map_or(0, |after| after.session);
         let selection = Selection { conversation: place.row, is_ascending: order.is_ascending(), begun };
-        let mut sessions = selection.read(self.connection)?.into_iter();
-        while let Some(session) = sessions.next() {
+        let mut conversation = None;
+        selection.each(self.connection, |session| {
+            if self.is_done() {
+                return Ok(ControlFlow::Break(()));
+            }
             self.examined += 1;
             let place = Cursor { session: session.key, ..place };
             if self.wanted.has(self.connection, &session)? && !self.skips() {
-                let row = listing::by_key(self.connection, place.row)?;
-                self.rows.push((place, session.row(row)));
+                let whole = match conversation.take() {
+                    Some(whole) => whole,
+                    None => self.conversations.by_key(place.row)?,
+                };
+                self.rows.push((place, session.row(conversation.insert(whole).clone())));
             }
             self.last = Some(place);
-            if self.is_done() && sessions.len() > 0 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
     /// Whether a row is one of those to be left out.

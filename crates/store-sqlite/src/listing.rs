@@ -1,15 +1,16 @@
 //! Rows for people and front ends.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, EndReason, SessionFacts, Timestamp};
 use herma_store::{ConversationRow, Pin, Scope};
-use rusqlite::{Connection, Row};
+use rusqlite::{CachedStatement, Connection, Row};
 
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, SESSION};
-use crate::snapshot::{self, STATE, STATE_WIDTH};
+use crate::snapshot::{self, STATE, STATE_WIDTH, Sessions};
 
 const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, c.message_count, c.turn_count, \
      c.input_tokens, c.output_tokens, c.cached_tokens, c.reasoning_tokens";
@@ -33,12 +34,27 @@ pub(crate) fn conversation(
 
 /// A conversation that is known to exist, at its head.
 pub(crate) fn by_key(connection: &Connection, conversation: i64) -> Outcome<ConversationRow> {
-    static BY_KEY: LazyLock<String> =
-        LazyLock::new(|| format!("SELECT {STATE}, {ROW} FROM conversations c WHERE c.pk = ?1"));
-    connection
-        .prepare_cached(&BY_KEY)
-        .and_then(|mut select| select.query_row([conversation], |row| read(connection, row)))
-        .translated()
+    Conversations::of(connection)?.by_key(conversation)
+}
+
+/// Conversations that are known to exist, one after the other, each at its head.
+pub(crate) struct Conversations<'c> {
+    select: CachedStatement<'c>,
+    sessions: Sessions<'c>,
+}
+
+impl<'c> Conversations<'c> {
+    pub(crate) fn of(connection: &'c Connection) -> Outcome<Self> {
+        static BY_KEY: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {STATE}, {ROW} FROM conversations c WHERE c.pk = ?1"));
+        let select = connection.prepare_cached(&BY_KEY).translated()?;
+        Ok(Self { select, sessions: Sessions::of(connection).translated()? })
+    }
+
+    pub(crate) fn by_key(&mut self, conversation: i64) -> Outcome<ConversationRow> {
+        let Self { select, sessions } = self;
+        select.query_row([conversation], |row| read(sessions, row)).translated()
+    }
 }
 
 /// The sessions of a conversation in one order, after one of them if that is not 0.
@@ -61,28 +77,46 @@ pub(crate) struct OneSession {
 const ONE_SESSION: &str = "s.pk, s.parent_pk, s.created_at, s.ended_at, s.end_reason, s.conversation_pk";
 
 impl Selection {
-    pub(crate) fn read(&self, connection: &Connection) -> Outcome<Vec<OneSession>> {
+    /// Hands out one session after the other until it is told that it was enough.
+    pub(crate) fn each(
+        &self,
+        connection: &Connection,
+        mut take: impl FnMut(OneSession) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome<ControlFlow<()>> {
         let (direction, beyond) = if self.is_ascending { ("ASC", ">") } else { ("DESC", "<") };
         let begun = if self.begun == 0 && !self.is_ascending { i64::MAX } else { self.begun };
-        connection
+        let mut select = connection
             .prepare_cached(&format!(
                 "SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.conversation_pk = ?1 AND s.pk {beyond} ?2 ORDER BY s.pk {direction}"
             ))
-            .and_then(|mut select| select.query_map([self.conversation, begun], OneSession::read)?.collect())
-            .translated()
+            .translated()?;
+        let mut sessions = select.query([self.conversation, begun]).translated()?;
+        while let Some(row) = sessions.next().translated()? {
+            if take(OneSession::read(row).translated()?)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 }
 
 impl OneSession {
+    /// Selects a session by its key, for [`Self::read`].
+    pub(crate) fn select() -> &'static str {
+        static BY_KEY: LazyLock<String> =
+            LazyLock::new(|| format!("SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.pk = ?1"));
+        &BY_KEY
+    }
+
     /// A session that is known to exist.
-    pub(crate) fn by_key(connection: &Connection, session: i64) -> Outcome<Self> {
+    fn by_key(connection: &Connection, session: i64) -> Outcome<Self> {
         connection
-            .prepare_cached(&format!("SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.pk = ?1"))
+            .prepare_cached(Self::select())
             .and_then(|mut select| select.query_row([session], Self::read))
             .translated()
     }
 
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             facts: rows::session(row, 0)?,
             key: row.get(7)?,
@@ -110,9 +144,9 @@ fn ended(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<(Timestamp, EndRea
     Ok(when.map(Timestamp).zip(rows::optional_word(row, at + 1, EndReason::parse)?))
 }
 
-fn read(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
+fn read(sessions: &mut Sessions<'_>, row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
     const AT: usize = STATE_WIDTH;
-    let state = snapshot::state(connection, row)?;
+    let state = sessions.state(row)?;
     Ok(ConversationRow {
         session: state.facts.head.clone(),
         running: state.running.is_some(),

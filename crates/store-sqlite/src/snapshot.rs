@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Message, Payload, Seq, SessionFacts, TenantId, TurnId, TurnName, TurnState, Unanswered};
+use herma_model::{
+    Alias, Message, Payload, Seq, SessionFacts, SessionId, TenantId, TurnId, TurnName, TurnState, Unanswered,
+};
 use herma_store::{Counted, Extent, Scope, Snapshot, Version};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
@@ -68,42 +70,62 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<Conver
     static BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {STATE} FROM conversations c WHERE c.pk = ?1"));
     connection
         .prepare_cached(&BY_KEY)
-        .and_then(|mut select| select.query_row([conversation], |row| state(connection, row)))
+        .and_then(|mut select| {
+            let mut sessions = Sessions::of(connection)?;
+            select.query_row([conversation], |row| sessions.state(row))
+        })
         .translated()
 }
 
-/// Columns of [`state`], from `conversations c`.
+/// Columns of [`Sessions::state`], from `conversations c`.
 pub(crate) const STATE: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, c.root_pk, c.previous_pk, c.id, \
      c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.unmade";
 
 /// How many columns [`STATE`] has.
 pub(crate) const STATE_WIDTH: usize = 16;
 
-/// Reads [`STATE`] from the first columns of a row, and its sessions by their keys: as one join it costs SQLite three times as much.
-pub(crate) fn state(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<ConversationState> {
-    let session = |key: i64| -> rusqlite::Result<SessionFacts> {
-        connection.prepare_cached(&SESSION_BY_KEY)?.query_row([key], |row| rows::session(row, 0))
-    };
-    let head_key: i64 = row.get(7)?;
-    let head = session(head_key)?;
-    let root_key: i64 = row.get(8)?;
-    let root = if root_key == head_key { head.id.clone() } else { session(root_key)?.id };
-    let previous = row.get::<_, Option<i64>>(9)?.map(session).transpose()?.map(|facts| facts.id);
-    Ok(ConversationState {
-        key: row.get(0)?,
-        version: row.get(1)?,
-        fence: row.get(2)?,
-        running: row.get(3)?,
-        waiting: row.get(4)?,
-        next_seq: row.get(5)?,
-        ended: row.get::<_, Option<i64>>(6)?.is_some(),
-        head: head_key,
-        unmade: row.get(15)?,
-        facts: rows::facts(row, 10, head, root, previous)?,
-    })
-}
+/// Sessions that are known to exist, by their keys.
+pub(crate) struct Sessions<'c>(CachedStatement<'c>);
 
-static SESSION_BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {SESSION} FROM sessions s WHERE s.pk = ?1"));
+impl<'c> Sessions<'c> {
+    pub(crate) fn of(connection: &'c Connection) -> rusqlite::Result<Self> {
+        static BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {SESSION} FROM sessions s WHERE s.pk = ?1"));
+        connection.prepare_cached(&BY_KEY).map(Self)
+    }
+
+    fn facts(&mut self, key: i64) -> rusqlite::Result<SessionFacts> {
+        self.0.query_row([key], |row| rows::session(row, 0))
+    }
+
+    fn id(&mut self, key: i64) -> rusqlite::Result<SessionId> {
+        self.0.query_row([key], |row| Ok(SessionId::from_name(row.get_ref(0)?.as_str()?)))
+    }
+
+    /// Reads [`STATE`] from the first columns of a row, and its sessions: as one join it costs SQLite three times as much.
+    pub(crate) fn state(&mut self, row: &Row<'_>) -> rusqlite::Result<ConversationState> {
+        let head_key: i64 = row.get(7)?;
+        let head = self.facts(head_key)?;
+        let root_key: i64 = row.get(8)?;
+        let root = if root_key == head_key { head.id.clone() } else { self.id(root_key)? };
+        let previous = match row.get::<_, Option<i64>>(9)? {
+            Some(key) if key == root_key => Some(root.clone()),
+            Some(key) => Some(self.id(key)?),
+            None => None,
+        };
+        Ok(ConversationState {
+            key: row.get(0)?,
+            version: row.get(1)?,
+            fence: row.get(2)?,
+            running: row.get(3)?,
+            waiting: row.get(4)?,
+            next_seq: row.get(5)?,
+            ended: row.get::<_, Option<i64>>(6)?.is_some(),
+            head: head_key,
+            unmade: row.get(15)?,
+            facts: rows::facts(row, 10, head, root, previous)?,
+        })
+    }
+}
 
 /// Where a name leads for a caller that may go there.
 pub(crate) fn visible(

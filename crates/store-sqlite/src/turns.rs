@@ -17,7 +17,7 @@ use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::END;
 use crate::rows::{self, MESSAGE, SESSION};
-use crate::snapshot::{self, STATE, STATE_WIDTH};
+use crate::snapshot::{STATE, STATE_WIDTH, Sessions};
 use crate::takeover;
 use crate::waiting;
 
@@ -88,7 +88,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
             })
         })
         .transpose()?;
-    let facts = Arc::new(snapshot::state(connection, row)?.facts);
+    let facts = Arc::new(Sessions::of(connection)?.state(row)?.facts);
     let record = TurnRecord {
         id,
         state,

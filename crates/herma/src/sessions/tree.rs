@@ -7,7 +7,6 @@ use herma_http::rows;
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ParentRelation, SessionId};
 use herma_store::{LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
-use serde_json::{Value, json};
 
 use super::{beginning, place};
 use crate::arguments::Place;
@@ -28,9 +27,7 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &Place) -> an
     let alias = beginning::complete(store, scope, &place.id).await?;
     let graph = read(store, scope, &alias).await?;
     if place.room.json {
-        let nodes: Vec<Value> = graph.nodes.iter().map(rows::node).collect();
-        let edges: Vec<Value> = graph.edges.iter().map(rows::edge).collect();
-        output::answer(&json!({ "object": "lineage", "nodes": nodes, "edges": edges }).to_string())?;
+        output::answer(&serde_json::to_string(&rows::Graph::of(&graph.nodes, &graph.edges))?)?;
     } else {
         output::answer(&draw(&graph, &alias))?;
     }

@@ -10,9 +10,6 @@ use crate::failure::{Outcome, Translate};
 /// Most candidates that are ranked against each other.
 const WINDOW: usize = 500;
 const MOST: i64 = WINDOW as i64;
-/// Most rows that the index goes through at once when it finds nothing.
-const STRETCH: i64 = 1_000_000;
-
 /// Candidates of one stage, from a newest row on.
 pub(super) struct Window {
     pub(super) keys: Vec<i64>,
@@ -31,10 +28,12 @@ pub(super) struct Candidates<'a> {
 
 impl<'a> Candidates<'a> {
     pub(super) fn new(connection: &'a Connection, tenant: TenantId, wanted: &Wanted) -> Outcome<Self> {
+        // To step through the entries of somebody whose everything is costs more than all the rest.
+        let tenant = among_others(connection, tenant)?.then_some(tenant.0);
         Ok(Self {
             connection,
-            by_words: terms::expression(wanted, Manner::Words, tenant.0),
-            by_parts: terms::expression(wanted, Manner::Parts, tenant.0),
+            by_words: terms::expression(wanted, Manner::Words, tenant),
+            by_parts: terms::expression(wanted, Manner::Parts, tenant),
             through: connection
                 .prepare_cached("SELECT through FROM search_state")
                 .and_then(|mut select| select.query_row([], |row| row.get(0)))
@@ -44,7 +43,6 @@ impl<'a> Candidates<'a> {
 
     /// The newest candidates of a stage that are not above `top` and above `floor`.
     pub(super) fn window(&self, stage: Stage, top: i64, floor: i64) -> Outcome<Window> {
-        let floor = floor.max(top.saturating_sub(STRETCH)).max(0);
         let mut keys = match stage {
             Stage::Titles => self.titles(top, floor)?,
             Stage::Words => self.messages(&self.by_words, top, floor)?,
@@ -115,4 +113,12 @@ impl<'a> Candidates<'a> {
             .and_then(|mut select| select.query_map(bounds, |row| row.get(0))?.collect())
             .translated()
     }
+}
+
+/// Whether a tenant shares the store with others.
+fn among_others(connection: &Connection, tenant: TenantId) -> Outcome<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM tenants WHERE pk <> ?1 LIMIT 1")
+        .and_then(|mut select| select.exists([tenant.0]))
+        .translated()
 }

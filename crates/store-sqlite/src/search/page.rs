@@ -17,8 +17,12 @@ use super::look::{Look, Rated};
 use crate::failure::{Outcome, Translate};
 
 /// How long a page may take before it is answered with what there is, and how long if there is nothing yet.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_FOR_NOTHING: Duration = Duration::from_secs(2);
+
+/// How many rows the index goes through at once, and how quickly it must find nothing there to be let go through more.
+const STRETCH: i64 = 1_000_000;
+const QUICKLY: Duration = Duration::from_millis(10);
 
 /// Better than any hit.
 const BEFORE_ALL: (Score, i64) = (Score(i64::MAX), i64::MAX);
@@ -69,8 +73,13 @@ impl Looking<'_> {
         let mut at = start;
         let mut page = SearchPage::default();
         let mut last = start;
+        let mut stretch = STRETCH;
         loop {
-            let window = self.candidates.window(at.stage, at.top, at.bottom.unwrap_or(0))?;
+            let looked = Instant::now();
+            let floor = at.bottom.unwrap_or_else(|| at.top.saturating_sub(stretch).max(0));
+            let window = self.candidates.window(at.stage, at.top, floor)?;
+            let is_bare = window.keys.is_empty() && looked.elapsed() < QUICKLY;
+            stretch = if is_bare { stretch.saturating_mul(4) } else { STRETCH };
             for hit in self.fresh(&at, &window)? {
                 if page.hits.len() == self.search.limit {
                     page.next = Some(last);

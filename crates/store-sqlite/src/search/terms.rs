@@ -73,14 +73,14 @@ fn marked(mark: &str, letters: &[char]) -> String {
     mark.chars().chain(letters.iter().copied()).collect()
 }
 
-/// What to ask the index for: everything that may be a hit is among what it yields.
-pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: i64) -> String {
-    let mut expression = format!("\"{TENANT}{tenant}\"");
-    for group in &wanted.groups {
+/// What to ask the index for: everything that may be a hit is among what it yields, of one tenant or of all.
+pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: Option<i64>) -> String {
+    let groups = wanted.groups.iter().map(|group| {
         let alternatives: Vec<String> = group.iter().map(|term| any_of(&asked(term, manner))).collect();
-        let _ = write!(expression, " AND ({})", alternatives.join(" OR "));
-    }
-    expression
+        format!("({})", alternatives.join(" OR "))
+    });
+    let tenant = tenant.map(|tenant| format!("\"{TENANT}{tenant}\""));
+    tenant.into_iter().chain(groups).collect::<Vec<_>>().join(" AND ")
 }
 
 /// The same, of one conversation.
@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn tenant_and_conversation_are_asked_for_by_terms_of_their_own() {
-        let asked = within(&expression(&Wanted::parse("1 OR 2").unwrap(), Manner::Words, 1), 2);
-        assert_eq!(asked, "\"\u{e001}2\" AND \"\u{e000}1\" AND ((\"1\") OR (\"2\"))");
+        let asked = |tenant| within(&expression(&Wanted::parse("1 OR 2").unwrap(), Manner::Words, tenant), 2);
+        assert_eq!(asked(Some(1)), "\"\u{e001}2\" AND \"\u{e000}1\" AND ((\"1\") OR (\"2\"))");
+        assert_eq!(asked(None), "\"\u{e001}2\" AND ((\"1\") OR (\"2\"))");
     }
 }

@@ -29,13 +29,25 @@ pub(super) struct Told {
 }
 
 /// Requests sent one after the other.
+#[derive(Default)]
 pub(super) struct Block {
     latencies: Vec<f64>,
-    /// CPU of the server per request, in microseconds.
-    pub(super) cpu: f64,
+    /// CPU of the server for all of them.
+    spent: Duration,
 }
 
 impl Block {
+    /// Adds others of the same kind.
+    pub(super) fn extend(&mut self, further: Self) {
+        self.latencies.extend(further.latencies);
+        self.spent += further.spent;
+    }
+
+    /// CPU of the server per request, in microseconds.
+    pub(super) fn cpu(&self) -> f64 {
+        self.spent.as_secs_f64() * 1e6 / self.latencies.len() as f64
+    }
+
     /// The usual latency, in milliseconds.
     pub(super) fn p50(&self) -> f64 {
         percentile(&self.latencies, 50)
@@ -105,8 +117,7 @@ impl<'a> Client<'a> {
             let sample = load::in_time(load::exchange(&mut self.connection, request)).await?;
             latencies.push(milliseconds(sample.latency));
         }
-        let spent: Duration = self.server.cpu()?.since(&before);
-        Ok(Block { latencies, cpu: spent.as_secs_f64() * 1e6 / count as f64 })
+        Ok(Block { latencies, spent: self.server.cpu()?.since(&before) })
     }
 }
 

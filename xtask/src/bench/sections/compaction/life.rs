@@ -110,7 +110,7 @@ impl Age {
         let block: Block = client.block(&[turn(name)], BLOCK).await?;
         let after = client.ask(name).await?.compactions;
         self.time.push(block.mean());
-        self.cpu.push(block.cpu);
+        self.cpu.push(block.cpu());
         self.compactions.push((after - before) as f64);
         Ok(())
     }

@@ -64,9 +64,9 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
         &passes,
         " µs",
         &[
-            ("turn, from memory", GOAL, &|pass| pass.memory.cpu),
-            ("turn, from the store", GOAL, &|pass| pass.store.cpu),
-            ("GET /api/sessions/{first session's id}", OLD_ID_GOAL, &|pass| pass.row.cpu),
+            ("turn, from memory", GOAL, &|pass| pass.memory.cpu()),
+            ("turn, from the store", GOAL, &|pass| pass.store.cpu()),
+            ("GET /api/sessions/{first session's id}", OLD_ID_GOAL, &|pass| pass.row.cpu()),
         ],
     );
     Ok(())

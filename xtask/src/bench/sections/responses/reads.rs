@@ -54,7 +54,7 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
         let of = |blocks: &[Block], number: fn(&Block) -> f64| blocks.iter().map(number).collect::<Vec<_>>();
         let ratio = |number| at_most(median_ratio(&of(blocks, number), &of(&measured[0], number)), GOAL, "");
         let latency = format!("{:.2} ms", median(&of(blocks, Block::p50)));
-        table.row([name.to_owned(), latency, ratio(Block::p50), ratio(|block| block.cpu)]);
+        table.row([name.to_owned(), latency, ratio(Block::p50), ratio(Block::cpu)]);
     }
     table.print();
     Ok(())

@@ -34,7 +34,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
             what.to_owned(),
             format!("{:.2} ms", block.p50()),
             format!("{:.2} ms", block.p99()),
-            format!("{:.0} µs", block.cpu),
+            format!("{:.0} µs", block.cpu()),
             whole.map_or_else(String::new, |whole| format!("{:.0} ms", whole.as_secs_f64() * 1e3)),
         ]);
     }

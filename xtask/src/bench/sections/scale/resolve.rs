@@ -45,7 +45,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
             |depth: usize, number: fn(&Block) -> f64| -> Vec<f64> { measured[depth][at].iter().map(number).collect() };
         let ratio = |number| at_most(median_ratio(&of(1, number), &of(0, number)), GOAL, "");
         let shallow = format!("{:.2} ms", median(&of(0, Block::p50)));
-        table.row([what.to_owned(), shallow, ratio(Block::p50), ratio(|block| block.cpu)]);
+        table.row([what.to_owned(), shallow, ratio(Block::p50), ratio(Block::cpu)]);
     }
     table.print();
     println!();

@@ -46,7 +46,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
             hits.to_string(),
             format!("{:.2} ms", block.p50()),
             at_most(block.p99(), GOAL, " ms"),
-            format!("{:.0} µs", block.cpu),
+            format!("{:.0} µs", block.cpu()),
         ]);
     }
     table.print();
