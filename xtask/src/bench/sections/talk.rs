@@ -29,7 +29,6 @@ pub(super) struct Told {
 }
 
 /// Requests sent one after the other.
-#[derive(Default)]
 pub(super) struct Block {
     latencies: Vec<f64>,
     /// CPU of the server for all of them.
@@ -37,12 +36,6 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Adds others of the same kind.
-    pub(super) fn extend(&mut self, further: Self) {
-        self.latencies.extend(further.latencies);
-        self.spent += further.spent;
-    }
-
     /// CPU of the server per request, in microseconds.
     pub(super) fn cpu(&self) -> f64 {
         self.spent.as_secs_f64() * 1e6 / self.latencies.len() as f64
