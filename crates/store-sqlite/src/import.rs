@@ -19,7 +19,7 @@ use self::known::Known;
 use self::plan::Plan;
 use self::write::Target;
 use crate::failure::{Outcome, Translate};
-use crate::{conversation, erase, events, listing, snapshot};
+use crate::{conversation, erase, events, listing, parent, snapshot};
 
 /// Brings in all of an import.
 pub(crate) fn bring(connection: &Connection, import: &Import) -> Outcome<ImportOutcome> {
@@ -122,6 +122,7 @@ fn again(connection: &Connection, target: &Target<'_>) -> Outcome<Fate> {
         return Ok(Fate::Left(Leaving::Inherited));
     }
     write::all(connection, target)?;
+    parent::reunite(connection, target.conversation)?;
     Ok(Fate::Replaced)
 }
 

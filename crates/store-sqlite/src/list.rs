@@ -16,7 +16,7 @@ use crate::listing::{Conversations, Selection};
 use crate::ranges::{Family, Range, Wanted};
 use crate::snapshot;
 
-/// Most conversations and sessions that one page looks at, beside those that it was told to leave out: about a millisecond.
+/// Most conversations and sessions that one page looks at after those that it was told to leave out: about a millisecond.
 const MOST_EXAMINED: usize = 1_000;
 
 /// A page of conversations or of sessions.
@@ -47,7 +47,7 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
         conversations: Conversations::of(connection)?,
         wanted: &wanted,
         rows: Vec::new(),
-        to_skip: filter.skip,
+        to_skip: filter.skip.unwrap_or(0),
         last: None,
         examined: 0,
     };
@@ -166,10 +166,13 @@ impl Gathering<'_> {
         })
     }
 
-    /// Whether a row is one of those to be left out.
+    /// Whether a row is one of those to be left out. What is looked at up to there does not count.
     fn skips(&mut self) -> bool {
         let skips = self.to_skip > 0;
-        self.to_skip = self.to_skip.saturating_sub(1);
+        if skips {
+            self.to_skip -= 1;
+            self.examined = 0;
+        }
         skips
     }
 
@@ -177,8 +180,10 @@ impl Gathering<'_> {
         self.rows.len() > self.wanted.filter.limit || self.is_tired()
     }
 
+    /// Whether the page has looked at enough. Whoever counts rows goes on by how many there are, so for them there is at least one.
     fn is_tired(&self) -> bool {
-        self.examined >= MOST_EXAMINED + self.wanted.filter.skip
+        let is_counted = self.wanted.filter.skip.is_some();
+        self.examined >= MOST_EXAMINED && (!is_counted || !self.rows.is_empty())
     }
 
     fn page(mut self) -> Page<ConversationRow> {

@@ -79,7 +79,8 @@ pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> O
              AND EXISTS (SELECT 1 FROM sessions r WHERE r.pk = root_pk AND r.parent_pk IN ({going}))"
         ),
         &format!(
-            "UPDATE sessions SET parent_pk = NULL, missing_parent = (SELECT id FROM conversations WHERE pk = ?1) WHERE parent_pk IN ({going})"
+            "UPDATE sessions SET parent_pk = NULL, missing_parent = (SELECT id FROM conversations WHERE pk = ?1)
+             WHERE parent_pk IN ({going}) AND conversation_pk <> ?1"
         ),
     ] {
         connection.execute(statement, params![conversation, from]).translated()?;
@@ -92,8 +93,8 @@ pub(crate) fn reunite(connection: &Connection, conversation: i64) -> Outcome<()>
     for statement in [
         "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c JOIN sessions p ON p.conversation_pk = c.pk
          WHERE c.pk = ?1 AND sessions.missing_parent = c.id AND sessions.parent_id = p.id AND sessions.tenant_pk = c.tenant_pk",
-        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT r.conversation_pk FROM sessions p JOIN sessions r ON r.parent_pk = p.pk
-         WHERE p.conversation_pk = ?1 AND r.conversation_pk <> ?1)",
+        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT c.pk FROM sessions p JOIN sessions r ON r.parent_pk = p.pk
+         JOIN conversations c ON c.pk = r.conversation_pk AND c.root_pk = r.pk WHERE p.conversation_pk = ?1 AND c.pk <> ?1)",
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }

@@ -108,8 +108,9 @@ pub struct ListFilter {
     /// Only after this row.
     pub after: Option<Cursor>,
     /// How many rows to leave out before the page begins, for callers that count rows. They cost what reading them costs.
-    pub skip: usize,
-    /// Most rows. A page may have fewer and still not be the last: that of a filter which leaves nearly everything out.
+    pub skip: Option<usize>,
+    /// Most rows. A page may have fewer and still not be the last: that of a filter which leaves nearly everything out. For callers that count
+    /// rows it has at least one then.
     pub limit: usize,
 }
 

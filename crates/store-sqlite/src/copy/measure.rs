@@ -1,14 +1,14 @@
-//! Numbers of a copy that can be true: places that lie where they can, and counts that can be counted on.
+//! What of a copy can be true: places that lie where they can, counts that can be counted on, parents that a session can have.
 
-use herma_model::copy::{Copied, CopiedConversation, CopiedSource};
-use herma_model::{Seq, Usage};
+use herma_model::copy::{Copied, CopiedConversation, CopiedSession, CopiedSource};
+use herma_model::{ConversationId, Seq, Usage};
 
 use super::restore::{Attempt, broken};
 
 /// More than anybody counts to, and few enough to be added up.
 const MOST: u64 = 1 << 53;
 
-/// All numbers of a conversation.
+/// All numbers and parents of a conversation.
 pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     let what = &copied.what;
     let Some(last) = what.next_place.0.checked_sub(1).filter(|last| is_countable(*last)) else {
@@ -18,7 +18,19 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     if [what.message_count, what.turn_count, counted].iter().any(|count| *count > MOST) || !is_true(what.usage) {
         return broken("its counts cannot be true".to_owned());
     }
+    parents(what.id, &copied.sessions)?;
     belongings(copied, last)
+}
+
+/// Only the first session comes from elsewhere.
+fn parents(own: ConversationId, sessions: &[CopiedSession]) -> Attempt<()> {
+    for (index, session) in sessions.iter().enumerate() {
+        let elsewhere = session.parent.as_ref().and_then(|parent| parent.conversation_id);
+        if elsewhere == Some(own) || (elsewhere.is_some() && index > 0) {
+            return broken(format!("session {} cannot have such a parent", session.id));
+        }
+    }
+    Ok(())
 }
 
 /// All numbers of what is inherited of one.

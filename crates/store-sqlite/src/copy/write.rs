@@ -159,14 +159,8 @@ impl<'a> Writing<'a> {
     }
 
     fn session(&mut self, session: &CopiedSession) -> Attempt<()> {
-        let there: Option<i64> = self
-            .connection
-            .prepare_cached("SELECT pk FROM sessions WHERE conversation_pk = ?1 AND id = ?2")
-            .and_then(|mut select| {
-                select.query_row(params![self.conversation, session.id.as_str()], |row| row.get(0)).optional()
-            })
-            .translated()?;
         let parent = session.parent.as_ref();
+        let there = self.kept_session(session)?;
         let parent_key = parent.map_or(Ok(None), |parent| self.parent(parent))?;
         let missing = parent.and_then(|parent| parent.conversation_id).filter(|_| parent_key.is_none());
         let base = session.base.as_ref();
@@ -208,6 +202,23 @@ impl<'a> Writing<'a> {
             return broken(format!("session {} comes twice", session.id));
         }
         Ok(())
+    }
+
+    /// The row of a session that is there, for a branch inherits what was said in it.
+    fn kept_session(&self, session: &CopiedSession) -> Attempt<Option<i64>> {
+        let kept: Option<(i64, Option<String>)> = self
+            .connection
+            .prepare_cached("SELECT pk, parent_id FROM sessions WHERE conversation_pk = ?1 AND id = ?2")
+            .and_then(|mut select| {
+                let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                select.query_row(params![self.conversation, session.id.as_str()], read).optional()
+            })
+            .translated()?;
+        let parent = session.parent.as_ref().map(|parent| parent.session_id.as_str());
+        match kept {
+            Some((_, kept)) if kept.as_deref() != parent => Err(Halt::Left(RestoreOutcome::OtherSource(self.id))),
+            kept => Ok(kept.map(|(key, _)| key)),
+        }
     }
 
     /// The row of a parent, if that is here: another session of its name is not taken for it.

@@ -89,6 +89,9 @@ impl Looking<'_> {
                 last = SearchCursor { bottom: Some(window.bottom), last: (hit.score, hit.key), ..at };
             }
             let Some(next) = self.next(&at, &window) else { return Ok(page) };
+            if next.stage != at.stage {
+                stretch = STRETCH;
+            }
             at = next;
             let patience = if page.hits.is_empty() { PATIENCE_FOR_NOTHING } else { PATIENCE };
             if began.elapsed() > patience {

@@ -284,6 +284,34 @@ pub async fn what_is_brought_has_its_place_in_the_graph<S: Store>(world: &World<
     assert_eq!(graph("one").await, ["one", "other"], "nothing comes from itself");
 }
 
+pub async fn what_came_from_it_here_stays_with_what_is_brought_anew<S: Store>(world: &World<S>) {
+    world.bring(trip()).await;
+    world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
+    let other = conversation(vec![session("trip", turn(3, "anew", "yes"))]);
+    assert_eq!(world.bring(other).await, Fate::Replaced);
+    assert_eq!(world.whole_graph(&world.scope, "trip", 10).await.0.len(), 2);
+}
+
+pub async fn a_stranger_is_not_the_parent_of_what_was_brought<S: Store>(world: &World<S>) {
+    let kid = || ImportedConversation {
+        kind: SessionKind::Auxiliary,
+        parent: Some((SessionId::from_name("trip"), ParentRelation::Delegate)),
+        ..conversation(vec![session("kid", turn(3, "look", "found"))])
+    };
+    let has_parent = async || world.whole_graph(&world.scope, "kid", 10).await.1[0].has_node;
+    world.bring(trip()).await;
+    world.bring(kid()).await;
+    assert!(has_parent().await);
+    world.delete("trip").await;
+    world.talk(&world.one, "trip", "another", "one").await;
+    assert_eq!(world.bring(kid()).await, Fate::Unchanged);
+    assert!(!has_parent().await, "it has the name of the parent, and is another one");
+    world.delete("trip").await;
+    world.bring(trip()).await;
+    world.bring(kid()).await;
+    assert!(has_parent().await, "it comes from the same file");
+}
+
 pub async fn names_lead_to_what_is_brought_unless_they_are_taken<S: Store>(world: &World<S>) {
     world.talk(&world.one, "mine", "hello", "hi").await;
     let named = || ImportedConversation { names: vec![name("slug"), name("mine")], ..trip() };

@@ -337,17 +337,42 @@ pub async fn a_copy_inherits_from_no_key_but_its_own<S: Store>(world: &World<S>)
 
 pub async fn a_copy_comes_not_from_itself<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
-    world.twig("trip", "twig").await;
-    let twig = world.row("twig").await.unwrap();
+    world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
+    let helper = world.row("helper").await.unwrap();
     let copy = world.copy("trip").await;
     world.gone("trip").await;
-    let (conversation_id, session_id) = (Some(twig.facts.id), twig.session.id);
+    let (conversation_id, session_id) = (Some(helper.facts.id), helper.session.id);
     refused(world, &copy, |copy| {
-        let relation = ParentRelation::Branch;
+        let relation = ParentRelation::Delegate;
         copy.1.sessions[0].parent = Some(CopiedParent { conversation_id, session_id, relation });
     })
     .await;
     assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+}
+
+pub async fn only_a_first_session_comes_from_elsewhere<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    world.compact(&world.one, "trip", Split, "so far").await;
+    world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
+    let (copy, helper) = (world.copy("trip").await, world.copy("helper").await);
+    let of = |conversation: &Copied<CopiedConversation>| CopiedParent {
+        conversation_id: Some(conversation.what.id),
+        session_id: conversation.sessions[0].id.clone(),
+        relation: ParentRelation::Delegate,
+    };
+    world.twig("trip", "twig").await;
+    world.gone("trip").await;
+    refused(world, &copy, |copy| copy.1.sessions[0].parent = Some(of(&copy.1))).await;
+    refused(world, &copy, |copy| copy.1.sessions[1].parent = Some(of(&helper.1))).await;
+    let mut other = copy.clone();
+    other.1.sessions[0].parent = Some(of(&world.copy("twig").await.1));
+    let outcome = world.restore(other).await;
+    assert_eq!(outcome, RestoreOutcome::OtherSource(copy.1.what.id), "what the branch kept of it came from nowhere");
+    world.gone("helper").await;
+    refused(world, &helper, |helper| helper.1.sessions[0].parent = Some(of(&helper.1))).await;
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
+    assert_eq!(world.restore(helper).await, RestoreOutcome::Made);
+    assert_eq!(world.whole_graph(&world.scope, "trip", 2).await.0.len(), 4);
 }
 
 pub async fn numbers_that_cannot_be_true_are_refused<S: Store>(world: &World<S>) {

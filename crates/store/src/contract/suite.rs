@@ -385,6 +385,8 @@ macro_rules! contract_suite {
                 what_is_deleted_here_can_be_brought_again
                 parents_and_kinds_are_as_they_were
                 what_is_brought_has_its_place_in_the_graph
+                what_came_from_it_here_stays_with_what_is_brought_anew
+                a_stranger_is_not_the_parent_of_what_was_brought
                 names_lead_to_what_is_brought_unless_they_are_taken
                 ids_that_look_like_our_own_lead_to_what_is_brought
                 an_import_is_nobody_elses
@@ -403,6 +405,7 @@ macro_rules! contract_suite {
                 a_copy_stands_on_no_compaction_of_others
                 a_copy_inherits_from_no_key_but_its_own
                 a_copy_comes_not_from_itself
+                only_a_first_session_comes_from_elsewhere
                 numbers_that_cannot_be_true_are_refused
                 a_copy_is_nobody_elses
                 a_turn_that_runs_comes_back_as_one_that_was_cut_off

@@ -77,8 +77,8 @@ async fn page(
     let page = app.gateway.store().conversations(&Scope::of(principal), filter.clone()).await?;
     let next = page.next.map(|next| filter.write_cursor(next));
     let listed = Page::new(page.rows.iter().map(rows::session).collect(), next);
-    let listed = match parameters.get("offset") {
-        Some(_) => listed.counted(filter.limit, filter.skip),
+    let listed = match filter.skip {
+        Some(offset) => listed.counted(filter.limit, offset),
         None => listed,
     };
     Ok(Json(listed).into_response())
@@ -141,14 +141,14 @@ fn view(parameters: &Parameters) -> Result<ListView, ApiError> {
 }
 
 /// How many rows Hermes' clients have seen already.
-fn offset(parameters: &Parameters) -> Result<usize, ApiError> {
+fn offset(parameters: &Parameters) -> Result<Option<usize>, ApiError> {
     let in_range = |value: &str| value.parse().ok().filter(|offset| *offset <= MAX_OFFSET);
     let allowed = format!("a number from 0 to {MAX_OFFSET}; to go further, follow next_cursor");
     let offset = parameters.parsed("offset", in_range, &allowed)?;
     if offset.is_some() && parameters.get("cursor").is_some() {
         return Err(ApiError::invalid("a page begins at an offset or at a cursor, not at both", "offset"));
     }
-    Ok(offset.unwrap_or(0))
+    Ok(offset)
 }
 
 fn archived(word: &str) -> Option<Archived> {
