@@ -65,7 +65,7 @@ pub enum GatewayError {
     })]
     SessionKey(KeyProblem),
     /// The conversation was ended; it can be reopened.
-    #[error("the conversation was ended; reopen it to go on")]
+    #[error("the conversation was ended; to go on, reopen it: POST /api/sessions/ID/reopen")]
     Ended,
     /// Another turn is running and the caller did not wait, or waited too long.
     #[error(

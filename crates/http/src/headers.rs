@@ -38,6 +38,11 @@ pub(crate) struct SessionHeaders {
 }
 
 impl SessionHeaders {
+    /// Refuses a kind where it would mean nothing.
+    pub(crate) fn refuse_kind(&self, why: &str) -> Result<(), ApiError> {
+        if self.kind == SessionKind::Main { Ok(()) } else { Err(bad(&SESSION_KIND, why)) }
+    }
+
     /// Reads and checks them all. An empty header is an absent one.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, ApiError> {
         Ok(Self {

@@ -174,7 +174,7 @@ fn make(
         .translated()?;
     let key = connection.last_insert_rowid();
     let id = making.name.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
-    let parent = Parent::session(connection, point.parent, source.key, ParentRelation::Branch)?;
+    let parent = Parent::session(connection, point.parent, source, ParentRelation::Branch)?;
     let head = first_session(connection, making, key, &id, &parent, point.inherited)?;
     conversation::begin(connection, making.tenant, creation.conversation, key, head, &id)?;
     connection

@@ -40,8 +40,9 @@ impl<'a> Making<'a> {
             Target::New | Target::Branch { .. } => None,
         };
         let (tenant, creation) = (admission.scope.tenant, &admission.creation);
-        let now = admission.now;
-        Self { tenant, creation, name, session_key: None, title: None, metadata: None, parent, now }
+        let inherited = parent.and_then(|parent| parent.session_key.as_ref());
+        let session_key = inherited.filter(|_| admission.session_key.is_none());
+        Self { tenant, creation, name, session_key, title: None, metadata: None, parent, now: admission.now }
     }
 }
 

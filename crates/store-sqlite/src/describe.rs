@@ -34,7 +34,7 @@ pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<
         tenant: new.scope.tenant,
         creation: &new.creation,
         name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
-        session_key: new.session_key.as_ref(),
+        session_key: new.session_key.as_ref().or(parent.as_ref().and_then(|parent| parent.session_key.as_ref())),
         title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
         parent: parent.as_ref(),

@@ -144,7 +144,7 @@ impl SqliteStore {
     ) -> Outcome<T> {
         let held = Held { writer: Arc::clone(&self.writer), lease, ended: false };
         let (answer, answered) = oneshot::channel();
-        self.writer.submit(move |connection, instance| match work(connection, instance) {
+        self.writer.submit_short(move |connection, instance| match work(connection, instance) {
             Ok(value) => Step::KeepDurably(Box::new(move |committed| {
                 held.settle(committed.is_ok());
                 let _ = answer.send(committed.map(|()| value));

@@ -1,7 +1,7 @@
 //! The parent of a new session: found by any name, kept by name and by key.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, InvalidDeclaration, ParentRelation, SessionId};
+use herma_model::{Alias, InvalidDeclaration, ParentRelation, SessionId, SessionKey};
 use herma_store::{Creation, Scope};
 use rusqlite::{Connection, params};
 
@@ -15,6 +15,8 @@ pub(crate) struct Parent {
     pub(crate) conversation: i64,
     pub(crate) id: SessionId,
     pub(crate) relation: ParentRelation,
+    /// Who may see what came from it, unless that says otherwise.
+    pub(crate) session_key: Option<SessionKey>,
 }
 
 /// What a creation says of its parent.
@@ -36,17 +38,17 @@ impl Declared {
         };
         let Some((relation, alias)) = relation.zip(creation.parent.as_ref()) else { return Ok(Self::Parent(None)) };
         let Some((state, named)) = source(connection, scope, alias)? else { return Ok(Self::NoParent) };
-        let parent = Parent::session(connection, named.unwrap_or(state.head), state.key, relation)?;
+        let parent = Parent::session(connection, named.unwrap_or(state.head), &state, relation)?;
         Ok(Self::Parent(Some(parent)))
     }
 }
 
 impl Parent {
-    /// A session that is known to exist, as the parent of another.
+    /// A session of a conversation, as the parent of another.
     pub(crate) fn session(
         connection: &Connection,
         session: i64,
-        conversation: i64,
+        conversation: &ConversationState,
         relation: ParentRelation,
     ) -> Outcome<Self> {
         let id = connection
@@ -55,7 +57,8 @@ impl Parent {
                 select.query_row([session], |row| Ok(SessionId::from_name(row.get_ref(0)?.as_str()?)))
             })
             .translated()?;
-        Ok(Self { session, conversation, id, relation })
+        let session_key = conversation.facts.session_key.clone();
+        Ok(Self { session, conversation: conversation.key, id, relation, session_key })
     }
 }
 

@@ -1,15 +1,16 @@
-//! The one thread of this process that writes, and the one that makes writes durable.
+//! What writes: one pen, held by one thread at a time, and the thread that makes writes durable.
 //!
-//! The writer drains what is queued, runs it as one transaction with a savepoint a job, and commits without waiting for the
-//! disk. Jobs that promise durability are then handed to the sync thread, which syncs the write-ahead log once for all that
-//! have gathered; when no turn is left, the writer syncs by itself. A commit is therefore visible to every process at once and durable a moment later; who waits for
-//! durability is told only then.
+//! Work waits for the writer thread, which drains what has gathered, runs it as one transaction with a savepoint a job, and commits without waiting
+//! for the disk. The work of a turn that is alone takes the pen itself while nobody else has it and nothing waits: then no other thread has to
+//! wake up, which would cost more than the transaction. Jobs that promise durability are handed to the sync thread, which syncs the write-ahead log once for
+//! all that have gathered; when no turn is left, whoever has the pen syncs. A commit is therefore visible to every process at once and
+//! durable a moment later; who waits for durability is told only then.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -49,17 +50,73 @@ type Work = Box<dyn FnOnce(&Connection, &mut Instance) -> Step + Send>;
 
 enum Job {
     Work(Work),
-    Lazy(Work),
     GiveUp(Lease),
     Checkpoint,
-    Stop,
 }
 
-/// The way to the writer thread.
+/// The way to the pen.
 pub(crate) struct Writer {
-    jobs: Sender<Job>,
+    shared: Arc<Shared>,
     /// How many turns of this process run or wait.
     pub(crate) live: Arc<AtomicUsize>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something came that the writer thread has to do.
+    came: Condvar,
+    /// Nothing once the store is closed. Never asked for by who holds the queue.
+    pen: Mutex<Option<Pen>>,
+}
+
+/// What waits for the writer thread.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// What nobody waits for, and came after the jobs.
+    lazy: Vec<Work>,
+    /// When the first of that came.
+    lazy_since: Option<Instant>,
+    /// Whether the writer thread knows that there is such work.
+    watched: bool,
+    /// Whether the writer thread sleeps.
+    sleeping: bool,
+    /// Whether no more will come.
+    closed: bool,
+}
+
+impl Queue {
+    /// Has everything that came so far be done in the order it came: whoever asks later finds what was noted before, an answer's delivery say.
+    fn push(&mut self, job: Job) {
+        let noted = self.take_lazy();
+        self.jobs.extend(noted.map(Job::Work));
+        self.jobs.push_back(job);
+    }
+
+    fn take_lazy(&mut self) -> std::vec::IntoIter<Work> {
+        self.lazy_since = None;
+        std::mem::take(&mut self.lazy).into_iter()
+    }
+
+    /// Puts back what was taken out, before all that came since.
+    fn put_back(&mut self, batch: VecDeque<Work>) {
+        for work in batch.into_iter().rev() {
+            self.jobs.push_front(Job::Work(work));
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the writer thread, which is a system call, if it sleeps.
+    fn wake(&self, queue: &mut Queue) {
+        if std::mem::take(&mut queue.sleeping) {
+            self.came.notify_one();
+        }
+    }
 }
 
 impl Writer {
@@ -69,120 +126,178 @@ impl Writer {
         log: File,
         instance: Instance,
     ) -> std::io::Result<(Self, Vec<JoinHandle<()>>)> {
-        let (jobs, queue) = channel();
         let (syncs, sync_queue) = channel();
         let live = Arc::new(AtomicUsize::new(0));
         let log = Arc::new(Log::new(log));
         let behind = Arc::clone(&log);
         let sync =
             std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync::run(&behind, &sync_queue))?;
-        let mut state =
-            Loop { connection, instance, log, live: Arc::clone(&live), syncs, lazy: Vec::new(), lazy_since: None };
-        let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || state.run(&queue))?;
-        Ok((Self { jobs, live }, vec![write, sync]))
+        let pen = Pen { connection, instance, log, live: Arc::clone(&live), syncs };
+        let (queue, came) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { queue, came, pen: Mutex::new(Some(pen)) });
+        let own = Arc::clone(&shared);
+        let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || own.run())?;
+        Ok((Self { shared, live }, vec![write, sync]))
     }
 
     /// Queues work that somebody waits for.
     pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
-        // A closed queue drops the work, and with it the channel its caller waits on, which says that the store is closed.
-        let _ = self.jobs.send(Job::Work(Box::new(work)));
+        self.enqueue(Job::Work(Box::new(work)));
+    }
+
+    /// Does work of a turn, which takes no longer than it takes to wake a thread up: at once if the turn is alone and nothing is in its way. The
+    /// work of several is better done together.
+    pub(crate) fn submit_short(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
+        let work: Work = Box::new(work);
+        let is_alone = self.live.load(Ordering::Acquire) <= 1;
+        let left = if is_alone { self.shared.write_here(work) } else { Some(work) };
+        if let Some(work) = left {
+            self.enqueue(Job::Work(work));
+        }
     }
 
     /// Queues work that nobody waits for: it rides with the next transaction.
     pub(crate) fn submit_lazy(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
-        let _ = self.jobs.send(Job::Lazy(Box::new(work)));
+        let mut queue = self.shared.queue();
+        if queue.closed {
+            return;
+        }
+        queue.lazy.push(Box::new(work));
+        queue.lazy_since.get_or_insert_with(Instant::now);
+        if !std::mem::replace(&mut queue.watched, true) {
+            self.shared.wake(&mut queue);
+        }
     }
 
     /// Says that nobody will end this turn of ours: whoever comes next takes its lease over. Needs no transaction, so it
     /// works when the database does not.
     pub(crate) fn give_up(&self, lease: Lease) {
-        let _ = self.jobs.send(Job::GiveUp(lease));
+        self.enqueue(Job::GiveUp(lease));
     }
 
     /// Lets the log start over, after somebody else has copied most of it into the database.
     pub(crate) fn restart_log(&self) {
-        let _ = self.jobs.send(Job::Checkpoint);
+        self.enqueue(Job::Checkpoint);
     }
 
     /// Ends both threads once everything queued is done.
     pub(crate) fn stop(&self) {
-        let _ = self.jobs.send(Job::Stop);
+        let mut queue = self.shared.queue();
+        queue.closed = true;
+        self.shared.wake(&mut queue);
+    }
+
+    fn enqueue(&self, job: Job) {
+        let mut queue = self.shared.queue();
+        // A closed queue drops the work, and with it the channel its caller waits on, which says that the store is closed.
+        if !queue.closed {
+            queue.push(job);
+            self.shared.wake(&mut queue);
+        }
     }
 }
 
-struct Loop {
+impl Shared {
+    /// Writes on the calling thread, with what nobody waits for, unless somebody else writes or something waits: then the work is given back.
+    fn write_here(&self, work: Work) -> Option<Work> {
+        let Ok(mut held) = self.pen.try_lock() else { return Some(work) };
+        let Some(pen) = held.as_mut() else { return Some(work) };
+        let mut batch: VecDeque<Work> = {
+            let mut queue = self.queue();
+            if queue.closed || !queue.jobs.is_empty() {
+                return Some(work);
+            }
+            queue.take_lazy().collect()
+        };
+        batch.push_back(work);
+        // Another process may write: to wait for it is the writer thread's.
+        if pen.begin_at_once() {
+            pen.transact(&mut batch);
+        }
+        if !batch.is_empty() {
+            let mut queue = self.queue();
+            queue.put_back(batch);
+            self.wake(&mut queue);
+        }
+        None
+    }
+
+    /// Writes what waits until no more will come.
+    fn run(&self) {
+        let mut batch = VecDeque::new();
+        while self.wait() {
+            let mut held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(pen) = held.as_mut() else { return };
+            self.take(pen, &mut batch);
+            if batch.is_empty() {
+                continue;
+            }
+            if let Err(error) = pen.execute("BEGIN IMMEDIATE") {
+                batch.drain(..).for_each(|work| refuse(work, &error));
+                continue;
+            }
+            pen.transact(&mut batch);
+            self.queue().put_back(std::mem::take(&mut batch));
+        }
+        *self.pen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Waits for something worth a transaction. False when everything is done and no more will come.
+    fn wait(&self) -> bool {
+        let mut queue = self.queue();
+        loop {
+            if !queue.jobs.is_empty() {
+                return true;
+            }
+            let lies = queue.lazy_since.map(|since| since.elapsed());
+            queue = match lies {
+                Some(lies) if lies >= LAZY_WAIT || queue.closed => return true,
+                None if queue.closed => return false,
+                Some(lies) => {
+                    queue.sleeping = true;
+                    let waited = self.came.wait_timeout(queue, LAZY_WAIT - lies);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    (queue.sleeping, queue.watched) = (true, false);
+                    self.came.wait(queue).unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+            queue.sleeping = false;
+        }
+    }
+
+    /// Takes what waits, as much as goes into one transaction, and does what needs none.
+    fn take(&self, pen: &mut Pen, batch: &mut VecDeque<Work>) {
+        let mut queue = self.queue();
+        while batch.len() < BATCH_JOBS {
+            match queue.jobs.pop_front() {
+                Some(Job::Work(work)) => batch.push_back(work),
+                Some(Job::GiveUp(lease)) => pen.instance.let_go(lease),
+                Some(Job::Checkpoint) => {
+                    drop(queue);
+                    pen.restart_log();
+                    queue = self.queue();
+                }
+                None => {
+                    batch.extend(queue.take_lazy());
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The connection that writes, and what is known of this process's turns.
+struct Pen {
     connection: Connection,
     instance: Instance,
     log: Arc<Log>,
     live: Arc<AtomicUsize>,
     syncs: Sender<Vec<Finish>>,
-    lazy: Vec<Work>,
-    /// When the first of the lazy work came.
-    lazy_since: Option<Instant>,
 }
 
-impl Loop {
-    fn run(&mut self, queue: &Receiver<Job>) {
-        let mut batch = VecDeque::new();
-        let mut open = true;
-        while open || !batch.is_empty() || !self.lazy.is_empty() {
-            if batch.is_empty() && open {
-                open = self.wait(queue, &mut batch);
-            }
-            while open && batch.len() < BATCH_JOBS {
-                match queue.try_recv() {
-                    Ok(job) => open = self.sort(job, &mut batch),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => open = false,
-                }
-            }
-            batch.extend(self.lazy.drain(..));
-            self.lazy_since = None;
-            if !batch.is_empty() {
-                self.transact(&mut batch);
-                self.live.store(self.instance.live.len(), Ordering::Release);
-            }
-        }
-    }
-
-    /// Waits for something worth a transaction. False when no more will come.
-    fn wait(&mut self, queue: &Receiver<Job>, batch: &mut VecDeque<Work>) -> bool {
-        loop {
-            let job = match self.lazy_since {
-                None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(since) => queue.recv_timeout(LAZY_WAIT.saturating_sub(since.elapsed())),
-            };
-            match job {
-                Ok(job) => {
-                    let open = self.sort(job, batch);
-                    if !batch.is_empty() || !open {
-                        return open;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
-        }
-    }
-
-    fn sort(&mut self, job: Job, batch: &mut VecDeque<Work>) -> bool {
-        match job {
-            Job::Work(work) => {
-                // In the order they came: whoever asks later finds what was noted before, an answer's delivery say.
-                batch.extend(self.lazy.drain(..));
-                batch.push_back(work);
-            }
-            Job::Lazy(work) => {
-                self.lazy.push(work);
-                self.lazy_since.get_or_insert_with(Instant::now);
-            }
-            Job::GiveUp(lease) => self.instance.let_go(lease),
-            Job::Checkpoint => self.restart_log(),
-            Job::Stop => return false,
-        }
-        true
-    }
-
+impl Pen {
     fn restart_log(&self) {
         let _ = self.connection.busy_timeout(RESTART_WAIT);
         let restarted = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
@@ -190,15 +305,17 @@ impl Loop {
         tracing::debug!(?restarted, "log restarted");
     }
 
-    /// Runs jobs from the front as one transaction; leaves in the batch what no longer fitted into its time.
+    /// Begins a transaction unless another process has one.
+    fn begin_at_once(&self) -> bool {
+        let _ = self.connection.busy_timeout(Duration::ZERO);
+        let begun = self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
+        begun.is_ok()
+    }
+
+    /// Runs jobs from the front in the transaction that has begun; leaves in the batch what no longer fitted into its time.
     fn transact(&mut self, batch: &mut VecDeque<Work>) {
         let began = Instant::now();
-        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
-            for work in batch.drain(..) {
-                refuse(work, &error);
-            }
-            return;
-        }
         let before = self.instance.mark();
         let mut kept: Vec<Finish> = Vec::new();
         let mut durable: Vec<Finish> = Vec::new();
@@ -219,10 +336,14 @@ impl Loop {
                 break;
             }
         }
-        if let Err(error) = intact.and_then(|()| self.execute("COMMIT")) {
+        let committed = intact.and_then(|()| self.execute("COMMIT"));
+        if committed.is_err() {
             let _ = self.connection.execute_batch("ROLLBACK");
             self.instance.restore(before);
             self.instance.reload_live(&self.connection);
+        }
+        self.live.store(self.instance.live.len(), Ordering::Release);
+        if let Err(error) = committed {
             for finish in kept.into_iter().chain(durable) {
                 finish(Err(error.clone()));
             }
@@ -338,6 +459,71 @@ mod tests {
         assert!(told.contains(&("too much", false)) && told.contains(&("after", true)), "{told:?}");
         let kept: Vec<_> = told.into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect();
         assert_eq!(notes(directory.path()), kept, "what was kept is what was said to be kept");
+    }
+
+    /// Does short work and says which thread did it.
+    fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>, name: &'static str) {
+        let doers = doers.clone();
+        writer.submit_short(move |connection, _| {
+            connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
+            let doer = std::thread::current().name().map(str::to_owned);
+            Step::Keep(Box::new(move |_| drop(doers.send((name, doer)))))
+        });
+    }
+
+    #[test]
+    fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let (writer, threads, held) = held_writer(directory.path());
+        drop(held);
+        while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+            std::thread::yield_now();
+        }
+        writer.submit_lazy(|connection, _| {
+            connection.execute("INSERT INTO notes VALUES ('noted')", []).unwrap();
+            Step::Keep(Box::new(|_| {}))
+        });
+        let (sender, doers) = mpsc::channel();
+        by_whom(&writer, &sender, "short");
+        let here = std::thread::current().name().map(str::to_owned);
+        assert_eq!(doers.try_recv(), Ok(("short", here)), "before it returned");
+        assert_eq!(notes(directory.path()), ["noted", "short"]);
+        writer.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn short_work_waits_its_turn_behind_what_waits() {
+        let directory = tempfile::tempdir().unwrap();
+        let (writer, threads, held) = held_writer(directory.path());
+        let (sender, answers) = mpsc::channel();
+        let (doer, doers) = mpsc::channel();
+        note(&writer, &sender, "first", "first".to_owned());
+        by_whom(&writer, &doer, "second");
+        assert!(doers.try_recv().is_err());
+        drop((held, sender));
+        finish(&writer, threads, &answers);
+        assert_eq!(doers.try_recv(), Ok(("second", Some("herma-write".to_owned()))));
+        assert_eq!(notes(directory.path()), ["first", "second"]);
+    }
+
+    #[test]
+    fn whoever_brings_short_work_does_not_wait_for_another_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let (writer, threads, held) = held_writer(directory.path());
+        drop(held);
+        while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+            std::thread::yield_now();
+        }
+        let other = Connection::open(directory.path().join("test.db")).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (sender, doers) = mpsc::channel();
+        by_whom(&writer, &sender, "short");
+        assert!(doers.try_recv().is_err(), "it is not done, and yet the caller goes on");
+        other.execute_batch("COMMIT").unwrap();
+        assert_eq!(doers.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
+        writer.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn map(family: &Family, chain: &[(HermesSession, Vec<HermesMessage>)]
             session.id = SessionId::from_uuid(Uuid::now_v7());
             problems.push(Problem::session(
                 &session.origin,
-                format!("this cannot be an id in Herma; the session is called {} here", session.id),
+                "this cannot be an id in Herma; the session has one of Herma's own here",
             ));
         }
     }

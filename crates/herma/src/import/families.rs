@@ -140,7 +140,9 @@ fn tie(session: &HermesSession, by_id: &HashMap<&str, &HermesSession>) -> Tie {
     };
     match source.end_reason.as_deref() {
         Some(COMPRESSION) if session.source.as_deref() != Some("tool") => Tie::Continues(parent),
-        Some(BRANCHED) => Tie::From(parent, ParentRelation::Branch),
+        Some(BRANCHED) if !matches!(session.source.as_deref(), Some("tool" | "cron")) => {
+            Tie::From(parent, ParentRelation::Branch)
+        }
         _ => Tie::From(parent, ParentRelation::Import),
     }
 }
@@ -240,6 +242,8 @@ mod tests {
                 ParentRelation::Delegate,
             ),
             ([branched(), child()], SessionKind::Branch, ParentRelation::Branch),
+            ([branched(), from(child(), "cron")], SessionKind::Background, import),
+            ([branched(), from(child(), "tool")], SessionKind::Auxiliary, import),
             ([branched(), session("b", Some("a"), 2.0)], SessionKind::Main, import),
             ([compressed(), session("b", Some("a"), 2.0)], SessionKind::Main, import),
             ([compressed(), from(child(), "tool")], SessionKind::Auxiliary, import),

@@ -29,6 +29,9 @@ pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags
             Ok(())
         }
         DeleteOutcome::Busy(running) => Err(place::busy(&alias, running)),
+        DeleteOutcome::NotFound if flags.yes => {
+            Err(place::unknown(&alias).context("with --yes it has to be named whole, not by its beginning"))
+        }
         DeleteOutcome::NotFound => Err(place::unknown(&alias)),
     }
 }

@@ -1,7 +1,7 @@
 //! What of a copy can be true: places that lie where they can, counts that can be counted on, parents that a session can have.
 
 use herma_model::copy::{Copied, CopiedConversation, CopiedSession, CopiedSource};
-use herma_model::{ConversationId, Seq, Usage};
+use herma_model::{ConversationId, CreatorKind, ParentRelation, Seq, SessionKind, Usage};
 
 use super::restore::{Attempt, broken};
 
@@ -18,19 +18,46 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     if [what.message_count, what.turn_count, counted].iter().any(|count| *count > MOST) || !is_true(what.usage) {
         return broken("its counts cannot be true".to_owned());
     }
-    parents(what.id, &copied.sessions)?;
+    if what.title.as_ref().is_some_and(|title| title.chars().any(char::is_control)) {
+        return broken("its title has line breaks or other control characters".to_owned());
+    }
+    kinds(what.id, what.origin_kind, &copied.sessions)?;
     belongings(copied, last)
 }
 
-/// Only the first session comes from elsewhere.
-fn parents(own: ConversationId, sessions: &[CopiedSession]) -> Attempt<()> {
-    for (index, session) in sessions.iter().enumerate() {
-        let elsewhere = session.parent.as_ref().and_then(|parent| parent.conversation_id);
-        if elsewhere == Some(own) || (elsewhere.is_some() && index > 0) {
-            return broken(format!("session {} cannot have such a parent", session.id));
+/// The first session is what the conversation began as, and has a parent that goes with it or none; each further one goes on from the one before.
+fn kinds(own: ConversationId, origin: SessionKind, sessions: &[CopiedSession]) -> Attempt<()> {
+    let mut before: Option<&CopiedSession> = None;
+    for session in sessions {
+        let parent = session.parent.as_ref();
+        let relation = parent.map(|parent| parent.relation);
+        let elsewhere = parent.and_then(|parent| parent.conversation_id);
+        let can_be = match before {
+            None => session.kind == origin && elsewhere != Some(own) && is_declared(session, relation),
+            Some(before) => {
+                session.kind == SessionKind::Continuation
+                    && relation == Some(ParentRelation::Continuation)
+                    && elsewhere.is_none()
+                    && parent.is_some_and(|parent| parent.session_id == before.id)
+            }
+        };
+        if !can_be {
+            return broken(format!("session {} cannot be what it says with that parent", session.id));
         }
+        before = Some(session);
     }
     Ok(())
+}
+
+/// Whether a first session can have been made so. Of what came from elsewhere less may be known.
+fn is_declared(session: &CopiedSession, relation: Option<ParentRelation>) -> bool {
+    let is_imported = session.creator_kind == CreatorKind::Import;
+    match relation {
+        Some(ParentRelation::Import) => is_imported && session.kind != SessionKind::Continuation,
+        Some(_) => session.kind.declare(true) == Ok(relation),
+        None if session.kind == SessionKind::Branch => is_imported,
+        None => session.kind.declare(false).is_ok(),
+    }
 }
 
 /// All numbers of what is inherited of one.
@@ -38,6 +65,7 @@ pub(super) fn source(copied: &Copied<CopiedSource>) -> Attempt<()> {
     if !is_countable(copied.what.through.0) {
         return broken("what is inherited ends at no place".to_owned());
     }
+    kinds(copied.what.id, copied.what.origin_kind, &copied.sessions)?;
     belongings(copied, i64::MAX >> 10)
 }
 

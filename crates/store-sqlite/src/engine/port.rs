@@ -69,7 +69,7 @@ impl Store for SqliteStore {
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.writer.submit(move |connection, instance| {
+        self.writer.submit_short(move |connection, instance| {
             let mut outcome = match admit::admit(connection, instance, &admission) {
                 outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
                     return Step::Undo(Box::new(move |_| {

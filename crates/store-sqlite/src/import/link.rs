@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 use crate::failure::{Outcome, Translate};
 use crate::snapshot;
 
-/// Has a conversation know its parent not by name alone. One that is not there, and one that comes from this very conversation, stay names; so does
-/// one that was deleted, whoever has its name now, until it comes back itself or from this file.
+/// Has a conversation know its parent not by name alone. One that is not there, and one that comes from this very conversation, stay names; and
+/// whoever has the name of a parent is a stranger unless it came from this file, or is the one that was lost.
 pub(super) fn link(
     connection: &Connection,
     import: &Import,
@@ -20,7 +20,7 @@ pub(super) fn link(
     let Ok(alias) = Alias::parse(name.as_str()) else { return Ok(()) };
     let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
     let Some((state, session)) = found else { return Ok(()) };
-    if comes_from(connection, state.key, conversation)? || !may_be(connection, import, state.key, conversation)? {
+    if comes_from(connection, state.key, conversation)? || !is_meant(connection, import, state.key, conversation)? {
         return Ok(());
     }
     let session = session.unwrap_or(state.head);
@@ -38,12 +38,12 @@ pub(super) fn link(
     Ok(())
 }
 
-/// Whether a conversation can be the parent that another one has lost.
-fn may_be(connection: &Connection, import: &Import, parent: i64, child: i64) -> Outcome<bool> {
+/// Whether a conversation is the parent that is meant, and not just called like it.
+fn is_meant(connection: &Connection, import: &Import, parent: i64, child: i64) -> Outcome<bool> {
     connection
         .prepare_cached(
             "SELECT 1 FROM conversations c JOIN sessions r ON r.pk = c.root_pk JOIN conversations p ON p.pk = ?1 WHERE c.pk = ?2
-             AND (r.missing_parent IS NULL OR r.missing_parent = p.id
+             AND (r.missing_parent = p.id
              OR EXISTS (SELECT 1 FROM imports i WHERE i.conversation_pk = p.pk AND i.tenant_pk = ?3 AND i.file = ?4))",
         )
         .and_then(|mut select| select.exists(params![parent, child, import.tenant.0, import.file]))

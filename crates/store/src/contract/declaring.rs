@@ -69,6 +69,29 @@ pub async fn a_turn_makes_a_helper<S: Store>(world: &World<S>) {
     assert_eq!(later.facts, turn.facts);
 }
 
+pub async fn what_comes_from_a_keyed_conversation_is_for_the_same_people<S: Store>(world: &World<S>) {
+    let key = |key: &str| SessionKey::parse(key).ok();
+    let ask = Admission { session_key: key("blue:1"), ..world.ask("trip", "first") };
+    let turn = running(world.admit(&world.one, ask).await);
+    world.answer(&world.one, &turn, "one").await;
+    let stranger = keyed("red:1", &world.scope);
+    world.child(Some("declared"), SessionKind::Auxiliary, "trip").await;
+    let mut ask = world.ask_anew("look");
+    (ask.creation.kind, ask.creation.parent) = (SessionKind::Background, Some(name("trip")));
+    let asked = running(world.admit(&world.one, ask).await);
+    assert_eq!(asked.facts.session_key, key("blue:1"));
+    for helper in ["declared", &asked.facts.id.to_string()] {
+        assert_eq!(world.row(helper).await.unwrap().facts.session_key, key("blue:1"), "{helper}");
+        let seen = world.two.conversation(&stranger, &name(helper), Pin::Head).await.unwrap();
+        assert!(seen.is_none(), "{helper}");
+    }
+    let other = NewConversation {
+        session_key: key("red:1"),
+        ..world.declared(Some("other"), SessionKind::Auxiliary, Some("trip"))
+    };
+    assert_eq!(made(world.one.create(other).await.unwrap()).facts.session_key, key("red:1"), "as it says itself");
+}
+
 pub async fn a_continuation_stays_what_its_conversation_is<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     for kind in [SessionKind::Main, SessionKind::Auxiliary, SessionKind::Background, SessionKind::Branch] {

@@ -150,7 +150,11 @@ pub async fn a_graph_ends_where_the_caller_may_not_see<S: Store>(world: &World<S
         ..world.declared(Some("hidden"), SessionKind::Auxiliary, Some("root"))
     };
     made(world.one.create(hidden).await.unwrap());
-    world.child(Some("below"), SessionKind::Auxiliary, "hidden").await;
+    let below = NewConversation {
+        session_key: SessionKey::parse("mine").ok(),
+        ..world.declared(Some("below"), SessionKind::Auxiliary, Some("hidden"))
+    };
+    made(world.one.create(below).await.unwrap());
     world.child(Some("seen"), SessionKind::Auxiliary, "root").await;
     let narrow = keyed("mine", &world.scope);
     let (nodes, _) = world.whole_graph(&narrow, "root", 1).await;

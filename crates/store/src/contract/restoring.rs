@@ -353,26 +353,51 @@ pub async fn a_copy_comes_not_from_itself<S: Store>(world: &World<S>) {
 pub async fn only_a_first_session_comes_from_elsewhere<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     world.compact(&world.one, "trip", Split, "so far").await;
+    world.talk(&world.one, "other", "first", "one").await;
     world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
-    let (copy, helper) = (world.copy("trip").await, world.copy("helper").await);
+    world.talk(&world.one, "helper", "look", "found").await;
+    world.twig("helper", "twig").await;
+    let (copy, other, helper) = (world.copy("trip").await, world.copy("other").await, world.copy("helper").await);
     let of = |conversation: &Copied<CopiedConversation>| CopiedParent {
         conversation_id: Some(conversation.what.id),
         session_id: conversation.sessions[0].id.clone(),
         relation: ParentRelation::Delegate,
     };
-    world.twig("trip", "twig").await;
     world.gone("trip").await;
-    refused(world, &copy, |copy| copy.1.sessions[0].parent = Some(of(&copy.1))).await;
-    refused(world, &copy, |copy| copy.1.sessions[1].parent = Some(of(&helper.1))).await;
-    let mut other = copy.clone();
-    other.1.sessions[0].parent = Some(of(&world.copy("twig").await.1));
-    let outcome = world.restore(other).await;
-    assert_eq!(outcome, RestoreOutcome::OtherSource(copy.1.what.id), "what the branch kept of it came from nowhere");
     world.gone("helper").await;
     refused(world, &helper, |helper| helper.1.sessions[0].parent = Some(of(&helper.1))).await;
+    refused(world, &copy, |copy| copy.1.sessions[1].parent = Some(of(&helper.1))).await;
+    let mut adopted = helper.clone();
+    adopted.1.sessions[0].parent = Some(of(&other.1));
+    let outcome = world.restore(adopted).await;
+    assert_eq!(outcome, RestoreOutcome::OtherSource(helper.1.what.id), "what the branch kept says whose it is");
     assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
     assert_eq!(world.restore(helper).await, RestoreOutcome::Made);
     assert_eq!(world.whole_graph(&world.scope, "trip", 2).await.0.len(), 4);
+}
+
+pub async fn what_a_session_cannot_be_is_refused<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    world.compact(&world.one, "trip", Split, "so far").await;
+    world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
+    let (copy, helper) = (world.copy("trip").await, world.copy("helper").await);
+    world.gone("trip").await;
+    world.gone("helper").await;
+    refused(world, &helper, |helper| helper.1.sessions[0].kind = SessionKind::Main).await;
+    refused(world, &helper, |helper| helper.1.what.origin_kind = SessionKind::Main).await;
+    refused(world, &helper, |helper| {
+        helper.1.sessions[0].parent.as_mut().unwrap().relation = ParentRelation::Branch;
+    })
+    .await;
+    refused(world, &copy, |copy| {
+        (copy.1.what.origin_kind, copy.1.sessions[0].kind) = (SessionKind::Branch, SessionKind::Branch);
+    })
+    .await;
+    refused(world, &copy, |copy| copy.1.sessions[1].kind = SessionKind::Main).await;
+    refused(world, &copy, |copy| copy.1.sessions[1].parent = None).await;
+    refused(world, &copy, |copy| copy.1.what.title = Some("two\nlines".to_owned())).await;
+    assert_eq!(world.restore(helper).await, RestoreOutcome::Made);
+    assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
 }
 
 pub async fn numbers_that_cannot_be_true_are_refused<S: Store>(world: &World<S>) {

@@ -247,6 +247,7 @@ macro_rules! contract_suite {
             declaring {
                 a_helper_says_what_it_is_and_whose
                 a_turn_makes_a_helper
+                what_comes_from_a_keyed_conversation_is_for_the_same_people
                 a_continuation_stays_what_its_conversation_is
                 a_declared_branch_begins_at_the_end_of_its_source
                 what_cannot_be_declared_is_refused_and_leaves_nothing
@@ -406,6 +407,7 @@ macro_rules! contract_suite {
                 a_copy_inherits_from_no_key_but_its_own
                 a_copy_comes_not_from_itself
                 only_a_first_session_comes_from_elsewhere
+                what_a_session_cannot_be_is_refused
                 numbers_that_cannot_be_true_are_refused
                 a_copy_is_nobody_elses
                 a_turn_that_runs_comes_back_as_one_that_was_cut_off

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{OnDisconnect, Place, RequestIdentity, TurnRequest};
-use herma_model::{CreatorKind, Principal, SessionKind};
+use herma_model::{CreatorKind, Principal};
 use herma_store::NewResponse;
 use herma_wire::responses::{self, Truncation};
 use herma_wire::runs::{self, RunRequest};
@@ -20,7 +20,7 @@ use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::Names;
+use crate::naming::{Names, place_of_kind};
 use crate::routes::responses::references;
 use crate::routes::sessions::{refuse_without_auth, session_key};
 
@@ -44,10 +44,12 @@ pub(crate) async fn create(
     }
     names.and_those_of(&asked.request)?;
     let place = names.place(&app, &principal).await?;
+    let (place, parent) = place_of_kind(&app, &principal, place, headers.kind).await?;
     let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
     let requested = place.name().map(|name| name.to_string());
     let kept = Kept { requested, model, echo: asked.request.echo.clone() };
-    let handle = app.gateway.submit(turn_request(principal.clone(), headers, place, asked, &kept, &body))?;
+    let turn = turn_request(principal.clone(), headers, place, asked, &kept, &body);
+    let handle = app.gateway.submit(TurnRequest { parent, ..turn })?;
     let (turn, session) = answer::promised(&app, handle, began).await.map_err(ApiError::of_response)?;
     let (record, kept) = record(&app, &principal, turn.as_run()).await?;
     let mut response =
@@ -88,7 +90,7 @@ fn turn_request(
         streaming: true,
         policy: headers.policy,
         on_disconnect: OnDisconnect::Finish,
-        kind: kind.unwrap_or(SessionKind::Main),
+        kind: kind.unwrap_or(headers.kind),
         parent: None,
         creator: CreatorKind::Api,
         source: "api",

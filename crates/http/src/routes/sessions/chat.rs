@@ -63,6 +63,9 @@ async fn submit(
     let place = Place::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
+    headers.refuse_kind(
+        "does not apply here: a message to a session is that session's own. Send a helper's to /v1/chat/completions",
+    )?;
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
     let asked = session_chat::parse(&body, &named)?;

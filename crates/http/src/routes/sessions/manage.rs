@@ -32,15 +32,25 @@ pub(crate) async fn create(
     let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
     let asked = CreateSession::parse(&body)?;
     refuse_without_auth(&app, &[("id", &asked.id), ("session_key", &asked.session_key)])?;
+    let key = session_key(headers.key, asked.session_key.as_deref())?;
+    make(&app, &principal, asked, key).await
+}
+
+async fn make(
+    app: &Shared,
+    principal: &Principal,
+    asked: CreateSession,
+    session_key: Option<SessionKey>,
+) -> Result<Response, ApiError> {
     let new = NewSession {
         alias: chosen(asked.id.as_deref(), "id")?,
         kind: asked.kind.unwrap_or(SessionKind::Main),
         parent: chosen(asked.parent.as_deref(), "parent")?,
-        session_key: session_key(headers.key, asked.session_key.as_deref())?,
+        session_key,
         title: asked.title,
         metadata: asked.metadata,
     };
-    match app.gateway.create(&principal, new).await? {
+    match app.gateway.create(principal, new).await? {
         CreateOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
         outcome => Err(ApiError::not_made(&outcome)),
     }
@@ -51,13 +61,16 @@ pub(crate) async fn create_under_key(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     Named(key): Named,
+    request: Request,
 ) -> Result<Response, ApiError> {
     refuse_without_auth(&app, &[("key", &Some(key.clone()))])?;
     let key = SessionKey::parse(&key).map_err(|why| ApiError::invalid(format!("key {why}"), "key"))?;
-    match app.gateway.create(&principal, NewSession::main(Some(key))).await? {
-        CreateOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
-        outcome => Err(ApiError::not_made(&outcome)),
-    }
+    let (parts, body) = request.into_parts();
+    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let asked = CreateSession::parse(&body)?;
+    let key = session_key(Some(key), asked.session_key.as_deref())
+        .map_err(|_| ApiError::invalid("session_key is in the path already", "session_key"))?;
+    make(&app, &principal, asked, key).await
 }
 
 /// `PATCH /api/sessions/{alias}`.
