@@ -43,6 +43,15 @@ async fn a_session_is_what_its_maker_says_and_stays_so() {
     let fresh = world.client().post_json("/api/session-keys/agent:jobs/new", &json!({})).await.expect(201);
     assert_eq!((&fresh["session_key"], &fresh["kind"]), (&json!("agent:jobs"), &json!("main")));
     assert_eq!(data(&world.client().get("/api/session-keys/agent:jobs").await).len(), 2);
+    let named = json!({"id": "report", "title": "The report"});
+    let named = world.client().post_json("/api/session-keys/agent:jobs/new", &named).await.expect(201);
+    assert_eq!(
+        (&named["id"], &named["title"], &named["session_key"]),
+        (&json!("report"), &json!("The report"), &json!("agent:jobs"))
+    );
+    for wrong in [json!({"bogus": 1}), json!({"session_key": "agent:other"})] {
+        world.client().post_json("/api/session-keys/agent:jobs/new", &wrong).await.expect(400);
+    }
 }
 
 #[tokio::test]
@@ -182,4 +191,13 @@ async fn a_helpers_request_leaves_the_conversation_it_names_alone() {
     let body = json!({"model": "scripted", "input": "two"});
     let answer = job.post_json("/v1/responses", &body).await.expect(200);
     assert_eq!(answer["session"]["provenance"]["origin_kind"], "background");
+    let run = world.in_session("trip").header("x-hermes-session-kind", "background");
+    let run = run.post_json("/v1/runs", &json!({"model": "scripted", "input": "three"})).await.expect(202);
+    let provenance = &run["session"]["provenance"];
+    assert_eq!((&provenance["kind"], &provenance["parent_relation"]), (&json!("background"), &json!("background")));
+    assert_eq!(provenance["parent_session_id"], "trip");
+    let own = world.client().header("x-hermes-session-kind", "auxiliary");
+    let refused = own.post_json("/api/sessions/trip/chat", &json!({"message": "four"})).await.expect(400);
+    assert_eq!(refused["error"]["param"], "X-Hermes-Session-Kind");
+    assert_eq!(world.rows("trip").await.len(), 2);
 }
