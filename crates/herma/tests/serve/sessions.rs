@@ -134,6 +134,8 @@ async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
         (json!({"kind": "branch"}), 400, "invalid_request"),
         (json!({"parent": "trip"}), 400, "invalid_request"),
         (json!({"title": long}), 400, "invalid_request"),
+        (json!({"title": "two\u{2028}lines"}), 400, "invalid_request"),
+        (json!({"title": "turned \u{202e}round"}), 400, "invalid_request"),
         (json!({"id": format!("sess_{}", "0".repeat(32))}), 400, "invalid_request"),
         (json!({"id": "trip"}), 409, "session_exists"),
     ] {

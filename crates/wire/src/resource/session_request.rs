@@ -139,12 +139,18 @@ pub fn title(text: &str) -> Result<String, String> {
     let title = text.trim();
     match title.chars().count() {
         0 => Err("must not be empty".to_owned()),
-        1..=MAX_TITLE if title.chars().any(char::is_control) => {
+        1..=MAX_TITLE if title.chars().any(breaks_a_line) => {
             Err("must not have line breaks or other control characters".to_owned())
         }
         1..=MAX_TITLE => Ok(title.to_owned()),
         _ => Err(format!("must not be longer than {MAX_TITLE} characters")),
     }
+}
+
+/// Whether a character is none to be read, but ends a line, turns the writing round or controls a terminal.
+fn breaks_a_line(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use self::message::Spoken;
 use self::text::{code, escaped, quoted, second};
 use super::Pieces;
 use super::target::Target;
+use crate::output;
 use crate::sessions::show;
 
 /// Writes a conversation, after a line if others were written before.
@@ -29,11 +30,11 @@ pub(super) async fn conversation(
     if follows {
         target.line("\n---\n")?;
     }
-    target.line(&heading(row))?;
+    target.line(&output::printable(&heading(row)))?;
     let mut page = Page::default();
     while let Some(piece) = pieces.recv().await {
         if let Some(part) = page.add(piece?) {
-            target.line(&format!("\n{part}"))?;
+            target.line(&output::printable(&format!("\n{part}")))?;
         }
     }
     Ok(())
