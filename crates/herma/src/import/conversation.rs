@@ -49,6 +49,7 @@ pub(super) fn map(family: &Family, chain: &[(HermesSession, Vec<HermesMessage>)]
         )
     }));
     problems.extend(remarks(family));
+    problems.extend(chain.iter().filter_map(|(session, _)| unreadable(session)));
     let (session_key, refused) = session_key(chain);
     problems.extend(refused);
     let began = sessions.first().map_or(Timestamp(0), |session| session.created_at);
@@ -87,6 +88,17 @@ fn remarks(family: &Family) -> Vec<Problem> {
         ));
     }
     remarks
+}
+
+/// What a session says of where it comes from that cannot be so.
+fn unreadable(session: &HermesSession) -> Option<Problem> {
+    let is_json = |text: &String| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    if session.model_config.as_ref().is_some_and(|config| !config.trim().is_empty() && !is_json(config)) {
+        let what = "its model_config is no JSON; if it was marked there as a branch or as delegated, that is not known";
+        return Some(Problem::session(&session.id, what));
+    }
+    let is_own = session.parent.as_deref() == Some(&*session.id);
+    is_own.then(|| Problem::session(&session.id, "it is its own parent in the database; only the name is kept"))
 }
 
 type Chain = [(HermesSession, Vec<HermesMessage>)];
@@ -235,6 +247,20 @@ mod tests {
         let mapped = map(&lost, &[(session("a"), Vec::new())], Vec::new()).unwrap();
         let told: Vec<String> = mapped.problems.iter().map(ToString::to_string).collect();
         assert!(told[0].contains("parent gone is not in the database") && told[1].contains("goes on here"), "{told:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_so_is_told() {
+        let broken = HermesSession { model_config: Some("{\"_branched_from".to_owned()), ..session("a") };
+        let own = HermesSession { parent: Some("b".to_owned()), ..session("b") };
+        let whole = HermesSession { model_config: Some("{}".to_owned()), ..session("c") };
+        for (told, why) in [(broken, Some("no JSON")), (own, Some("its own parent")), (whole, None)] {
+            let family = family(&[&told.id]);
+            let mapped = map(&family, &[(told, Vec::new())], Vec::new()).unwrap();
+            let problems: Vec<String> = mapped.problems.iter().map(ToString::to_string).collect();
+            assert_eq!(problems.len(), usize::from(why.is_some()), "{problems:?}");
+            assert!(why.is_none_or(|why| problems[0].contains(why)), "{problems:?}");
+        }
     }
 
     #[test]
