@@ -6,30 +6,28 @@
 //! all that have gathered; when no turn is left, whoever has the pen syncs. A commit is therefore visible to every process at once and
 //! durable a moment later; who waits for durability is told only then.
 
+mod pen;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herma_store::{Lease, StoreError};
+use herma_store::Lease;
 use rusqlite::Connection;
 
-use crate::failure::{Outcome, Translate};
+use self::pen::{Pen, refuse};
+use crate::failure::Outcome;
 use crate::instance::Instance;
-use crate::open::BUSY_TIMEOUT;
 use crate::sync::{self, Log};
 
 /// Most jobs in one transaction.
 const BATCH_JOBS: usize = 256;
-/// Longest time one transaction keeps other processes waiting.
-const BATCH_TIME: Duration = Duration::from_millis(5);
 /// How long work that nobody waits for may lie before it gets a transaction of its own.
 const LAZY_WAIT: Duration = Duration::from_millis(20);
-/// How long readers may keep the log from starting over; then it goes on growing until the next time.
-const RESTART_WAIT: Duration = Duration::from_millis(20);
 
 /// Told how the transaction that a job was part of ended.
 pub(crate) type Finish = Box<dyn FnOnce(Outcome<()>) + Send>;
@@ -226,20 +224,30 @@ impl Shared {
     fn run(&self) {
         let mut batch = VecDeque::new();
         while self.wait() {
-            let mut held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.pen();
             let Some(pen) = held.as_mut() else { return };
             self.take(pen, &mut batch);
             if batch.is_empty() {
                 continue;
             }
-            if let Err(error) = pen.execute("BEGIN IMMEDIATE") {
+            if let Err(error) = pen.begin() {
                 batch.drain(..).for_each(|work| refuse(work, &error));
                 continue;
             }
             pen.transact(&mut batch);
             self.queue().put_back(std::mem::take(&mut batch));
         }
-        *self.pen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.pen() = None;
+    }
+
+    /// The pen, from whoever has it. One that somebody dropped in the middle of a word can be used again.
+    fn pen(&self) -> MutexGuard<'_, Option<Pen>> {
+        self.pen.lock().unwrap_or_else(|dropped| {
+            let mut held = dropped.into_inner();
+            held.iter_mut().for_each(Pen::recover);
+            self.pen.clear_poison();
+            held
+        })
     }
 
     /// Waits for something worth a transaction. False when everything is done and no more will come.
@@ -288,279 +296,5 @@ impl Shared {
     }
 }
 
-/// The connection that writes, and what is known of this process's turns.
-struct Pen {
-    connection: Connection,
-    instance: Instance,
-    log: Arc<Log>,
-    live: Arc<AtomicUsize>,
-    syncs: Sender<Vec<Finish>>,
-}
-
-impl Pen {
-    fn restart_log(&self) {
-        let _ = self.connection.busy_timeout(RESTART_WAIT);
-        let restarted = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
-        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
-        tracing::debug!(?restarted, "log restarted");
-    }
-
-    /// Begins a transaction unless another process has one.
-    fn begin_at_once(&self) -> bool {
-        let _ = self.connection.busy_timeout(Duration::ZERO);
-        let begun = self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
-        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
-        begun.is_ok()
-    }
-
-    /// Runs jobs from the front in the transaction that has begun; leaves in the batch what no longer fitted into its time.
-    fn transact(&mut self, batch: &mut VecDeque<Work>) {
-        let began = Instant::now();
-        let before = self.instance.mark();
-        let mut kept: Vec<Finish> = Vec::new();
-        let mut durable: Vec<Finish> = Vec::new();
-        let mut intact = Ok(());
-        while let Some(work) = batch.pop_front() {
-            let step;
-            (step, intact) = self.in_savepoint(work);
-            match step {
-                Step::Keep(finish) => kept.push(finish),
-                Step::KeepDurably(finish) => durable.push(finish),
-                Step::KeepThenDurably(committed, synced) => {
-                    kept.push(committed);
-                    durable.push(synced);
-                }
-                Step::Undo(finish) => finish(Ok(())),
-            }
-            if intact.is_err() || began.elapsed() > BATCH_TIME {
-                break;
-            }
-        }
-        let committed = intact.and_then(|()| self.execute("COMMIT"));
-        if committed.is_err() {
-            let _ = self.connection.execute_batch("ROLLBACK");
-            self.instance.restore(before);
-            self.instance.reload_live(&self.connection);
-        }
-        self.live.store(self.instance.live.len(), Ordering::Release);
-        if let Err(error) = committed {
-            for finish in kept.into_iter().chain(durable) {
-                finish(Err(error.clone()));
-            }
-            return;
-        }
-        for finish in kept {
-            finish(Ok(()));
-        }
-        if durable.is_empty() {
-            return;
-        }
-        if self.instance.live.is_empty() {
-            // Nobody else is on the way: a lone client need not wait for another thread to wake up.
-            self.log.sync_for(durable);
-        } else {
-            let _ = self.syncs.send(durable);
-        }
-    }
-
-    /// Runs one job. The second answer is an error if the transaction around it is no longer whole: a full or failing disk makes SQLite
-    /// roll back all of it, and what follows would be written without one.
-    fn in_savepoint(&mut self, work: Work) -> (Step, Outcome<()>) {
-        if let Err(error) = self.execute("SAVEPOINT job") {
-            refuse(work, &error);
-            return (Step::Undo(Box::new(|_| {})), Err(error));
-        }
-        let before = self.instance.mark();
-        let step = work(&self.connection, &mut self.instance);
-        if self.connection.is_autocommit() {
-            let broken =
-                StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned());
-            return (step, Err(broken));
-        }
-        let undone = if matches!(step, Step::Undo(_)) {
-            self.instance.restore(before);
-            self.execute("ROLLBACK TO job")
-        } else {
-            Ok(())
-        };
-        (step, undone.and_then(|()| self.execute("RELEASE job")))
-    }
-
-    fn execute(&self, sql: &str) -> Outcome<()> {
-        self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map(drop).translated()
-    }
-}
-
-/// Dropping the work drops the channel its caller waits on; the reason goes to the log.
-fn refuse(work: Work, error: &StoreError) {
-    tracing::error!(%error, "a write could not begin");
-    drop(work);
-}
-
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use super::*;
-
-    type Answers = mpsc::Receiver<(&'static str, Outcome<()>)>;
-
-    /// A writer that waits at its first job until the returned sender is dropped, so that what is submitted meanwhile is one batch.
-    fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mpsc::Sender<()>) {
-        let path = directory.join("test.db");
-        let connection = crate::open::writer(&path).unwrap();
-        connection
-            .execute_batch(
-                "CREATE TABLE notes (text TEXT NOT NULL); PRAGMA max_page_count = 40; PRAGMA cache_size = 10",
-            )
-            .unwrap();
-        let log = File::options().write(true).open(crate::open::log_path(&path)).unwrap();
-        let (writer, threads) = Writer::start(connection, log, Instance::new(&path)).unwrap();
-        let (held, hold) = mpsc::channel::<()>();
-        writer.submit(move |_, _| {
-            let _ = hold.recv();
-            Step::Keep(Box::new(|_| {}))
-        });
-        (writer, threads, held)
-    }
-
-    fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, Outcome<()>)>, name: &'static str, text: String) {
-        let answers = answers.clone();
-        writer.submit(move |connection, _| {
-            match connection.execute("INSERT INTO notes VALUES (?1)", [text]).translated() {
-                Ok(_) => Step::Keep(Box::new(move |committed| drop(answers.send((name, committed))))),
-                Err(error) => Step::Undo(Box::new(move |_| drop(answers.send((name, Err(error)))))),
-            }
-        });
-    }
-
-    fn finish(writer: &Writer, threads: Vec<JoinHandle<()>>, answers: &Answers) -> Vec<(&'static str, bool)> {
-        writer.stop();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        answers.try_iter().map(|(name, outcome)| (name, outcome.is_ok())).collect()
-    }
-
-    fn notes(directory: &std::path::Path) -> Vec<String> {
-        let connection = Connection::open(directory.join("test.db")).unwrap();
-        let mut select = connection.prepare("SELECT text FROM notes").unwrap();
-        select.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    }
-
-    #[test]
-    fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
-        let directory = tempfile::tempdir().unwrap();
-        let (writer, threads, held) = held_writer(directory.path());
-        let (sender, answers) = mpsc::channel();
-        note(&writer, &sender, "before", "before".to_owned());
-        note(&writer, &sender, "too much", "x".repeat(1_000_000));
-        note(&writer, &sender, "after", "after".to_owned());
-        drop((held, sender));
-        let told = finish(&writer, threads, &answers);
-        assert!(told.contains(&("too much", false)) && told.contains(&("after", true)), "{told:?}");
-        let kept: Vec<_> = told.into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect();
-        assert_eq!(notes(directory.path()), kept, "what was kept is what was said to be kept");
-    }
-
-    /// Does short work and says which thread did it.
-    fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>, name: &'static str) {
-        let doers = doers.clone();
-        writer.submit_short(move |connection, _| {
-            connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
-            let doer = std::thread::current().name().map(str::to_owned);
-            Step::Keep(Box::new(move |_| drop(doers.send((name, doer)))))
-        });
-    }
-
-    #[test]
-    fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before() {
-        let directory = tempfile::tempdir().unwrap();
-        let (writer, threads, held) = held_writer(directory.path());
-        drop(held);
-        while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
-            std::thread::yield_now();
-        }
-        writer.submit_lazy(|connection, _| {
-            connection.execute("INSERT INTO notes VALUES ('noted')", []).unwrap();
-            Step::Keep(Box::new(|_| {}))
-        });
-        let (sender, doers) = mpsc::channel();
-        by_whom(&writer, &sender, "short");
-        let here = std::thread::current().name().map(str::to_owned);
-        assert_eq!(doers.try_recv(), Ok(("short", here)), "before it returned");
-        assert_eq!(notes(directory.path()), ["noted", "short"]);
-        writer.stop();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    }
-
-    #[test]
-    fn short_work_waits_its_turn_behind_what_waits() {
-        let directory = tempfile::tempdir().unwrap();
-        let (writer, threads, held) = held_writer(directory.path());
-        let (sender, answers) = mpsc::channel();
-        let (doer, doers) = mpsc::channel();
-        note(&writer, &sender, "first", "first".to_owned());
-        by_whom(&writer, &doer, "second");
-        assert!(doers.try_recv().is_err());
-        drop((held, sender));
-        finish(&writer, threads, &answers);
-        assert_eq!(doers.try_recv(), Ok(("second", Some("herma-write".to_owned()))));
-        assert_eq!(notes(directory.path()), ["first", "second"]);
-    }
-
-    #[test]
-    fn whoever_brings_short_work_does_not_wait_for_another_process() {
-        let directory = tempfile::tempdir().unwrap();
-        let (writer, threads, held) = held_writer(directory.path());
-        drop(held);
-        while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
-            std::thread::yield_now();
-        }
-        let other = Connection::open(directory.path().join("test.db")).unwrap();
-        other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let (sender, doers) = mpsc::channel();
-        by_whom(&writer, &sender, "short");
-        assert!(doers.try_recv().is_err(), "it is not done, and yet the caller goes on");
-        other.execute_batch("COMMIT").unwrap();
-        assert_eq!(doers.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
-        writer.stop();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    }
-
-    #[test]
-    fn work_that_nobody_waits_for_is_written_however_much_more_comes() {
-        let directory = tempfile::tempdir().unwrap();
-        let (writer, threads, held) = held_writer(directory.path());
-        drop(held);
-        let (sender, written) = mpsc::channel();
-        let began = Instant::now();
-        while written.try_recv().is_err() {
-            assert!(began.elapsed() < Duration::from_secs(5), "it is put off for ever");
-            let sender = sender.clone();
-            writer.submit_lazy(move |_, _| {
-                let _ = sender.send(());
-                Step::Keep(Box::new(|_| {}))
-            });
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        writer.stop();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    }
-
-    #[test]
-    fn everything_queued_before_the_end_is_done() {
-        let directory = tempfile::tempdir().unwrap();
-        let (writer, threads, held) = held_writer(directory.path());
-        let (sender, answers) = mpsc::channel();
-        for _ in 0..2 * BATCH_JOBS {
-            note(&writer, &sender, "note", "text".to_owned());
-        }
-        writer.submit_lazy(|connection, _| {
-            connection.execute("INSERT INTO notes VALUES ('last')", []).unwrap();
-            Step::Keep(Box::new(|_| {}))
-        });
-        drop((held, sender));
-        assert_eq!(finish(&writer, threads, &answers), vec![("note", true); 2 * BATCH_JOBS]);
-        let notes = notes(directory.path());
-        assert_eq!((notes.len(), notes.last().map(String::as_str)), (2 * BATCH_JOBS + 1, Some("last")));
-    }
-}
+mod tests;

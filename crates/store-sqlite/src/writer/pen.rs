@@ -1,0 +1,144 @@
+//! The connection that writes: transactions of many jobs, each in a savepoint of its own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use herma_store::StoreError;
+use rusqlite::Connection;
+
+use super::{Finish, Step, Work};
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::open::BUSY_TIMEOUT;
+use crate::sync::Log;
+
+/// Longest time one transaction keeps other processes waiting.
+const BATCH_TIME: Duration = Duration::from_millis(5);
+/// How long readers may keep the log from starting over; then it goes on growing until the next time.
+const RESTART_WAIT: Duration = Duration::from_millis(20);
+
+/// The connection that writes, and what is known of this process's turns.
+pub(super) struct Pen {
+    pub(super) connection: Connection,
+    pub(super) instance: Instance,
+    pub(super) log: Arc<Log>,
+    pub(super) live: Arc<AtomicUsize>,
+    pub(super) syncs: Sender<Vec<Finish>>,
+}
+
+impl Pen {
+    /// Lets the log start over.
+    pub(super) fn restart_log(&self) {
+        let _ = self.connection.busy_timeout(RESTART_WAIT);
+        let restarted = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
+        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
+        tracing::debug!(?restarted, "log restarted");
+    }
+
+    /// Begins a transaction unless another process has one.
+    pub(super) fn begin_at_once(&self) -> bool {
+        let _ = self.connection.busy_timeout(Duration::ZERO);
+        let begun = self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
+        begun.is_ok()
+    }
+
+    /// Begins a transaction as soon as no other process has one.
+    pub(super) fn begin(&self) -> Outcome<()> {
+        self.execute("BEGIN IMMEDIATE")
+    }
+
+    /// Takes back what somebody left who did not come to the end of it.
+    pub(super) fn recover(&mut self) {
+        if !self.connection.is_autocommit() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        self.instance.reload_live(&self.connection);
+    }
+
+    /// Runs jobs from the front in the transaction that has begun; leaves in the batch what no longer fitted into its time.
+    pub(super) fn transact(&mut self, batch: &mut VecDeque<Work>) {
+        let began = Instant::now();
+        let before = self.instance.mark();
+        let mut kept: Vec<Finish> = Vec::new();
+        let mut durable: Vec<Finish> = Vec::new();
+        let mut intact = Ok(());
+        while let Some(work) = batch.pop_front() {
+            let step;
+            (step, intact) = self.in_savepoint(work);
+            match step {
+                Step::Keep(finish) => kept.push(finish),
+                Step::KeepDurably(finish) => durable.push(finish),
+                Step::KeepThenDurably(committed, synced) => {
+                    kept.push(committed);
+                    durable.push(synced);
+                }
+                Step::Undo(finish) => finish(Ok(())),
+            }
+            if intact.is_err() || began.elapsed() > BATCH_TIME {
+                break;
+            }
+        }
+        let committed = intact.and_then(|()| self.execute("COMMIT"));
+        if committed.is_err() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+            self.instance.restore(before);
+            self.instance.reload_live(&self.connection);
+        }
+        self.live.store(self.instance.live.len(), Ordering::Release);
+        if let Err(error) = committed {
+            for finish in kept.into_iter().chain(durable) {
+                finish(Err(error.clone()));
+            }
+            return;
+        }
+        for finish in kept {
+            finish(Ok(()));
+        }
+        if durable.is_empty() {
+            return;
+        }
+        if self.instance.live.is_empty() {
+            // Nobody else is on the way: a lone client need not wait for another thread to wake up.
+            self.log.sync_for(durable);
+        } else {
+            let _ = self.syncs.send(durable);
+        }
+    }
+
+    /// Runs one job. The second answer is an error if the transaction around it is no longer whole: a full or failing disk makes SQLite
+    /// roll back all of it, and what follows would be written without one.
+    fn in_savepoint(&mut self, work: Work) -> (Step, Outcome<()>) {
+        if let Err(error) = self.execute("SAVEPOINT job") {
+            refuse(work, &error);
+            return (Step::Undo(Box::new(|_| {})), Err(error));
+        }
+        let before = self.instance.mark();
+        let step = work(&self.connection, &mut self.instance);
+        if self.connection.is_autocommit() {
+            let broken =
+                StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned());
+            return (step, Err(broken));
+        }
+        let undone = if matches!(step, Step::Undo(_)) {
+            self.instance.restore(before);
+            self.execute("ROLLBACK TO job")
+        } else {
+            Ok(())
+        };
+        (step, undone.and_then(|()| self.execute("RELEASE job")))
+    }
+
+    fn execute(&self, sql: &str) -> Outcome<()> {
+        self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map(drop).translated()
+    }
+}
+
+/// Dropping the work drops the channel its caller waits on; the reason goes to the log.
+pub(super) fn refuse(work: Work, error: &StoreError) {
+    tracing::error!(%error, "a write could not begin");
+    drop(work);
+}

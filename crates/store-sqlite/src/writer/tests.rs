@@ -1,0 +1,188 @@
+//! Who writes, in which order, and what becomes of work that cannot be written.
+
+use std::sync::mpsc;
+
+use super::*;
+use crate::failure::Translate as _;
+use crate::open::BUSY_TIMEOUT;
+
+type Answers = mpsc::Receiver<(&'static str, Outcome<()>)>;
+
+/// A writer that waits at its first job until the returned sender is dropped, so that what is submitted meanwhile is one batch.
+fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mpsc::Sender<()>) {
+    let path = directory.join("test.db");
+    let connection = crate::open::writer(&path).unwrap();
+    connection
+        .execute_batch("CREATE TABLE notes (text TEXT NOT NULL); PRAGMA max_page_count = 40; PRAGMA cache_size = 10")
+        .unwrap();
+    let log = File::options().write(true).open(crate::open::log_path(&path)).unwrap();
+    let (writer, threads) = Writer::start(connection, log, Instance::new(&path)).unwrap();
+    let (held, hold) = mpsc::channel::<()>();
+    writer.submit(move |_, _| {
+        let _ = hold.recv();
+        Step::Keep(Box::new(|_| {}))
+    });
+    (writer, threads, held)
+}
+
+fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, Outcome<()>)>, name: &'static str, text: String) {
+    let answers = answers.clone();
+    writer.submit(move |connection, _| {
+        match connection.execute("INSERT INTO notes VALUES (?1)", [text]).translated() {
+            Ok(_) => Step::Keep(Box::new(move |committed| drop(answers.send((name, committed))))),
+            Err(error) => Step::Undo(Box::new(move |_| drop(answers.send((name, Err(error)))))),
+        }
+    });
+}
+
+fn finish(writer: &Writer, threads: Vec<JoinHandle<()>>, answers: &Answers) -> Vec<(&'static str, bool)> {
+    writer.stop();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    answers.try_iter().map(|(name, outcome)| (name, outcome.is_ok())).collect()
+}
+
+fn notes(directory: &std::path::Path) -> Vec<String> {
+    let connection = Connection::open(directory.join("test.db")).unwrap();
+    let mut select = connection.prepare("SELECT text FROM notes").unwrap();
+    select.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    let (sender, answers) = mpsc::channel();
+    note(&writer, &sender, "before", "before".to_owned());
+    note(&writer, &sender, "too much", "x".repeat(1_000_000));
+    note(&writer, &sender, "after", "after".to_owned());
+    drop((held, sender));
+    let told = finish(&writer, threads, &answers);
+    assert!(told.contains(&("too much", false)) && told.contains(&("after", true)), "{told:?}");
+    let kept: Vec<_> = told.into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect();
+    assert_eq!(notes(directory.path()), kept, "what was kept is what was said to be kept");
+}
+
+/// Does short work and says which thread did it.
+fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>, name: &'static str) {
+    let doers = doers.clone();
+    writer.submit_short(move |connection, _| {
+        connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
+        let doer = std::thread::current().name().map(str::to_owned);
+        Step::Keep(Box::new(move |_| drop(doers.send((name, doer)))))
+    });
+}
+
+#[test]
+fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    drop(held);
+    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+        std::thread::yield_now();
+    }
+    writer.submit_lazy(|connection, _| {
+        connection.execute("INSERT INTO notes VALUES ('noted')", []).unwrap();
+        Step::Keep(Box::new(|_| {}))
+    });
+    let (sender, doers) = mpsc::channel();
+    by_whom(&writer, &sender, "short");
+    let here = std::thread::current().name().map(str::to_owned);
+    assert_eq!(doers.try_recv(), Ok(("short", here)), "before it returned");
+    assert_eq!(notes(directory.path()), ["noted", "short"]);
+    writer.stop();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn short_work_waits_its_turn_behind_what_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    let (sender, answers) = mpsc::channel();
+    let (doer, doers) = mpsc::channel();
+    note(&writer, &sender, "first", "first".to_owned());
+    by_whom(&writer, &doer, "second");
+    assert!(doers.try_recv().is_err());
+    drop((held, sender));
+    finish(&writer, threads, &answers);
+    assert_eq!(doers.try_recv(), Ok(("second", Some("herma-write".to_owned()))));
+    assert_eq!(notes(directory.path()), ["first", "second"]);
+}
+
+#[test]
+fn work_that_panics_takes_nothing_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    drop(held);
+    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+        std::thread::yield_now();
+    }
+    let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        writer.submit_short(|connection, _| {
+            connection.execute("INSERT INTO notes VALUES ('half')", []).unwrap();
+            panic!("on purpose");
+        });
+    }));
+    assert!(broken.is_err());
+    let (sender, answers) = mpsc::channel();
+    note(&writer, &sender, "after", "after".to_owned());
+    drop(sender);
+    assert_eq!(finish(&writer, threads, &answers), [("after", true)]);
+    assert_eq!(notes(directory.path()), ["after"]);
+}
+
+#[test]
+fn whoever_brings_short_work_does_not_wait_for_another_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    drop(held);
+    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+        std::thread::yield_now();
+    }
+    let other = Connection::open(directory.path().join("test.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (sender, doers) = mpsc::channel();
+    by_whom(&writer, &sender, "short");
+    assert!(doers.try_recv().is_err(), "it is not done, and yet the caller goes on");
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(doers.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
+    writer.stop();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn work_that_nobody_waits_for_is_written_however_much_more_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    drop(held);
+    let (sender, written) = mpsc::channel();
+    let began = Instant::now();
+    while written.try_recv().is_err() {
+        assert!(began.elapsed() < Duration::from_secs(5), "it is put off for ever");
+        let sender = sender.clone();
+        writer.submit_lazy(move |_, _| {
+            let _ = sender.send(());
+            Step::Keep(Box::new(|_| {}))
+        });
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    writer.stop();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn everything_queued_before_the_end_is_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads, held) = held_writer(directory.path());
+    let (sender, answers) = mpsc::channel();
+    for _ in 0..2 * BATCH_JOBS {
+        note(&writer, &sender, "note", "text".to_owned());
+    }
+    writer.submit_lazy(|connection, _| {
+        connection.execute("INSERT INTO notes VALUES ('last')", []).unwrap();
+        Step::Keep(Box::new(|_| {}))
+    });
+    drop((held, sender));
+    assert_eq!(finish(&writer, threads, &answers), vec![("note", true); 2 * BATCH_JOBS]);
+    let notes = notes(directory.path());
+    assert_eq!((notes.len(), notes.last().map(String::as_str)), (2 * BATCH_JOBS + 1, Some("last")));
+}
