@@ -3,7 +3,7 @@
 //! Work waits for the writer thread, which drains what has gathered, runs it as one transaction with a savepoint a job, and commits without waiting
 //! for the disk. The work of a turn that is alone takes the pen itself while nobody else has it and nothing waits: then no other thread has to
 //! wake up, which would cost more than the transaction. Jobs that promise durability are handed to the sync thread, which syncs the write-ahead log once for
-//! all that have gathered; when no turn is left, whoever has the pen syncs. A commit is therefore visible to every process at once and
+//! all that have gathered; when no turn is left, the writer thread syncs by itself. A commit is therefore visible to every process at once and
 //! durable a moment later; who waits for durability is told only then.
 
 mod pen;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use herma_store::Lease;
 use rusqlite::Connection;
 
-use self::pen::{Pen, refuse};
+use self::pen::{Pen, Syncing, refuse};
 use crate::failure::Outcome;
 use crate::instance::Instance;
 use crate::sync::{self, Log};
@@ -89,6 +89,10 @@ impl Queue {
         let noted = self.take_lazy();
         self.jobs.extend(noted.map(Job::Work));
         self.jobs.push_back(job);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.lazy.is_empty()
     }
 
     fn take_lazy(&mut self) -> std::vec::IntoIter<Work> {
@@ -210,7 +214,8 @@ impl Shared {
         batch.push_back(work);
         // Another process may write: to wait for it is the writer thread's.
         if pen.begin_at_once() {
-            pen.transact(&mut batch);
+            // This thread may be the one that everybody's connections wait for: it must not wait for the disk.
+            pen.transact(&mut batch, Syncing::Behind);
         }
         if !batch.is_empty() {
             let mut queue = self.queue();
@@ -223,8 +228,14 @@ impl Shared {
     /// Writes what waits until no more will come.
     fn run(&self) {
         let mut batch = VecDeque::new();
-        while self.wait() {
-            let mut held = self.pen();
+        loop {
+            let goes_on = self.wait();
+            let mut held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever had the pen until now may have put something back.
+            if !goes_on && self.queue().is_empty() {
+                *held = None;
+                return;
+            }
             let Some(pen) = held.as_mut() else { return };
             self.take(pen, &mut batch);
             if batch.is_empty() {
@@ -234,20 +245,9 @@ impl Shared {
                 batch.drain(..).for_each(|work| refuse(work, &error));
                 continue;
             }
-            pen.transact(&mut batch);
+            pen.transact(&mut batch, Syncing::HereIfAlone);
             self.queue().put_back(std::mem::take(&mut batch));
         }
-        *self.pen() = None;
-    }
-
-    /// The pen, from whoever has it. One that somebody dropped in the middle of a word can be used again.
-    fn pen(&self) -> MutexGuard<'_, Option<Pen>> {
-        self.pen.lock().unwrap_or_else(|dropped| {
-            let mut held = dropped.into_inner();
-            held.iter_mut().for_each(Pen::recover);
-            self.pen.clear_poison();
-            held
-        })
     }
 
     /// Waits for something worth a transaction. False when everything is done and no more will come.

@@ -1,6 +1,7 @@
 //! The connection that writes: transactions of many jobs, each in a savepoint of its own.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -11,7 +12,7 @@ use rusqlite::Connection;
 
 use super::{Finish, Step, Work};
 use crate::failure::{Outcome, Translate};
-use crate::instance::Instance;
+use crate::instance::{Instance, Mark};
 use crate::open::BUSY_TIMEOUT;
 use crate::sync::Log;
 
@@ -19,6 +20,15 @@ use crate::sync::Log;
 const BATCH_TIME: Duration = Duration::from_millis(5);
 /// How long readers may keep the log from starting over; then it goes on growing until the next time.
 const RESTART_WAIT: Duration = Duration::from_millis(20);
+
+/// Who makes durable what is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syncing {
+    /// Whoever writes, if no turn is left: a lone client need not wait for another thread to wake up.
+    HereIfAlone,
+    /// The sync thread.
+    Behind,
+}
 
 /// The connection that writes, and what is known of this process's turns.
 pub(super) struct Pen {
@@ -51,18 +61,19 @@ impl Pen {
         self.execute("BEGIN IMMEDIATE")
     }
 
-    /// Takes back what somebody left who did not come to the end of it.
-    pub(super) fn recover(&mut self) {
-        if !self.connection.is_autocommit() {
-            let _ = self.connection.execute_batch("ROLLBACK");
+    /// Runs jobs from the front in the transaction that has begun; leaves in the batch what no longer fitted into its time. A job that panics takes
+    /// the transaction with it, and nothing else.
+    pub(super) fn transact(&mut self, batch: &mut VecDeque<Work>, syncing: Syncing) {
+        let before = self.instance.mark();
+        let ended = catch_unwind(AssertUnwindSafe(|| self.transact_whole(batch, before, syncing)));
+        if ended.is_err() {
+            tracing::error!("a write panicked; its transaction is taken back");
+            self.take_back(before);
         }
-        self.instance.reload_live(&self.connection);
     }
 
-    /// Runs jobs from the front in the transaction that has begun; leaves in the batch what no longer fitted into its time.
-    pub(super) fn transact(&mut self, batch: &mut VecDeque<Work>) {
+    fn transact_whole(&mut self, batch: &mut VecDeque<Work>, before: Mark, syncing: Syncing) {
         let began = Instant::now();
-        let before = self.instance.mark();
         let mut kept: Vec<Finish> = Vec::new();
         let mut durable: Vec<Finish> = Vec::new();
         let mut intact = Ok(());
@@ -82,31 +93,34 @@ impl Pen {
                 break;
             }
         }
-        let committed = intact.and_then(|()| self.execute("COMMIT"));
-        if committed.is_err() {
-            let _ = self.connection.execute_batch("ROLLBACK");
-            self.instance.restore(before);
-            self.instance.reload_live(&self.connection);
-        }
-        self.live.store(self.instance.live.len(), Ordering::Release);
-        if let Err(error) = committed {
+        if let Err(error) = intact.and_then(|()| self.execute("COMMIT")) {
+            self.take_back(before);
             for finish in kept.into_iter().chain(durable) {
                 finish(Err(error.clone()));
             }
             return;
         }
+        self.live.store(self.instance.live.len(), Ordering::Release);
         for finish in kept {
             finish(Ok(()));
         }
         if durable.is_empty() {
             return;
         }
-        if self.instance.live.is_empty() {
-            // Nobody else is on the way: a lone client need not wait for another thread to wake up.
+        if syncing == Syncing::HereIfAlone && self.instance.live.is_empty() {
             self.log.sync_for(durable);
         } else {
             let _ = self.syncs.send(durable);
         }
+    }
+
+    fn take_back(&mut self, before: Mark) {
+        if !self.connection.is_autocommit() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        self.instance.restore(before);
+        self.instance.reload_live(&self.connection);
+        self.live.store(self.instance.live.len(), Ordering::Release);
     }
 
     /// Runs one job. The second answer is an error if the transaction around it is no longer whole: a full or failing disk makes SQLite
