@@ -103,3 +103,14 @@ pub(crate) fn reunite(connection: &Connection, conversation: i64) -> Outcome<()>
     }
     Ok(())
 }
+
+/// Whether a conversation is another, or comes from it.
+pub(crate) fn comes_from(connection: &Connection, conversation: i64, other: i64) -> Outcome<bool> {
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE above (pk) AS (SELECT ?1 UNION SELECT c.parent_pk FROM above JOIN conversations c ON c.pk = above.pk
+             WHERE c.parent_pk IS NOT NULL) SELECT 1 FROM above WHERE pk = ?2",
+        )
+        .and_then(|mut select| select.exists([conversation, other]))
+        .translated()
+}

@@ -160,13 +160,10 @@ fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attem
 
 /// Whether a conversation is among those that it comes from.
 fn comes_from_itself(connection: &Connection, key: i64) -> Outcome<bool> {
-    connection
-        .prepare_cached(
-            "WITH RECURSIVE above (pk) AS (SELECT parent_pk FROM conversations WHERE pk = ?1
-             UNION SELECT c.parent_pk FROM above a JOIN conversations c ON c.pk = a.pk) SELECT 1 FROM above WHERE pk = ?1",
-        )
-        .and_then(|mut select| select.exists([key]))
-        .translated()
+    let above: Option<i64> = connection
+        .query_row("SELECT parent_pk FROM conversations WHERE pk = ?1", [key], |row| row.get(0))
+        .translated()?;
+    above.map_or(Ok(false), |above| parent::comes_from(connection, above, key))
 }
 
 /// Has what is inherited of a conversation be there.

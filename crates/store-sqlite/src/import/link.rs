@@ -6,7 +6,7 @@ use herma_store::{Import, ImportedConversation};
 use rusqlite::{Connection, params};
 
 use crate::failure::{Outcome, Translate};
-use crate::snapshot;
+use crate::{parent, snapshot};
 
 /// Has a conversation know its parent not by name alone. One that is not there, and one that comes from this very conversation, stay names; and
 /// whoever has the name of a parent is a stranger unless it came from this file, or is the one that was lost.
@@ -20,7 +20,9 @@ pub(super) fn link(
     let Ok(alias) = Alias::parse(name.as_str()) else { return Ok(()) };
     let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
     let Some((state, session)) = found else { return Ok(()) };
-    if comes_from(connection, state.key, conversation)? || !is_meant(connection, import, state.key, conversation)? {
+    if parent::comes_from(connection, state.key, conversation)?
+        || !is_meant(connection, import, state.key, conversation)?
+    {
         return Ok(());
     }
     let session = session.unwrap_or(state.head);
@@ -47,16 +49,5 @@ fn is_meant(connection: &Connection, import: &Import, parent: i64, child: i64) -
              OR EXISTS (SELECT 1 FROM imports i WHERE i.conversation_pk = p.pk AND i.tenant_pk = ?3 AND i.file = ?4))",
         )
         .and_then(|mut select| select.exists(params![parent, child, import.tenant.0, import.file]))
-        .translated()
-}
-
-/// Whether a conversation is another, or comes from it.
-fn comes_from(connection: &Connection, conversation: i64, other: i64) -> Outcome<bool> {
-    connection
-        .prepare_cached(
-            "WITH RECURSIVE above (pk) AS (SELECT ?1 UNION SELECT c.parent_pk FROM above JOIN conversations c ON c.pk = above.pk
-             WHERE c.parent_pk IS NOT NULL) SELECT 1 FROM above WHERE pk = ?2",
-        )
-        .and_then(|mut select| select.exists([conversation, other]))
         .translated()
 }

@@ -25,6 +25,21 @@ fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mps
     (writer, threads, held)
 }
 
+/// A writer that has nothing to do.
+fn idle_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>) {
+    let (writer, threads, held) = held_writer(directory);
+    drop(held);
+    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+        std::thread::yield_now();
+    }
+    (writer, threads)
+}
+
+fn end(writer: &Writer, threads: Vec<JoinHandle<()>>) {
+    writer.stop();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, Outcome<()>)>, name: &'static str, text: String) {
     let answers = answers.clone();
     writer.submit(move |connection, _| {
@@ -36,8 +51,7 @@ fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, Outcome<()>)>, na
 }
 
 fn finish(writer: &Writer, threads: Vec<JoinHandle<()>>, answers: &Answers) -> Vec<(&'static str, bool)> {
-    writer.stop();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    end(writer, threads);
     answers.try_iter().map(|(name, outcome)| (name, outcome.is_ok())).collect()
 }
 
@@ -75,11 +89,7 @@ fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>
 #[test]
 fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
-    drop(held);
-    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
-        std::thread::yield_now();
-    }
+    let (writer, threads) = idle_writer(directory.path());
     writer.submit_lazy(|connection, _| {
         connection.execute("INSERT INTO notes VALUES ('noted')", []).unwrap();
         Step::Keep(Box::new(|_| {}))
@@ -89,8 +99,7 @@ fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before()
     let here = std::thread::current().name().map(str::to_owned);
     assert_eq!(doers.try_recv(), Ok(("short", here)), "before it returned");
     assert_eq!(notes(directory.path()), ["noted", "short"]);
-    writer.stop();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    end(&writer, threads);
 }
 
 #[test]
@@ -111,11 +120,7 @@ fn short_work_waits_its_turn_behind_what_waits() {
 #[test]
 fn work_that_panics_takes_nothing_with_it() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
-    drop(held);
-    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
-        std::thread::yield_now();
-    }
+    let (writer, threads) = idle_writer(directory.path());
     for submit in [Writer::submit_short, Writer::submit] {
         let work: fn(&Connection, &mut Instance) -> Step = |connection, _| {
             connection.execute("INSERT INTO notes VALUES ('half')", []).unwrap();
@@ -133,11 +138,7 @@ fn work_that_panics_takes_nothing_with_it() {
 #[test]
 fn whoever_brings_short_work_does_not_wait_for_another_process() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
-    drop(held);
-    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
-        std::thread::yield_now();
-    }
+    let (writer, threads) = idle_writer(directory.path());
     let other = Connection::open(directory.path().join("test.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (sender, doers) = mpsc::channel();
@@ -145,8 +146,7 @@ fn whoever_brings_short_work_does_not_wait_for_another_process() {
     assert!(doers.try_recv().is_err(), "it is not done, and yet the caller goes on");
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(doers.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
-    writer.stop();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    end(&writer, threads);
 }
 
 #[test]
@@ -165,8 +165,7 @@ fn work_that_nobody_waits_for_is_written_however_much_more_comes() {
         });
         std::thread::sleep(Duration::from_millis(2));
     }
-    writer.stop();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    end(&writer, threads);
 }
 
 #[test]
