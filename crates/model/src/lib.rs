@@ -16,7 +16,7 @@ pub mod message;
 pub mod principal;
 pub mod provenance;
 pub mod session_key;
-mod text;
+pub mod text;
 pub mod time;
 pub mod tokens;
 pub mod turn;

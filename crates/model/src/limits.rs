@@ -22,6 +22,8 @@ pub const MAX_RETRY_ATTEMPT: u32 = 62;
 pub const MAX_PINNED: usize = 100;
 /// Most items that a request can name instead of sending them.
 pub const MAX_REFERENCES: usize = 2000;
+/// Longest title, in characters.
+pub const MAX_TITLE: usize = 256;
 /// Longest search, in characters.
 pub const MAX_SEARCH_CHARACTERS: usize = 1000;
 /// Most words and phrases of a search.

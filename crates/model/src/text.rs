@@ -9,6 +9,12 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+/// Whether a character has no place in a line that people read: it ends the line, turns the writing round or controls a terminal.
+pub fn breaks_a_line(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Reads a text by the rule of what it stands for.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer: D,

@@ -2,7 +2,7 @@
 //!
 //! - `read`: what is stored of a conversation, or of what a branch inherits of it, as pieces that know no keys.
 //! - `restore`: whether a conversation can be had again, and what must be there for it.
-//! - `measure`: whether its numbers can be true.
+//! - `measure`: whether it can be true.
 //! - `write`: the rows.
 //!
 //! What a branch inherits comes back as a conversation that was deleted: for the branch alone, until it is restored itself.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use herma_model::text::breaks_a_line;
 use herma_model::{Alias, ConversationId, SessionId, SessionKey, Timestamp, Usage};
 use herma_store::ImportedConversation;
 use herma_store_sqlite::hermes::{HermesMessage, HermesSession};
@@ -122,7 +123,7 @@ fn session_key(chain: &Chain) -> (Option<SessionKey>, Option<Problem>) {
 
 /// A title without what no title may have.
 fn title(title: &str) -> Option<String> {
-    let title: String = title.chars().filter(|letter| !letter.is_control()).take(MOST_TITLE).collect();
+    let title: String = title.chars().filter(|letter| !breaks_a_line(*letter)).take(MOST_TITLE).collect();
     Some(title.trim().to_owned()).filter(|title| !title.is_empty())
 }
 

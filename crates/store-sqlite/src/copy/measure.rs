@@ -1,6 +1,8 @@
-//! What of a copy can be true: places that lie where they can, counts that can be counted on, parents that a session can have.
+//! What of a copy can be true: places that lie where they can, counts that can be counted on, kinds and parents that a session can have, a title that can be read.
 
 use herma_model::copy::{Copied, CopiedConversation, CopiedSession, CopiedSource};
+use herma_model::limits::MAX_TITLE;
+use herma_model::text::breaks_a_line;
 use herma_model::{ConversationId, CreatorKind, ParentRelation, Seq, SessionKind, Usage};
 
 use super::restore::{Attempt, broken};
@@ -8,7 +10,7 @@ use super::restore::{Attempt, broken};
 /// More than anybody counts to, and few enough to be added up.
 const MOST: u64 = 1 << 53;
 
-/// All numbers and parents of a conversation.
+/// All of a conversation.
 pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     let what = &copied.what;
     let Some(last) = what.next_place.0.checked_sub(1).filter(|last| is_countable(*last)) else {
@@ -18,8 +20,8 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     if [what.message_count, what.turn_count, counted].iter().any(|count| *count > MOST) || !is_true(what.usage) {
         return broken("its counts cannot be true".to_owned());
     }
-    if what.title.as_ref().is_some_and(|title| title.chars().any(char::is_control)) {
-        return broken("its title has line breaks or other control characters".to_owned());
+    if what.title.as_ref().is_some_and(|title| !is_title(title)) {
+        return broken("its title is too long, or has line breaks or other control characters".to_owned());
     }
     kinds(what.id, what.origin_kind, &copied.sessions)?;
     belongings(copied, last)
@@ -60,7 +62,7 @@ fn is_declared(session: &CopiedSession, relation: Option<ParentRelation>) -> boo
     }
 }
 
-/// All numbers of what is inherited of one.
+/// All that is inherited of one.
 pub(super) fn source(copied: &Copied<CopiedSource>) -> Attempt<()> {
     if !is_countable(copied.what.through.0) {
         return broken("what is inherited ends at no place".to_owned());
@@ -83,6 +85,10 @@ fn belongings<T>(copied: &Copied<T>, last: i64) -> Attempt<()> {
         return broken("its counts cannot be true".to_owned());
     }
     Ok(())
+}
+
+fn is_title(title: &str) -> bool {
+    title.chars().count() <= MAX_TITLE && !title.chars().any(breaks_a_line)
 }
 
 fn is_countable(place: i64) -> bool {

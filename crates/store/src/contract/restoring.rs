@@ -395,7 +395,9 @@ pub async fn what_a_session_cannot_be_is_refused<S: Store>(world: &World<S>) {
     .await;
     refused(world, &copy, |copy| copy.1.sessions[1].kind = SessionKind::Main).await;
     refused(world, &copy, |copy| copy.1.sessions[1].parent = None).await;
-    refused(world, &copy, |copy| copy.1.what.title = Some("two\nlines".to_owned())).await;
+    for title in ["two\nlines".to_owned(), "turned \u{202e}round".to_owned(), "long ".repeat(60)] {
+        refused(world, &copy, |copy| copy.1.what.title = Some(title)).await;
+    }
     assert_eq!(world.restore(helper).await, RestoreOutcome::Made);
     assert_eq!(world.restore(copy).await, RestoreOutcome::Made);
 }

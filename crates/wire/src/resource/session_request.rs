@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use herma_model::SessionKind;
+use herma_model::limits::MAX_TITLE;
+use herma_model::text::breaks_a_line;
 use serde_json::value::RawValue;
 
 use super::compact_request::{nothing_else, read};
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, flag, text};
 use crate::responses::{metadata, within};
-
-/// Longest title, in characters.
-const MAX_TITLE: usize = 256;
 
 /// The body of `POST /api/sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,12 +144,6 @@ pub fn title(text: &str) -> Result<String, String> {
         1..=MAX_TITLE => Ok(title.to_owned()),
         _ => Err(format!("must not be longer than {MAX_TITLE} characters")),
     }
-}
-
-/// Whether a character is none to be read, but ends a line, turns the writing round or controls a terminal.
-fn breaks_a_line(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -76,6 +76,8 @@ Examples:
   herma sessions delete trip                       asks first
   herma sessions delete trip --children delete --yes
 
+With --yes the conversation is named whole, not by its beginning.
+
 This cannot be undone. What branches inherit stays readable in them, unless they go as well.";
 
 /// Flags of `sessions delete`.

@@ -114,6 +114,7 @@ fn nothing_is_deleted_that_nobody_agreed_to() {
     let begun = terminal.sessions("delete trip-by --yes");
     assert_eq!(begun.code, 1);
     assert!(begun.stderr.contains("no conversation is known by trip-by;"), "{}", begun.stderr);
+    assert!(begun.stderr.contains("it has to be named whole"), "{}", begun.stderr);
     assert_eq!(terminal.sessions("list --json").answer().lines().count(), 3);
 }
 
