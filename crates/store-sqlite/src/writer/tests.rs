@@ -103,6 +103,18 @@ fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before()
 }
 
 #[test]
+fn whoever_brings_short_work_does_not_wait_for_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads) = idle_writer(directory.path());
+    let (sender, synced) = mpsc::channel();
+    writer.submit_short(move |_, _| {
+        Step::KeepDurably(Box::new(move |_| drop(sender.send(std::thread::current().name().map(str::to_owned)))))
+    });
+    assert_eq!(synced.recv_timeout(BUSY_TIMEOUT), Ok(Some("herma-sync".to_owned())));
+    end(&writer, threads);
+}
+
+#[test]
 fn short_work_waits_its_turn_behind_what_waits() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads, held) = held_writer(directory.path());
