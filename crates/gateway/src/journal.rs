@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use herma_store::{Lease, Shown};
+use herma_store::{Lease, Receipt, Shown, StoreError};
 use herma_wire::record::{self, Step};
 use tokio::time::Instant;
 
@@ -15,18 +15,35 @@ use crate::request::TurnRequest;
 const JOURNAL_EVERY: Duration = Duration::from_millis(250);
 
 /// Writes what was shown down, now and then.
+///
+/// At most one part is on its way at a time. A part that was not written is part of the next one, so the journal never has a gap.
 pub(crate) struct Journal {
     is_shown: bool,
     is_recorded: bool,
-    written: usize,
-    recorded: usize,
+    written: Written,
+    on_its_way: Option<(Receipt, Written)>,
     due: Option<Instant>,
+}
+
+/// How much of what was shown is in the journal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    /// Bytes of text.
+    text: usize,
+    /// Events of the turn's log.
+    events: usize,
 }
 
 impl Journal {
     /// Only what is streamed is shown before its end, and only what can be fetched is read again.
     pub(crate) fn of(request: &TurnRequest) -> Self {
-        Self { is_shown: request.streaming, is_recorded: is_recorded(request), written: 0, recorded: 0, due: None }
+        Self {
+            is_shown: request.streaming,
+            is_recorded: is_recorded(request),
+            written: Written::default(),
+            on_its_way: None,
+            due: None,
+        }
     }
 
     /// Takes note that something was shown.
@@ -36,25 +53,41 @@ impl Journal {
         }
     }
 
-    /// Waits until there is something to write. Cancel-safe.
-    pub(crate) async fn due(&self) {
+    /// Waits until there is something to write. [`StoreError::Fenced`] if the last part was refused because the turn has lost its lease.
+    /// Cancel-safe.
+    pub(crate) async fn due(&mut self) -> Result<(), StoreError> {
+        if let Some((receipt, through)) = &mut self.on_its_way {
+            let (outcome, through) = (receipt.wait().await, *through);
+            self.on_its_way = None;
+            match outcome {
+                Ok(()) => self.written = through,
+                Err(StoreError::Fenced) => return Err(StoreError::Fenced),
+                Err(error) => {
+                    tracing::warn!(%error, "what a turn has shown was not written yet; it is tried again");
+                    self.due.get_or_insert_with(|| Instant::now() + JOURNAL_EVERY);
+                }
+            }
+        }
         match self.due {
             Some(at) => tokio::time::sleep_until(at).await,
             None => std::future::pending().await,
         }
+        Ok(())
     }
 
     /// Writes what is new of everything shown.
     pub(crate) fn write(&mut self, gateway: &Gateway, lease: Lease, text: &str, log: &TurnLog) {
         self.due = None;
-        let new = text.get(self.written..).unwrap_or_default();
-        let events = if self.is_recorded { log.from(self.recorded) } else { Vec::new() };
+        let new = text.get(self.written.text..).unwrap_or_default();
+        let events = if self.is_recorded { log.from(self.written.events) } else { Vec::new() };
         let record = record::of_shown(steps(&events));
-        if !(new.is_empty() && record.is_empty()) {
-            gateway.store.journal(lease, Shown { text: new.to_owned(), record });
+        let through = Written { text: text.len(), events: self.written.events + events.len() };
+        if new.is_empty() && record.is_empty() {
+            self.written = through;
+        } else {
+            let receipt = gateway.store.journal(lease, Shown { text: new.to_owned(), record });
+            self.on_its_way = Some((receipt, through));
         }
-        self.written = text.len();
-        self.recorded += events.len();
     }
 }
 

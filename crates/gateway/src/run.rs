@@ -1,6 +1,7 @@
 //! From the lease to the end of a turn: make room, call the model, show what it says, commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryFutureExt};
 use herma_model::alias::Namespace;
@@ -22,6 +23,9 @@ use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::{Place, TurnRequest};
 use crate::running::{End, RunningTurn};
+
+/// Pause before the store is asked again for a lease while it cannot be read.
+const CONFIRM_AGAIN: Duration = Duration::from_millis(500);
 
 /// A turn that holds its lease.
 pub(crate) struct Run<'a> {
@@ -134,7 +138,8 @@ impl Run<'_> {
                     tell(self.request, self.log, turn.started());
                     continue;
                 }
-                () = journal.due() => {
+                due = journal.due() => {
+                    due?;
                     journal.write(self.gateway, turn.running.lease, machine.shown(), self.log);
                     continue;
                 }
@@ -152,12 +157,35 @@ impl Run<'_> {
             }
             match effect {
                 Some(Effect::Show(delta)) => {
+                    self.make_sure_of_the_lease(turn).await?;
                     self.log.push(TurnEvent::Delta(Arc::new(delta)));
                     journal.shown();
                     crash::point(crash::SHOWN);
                 }
                 Some(Effect::End(ending)) => return Ok(ending),
                 None => {}
+            }
+        }
+    }
+
+    /// Before something is shown: asks the store if the turn still holds its lease, if this process has not renewed its leases in time.
+    /// It may have been stopped for a while, and another process may have ended the turn.
+    async fn make_sure_of_the_lease(&self, turn: &mut RunningTurn) -> Result<(), StoreError> {
+        let lease = &mut turn.running.lease;
+        if !self.request.streaming || self.gateway.store.is_fresh(lease) {
+            return Ok(());
+        }
+        loop {
+            match self.gateway.store.confirm(*lease).await {
+                Ok(confirmed) => {
+                    *lease = confirmed;
+                    return Ok(());
+                }
+                Err(StoreError::Unavailable(why)) => {
+                    tracing::warn!(%why, turn = %lease.id, "the lease of a turn could not be confirmed yet; it is tried again");
+                    tokio::time::sleep(CONFIRM_AGAIN).await;
+                }
+                Err(error) => return Err(error),
             }
         }
     }

@@ -301,6 +301,7 @@ fn start(
             fence: Fence(fence),
             id: row.id,
             attempt: row.attempt,
+            renewal_series: instance.renewal_series(),
         },
         facts: Arc::new(state.facts),
         version: Version(state.version + 1),

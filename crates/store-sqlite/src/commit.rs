@@ -35,7 +35,6 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         })
         .translated()?;
     let Some((session, seq, version)) = held else {
-        instance.let_go(lease);
         return Err(StoreError::Fenced);
     };
     let last_seq = seq + added.len() as i64 - 1;
@@ -81,7 +80,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         }));
     }
     clear_journal(connection, lease.turn)?;
-    instance.let_go(lease);
+    instance.end(lease);
     Ok(Committed { version: Version(version), messages })
 }
 

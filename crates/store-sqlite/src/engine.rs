@@ -16,7 +16,8 @@ use crate::failure::Outcome;
 use crate::instance::Instance;
 use crate::pulse::Pulse;
 use crate::readers::Readers;
-use crate::writer::{Step, Writer};
+use crate::renewals::Renewals;
+use crate::writer::{FIRST_PAUSE, LONGEST_PAUSE, Patience, Step, Writer};
 use crate::{migrations, open};
 
 /// A store in one SQLite file.
@@ -27,6 +28,7 @@ pub struct SqliteStore {
     happenings: watch::Sender<i64>,
     /// How many events are known to be on disk.
     synced_events: AtomicI64,
+    renewals: Arc<Renewals>,
     stop: Arc<AtomicBool>,
     /// Writer, sync and, last, pulse.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -53,7 +55,9 @@ impl SqliteStore {
         let log_file = log_file.map_err(|error| refused("open the log of", &error))?;
         sync_names(path, &log_file).map_err(|error| refused("sync", &error))?;
         let threads_failed = |error: std::io::Error| StoreError::Unavailable(format!("cannot start a thread: {error}"));
-        let (writer, mut threads) = Writer::start(connection, log_file, Instance::new(path)).map_err(threads_failed)?;
+        let instance = Instance::new(path);
+        let renewals = instance.renewals();
+        let (writer, mut threads) = Writer::start(connection, log_file, instance).map_err(threads_failed)?;
         let writer = Arc::new(writer);
         let stop = Arc::new(AtomicBool::new(false));
         let (changes, receiver) = watch::channel(0);
@@ -64,6 +68,7 @@ impl SqliteStore {
             writer: Arc::clone(&writer),
             changes,
             happenings: happenings.clone(),
+            renewals: Arc::clone(&renewals),
             stop: Arc::clone(&stop),
         };
         threads.push(pulse.start().map_err(threads_failed)?);
@@ -73,6 +78,7 @@ impl SqliteStore {
             changes: receiver,
             happenings,
             synced_events: AtomicI64::new(0),
+            renewals,
             stop,
             threads: Mutex::new(threads),
         })
@@ -135,31 +141,46 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs the write that ends a turn. If it fails, the turn is given up: whoever comes next takes its lease over and records it as
-    /// interrupted.
+    /// Runs the write that ends a turn, again and again while the database is locked or away. If it fails for another reason, the turn is
+    /// given up: the next admission or sweep takes its lease over and records it as interrupted.
     async fn end<T: Send + 'static>(
         &self,
         lease: Lease,
-        work: impl FnOnce(&Connection, &mut Instance) -> Outcome<T> + Send + 'static,
+        work: impl Fn(&Connection, &mut Instance) -> Outcome<T> + Send + Sync + 'static,
     ) -> Outcome<T> {
-        let held = Held { writer: Arc::clone(&self.writer), lease, ended: false };
-        let (answer, answered) = oneshot::channel();
-        self.writer.submit_short(move |connection, instance| match work(connection, instance) {
-            Ok(value) => Step::KeepDurably(Box::new(move |committed| {
-                held.settle(committed.is_ok());
-                let _ = answer.send(committed.map(|()| value));
-            })),
-            Err(error) => {
+        let mut held = Held { writer: Arc::clone(&self.writer), lease, ended: false };
+        let work = Arc::new(work);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let outcome = self.try_to_end(Arc::clone(&work)).await;
+            let Err(StoreError::Unavailable(why)) = &outcome else {
                 // A turn that was asked to stop has yet to be ended otherwise.
-                held.settle(matches!(error, StoreError::StopRequested(_)));
-                Step::Undo(Box::new(move |_| {
-                    let _ = answer.send(Err(error));
-                }))
-            }
-        });
-        answered.await.unwrap_or_else(|_| Err(self.not_taken()))
+                held.ended = matches!(outcome, Ok(_) | Err(StoreError::StopRequested(_)));
+                return outcome;
+            };
+            tracing::warn!(%why, turn = %lease.id, "the end of a turn could not be written yet; it is tried again");
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
     }
 
+    async fn try_to_end<T: Send + 'static>(
+        &self,
+        work: Arc<impl Fn(&Connection, &mut Instance) -> Outcome<T> + Send + Sync + 'static>,
+    ) -> Outcome<T> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.submit_short(Patience::Kept, move |connection, instance| match work(connection, instance) {
+            Ok(value) => Step::KeepDurably(Box::new(move |committed| {
+                let _ = answer.send(committed.map(|()| value));
+            })),
+            Err(error) => Step::Undo(Box::new(move |_| {
+                let _ = answer.send(Err(error));
+            })),
+        });
+        answered.await.unwrap_or_else(|_| Err(self.dropped()))
+    }
+
+    /// Why work was refused before it ran.
     fn not_taken(&self) -> StoreError {
         if self.stop.load(Ordering::Acquire) {
             return StoreError::Closed;
@@ -167,8 +188,16 @@ impl SqliteStore {
         StoreError::Unavailable("the database did not take the write".to_owned())
     }
 
+    /// Why work without an answer ended that is never refused while the store is open.
+    fn dropped(&self) -> StoreError {
+        if self.stop.load(Ordering::Acquire) {
+            return StoreError::Closed;
+        }
+        StoreError::Failed("a write broke off; the log says why".to_owned())
+    }
+
     fn write_lazily(&self, work: impl FnOnce(&Connection) -> Outcome<()> + Send + 'static) {
-        self.writer.submit_lazy(move |connection, _| match work(connection) {
+        self.writer.submit_lazy(Patience::Kept, move |connection, _| match work(connection) {
             Ok(()) => Step::Keep(Box::new(|_| {})),
             Err(error) => {
                 tracing::warn!(%error, "a note on a turn was not written");
@@ -190,12 +219,6 @@ struct Held {
     writer: Arc<Writer>,
     lease: Lease,
     ended: bool,
-}
-
-impl Held {
-    fn settle(mut self, ended: bool) {
-        self.ended = ended;
-    }
 }
 
 impl Drop for Held {

@@ -16,7 +16,17 @@ pub(crate) fn translate(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => {
             StoreError::Unavailable("the disk is full; free some space and try again".to_owned())
         }
-        _ => StoreError::Unavailable(text),
+        // A statement that this file cannot run now will not run later either.
+        Some(
+            ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::ApiMisuse
+            | ErrorCode::ParameterOutOfRange
+            | ErrorCode::TooBig
+            | ErrorCode::Unknown,
+        ) => StoreError::Failed(text),
+        None => StoreError::Failed(text),
+        Some(_) => StoreError::Unavailable(text),
     }
 }
 

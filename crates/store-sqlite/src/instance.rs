@@ -1,12 +1,14 @@
 //! This process among others on the same file.
 //!
-//! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it ends, so
-//! a lease whose owner's lock can be taken is dead. Where locks do not work, a time limit that living processes renew decides.
+//! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it ends, so a lease whose
+//! owner's lock can be taken is dead. An owner that has stopped without ending keeps its lock. It is dead once this process has itself
+//! watched it renew nothing for [`LEASE`], by the monotonic clock and while the database took writes. No wall clock decides.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use herma_model::{Fence, Timestamp};
 use herma_store::{Lease, StoreError};
@@ -14,66 +16,122 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use crate::failure::{Outcome, Translate};
+use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
 
-/// How long a lease lives without its owner renewing it.
-const LEASE: Duration = Duration::from_secs(10);
-/// How often an owner renews.
-pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
+/// How long an owner must be watched renewing nothing until its leases can be taken over.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+/// Longest time between two looks that counts as watched. After a longer one the database may have been locked in between.
+const LONGEST_GAP: Duration = Duration::from_secs(4);
+/// From here on an owner is late, and the watching process writes at every look, to know that the owner could have written too.
+const LATE: Duration = Duration::from_secs(4);
 
-/// This process as an owner of leases.
+/// This process as an owner of leases, and as a watcher of other owners.
 pub(crate) struct Instance {
     directory: PathBuf,
+    clock: Clock,
     registered: Option<Registered>,
+    renewals: Arc<Renewals>,
     /// Turns of this process that run or wait, by their key, with the fence they run under; waiting ones have none yet.
     pub(crate) live: HashMap<i64, Fence>,
+    /// Turns that the current transaction ends. They live on if it is rolled back.
+    ended: Vec<Lease>,
+    /// What this process has seen of the owners of live turns, by their key.
+    watched: HashMap<i64, Watched>,
 }
 
 struct Registered {
     key: i64,
     name: String,
     file: PathBuf,
-    renewed_at: Timestamp,
+    renewal: Renewal,
+    /// What the last renewal stored. Every renewal stores another value.
+    stored: i64,
     /// Held as long as the process lives.
     _lock: File,
 }
 
+/// Another owner as this process last saw it.
+struct Watched {
+    stored: i64,
+    looked: Instant,
+    unrenewed: Duration,
+}
+
 /// A moment to go back to.
 #[derive(Clone, Copy)]
-pub(crate) struct Mark(Option<Timestamp>);
+pub(crate) struct Mark {
+    renewal: Option<(Renewal, i64)>,
+    ended: usize,
+}
 
 impl Instance {
     pub(crate) fn new(database: &Path) -> Self {
-        let mut directory = database.as_os_str().to_owned();
-        directory.push("-instances");
-        Self { directory: PathBuf::from(directory), registered: None, live: HashMap::new() }
+        Self::with_clock(database, Arc::new(Instant::now))
     }
 
-    /// This process' key, made at its first lease; renews its time limit when that is due.
-    pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
-        if let Some(registered) = &mut self.registered {
-            if now.since(registered.renewed_at) >= RENEWAL {
-                // Others may have cleared the row away while this process had no lease to renew.
-                connection
-                    .prepare_cached(
-                        "INSERT INTO instances (pk, name, expires_at) VALUES (?1, ?2, ?3)
-                         ON CONFLICT (pk) DO UPDATE SET expires_at = excluded.expires_at",
-                    )
-                    .and_then(|mut renew| renew.execute(params![registered.key, registered.name, now.plus(LEASE).0]))
-                    .translated()?;
-                registered.renewed_at = now;
-            }
-            return Ok(registered.key);
+    pub(crate) fn with_clock(database: &Path, clock: Clock) -> Self {
+        let mut directory = database.as_os_str().to_owned();
+        directory.push("-instances");
+        Self {
+            directory: PathBuf::from(directory),
+            renewals: Arc::new(Renewals::new(Arc::clone(&clock))),
+            clock,
+            registered: None,
+            live: HashMap::new(),
+            ended: Vec::new(),
+            watched: HashMap::new(),
         }
-        self.clear_away(connection, now)?;
+    }
+
+    /// The last committed renewal, for the rest of the process.
+    pub(crate) fn renewals(&self) -> Arc<Renewals> {
+        Arc::clone(&self.renewals)
+    }
+
+    /// The series of renewals that a lease belongs to which is given now.
+    pub(crate) fn renewal_series(&self) -> u64 {
+        self.registered.as_ref().map_or(0, |registered| registered.renewal.series)
+    }
+
+    /// This process' key, made at its first lease; renews its leases when that is due.
+    pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+        let at = (self.clock)();
+        match &self.registered {
+            None => self.register(connection, now),
+            Some(own) if at.duration_since(own.renewal.at) >= RENEWAL => self.renew(connection, now),
+            Some(own) => Ok(own.key),
+        }
+    }
+
+    fn renew(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+        let at = (self.clock)();
+        let Some(own) = &mut self.registered else { return self.register(connection, now) };
+        let stored = now.plus(LEASE).0.max(own.stored + 1);
+        // Others may have cleared the row away while this process had no lease to renew.
+        connection
+            .prepare_cached(
+                "INSERT INTO instances (pk, name, expires_at) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (pk) DO UPDATE SET expires_at = excluded.expires_at",
+            )
+            .and_then(|mut renew| renew.execute(params![own.key, own.name, stored]))
+            .translated()?;
+        (own.renewal, own.stored) = (own.renewal.next(at), stored);
+        Ok(own.key)
+    }
+
+    fn register(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+        self.clear_away(connection)?;
         let name = Uuid::now_v7().simple().to_string();
         let (file, lock) = self.lock(&name).map_err(|error| {
             StoreError::Unavailable(format!("cannot write a lock file in {}: {error}", self.directory.display()))
         })?;
+        let stored = now.plus(LEASE).0;
         connection
-            .execute("INSERT INTO instances (name, expires_at) VALUES (?1, ?2)", params![name, now.plus(LEASE).0])
+            .execute("INSERT INTO instances (name, expires_at) VALUES (?1, ?2)", params![name, stored])
             .translated()?;
         let key = connection.last_insert_rowid();
-        self.registered = Some(Registered { key, name, file, renewed_at: now, _lock: lock });
+        let renewal = Renewal { at: (self.clock)(), series: 1 };
+        self.registered = Some(Registered { key, name, file, renewal, stored, _lock: lock });
         Ok(key)
     }
 
@@ -82,29 +140,40 @@ impl Instance {
         self.registered.as_ref().map(|registered| registered.key)
     }
 
-    /// Forgets processes whose time is over: they own nothing any more, whether they are remembered or not.
-    fn clear_away(&self, connection: &Connection, now: Timestamp) -> Outcome<()> {
-        let gone: Vec<String> = connection
-            .prepare("DELETE FROM instances WHERE expires_at < ?1 RETURNING name")
-            .and_then(|mut delete| delete.query_map([now.0], |row| row.get(0))?.collect())
+    /// Forgets processes that have ended: they own nothing any more, whether they are remembered or not.
+    fn clear_away(&self, connection: &Connection) -> Outcome<()> {
+        let known: Vec<(i64, String)> = connection
+            .prepare("SELECT pk, name FROM instances")
+            .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
             .translated()?;
-        for name in gone {
-            self.lock_is_free(&name);
+        for (key, name) in known {
+            if self.lock_is_free(&name) {
+                connection.execute("DELETE FROM instances WHERE pk = ?1", [key]).translated()?;
+            }
         }
         Ok(())
     }
 
     /// What of this process is stored, before a job or a transaction.
     pub(crate) fn mark(&self) -> Mark {
-        Mark(self.registered.as_ref().map(|registered| registered.renewed_at))
+        let renewal = self.registered.as_ref().map(|registered| (registered.renewal, registered.stored));
+        Mark { renewal, ended: self.ended.len() }
     }
 
     /// Goes back to what is stored, after a job or a transaction was rolled back.
     pub(crate) fn restore(&mut self, mark: Mark) {
-        match (mark.0, &mut self.registered) {
-            (Some(renewed_at), Some(registered)) => registered.renewed_at = renewed_at,
+        let revived = self.ended.drain(mark.ended.min(self.ended.len())..);
+        self.live.extend(revived.map(|lease| (lease.turn, lease.fence)));
+        match (mark.renewal, &mut self.registered) {
+            (Some((renewal, stored)), Some(registered)) => (registered.renewal, registered.stored) = (renewal, stored),
             _ => self.unregister(),
         }
+    }
+
+    /// Takes note that a transaction was committed.
+    pub(crate) fn is_stored(&mut self) {
+        self.ended.clear();
+        self.renewals.publish(self.registered.as_ref().map(|registered| registered.renewal));
     }
 
     fn unregister(&mut self) {
@@ -127,15 +196,62 @@ impl Instance {
         }
     }
 
-    /// Forgets a turn that ended or was given up, unless a later attempt of it runs here by now.
+    /// Forgets a turn that was given up, unless a later attempt of it runs here by now.
     pub(crate) fn let_go(&mut self, lease: Lease) {
-        if self.live.get(&lease.turn) == Some(&lease.fence) {
+        if self.is_live(lease) {
             self.live.remove(&lease.turn);
         }
     }
 
+    /// Forgets a turn that the current transaction ends. A rollback brings it back: its owner will try again.
+    pub(crate) fn end(&mut self, lease: Lease) {
+        if self.is_live(lease) {
+            self.live.remove(&lease.turn);
+            self.ended.push(lease);
+        }
+    }
+
+    fn is_live(&self, lease: Lease) -> bool {
+        self.live.get(&lease.turn) == Some(&lease.fence)
+    }
+
+    /// Looks at the owners of live turns. Called every few seconds, inside a transaction that writes.
+    pub(crate) fn watch(&mut self, connection: &Connection, now: Timestamp) -> Outcome<()> {
+        let looked = (self.clock)();
+        let own = self.registered_key();
+        let owners: Vec<(i64, i64)> = connection
+            .prepare_cached(
+                "SELECT pk, expires_at FROM instances
+                 WHERE pk IN (SELECT owner FROM turns WHERE state IN ('queued', 'running'))",
+            )
+            .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+            .translated()?;
+        let mut before = std::mem::take(&mut self.watched);
+        for (owner, stored) in owners.into_iter().filter(|(owner, _)| Some(*owner) != own) {
+            let unrenewed = before
+                .remove(&owner)
+                .filter(|seen| seen.stored == stored)
+                .map(|seen| (seen.unrenewed, looked.duration_since(seen.looked)))
+                .filter(|(_, gap)| *gap <= LONGEST_GAP)
+                .map_or(Duration::ZERO, |(unrenewed, gap)| unrenewed + gap);
+            self.watched.insert(owner, Watched { stored, looked, unrenewed });
+        }
+        if self.watched.values().any(|seen| seen.unrenewed >= LATE)
+            && let Err(error) = self.renew(connection, now)
+        {
+            self.forget_what_was_watched();
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Starts watching anew: the database did not take what was to be written.
+    pub(crate) fn forget_what_was_watched(&mut self) {
+        self.watched.clear();
+    }
+
     /// Whether the owner of a turn is gone. For this process' own turns: whether it has given them up.
-    pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64, now: Timestamp) -> Outcome<bool> {
+    pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64) -> Outcome<bool> {
         if self.registered.as_ref().is_some_and(|own| own.key == owner) {
             return Ok(!self.live.contains_key(&turn));
         }
@@ -143,8 +259,9 @@ impl Instance {
             .prepare_cached("SELECT name, expires_at FROM instances WHERE pk = ?1")
             .and_then(|mut select| select.query_row([owner], |row| Ok((row.get(0)?, row.get(1)?))).optional())
             .translated()?;
-        let Some((name, expires_at)) = row else { return Ok(true) };
-        Ok(expires_at < now.0 || self.lock_is_free(&name))
+        let Some((name, stored)) = row else { return Ok(true) };
+        let is_silent = self.watched.get(&owner).is_some_and(|seen| seen.stored == stored && seen.unrenewed >= LEASE);
+        Ok(is_silent || self.lock_is_free(&name))
     }
 
     fn lock(&self, name: &str) -> std::io::Result<(PathBuf, File)> {
@@ -178,91 +295,4 @@ impl Drop for Instance {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const START: Timestamp = Timestamp(1_000_000);
-
-    fn database(directory: &Path) -> Connection {
-        let mut connection = Connection::open(directory.join("test.db")).unwrap();
-        crate::migrations::run(&mut connection).unwrap();
-        connection
-    }
-
-    fn instance(directory: &Path) -> Instance {
-        Instance::new(&directory.join("test.db"))
-    }
-
-    fn lock_files(directory: &Path) -> usize {
-        fs::read_dir(directory.join("test.db-instances")).unwrap().count()
-    }
-
-    #[test]
-    fn a_process_is_dead_when_its_lock_is_free_or_its_time_is_over() {
-        let directory = tempfile::tempdir().unwrap();
-        let connection = database(directory.path());
-        let (mut one, two) = (instance(directory.path()), instance(directory.path()));
-        let key = one.key(&connection, START).unwrap();
-        assert!(!two.is_dead(&connection, key, 1, START).unwrap());
-        assert!(two.is_dead(&connection, key, 1, Timestamp(START.plus(LEASE).0 + 1)).unwrap());
-        drop(one);
-        assert!(two.is_dead(&connection, key, 1, START).unwrap());
-        assert!(two.is_dead(&connection, key + 1, 1, START).unwrap(), "nobody is known by this key");
-    }
-
-    #[test]
-    fn a_turn_of_our_own_is_dead_when_it_was_given_up() {
-        let directory = tempfile::tempdir().unwrap();
-        let connection = database(directory.path());
-        let mut own = instance(directory.path());
-        let key = own.key(&connection, START).unwrap();
-        own.live.insert(1, herma_model::Fence(1));
-        assert!(!own.is_dead(&connection, key, 1, START).unwrap());
-        assert!(own.is_dead(&connection, key, 2, START).unwrap());
-    }
-
-    #[test]
-    fn those_who_are_gone_are_forgotten_and_the_idle_come_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let connection = database(directory.path());
-        let (mut idle, mut gone) = (instance(directory.path()), instance(directory.path()));
-        let key = idle.key(&connection, START).unwrap();
-        gone.key(&connection, START).unwrap();
-        // A lock that nobody held any more, and whose file nobody removed.
-        gone.registered.as_mut().unwrap()._lock.unlock().unwrap();
-        let later = Timestamp(START.plus(LEASE).0 + 1);
-        let mut new = instance(directory.path());
-        new.key(&connection, later).unwrap();
-        let known: i64 = connection.query_row("SELECT count(*) FROM instances", [], |row| row.get(0)).unwrap();
-        assert_eq!((known, lock_files(directory.path())), (1, 2), "the new one, and the idle one's lock");
-        assert_eq!(idle.key(&connection, later).unwrap(), key);
-        assert!(!new.is_dead(&connection, key, 1, later).unwrap());
-    }
-
-    #[test]
-    fn a_renewal_that_was_rolled_back_is_done_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut connection = database(directory.path());
-        let (mut own, other) = (instance(directory.path()), instance(directory.path()));
-        let key = own.key(&connection, START).unwrap();
-        let later = START.plus(RENEWAL);
-        let mark = own.mark();
-        let transaction = connection.transaction().unwrap();
-        own.key(&transaction, later).unwrap();
-        transaction.rollback().unwrap();
-        own.restore(mark);
-        own.key(&connection, later).unwrap();
-        assert!(!other.is_dead(&connection, key, 1, later.plus(LEASE)).unwrap());
-    }
-
-    #[test]
-    fn a_registration_that_was_rolled_back_leaves_no_lock() {
-        let directory = tempfile::tempdir().unwrap();
-        let connection = database(directory.path());
-        let mut own = instance(directory.path());
-        let mark = own.mark();
-        own.key(&connection, START).unwrap();
-        own.restore(mark);
-        assert_eq!(lock_files(directory.path()), 0);
-    }
-}
+mod tests;

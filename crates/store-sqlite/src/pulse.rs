@@ -12,14 +12,17 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
-use crate::instance::{Instance, RENEWAL};
+use crate::instance::Instance;
+use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
 use crate::takeover::{Why, take_over};
-use crate::writer::{Step, Writer};
+use crate::writer::{Patience, Step, Writer};
 use crate::{events, queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
+/// How long after a renewal was asked for it may be asked for again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Log size from which it is copied into the database, and the pages it then holds that are not copied yet. The file keeps its size
 /// when the log starts over.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
@@ -42,6 +45,7 @@ pub(crate) struct Pulse {
     pub(crate) writer: Arc<Writer>,
     pub(crate) changes: watch::Sender<u64>,
     pub(crate) happenings: watch::Sender<i64>,
+    pub(crate) renewals: Arc<Renewals>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -51,7 +55,7 @@ impl Pulse {
     }
 
     fn run(self) {
-        let (mut renewed, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
+        let (mut asked, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
         let (mut seen, mut followed) = (None, None);
         let mut indexer = Indexer::new();
         self.sweep();
@@ -80,9 +84,9 @@ impl Pulse {
                 seen = version;
                 self.changes.send_modify(|count| *count += 1);
             }
-            if renewed.elapsed() >= RENEWAL {
-                renewed = Instant::now();
-                self.writer.submit_lazy(|connection, instance| keep(instance.key(connection, now())));
+            if self.renewals.is_due() && asked.elapsed() >= ASK_AGAIN {
+                asked = Instant::now();
+                self.background(|connection, instance| instance.key(connection, now()).map(drop));
             }
         }
     }
@@ -107,6 +111,11 @@ impl Pulse {
         }
     }
 
+    /// Has something written that comes again by itself if the database does not take it now.
+    fn background(&self, work: impl FnOnce(&Connection, &mut Instance) -> Outcome<()> + Send + 'static) {
+        self.writer.submit_lazy(Patience::Refused, move |connection, instance| keep(work(connection, instance)));
+    }
+
     fn has_live_turns(&self) -> bool {
         self.connection
             .query_row("SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running'))", [], |row| row.get(0))
@@ -116,7 +125,7 @@ impl Pulse {
     /// Also for other processes' turns when this one has none: somebody here may be following one.
     fn sweep(&self) {
         if self.has_live_turns() {
-            self.writer.submit_lazy(|connection, instance| keep(sweep(connection, instance, now())));
+            self.background(|connection, instance| sweep(connection, instance, now()));
         }
     }
 
@@ -128,8 +137,9 @@ impl Pulse {
             |row| row.get::<_, bool>(0),
         );
         if old.unwrap_or(false) {
-            self.writer.submit_lazy(move |connection, _| {
-                keep(connection.execute("DELETE FROM idempotency WHERE created_at < ?1", [before]).translated())
+            self.background(move |connection, _| {
+                let forgotten = connection.execute("DELETE FROM idempotency WHERE created_at < ?1", [before]);
+                forgotten.map(drop).translated()
             });
         }
     }
@@ -163,7 +173,8 @@ pub(crate) fn keep<T>(outcome: Outcome<T>) -> Step {
 }
 
 /// Ends the turns of processes that are gone, and those that this one has given up.
-pub(crate) fn sweep(connection: &Connection, instance: &Instance, now: Timestamp) -> Outcome<()> {
+pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Timestamp) -> Outcome<()> {
+    instance.watch(connection, now)?;
     let mut select = connection
         .prepare_cached(
             "SELECT pk, owner, state = 'queued', conversation_pk FROM turns WHERE state IN ('queued', 'running')",
@@ -174,7 +185,7 @@ pub(crate) fn sweep(connection: &Connection, instance: &Instance, now: Timestamp
         .and_then(Iterator::collect)
         .translated()?;
     for (turn, owner, queued, conversation) in live {
-        if !instance.is_dead(connection, owner, turn, now)? {
+        if !instance.is_dead(connection, owner, turn)? {
             continue;
         }
         if queued {

@@ -47,7 +47,7 @@ pub(crate) fn first(
         .translated()?;
     loop {
         let Some(waiter) = select.query_row([conversation], read).optional().translated()? else { return Ok(None) };
-        if !instance.is_dead(connection, waiter.owner, waiter.key, now)? {
+        if !instance.is_dead(connection, waiter.owner, waiter.key)? {
             return Ok(Some(waiter));
         }
         remove(connection, conversation, waiter.key, &Why::OwnerGone.failure(), now)?;
@@ -64,7 +64,7 @@ pub(crate) fn length(connection: &Connection, instance: &Instance, conversation:
         .translated()?;
     let mut length = 0;
     for waiter in waiters {
-        if instance.is_dead(connection, waiter.owner, waiter.key, now)? {
+        if instance.is_dead(connection, waiter.owner, waiter.key)? {
             remove(connection, conversation, waiter.key, &Why::OwnerGone.failure(), now)?;
         } else {
             length += 1;

@@ -14,7 +14,7 @@ use crate::takeover::clear_journal;
 
 /// Removes a running turn and what it wrote. A further attempt of an unanswered turn becomes that unanswered turn again.
 pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: Lease, now: Timestamp) -> Outcome<()> {
-    instance.let_go(lease);
+    instance.end(lease);
     let held = connection
         .prepare_cached(
             "UPDATE conversations SET running_turn = NULL, version = version + 1 WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",

@@ -116,7 +116,7 @@ fn again(
         return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
     }
     let over = earlier.state.is_unanswered()
-        || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key, admission.now)?);
+        || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key)?);
     Ok(match (over, &admission.target) {
         (false, _) => Some(AdmitOutcome::Joined(earlier.turn)),
         (true, Target::New | Target::Branch { .. }) => Some(AdmitOutcome::RetryIn(earlier.conversation)),

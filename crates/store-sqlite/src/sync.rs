@@ -27,7 +27,7 @@ impl Log {
             && let Err(error) = self.file.sync_data()
         {
             tracing::error!(%error, "the database could not be synced to disk");
-            *broken = Some(StoreError::Unavailable(format!("the database could not be synced to disk: {error}")));
+            *broken = Some(StoreError::Failed(format!("the database could not be synced to disk: {error}")));
         }
         broken.clone().map_or(Ok(()), Err)
     }

@@ -3,7 +3,7 @@
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
 use herma_model::{MessageId, NewMessage, StopKind, Timestamp, TurnFailure, TurnId};
-use herma_store::Shown;
+use herma_store::{Lease, Shown, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::commit::insert_message;
@@ -71,7 +71,7 @@ pub(crate) fn live_turn(
             })
         })
         .translated()?;
-    if instance.is_dead(connection, owner, key, now)? {
+    if instance.is_dead(connection, owner, key)? {
         take_over(connection, state, key, Why::OwnerGone, now)?;
         return Ok(None);
     }
@@ -146,7 +146,18 @@ pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> Outcome<()> {
         .translated()
 }
 
-/// Adds what was shown to a running turn's journal.
+/// [`StoreError::Fenced`] unless a turn holds its lease.
+pub(crate) fn is_held(connection: &Connection, lease: Lease) -> Outcome<()> {
+    let is_held = connection
+        .prepare_cached(
+            "SELECT 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
+        )
+        .and_then(|mut select| select.exists([lease.conversation, lease.tenant.0, lease.turn, lease.fence.0]))
+        .translated()?;
+    if is_held { Ok(()) } else { Err(StoreError::Fenced) }
+}
+
+/// Adds what was shown to the journal of a turn that still runs under its fence; otherwise [`StoreError::Fenced`].
 pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, shown: &Shown) -> Outcome<()> {
     connection
         .prepare_cached(
@@ -154,6 +165,6 @@ pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, sho
              SELECT pk, (SELECT coalesce(max(part) + 1, 0) FROM turn_journal WHERE turn_pk = ?1), ?3, ?4 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
         )
         .and_then(|mut insert| insert.execute(params![turn, fence, shown.text, shown.record]))
-        .map(drop)
         .translated()
+        .and_then(|added| if added == 1 { Ok(()) } else { Err(StoreError::Fenced) })
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herma_store::Lease;
+use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
 use self::pen::{Pen, Syncing, refuse};
@@ -28,6 +28,9 @@ use crate::sync::{self, Log};
 const BATCH_JOBS: usize = 256;
 /// How long work that nobody waits for may lie before it gets a transaction of its own.
 const LAZY_WAIT: Duration = Duration::from_millis(20);
+/// Pause before another transaction is tried after one could not begin. It doubles up to the longest one.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Told how the transaction that a job was part of ended.
 pub(crate) type Finish = Box<dyn FnOnce(Outcome<()>) + Send>;
@@ -44,7 +47,27 @@ pub(crate) enum Step {
     Undo(Finish),
 }
 
-type Work = Box<dyn FnOnce(&Connection, &mut Instance) -> Step + Send>;
+/// What becomes of work when no transaction can begin, because the database is locked or away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It is refused, and its caller is told.
+    Refused,
+    /// It keeps its place in the queue until a transaction begins or the store is closed.
+    Kept,
+}
+
+type Run = dyn FnOnce(&Connection, &mut Instance) -> Step + Send;
+
+struct Work {
+    run: Box<Run>,
+    patience: Patience,
+}
+
+impl Work {
+    fn new(patience: Patience, run: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) -> Self {
+        Self { run: Box::new(run), patience }
+    }
+}
 
 enum Job {
     Work(Work),
@@ -144,13 +167,17 @@ impl Writer {
 
     /// Queues work that somebody waits for.
     pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
-        self.enqueue(Job::Work(Box::new(work)));
+        self.enqueue(Job::Work(Work::new(Patience::Refused, work)));
     }
 
     /// Does work of a turn, which takes no longer than it takes to wake a thread up: at once if the turn is alone and nothing is in its way. The
     /// work of several is better done together.
-    pub(crate) fn submit_short(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
-        let work: Work = Box::new(work);
+    pub(crate) fn submit_short(
+        &self,
+        patience: Patience,
+        work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static,
+    ) {
+        let work = Work::new(patience, work);
         let is_alone = self.live.load(Ordering::Acquire) <= 1;
         let left = if is_alone { self.shared.write_here(work) } else { Some(work) };
         if let Some(work) = left {
@@ -159,12 +186,16 @@ impl Writer {
     }
 
     /// Queues work that nobody waits for: it rides with the next transaction.
-    pub(crate) fn submit_lazy(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
+    pub(crate) fn submit_lazy(
+        &self,
+        patience: Patience,
+        work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static,
+    ) {
         let mut queue = self.shared.queue();
         if queue.closed {
             return;
         }
-        queue.lazy.push(Box::new(work));
+        queue.lazy.push(Work::new(patience, work));
         queue.lazy_since.get_or_insert_with(Instant::now);
         if !std::mem::replace(&mut queue.watched, true) {
             self.shared.wake(&mut queue);
@@ -228,6 +259,7 @@ impl Shared {
     /// Writes what waits until no more will come.
     fn run(&self) {
         let mut batch = VecDeque::new();
+        let mut pause = FIRST_PAUSE;
         loop {
             let goes_on = self.wait();
             let mut held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,11 +274,30 @@ impl Shared {
                 continue;
             }
             if let Err(error) = pen.begin() {
-                batch.drain(..).for_each(|work| refuse(work, &error));
+                drop(held);
+                self.postpone(&mut batch, &error, pause);
+                pause = (2 * pause).min(LONGEST_PAUSE);
                 continue;
             }
+            pause = FIRST_PAUSE;
             pen.transact(&mut batch, Syncing::HereIfAlone);
             self.queue().put_back(std::mem::take(&mut batch));
+        }
+    }
+
+    /// After no transaction could begin: puts work back that is kept, refuses the rest, and pauses. A closed store keeps nothing.
+    fn postpone(&self, batch: &mut VecDeque<Work>, error: &StoreError, pause: Duration) {
+        let mut queue = self.queue();
+        let is_closed = queue.closed;
+        let (kept, refused): (VecDeque<Work>, VecDeque<Work>) =
+            batch.drain(..).partition(|work| work.patience == Patience::Kept && !is_closed);
+        let waiting = kept.len();
+        queue.put_back(kept);
+        drop(queue);
+        refused.into_iter().for_each(|work| refuse(work, error));
+        if waiting > 0 {
+            tracing::warn!(%error, waiting, "the database takes no writes now; these are tried again");
+            std::thread::sleep(pause);
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Lease {
     pub id: TurnId,
     /// Which attempt of it.
     pub attempt: u32,
+    /// The unbroken series of renewals in which it was given or last confirmed.
+    pub renewal_series: u64,
 }
 
 /// How a turn ends.

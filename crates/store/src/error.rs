@@ -17,6 +17,9 @@ pub enum StoreError {
     /// The file or database is not a store of ours or is damaged. Nothing was touched.
     #[error("{0}")]
     Unusable(String),
+    /// The database refused the operation, or cannot say what is on disk. Trying again does not help.
+    #[error("the store failed: {0}")]
+    Failed(String),
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,

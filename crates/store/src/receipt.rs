@@ -1,10 +1,10 @@
-//! The promise that a change which is already decided also reached the disk.
+//! The promise to tell how a change ended that the caller does not wait for.
 
 use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 
-/// Resolves when the transaction behind it is durable, or says that it never will be.
+/// Resolves when the change behind it was made, or says why it was not. The operation says if that means committed or durable.
 #[derive(Debug)]
 pub struct Receipt(Option<oneshot::Receiver<Result<(), StoreError>>>);
 

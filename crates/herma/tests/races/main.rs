@@ -12,6 +12,7 @@ mod idempotency;
 mod interrupts;
 mod isolation;
 mod kills;
+mod living;
 mod long;
 mod long_lives;
 mod loose;

@@ -53,6 +53,14 @@ impl Stored {
         self.count("SELECT coalesce(sum(length(text)), 0) FROM turn_journal")
     }
 
+    /// Holds the database's write lock, as another program would, until it is dropped.
+    pub(crate) fn lock(&self) -> Connection {
+        let connection = Connection::open(&self.0).unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        connection
+    }
+
     /// Waits until so many turns are in this state.
     pub(crate) async fn until_turns(&self, state: &str, wanted: i64) {
         until(&format!("{wanted} turns were to be {state}"), async || self.turns(state) == wanted).await;

@@ -41,7 +41,7 @@ pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> Out
         Ok(()) => Ok(RestoreOutcome::Made),
         Err(Halt::Left(outcome)) => Ok(outcome),
         // What the schema refuses was never written by a store.
-        Err(Halt::Failed(StoreError::Unavailable(why))) if why.contains(CONTRADICTS) => Ok(RestoreOutcome::Broken(why)),
+        Err(Halt::Failed(StoreError::Failed(why))) if why.contains(CONTRADICTS) => Ok(RestoreOutcome::Broken(why)),
         Err(Halt::Failed(error)) => Err(error),
     }
 }

@@ -16,14 +16,14 @@ use herma_store::{
     ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
     Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
     ListFilter, LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
-    Page, Pin, PinOutcome, Restoration, RestoreIntent, RestoreOutcome, Rewrite, RewriteOutcome, Scope, Search,
+    Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewrite, RewriteOutcome, Scope, Search,
     SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SqliteStore;
 use crate::search::indexer::Size;
-use crate::writer::{Finish, Step};
+use crate::writer::{Finish, Patience, Step};
 use crate::{
     admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
     pins, pulse, queue, retract, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
@@ -69,7 +69,7 @@ impl Store for SqliteStore {
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.writer.submit_short(move |connection, instance| {
+        self.writer.submit_short(Patience::Refused, move |connection, instance| {
             let mut outcome = match admit::admit(connection, instance, &admission) {
                 outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
                     return Step::Undo(Box::new(move |_| {
@@ -111,7 +111,7 @@ impl Store for SqliteStore {
 
     fn abandon(&self, lease: Lease) {
         // To other processes this one is alive, so it ends the turn itself as far as it can.
-        self.writer.submit_lazy(move |connection, instance| {
+        self.writer.submit_lazy(Patience::Kept, move |connection, instance| {
             instance.let_go(lease);
             pulse::keep(pulse::sweep(connection, instance, pulse::now()))
         });
@@ -138,8 +138,30 @@ impl Store for SqliteStore {
         self.write(move |connection, instance| stop::stop(connection, instance, &scope, turn, grace, now)).await
     }
 
-    fn journal(&self, lease: Lease, shown: Shown) {
-        self.write_lazily(move |connection| takeover::append_journal(connection, lease.turn, lease.fence.0, &shown));
+    fn journal(&self, lease: Lease, shown: Shown) -> Receipt {
+        let (written, told) = receipt();
+        self.writer.submit_lazy(Patience::Kept, move |connection, _| {
+            match takeover::append_journal(connection, lease.turn, lease.fence.0, &shown) {
+                Ok(()) => Step::Keep(Box::new(move |committed| {
+                    let _ = written.send(committed);
+                })),
+                Err(error) => Step::Undo(Box::new(move |_| {
+                    let _ = written.send(Err(error));
+                })),
+            }
+        });
+        told
+    }
+
+    fn is_fresh(&self, lease: &Lease) -> bool {
+        self.renewals.fresh_series() == Some(lease.renewal_series)
+    }
+
+    async fn confirm(&self, lease: Lease) -> Result<Lease, StoreError> {
+        // Before the read: a renewal that was committed by then was seen by every later takeover.
+        let series = self.renewals.fresh_series().unwrap_or(lease.renewal_series);
+        self.readers.read(move |connection| takeover::is_held(connection, lease)).await?;
+        Ok(Lease { renewal_series: series, ..lease })
     }
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {

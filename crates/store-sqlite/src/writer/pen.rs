@@ -100,6 +100,7 @@ impl Pen {
             }
             return;
         }
+        self.instance.is_stored();
         self.live.store(self.instance.live.len(), Ordering::Release);
         for finish in kept {
             finish(Ok(()));
@@ -119,6 +120,7 @@ impl Pen {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.instance.restore(before);
+        self.instance.forget_what_was_watched();
         self.instance.reload_live(&self.connection);
         self.live.store(self.instance.live.len(), Ordering::Release);
     }
@@ -131,7 +133,7 @@ impl Pen {
             return (Step::Undo(Box::new(|_| {})), Err(error));
         }
         let before = self.instance.mark();
-        let step = work(&self.connection, &mut self.instance);
+        let step = (work.run)(&self.connection, &mut self.instance);
         if self.connection.is_autocommit() {
             let broken =
                 StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned());

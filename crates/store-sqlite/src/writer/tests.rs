@@ -79,7 +79,7 @@ fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
 /// Does short work and says which thread did it.
 fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>, name: &'static str) {
     let doers = doers.clone();
-    writer.submit_short(move |connection, _| {
+    writer.submit_short(Patience::Refused, move |connection, _| {
         connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
         let doer = std::thread::current().name().map(str::to_owned);
         Step::Keep(Box::new(move |_| drop(doers.send((name, doer)))))
@@ -90,7 +90,7 @@ fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>
 fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
-    writer.submit_lazy(|connection, _| {
+    writer.submit_lazy(Patience::Kept, |connection, _| {
         connection.execute("INSERT INTO notes VALUES ('noted')", []).unwrap();
         Step::Keep(Box::new(|_| {}))
     });
@@ -107,7 +107,7 @@ fn whoever_brings_short_work_does_not_wait_for_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
     let (sender, synced) = mpsc::channel();
-    writer.submit_short(move |_, _| {
+    writer.submit_short(Patience::Refused, move |_, _| {
         Step::KeepDurably(Box::new(move |_| drop(sender.send(std::thread::current().name().map(str::to_owned)))))
     });
     assert_eq!(synced.recv_timeout(BUSY_TIMEOUT), Ok(Some("herma-sync".to_owned())));
@@ -133,13 +133,12 @@ fn short_work_waits_its_turn_behind_what_waits() {
 fn work_that_panics_takes_nothing_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
-    for submit in [Writer::submit_short, Writer::submit] {
-        let work: fn(&Connection, &mut Instance) -> Step = |connection, _| {
-            connection.execute("INSERT INTO notes VALUES ('half')", []).unwrap();
-            panic!("on purpose");
-        };
-        submit(&writer, work);
-    }
+    let work: fn(&Connection, &mut Instance) -> Step = |connection, _| {
+        connection.execute("INSERT INTO notes VALUES ('half')", []).unwrap();
+        panic!("on purpose");
+    };
+    writer.submit_short(Patience::Refused, work);
+    writer.submit(work);
     let (sender, answers) = mpsc::channel();
     note(&writer, &sender, "after", "after".to_owned());
     drop(sender);
@@ -171,7 +170,7 @@ fn work_that_nobody_waits_for_is_written_however_much_more_comes() {
     while written.try_recv().is_err() {
         assert!(began.elapsed() < Duration::from_secs(5), "it is put off for ever");
         let sender = sender.clone();
-        writer.submit_lazy(move |_, _| {
+        writer.submit_lazy(Patience::Kept, move |_, _| {
             let _ = sender.send(());
             Step::Keep(Box::new(|_| {}))
         });
@@ -188,7 +187,7 @@ fn everything_queued_before_the_end_is_done() {
     for _ in 0..2 * BATCH_JOBS {
         note(&writer, &sender, "note", "text".to_owned());
     }
-    writer.submit_lazy(|connection, _| {
+    writer.submit_lazy(Patience::Kept, |connection, _| {
         connection.execute("INSERT INTO notes VALUES ('last')", []).unwrap();
         Step::Keep(Box::new(|_| {}))
     });

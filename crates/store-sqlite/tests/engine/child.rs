@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use herma_model::provenance::CompactionMode;
 use herma_model::{Seq, TurnState};
@@ -33,9 +34,14 @@ pub(crate) enum Role {
     Storm,
     /// Talks until the disk is full, and says what it was told.
     Fill,
+    /// Starts a turn of `trip` and answers it once a file [`GO`] is there.
+    Answer,
 }
 
-const ROLES: [Role; 5] = [Role::Hold, Role::Visit, Role::Talk, Role::Storm, Role::Fill];
+const ROLES: [Role; 6] = [Role::Hold, Role::Visit, Role::Talk, Role::Storm, Role::Fill, Role::Answer];
+
+/// The extension of the file that has a process of [`Role::Answer`] go on.
+pub(crate) const GO: &str = "go";
 
 /// Turns that each process of [`Role::Talk`] talks.
 pub(crate) const TURNS: usize = 200;
@@ -56,9 +62,16 @@ impl Process {
     /// Starts a process whose files cannot grow past a number of the shell's blocks.
     pub(crate) fn start_limited(role: Role, file: &Path, blocks: u32) -> Self {
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""));
+        shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\""));
         shell.arg(std::env::current_exe().unwrap());
         Self::spawn(shell, role, file)
+    }
+
+    /// Lets its files grow up to so many bytes from now on, or without a limit.
+    pub(crate) fn limit(&self, bytes: &str) {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--fsize={bytes}:")).arg(format!("--pid={}", self.child.id()));
+        assert!(command.status().unwrap().success());
     }
 
     fn spawn(mut command: Command, role: Role, file: &Path) -> Self {
@@ -126,6 +139,7 @@ fn is_a_process_of_its_own() {
             Role::Talk => talk(&world).await,
             Role::Storm => storm(&world).await,
             Role::Fill => fill(&world).await,
+            Role::Answer => answer(&world).await,
         }
         world.one.close().await;
         world.two.close().await;
@@ -213,6 +227,26 @@ async fn storm(world: &World<SqliteStore>) {
     speakers.join_all().await;
 }
 
+/// How long a commit is waited for that no disk space is left for.
+const WAITED: Duration = Duration::from_secs(2);
+
+/// Answers a turn once it is told to, and says when that still waits and when it is written.
+async fn answer(world: &World<SqliteStore>) {
+    let turn = world.start(&world.one, "trip", "is there room?").await;
+    world.settle(&world.one).await;
+    say("started");
+    let told = PathBuf::from(std::env::var_os(FILE).unwrap()).with_extension(GO);
+    while !told.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut answered = std::pin::pin!(world.try_answer(&world.one, &turn, "plenty"));
+    if tokio::time::timeout(WAITED, &mut answered).await.is_err() {
+        say("waiting");
+    }
+    answered.await.unwrap();
+    say("written");
+}
+
 async fn fill(world: &World<SqliteStore>) {
     world.talk(&world.one, "trip", "hello", "hi").await;
     let big = "x".repeat(100_000);
@@ -221,7 +255,11 @@ async fn fill(world: &World<SqliteStore>) {
         ask.seen = world.seen(&world.one, &ask).await;
         let outcome = match world.one.admit(ask).await {
             Ok(AdmitOutcome::Running(mut turn)) => match turn.durable.wait().await {
-                Ok(()) => world.try_answer(&world.one, &turn, &big).await.map(drop),
+                // A commit is tried again for as long as the disk is full, so only a short wait for it ends here.
+                Ok(()) => match tokio::time::timeout(WAITED, world.try_answer(&world.one, &turn, &big)).await {
+                    Ok(outcome) => outcome.map(drop),
+                    Err(_) => Err(StoreError::Unavailable("the commit still waits".to_owned())),
+                },
                 Err(error) => Err(error),
             },
             Ok(other) => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use herma_model::{Role as Speaker, TurnState};
 use herma_store::contract::fixture::{message, running, texts};
 use herma_store::{Admission, Durability};
 
-use crate::child::{Process, Role};
+use crate::child::{GO, Process, Role};
 use crate::database::{Database, holds_together};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,6 +21,24 @@ async fn a_full_disk_is_said_to_be_unavailable_and_damages_nothing() {
     assert_eq!(texts(&snapshot)[..2], ["hello", "hi"]);
     assert!(snapshot.unanswered.values().all(|turn| turn.state == TurnState::Interrupted));
     assert!(snapshot.unanswered.len() <= 1);
+    world.holds_together().await;
+    holds_together(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_written_when_there_is_room_again() {
+    let database = Database::new();
+    let mut process = Process::start_limited(Role::Answer, &database.path(), 4_000);
+    assert_eq!(process.hear().as_deref(), Some("started"));
+    process.limit("1");
+    std::fs::write(database.path().with_extension(GO), "").unwrap();
+    assert_eq!(process.hear().as_deref(), Some("waiting"));
+    process.limit("unlimited");
+    assert_eq!(process.finish(), ["written"]);
+    let world = database.world().await;
+    let snapshot = world.read("trip").await.unwrap();
+    assert_eq!(texts(&snapshot), ["is there room?", "plenty"]);
+    assert!(snapshot.unanswered.is_empty());
     world.holds_together().await;
     holds_together(&database.path());
 }

@@ -107,6 +107,33 @@ pub async fn a_closed_store_says_so<S: Store>(world: &World<S>) {
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi"]);
 }
 
+pub async fn a_step_of_the_wall_clock_ends_no_turn<S: Store>(world: &World<S>) {
+    let first = world.start(&world.one, "trip", "first").await;
+    let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
+    world.pass(Duration::from_secs(40));
+    queued(world.admit(&world.two, world.ask("trip", "third")).await);
+    // The first lease of an instance is the moment at which it forgets others.
+    world.pass(Duration::from_secs(3600));
+    world.talk(&world.two, "elsewhere", "hello", "hi").await;
+    assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Running);
+    world.answer(&world.one, &first, "one").await;
+    let second = running(world.admit(&world.one, waiting).await);
+    world.answer(&world.one, &second, "two").await;
+}
+
+pub async fn a_lease_is_confirmed_until_it_is_lost<S: Store>(world: &World<S>) {
+    let first = world.start(&world.one, "trip", "first").await;
+    assert!(world.one.is_fresh(&first.lease));
+    let confirmed = world.one.confirm(first.lease).await.unwrap();
+    assert!(world.one.is_fresh(&confirmed));
+    world.one.journal(first.lease, noted("it was")).wait().await.unwrap();
+    world.one.close().await;
+    let second = running(world.admit(&world.two, world.ask("trip", "second")).await);
+    assert_eq!(world.two.confirm(first.lease).await.unwrap_err(), StoreError::Fenced);
+    assert_eq!(world.two.journal(first.lease, noted("so")).wait().await.unwrap_err(), StoreError::Fenced);
+    assert_eq!(world.two.confirm(second.lease).await.unwrap().fence, second.lease.fence);
+}
+
 pub async fn a_change_by_another_instance_is_noticed<S: Store>(world: &World<S>) {
     let mut changes = world.one.changes();
     let first = world.start(&world.one, "trip", "first").await;

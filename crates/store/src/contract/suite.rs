@@ -98,6 +98,8 @@ macro_rules! contract_suite {
                 those_who_waited_in_a_gone_process_do_not_fill_the_queue
                 a_retry_of_a_turn_whose_owner_is_gone_is_tried_again
                 a_closed_store_says_so
+                a_step_of_the_wall_clock_ends_no_turn
+                a_lease_is_confirmed_until_it_is_lost
                 a_change_by_another_instance_is_noticed
             }
             session_keys {

@@ -1,0 +1,64 @@
+//! When this process last renewed its leases, as the rest of the process may know it.
+//!
+//! A renewal is published only after its transaction was committed. Times are of the monotonic clock, so a step of the wall clock means
+//! nothing here.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often an owner renews.
+pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
+/// How long after a renewal no other process can have taken a lease over. Well below [`crate::instance::LEASE`]: what was decided by it
+/// still has to be carried out.
+const FRESH: Duration = Duration::from_secs(7);
+
+/// A monotonic clock.
+pub(crate) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
+/// One committed renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Renewal {
+    /// When it was written, before its commit.
+    pub(crate) at: Instant,
+    /// Which unbroken series it belongs to.
+    pub(crate) series: u64,
+}
+
+impl Renewal {
+    /// The renewal after this one. It begins another series if the leases may have been lost in between.
+    pub(crate) fn next(self, at: Instant) -> Self {
+        let series = if at.duration_since(self.at) < FRESH { self.series } else { self.series + 1 };
+        Self { at, series }
+    }
+}
+
+/// The last committed renewal of this process.
+pub(crate) struct Renewals {
+    clock: Clock,
+    last: Mutex<Option<Renewal>>,
+}
+
+impl Renewals {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, last: Mutex::default() }
+    }
+
+    pub(crate) fn publish(&self, renewal: Option<Renewal>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = renewal;
+    }
+
+    /// The current series of renewals, or `None` if the last renewal is so old that leases may have been lost since.
+    pub(crate) fn fresh_series(&self) -> Option<u64> {
+        let renewal = self.last()?;
+        ((self.clock)().duration_since(renewal.at) < FRESH).then_some(renewal.series)
+    }
+
+    /// Whether the leases of this process should be renewed now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.last().is_some_and(|renewal| (self.clock)().duration_since(renewal.at) >= RENEWAL)
+    }
+
+    fn last(&self) -> Option<Renewal> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
