@@ -106,6 +106,21 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
+    /// The same for a write that deletes text: the log is emptied soon after it.
+    async fn erase<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &mut Instance) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let erasures = Arc::clone(&self.writer.erasures);
+        self.write(move |connection, instance| {
+            let outcome = work(connection, instance);
+            // The writer empties the log only after the transaction that this is part of.
+            erasures.ask();
+            outcome
+        })
+        .await
+    }
+
     /// Runs a write, keeps it if what came of it is to be kept, and then waits until it is on disk.
     async fn write_if<T: Send + 'static>(
         &self,

@@ -18,6 +18,7 @@ mod copy;
 mod describe;
 mod engine;
 mod erase;
+mod erasures;
 mod events;
 mod expiry;
 mod failure;

@@ -117,6 +117,8 @@ pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
     // Enforced while developing; the statements themselves keep the references whole, and checking costs a tenth of a turn.
     connection.pragma_update(None, "foreign_keys", cfg!(debug_assertions)).translated()?;
     connection.pragma_update(None, "temp_store", "MEMORY").translated()?;
+    // What is deleted is written over with zeros. The pulse empties the log behind it.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).translated()?;
     keep_statements(&connection, 128)?;
     Ok(connection)
 }

@@ -27,6 +27,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// when the log starts over.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: i64 = 4096;
+/// Log size from which its file is emptied: it grew while a long reader needed its beginning.
+const LARGE_LOG: u64 = 48 * 1024 * 1024;
+/// How long after one attempt to empty the log's file the next one is made.
+const EMPTY_AGAIN: Duration = Duration::from_secs(1);
 /// How often old idempotency keys are forgotten.
 const FORGET: Duration = Duration::from_secs(60 * 60);
 /// How long an idempotency key is remembered.
@@ -57,13 +61,19 @@ impl Pulse {
     fn run(self) {
         let (mut asked, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
         let (mut seen, mut followed) = (None, None);
+        let mut emptied = Instant::now();
         let mut indexer = Indexer::new();
         self.sweep();
         self.forget_old_keys();
         while !self.stop.load(Ordering::Acquire) {
             std::thread::park_timeout(TICK);
-            if log_size(&self.log) > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
+            let log = log_size(&self.log);
+            if log > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
                 self.checkpoint();
+            }
+            if (log > LARGE_LOG || self.writer.erasures.are_due()) && emptied.elapsed() >= EMPTY_AGAIN {
+                emptied = Instant::now();
+                self.empty_log();
             }
             if swept.elapsed() >= SWEEP {
                 swept = Instant::now();
@@ -88,6 +98,10 @@ impl Pulse {
                 asked = Instant::now();
                 self.background(|connection, instance| instance.key(connection, now()).map(drop));
             }
+        }
+        // Other processes may keep the log open, and know nothing of what was deleted here.
+        if self.writer.erasures.are_due() {
+            self.empty_log();
         }
     }
 
@@ -155,6 +169,13 @@ impl Pulse {
         let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         tracing::debug!(?copied, "log copied into the database");
         self.writer.restart_log();
+    }
+
+    /// Copies the log into the database without holding anybody up, then has the writer empty its file.
+    fn empty_log(&self) {
+        let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
+        tracing::debug!(?copied, "log copied into the database");
+        self.writer.truncate_log();
     }
 }
 

@@ -20,6 +20,7 @@ use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
 use self::pen::{Pen, Syncing, refuse};
+use crate::erasures::Erasures;
 use crate::failure::Outcome;
 use crate::instance::Instance;
 use crate::sync::{self, Log};
@@ -73,6 +74,7 @@ enum Job {
     Work(Work),
     GiveUp(Lease),
     Checkpoint,
+    Truncate(u64),
 }
 
 /// The way to the pen.
@@ -80,6 +82,7 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     /// How many turns of this process run or wait.
     pub(crate) live: Arc<AtomicUsize>,
+    pub(crate) erasures: Arc<Erasures>,
 }
 
 struct Shared {
@@ -157,12 +160,13 @@ impl Writer {
         let behind = Arc::clone(&log);
         let sync =
             std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync::run(&behind, &sync_queue))?;
-        let pen = Pen { connection, instance, log, live: Arc::clone(&live), syncs };
+        let erasures = Arc::new(Erasures::default());
+        let pen = Pen { connection, instance, log, live: Arc::clone(&live), erasures: Arc::clone(&erasures), syncs };
         let (queue, came) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { queue, came, pen: Mutex::new(Some(pen)) });
         let own = Arc::clone(&shared);
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || own.run())?;
-        Ok((Self { shared, live }, vec![write, sync]))
+        Ok((Self { shared, live, erasures }, vec![write, sync]))
     }
 
     /// Queues work that somebody waits for.
@@ -211,6 +215,11 @@ impl Writer {
     /// Lets the log start over, after somebody else has copied most of it into the database.
     pub(crate) fn restart_log(&self) {
         self.enqueue(Job::Checkpoint);
+    }
+
+    /// Empties the log's file, after somebody else has copied most of it into the database.
+    pub(crate) fn truncate_log(&self) {
+        self.enqueue(Job::Truncate(self.erasures.asked()));
     }
 
     /// Ends both threads once everything queued is done.
@@ -336,6 +345,11 @@ impl Shared {
                 Some(Job::Checkpoint) => {
                     drop(queue);
                     pen.restart_log();
+                    queue = self.queue();
+                }
+                Some(Job::Truncate(erasures)) => {
+                    drop(queue);
+                    pen.truncate_log(erasures);
                     queue = self.queue();
                 }
                 None => {

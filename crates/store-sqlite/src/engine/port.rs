@@ -179,7 +179,7 @@ impl Store for SqliteStore {
 
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
         let scope = scope.clone();
-        self.write(move |connection, _| turns::forget_response(connection, &scope, turn)).await
+        self.erase(move |connection, _| turns::forget_response(connection, &scope, turn)).await
     }
 
     async fn expire_responses(&self, before: Timestamp) -> Result<Expired, StoreError> {
@@ -265,7 +265,7 @@ impl Store for SqliteStore {
         now: Timestamp,
     ) -> Result<DeleteOutcome, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.write(move |connection, instance| erase::delete(connection, instance, &scope, &alias, children, now)).await
+        self.erase(move |connection, instance| erase::delete(connection, instance, &scope, &alias, children, now)).await
     }
 
     async fn conversation(
@@ -336,7 +336,7 @@ impl Store for SqliteStore {
     }
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {
-        self.write(move |connection, instance| rewrite::rewrite(connection, instance, &rewrite)).await
+        self.erase(move |connection, instance| rewrite::rewrite(connection, instance, &rewrite)).await
     }
 
     async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError> {

@@ -11,6 +11,7 @@ use herma_store::StoreError;
 use rusqlite::Connection;
 
 use super::{Finish, Step, Work};
+use crate::erasures::Erasures;
 use crate::failure::{Outcome, Translate};
 use crate::instance::{Instance, Mark};
 use crate::open::BUSY_TIMEOUT;
@@ -36,6 +37,7 @@ pub(super) struct Pen {
     pub(super) instance: Instance,
     pub(super) log: Arc<Log>,
     pub(super) live: Arc<AtomicUsize>,
+    pub(super) erasures: Arc<Erasures>,
     pub(super) syncs: Sender<Vec<Finish>>,
 }
 
@@ -46,6 +48,17 @@ impl Pen {
         let restarted = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
         let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
         tracing::debug!(?restarted, "log restarted");
+    }
+
+    /// Empties the log's file, unless readers still need it. What was erased by then is in no file any more.
+    pub(super) fn truncate_log(&self, erasures: u64) {
+        let _ = self.connection.busy_timeout(RESTART_WAIT);
+        let busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
+        if matches!(busy, Ok(0)) {
+            self.erasures.are_done(erasures);
+        }
+        tracing::debug!(?busy, "log emptied");
     }
 
     /// Begins a transaction unless another process has one.

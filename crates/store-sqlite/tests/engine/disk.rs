@@ -74,3 +74,26 @@ async fn the_log_is_emptied_and_used_again() {
     world.holds_together().await;
     assert_eq!(size("-wal"), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_small_again_soon_after_a_long_reader_is_gone() {
+    let database = Database::new();
+    let world = database.world().await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let log = database.path().with_extension("db-wal");
+    let size = || std::fs::metadata(&log).map_or(0, |file| file.len());
+    let reader = rusqlite::Connection::open(database.path()).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM messages").unwrap();
+    let big = "x".repeat(1_000_000);
+    while size() < 100 * MEGABYTE {
+        let turn = world.start(&world.one, "trip", "more").await;
+        world.answer(&world.one, &turn, &big).await;
+    }
+    drop(reader);
+    let gone = Instant::now();
+    while size() >= 64 * MEGABYTE {
+        assert!(gone.elapsed() < Duration::from_secs(10), "the log stays at {}", size());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.holds_together().await;
+}
