@@ -128,16 +128,20 @@ impl Gateway {
         Ok(known.iter().cloned().chain(new).collect())
     }
 
-    /// What people said last, as much as a compaction would keep.
+    /// What people said last, as much as a compaction would keep, and in any case the last question if it has no
+    /// answer yet.
     fn last_questions(&self, request: &TurnRequest, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut left = self.kept_tokens(request.model.as_deref(), messages);
-        let questions = messages.iter().rev().filter(|message| message.said.role == Role::User);
+        let last_answer = messages.iter().rposition(|message| message.said.role == Role::Assistant);
+        let unanswered = last_answer.map_or(messages.len().saturating_sub(1), |at| at + 1);
+        let questions = messages.iter().enumerate().rev().filter(|(_, message)| message.said.role == Role::User);
         let mut kept: Vec<_> = questions
-            .take_while(|message| {
+            .take_while(|(at, message)| {
                 let fits = u64::from(message.said.tokens) <= left;
                 left = left.saturating_sub(u64::from(message.said.tokens));
-                fits
+                fits || *at >= unanswered
             })
+            .map(|(_, message)| message)
             .cloned()
             .collect();
         kept.reverse();

@@ -72,6 +72,22 @@ async fn a_context_is_summarised_for_a_client_that_sends_the_summary_back() {
 }
 
 #[tokio::test]
+async fn the_last_question_is_kept_however_long_it_is_if_it_has_no_answer_yet() {
+    let world = World::start().await;
+    let question = format!("What about this? {}", "word ".repeat(400));
+    for history in [
+        json!([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": question}]),
+        json!([{"role": "user", "content": "Hello."}, {"role": "user", "content": question}]),
+    ] {
+        world.upstream.push(Reply::text("They greeted each other."));
+        let body = with(with(said(""), "input", history), "store", json!(false));
+        let done = world.client().post_json(COMPACT, &body).await.expect(200);
+        let output = done["output"].as_array().expect("items");
+        assert_eq!((output.len(), &output[0]["content"][0]["text"]), (2, &json!(question)));
+    }
+}
+
+#[tokio::test]
 async fn a_stored_chain_is_summarised_and_stays_as_it_is() {
     let world = World::start().await;
     let first = world.client().post_json(RESPONSES, &in_trip("one")).await.expect(200);
