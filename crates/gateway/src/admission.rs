@@ -291,7 +291,7 @@ pub(crate) fn check_window(
     let why = match before {
         Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
         _ if request.truncate => None,
-        Some(snapshot) => gateway.cannot_compact(snapshot, asked),
+        Some(_) => gateway.cannot_compact(),
         None if request.place == Place::Nowhere => {
             Some("nothing of it is kept, so nothing can be summarised".to_owned())
         }

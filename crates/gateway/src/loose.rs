@@ -79,6 +79,7 @@ impl Loose<'_> {
             params: Arc::clone(&self.request.params),
             streaming: self.request.streaming,
         };
+        let _at_model = self.gateway.at_model(None);
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
         loop {

@@ -11,8 +11,8 @@ use crate::gateway::Gateway;
 pub(crate) enum NoAnswer {
     /// The model server failed.
     Failed(ModelFailure),
-    /// It was not read to its end; so many bytes had come.
-    TooLong(usize),
+    /// It was not read to its end; this is what had come.
+    TooLong(String),
 }
 
 impl Gateway {
@@ -30,7 +30,7 @@ impl Gateway {
                 return Ok(*answer);
             }
             if is_far_too_long(machine.shown()) {
-                return Err(NoAnswer::TooLong(machine.shown().len()));
+                return Err(NoAnswer::TooLong(machine.shown().to_owned()));
             }
         }
         let cut_off = "the model server stopped before its answer was complete";

@@ -52,6 +52,8 @@ impl Run<'_> {
     /// Makes room if the turn needs any, and calls the model; once more, after a compaction, if the model server says that the context is
     /// too long.
     async fn answer(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
+        let gateway = self.gateway;
+        let _at_model = gateway.at_model(Some(turn.session.facts.id));
         if let Some(ending) = self.make_room(turn, &Need::Threshold).await? {
             return Ok(ending);
         }
@@ -86,13 +88,14 @@ impl Run<'_> {
             biased;
             stop = self.stop.wait_for(Option::is_some) => {
                 let why = (*stop.map_err(|_| StoreError::Closed)?).unwrap_or(Stop::Cancel);
-                return Ok(Some(stopped(why)));
+                return Ok(Some(ended_by(Event::Stop(why))));
             }
             room = self.gateway.find_room(&tight) => room?,
         };
         match room {
             Room::Enough => Ok(None),
             Room::Refused(failure) => Ok(self.leave_out(turn, need, failure)),
+            Room::Unreachable(failure) => Ok(Some(ended_by(Event::Failed(failure)))),
             Room::Found(found) => {
                 if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
                     turn.compacted(&compacted, base);
@@ -236,7 +239,7 @@ impl Run<'_> {
                         TurnEvent::Finished(Arc::new(finished))
                     }
                     Err(StoreError::StopRequested(kind)) => {
-                        let Ending::Unanswered { state, failure, .. } = stopped(kind.into()) else {
+                        let Ending::Unanswered { state, failure, .. } = ended_by(Event::Stop(kind.into())) else {
                             return failed(GatewayError::Turn(crate::admission::defect()));
                         };
                         self.end_unanswered(turn, state, failure, answer.content, held).await
@@ -369,9 +372,9 @@ fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
     }
 }
 
-/// The end of a turn that was stopped before the model was called.
-fn stopped(why: Stop) -> Ending {
-    match Machine::default().on(Event::Stop(why)) {
+/// The end of a turn whose own model call shows nothing any more.
+fn ended_by(event: Event) -> Ending {
+    match Machine::default().on(event) {
         Some(Effect::End(ending)) => ending,
         _ => Ending::Refused(crate::admission::defect()),
     }

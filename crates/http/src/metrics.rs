@@ -106,7 +106,9 @@ impl Metrics {
         uptime: f64,
     ) -> String {
         let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
-        for (outcome, count) in [("applied", compactions.applied), ("failed", compactions.failed)] {
+        for (outcome, count) in
+            [("applied", compactions.applied), ("trimmed", compactions.trimmed), ("failed", compactions.failed)]
+        {
             set(&self.compactions.get_or_create(&OutcomeLabels { outcome }), count);
         }
         for (outcome, count) in [("made", titles.made), ("failed", titles.failed)] {

@@ -41,6 +41,8 @@ stored_enum!(
         Applied = "applied",
         /// There was no summary to use; nothing changed.
         Failed = "failed",
+        /// Its range was left out of the model's view without a summary; a note stands in its place.
+        Trimmed = "trimmed",
         /// It was applied, and a later row took it back.
         Undone = "undone",
     }
@@ -117,7 +119,7 @@ pub struct Compaction {
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// Why it failed, free of secrets.
+    /// Why it failed, or why its range was left out without a summary. Free of secrets.
     pub failure: Option<String>,
     /// Of an undo, the compaction it took back.
     pub undoes: Option<CompactionId>,

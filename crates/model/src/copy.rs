@@ -344,7 +344,7 @@ pub struct CopiedCompaction {
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// Why it failed, free of secrets.
+    /// Why it failed, or why its range was left out without a summary. Free of secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// Of an undo, the compaction it took back.

@@ -154,8 +154,9 @@ fn write(
         .execute(
             "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
              first_seq, through_seq, tail_session_pk, summary_pk, model, tokens_before, tokens_after, input_tokens, output_tokens, cached_tokens,
-             reasoning_tokens, duration_ms, turn_pk, created_at)
-             SELECT tenant_pk, pk, ?2, 'compact', ?3, ?4, 'applied', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21
+             reasoning_tokens, duration_ms, turn_pk, created_at, trimmed, failure)
+             SELECT tenant_pk, pk, ?2, 'compact', ?3, ?4, 'applied', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+             ?22 IS NOT NULL, ?22
              FROM conversations WHERE pk = ?1",
             params![
                 state.key,
@@ -178,7 +179,8 @@ fn write(
                 usage.reasoning as i64,
                 compaction.duration_ms as i64,
                 turn,
-                compaction.now.0
+                compaction.now.0,
+                compaction.trimmed
             ],
         )
         .translated()?;

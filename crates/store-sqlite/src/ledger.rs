@@ -13,7 +13,10 @@ use crate::failure::{Outcome, Translate};
 use crate::rows::{self, MESSAGE_WIDTH, SUMMARY};
 use crate::snapshot;
 
-const ROW: &str = "k.pk, k.action, k.mode, k.trigger, k.outcome, b.id, a.id, k.first_seq, k.through_seq, k.model, k.tokens_before, k.tokens_after, \
+/// What came of a compaction, as a column. The table's own `outcome` has no word for one that left its range out.
+pub(crate) const OUTCOME: &str = "iif(k.outcome = 'applied' AND k.trimmed = 1, 'trimmed', k.outcome)";
+
+const ROW: &str = "k.pk, k.action, k.mode, k.trigger, b.id, a.id, k.first_seq, k.through_seq, k.model, k.tokens_before, k.tokens_after, \
      k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at, k.id";
 
 const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
@@ -23,7 +26,7 @@ const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_befo
 /// A row that is known to exist.
 pub(crate) fn by_key(connection: &Connection, key: i64) -> Outcome<Compaction> {
     let row = connection
-        .prepare_cached(&format!("SELECT {SUMMARY}, {ROW} {JOINS} WHERE k.pk = ?1"))
+        .prepare_cached(&format!("SELECT {SUMMARY}, {ROW}, {OUTCOME} {JOINS} WHERE k.pk = ?1"))
         .and_then(|mut select| select.query_row([key], read))
         .translated()?;
     with_carried(connection, row)
@@ -38,7 +41,9 @@ pub(crate) fn one(
 ) -> Outcome<Option<Compaction>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let row = connection
-        .prepare_cached(&format!("SELECT {SUMMARY}, {ROW} {JOINS} WHERE k.id = ?1 AND k.conversation_pk = ?2"))
+        .prepare_cached(&format!(
+            "SELECT {SUMMARY}, {ROW}, {OUTCOME} {JOINS} WHERE k.id = ?1 AND k.conversation_pk = ?2"
+        ))
         .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), state.key], read).optional())
         .translated()?;
     row.map(|row| with_carried(connection, row)).transpose()
@@ -55,7 +60,7 @@ pub(crate) fn page(
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let mut keyed: Vec<(i64, Compaction)> = connection
         .prepare_cached(&format!(
-            "SELECT {SUMMARY}, {ROW} {JOINS} WHERE k.conversation_pk = ?1 AND k.pk < ?2 ORDER BY k.pk DESC LIMIT ?3"
+            "SELECT {SUMMARY}, {ROW}, {OUTCOME} {JOINS} WHERE k.conversation_pk = ?1 AND k.pk < ?2 ORDER BY k.pk DESC LIMIT ?3"
         ))
         .and_then(|mut select| {
             select.query_map([state.key, before.unwrap_or(i64::MAX), limit as i64 + 1], read)?.collect()
@@ -73,26 +78,26 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Compaction)> {
     let session = |column| Ok::<_, rusqlite::Error>(SessionId::from_name(row.get_ref(column)?.as_str()?));
     let written = row.get_ref(0)?.data_type() != Type::Null;
     let compaction = Compaction {
-        id: CompactionId::from_uuid(rows::uuid(row, AT + 22)?),
+        id: CompactionId::from_uuid(rows::uuid(row, AT + 21)?),
         action: rows::word(row, AT + 1, CompactionAction::parse)?,
         mode: rows::word(row, AT + 2, CompactionMode::parse)?,
         trigger: rows::word(row, AT + 3, CompactionTrigger::parse)?,
-        outcome: rows::word(row, AT + 4, CompactionOutcome::parse)?,
-        session_before: session(AT + 5)?,
-        session_after: session(AT + 6)?,
-        first: Seq(row.get(AT + 7)?),
-        through: Seq(row.get(AT + 8)?),
+        outcome: rows::word(row, AT + 22, CompactionOutcome::parse)?,
+        session_before: session(AT + 4)?,
+        session_after: session(AT + 5)?,
+        first: Seq(row.get(AT + 6)?),
+        through: Seq(row.get(AT + 7)?),
         carried: Vec::new(),
         summary: written.then(|| rows::summary(row, 0)).transpose()?,
-        model: row.get(AT + 9)?,
-        sizes: Sizes { before: rows::count(row, AT + 10)?, after: rows::count(row, AT + 11)? },
-        usage: rows::usage(row, AT + 12)?,
-        duration_ms: rows::count(row, AT + 16)?,
-        failure: row.get(AT + 17)?,
-        undoes: optional_id(row, AT + 18)?.map(CompactionId::from_uuid),
-        undone_by: optional_id(row, AT + 19)?.map(CompactionId::from_uuid),
-        turn: optional_id(row, AT + 20)?.map(TurnId::from_uuid),
-        created_at: Timestamp(row.get(AT + 21)?),
+        model: row.get(AT + 8)?,
+        sizes: Sizes { before: rows::count(row, AT + 9)?, after: rows::count(row, AT + 10)? },
+        usage: rows::usage(row, AT + 11)?,
+        duration_ms: rows::count(row, AT + 15)?,
+        failure: row.get(AT + 16)?,
+        undoes: optional_id(row, AT + 17)?.map(CompactionId::from_uuid),
+        undone_by: optional_id(row, AT + 18)?.map(CompactionId::from_uuid),
+        turn: optional_id(row, AT + 19)?.map(TurnId::from_uuid),
+        created_at: Timestamp(row.get(AT + 20)?),
     };
     Ok((row.get(AT)?, compaction))
 }

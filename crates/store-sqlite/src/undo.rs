@@ -88,7 +88,7 @@ impl Target {
             (CompactionAction::Undo, _) => Some(UndoRefusal::IsAnUndo),
             (CompactionAction::Compact, CompactionOutcome::Failed) => Some(UndoRefusal::NeverApplied),
             (CompactionAction::Compact, CompactionOutcome::Undone) => Some(UndoRefusal::AlreadyUndone),
-            (CompactionAction::Compact, CompactionOutcome::Applied) => match ground {
+            (CompactionAction::Compact, CompactionOutcome::Applied | CompactionOutcome::Trimmed) => match ground {
                 Some(ground) if ground.key == self.key => None,
                 Some(ground) => Some(UndoRefusal::Covered(ground.id)),
                 None => Some(UndoRefusal::AlreadyUndone),

@@ -47,8 +47,10 @@ pub struct NewCompaction {
     pub last: MessageId,
     /// Messages up to there that are kept word for word.
     pub carried: Vec<Seq>,
-    /// The summary.
+    /// The summary, or the note that stands in its place.
     pub summary: NewMessage,
+    /// Why the range is left out without a summary. Absent if it is summarised.
+    pub trimmed: Option<String>,
     /// The id of the continuation, if the mode makes one.
     pub session: SessionId,
     /// The model that summarised.

@@ -99,6 +99,12 @@ impl Plan {
         self.frees > budget.keep / LEAST_GAIN && self.frees > budget.summary
     }
 
+    /// The same plan, but nothing from before its end is kept word for word.
+    fn without_carried(self) -> Self {
+        let carries = sum(&self.carried);
+        Self { carried: Vec::new(), frees: self.frees + carries, stays: self.stays - carries, ..self }
+    }
+
     /// What is to be summarised, in the form the model was shown it: the earlier summary, if there is one, comes first.
     pub fn covered(&self, transcript: Transcript<'_>) -> Vec<Payload> {
         let end = transcript.messages.partition_point(|message| message.seq <= self.through);
@@ -128,12 +134,47 @@ pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<M
     through(transcript, pinned, messages.get(start.checked_sub(1)?)?.seq)
 }
 
+/// Plans to leave the oldest part out without a summary, so that about `keep` tokens of the newest messages stay and all
+/// that stays fits into `room` tokens. What the running turn brought stays even if it does not fit. Messages that a
+/// compaction carries, and an earlier summary, are left out if that is the only way.
+///
+/// `None` if there is nothing but what the turn brought.
+pub fn trim(
+    transcript: Transcript<'_>,
+    running: Option<TurnId>,
+    pinned: &[Arc<Message>],
+    keep: u64,
+    room: u64,
+) -> Option<Plan> {
+    let plans = [keep, room / 8, 0].into_iter().map(|keep| plan(transcript, running, pinned, keep));
+    let least = plan(transcript, running, pinned, 0).or_else(|| without_base(transcript, pinned));
+    let fitting = plans.flatten().chain(least.clone()).find(|plan| plan.stays <= room);
+    fitting.or_else(|| least.map(Plan::without_carried))
+}
+
+/// The plan that puts something shorter in place of what the transcript stands on.
+fn without_base(transcript: Transcript<'_>, pinned: &[Arc<Message>]) -> Option<Plan> {
+    let base = transcript.base?;
+    let messages = transcript.since_base();
+    let carried = carried(transcript, &[], messages, pinned, base.through);
+    let carries = sum(&carried);
+    Some(Plan {
+        first: Seq(base.through.0 + 1),
+        through: base.through,
+        last: base.summary.id,
+        summarised: 0,
+        frees: (u64::from(base.summary.said.tokens) + sum(&base.carried)).saturating_sub(carries),
+        stays: sum(messages) + carries,
+        carried,
+    })
+}
+
 /// The plan that summarises up to a given message. `None` if that is not one of those the model is shown themselves.
 pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq) -> Option<Plan> {
     let messages = transcript.since_base();
     let start = messages.iter().position(|message| message.seq == through)? + 1;
     let (covered, kept) = messages.split_at(start);
-    let carried = carried(transcript, covered, kept, pinned);
+    let carried = carried(transcript, covered, kept, pinned, through);
     let base = transcript.base.map_or(0, |base| u64::from(base.summary.said.tokens) + sum(&base.carried));
     let carries = sum(&carried);
     Some(Plan {
@@ -164,12 +205,14 @@ fn is_answer(message: &Message) -> bool {
     message.said.role == Role::Assistant && message.said.status == MessageStatus::Complete
 }
 
-/// What is kept although it stands before the kept range: pinned messages, and the last user message if it is not in that range.
+/// What is kept although it stands before the kept range, which begins after `end`: pinned messages, and the last user
+/// message if it is not in that range.
 fn carried(
     transcript: Transcript<'_>,
     covered: &[Arc<Message>],
     kept: &[Arc<Message>],
     pinned: &[Arc<Message>],
+    end: Seq,
 ) -> Vec<Arc<Message>> {
     let before = transcript.base.map_or(&[][..], |base| &base.carried);
     let is_user = |message: &&Arc<Message>| message.said.role == Role::User;
@@ -178,7 +221,6 @@ fn carried(
         true => None,
         false => before.iter().chain(covered).rfind(is_user),
     };
-    let end = covered.last().map_or(Seq(0), |last| last.seq);
     let mut carried: Vec<Arc<Message>> = pinned.iter().filter(|pin| pin.seq <= end).cloned().collect();
     carried.extend(last_user.cloned());
     // A call that was pinned before its results came keeps them, too.
@@ -291,6 +333,40 @@ mod tests {
         story.compact("they spoke", 2, &[]);
         assert_eq!(plan(story.transcript(), Some(story.last_turn()), &[], 0), None);
         assert_eq!(plan(Story::default().transcript(), None, &[], 0), None);
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_oldest_part_and_as_much_as_must_go() {
+        let story = long_story();
+        let trimmed = |keep, room| {
+            let plan = trim(story.transcript(), Some(story.last_turn()), &[], keep, room).unwrap();
+            (kept(&story, &plan), plan.stays)
+        };
+        assert_eq!(trimmed(4, 10), (vec![18, 19, 20, 21], 4));
+        assert_eq!(trimmed(4, 3), (vec![21], 1), "what is to be kept does not fit");
+        assert_eq!(trimmed(4, 0), (vec![21], 1), "what is new stays in any case");
+    }
+
+    #[test]
+    fn what_is_pinned_is_left_out_if_nothing_else_helps() {
+        let mut story = long_story();
+        let (pinned, running) = ([Arc::clone(&story.messages[0])], Some(story.last_turn()));
+        let carries = |story: &Story, room| {
+            let plan = trim(story.transcript(), running, &pinned, 4, room).unwrap();
+            (carried(&plan), plan.through, plan.frees)
+        };
+        assert_eq!(carries(&story, 2), (vec![1], Seq(20), 19));
+        assert_eq!(carries(&story, 1), (vec![], Seq(20), 20));
+        story.compact("they spoke", 20, &[1]);
+        assert_eq!(carries(&story, 2), (vec![1], Seq(20), 1), "the summary goes before what is pinned");
+        assert_eq!(carries(&story, 1), (vec![], Seq(20), 2));
+    }
+
+    #[test]
+    fn what_is_new_cannot_be_left_out() {
+        let mut story = Story::default();
+        story.input("a");
+        assert_eq!(trim(story.transcript(), Some(story.last_turn()), &[], 0, 0), None);
     }
 
     #[test]

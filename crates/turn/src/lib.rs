@@ -6,6 +6,7 @@
 //! - [`context`]: what the model is shown.
 //! - [`compaction`]: when the context is too long, and what of it stays.
 //! - [`summary`]: asking for what stands in place of the rest, and judging it.
+//! - [`sentences`]: where a summary that is too long can be cut.
 //! - [`title`]: what a conversation is called that nobody gave a title.
 //! - [`machine`]: what becomes of the model's answer.
 //! - [`words`]: the few sentences of the gateway's own that a model ever sees.
@@ -16,6 +17,7 @@ pub mod compaction;
 pub mod context;
 pub mod machine;
 pub mod pairing;
+mod sentences;
 pub mod summary;
 pub mod title;
 pub mod words;

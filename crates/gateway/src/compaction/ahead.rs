@@ -1,15 +1,98 @@
 //! Preparing a summary after an answer, so that the next turn need not wait for one.
+//!
+//! A turn never waits for a preparation. Before a turn calls the model server it makes every preparation drop its
+//! request, because a server may have one slot. A preparation goes on when no turn is at the model server any more;
+//! one of the turn's own conversation ends, and the turn's answer begins the next.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use herma_model::TenantId;
+use herma_model::ConversationId;
 use herma_model::compaction::CompactionTrigger;
 use herma_store::Snapshot;
+use tokio::sync::{Semaphore, watch};
 
 use super::Load;
 use super::draft::{Case, Footing};
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
+
+/// Most summaries that are prepared, or wait to be, at one time.
+const MOST_AHEAD: usize = 4;
+
+/// Summaries that are being prepared, and the model calls of turns that go before them.
+pub(crate) struct Preparations {
+    permits: Arc<Semaphore>,
+    /// How many turns are at the model server.
+    calls: watch::Sender<usize>,
+    /// Which preparation of a conversation is the current one.
+    current: Mutex<HashMap<ConversationId, Arc<()>>>,
+}
+
+impl Default for Preparations {
+    fn default() -> Self {
+        Self { permits: Arc::new(Semaphore::new(MOST_AHEAD)), calls: watch::Sender::new(0), current: Mutex::default() }
+    }
+}
+
+/// A turn that is at the model server, until this is dropped.
+pub(crate) struct AtModel<'a> {
+    calls: &'a watch::Sender<usize>,
+}
+
+impl Drop for AtModel<'_> {
+    fn drop(&mut self) {
+        self.calls.send_modify(|calls| *calls -= 1);
+    }
+}
+
+/// A conversation's preparation, until this is dropped or a turn of the conversation takes its place.
+struct Preparation<'a> {
+    preparations: &'a Preparations,
+    conversation: ConversationId,
+    mark: Arc<()>,
+}
+
+impl Preparation<'_> {
+    fn is_current(&self) -> bool {
+        self.preparations.lock().get(&self.conversation).is_some_and(|mark| Arc::ptr_eq(mark, &self.mark))
+    }
+}
+
+impl Drop for Preparation<'_> {
+    fn drop(&mut self) {
+        let mut current = self.preparations.lock();
+        if current.get(&self.conversation).is_some_and(|mark| Arc::ptr_eq(mark, &self.mark)) {
+            current.remove(&self.conversation);
+        }
+    }
+}
+
+impl Preparations {
+    /// Has every preparation make way for a turn of this conversation, or of none.
+    pub(crate) fn make_way(&self, conversation: Option<ConversationId>) -> AtModel<'_> {
+        if let Some(conversation) = conversation {
+            self.lock().remove(&conversation);
+        }
+        self.calls.send_modify(|calls| *calls += 1);
+        AtModel { calls: &self.calls }
+    }
+
+    /// Begins a conversation's preparation; `None` if there is one already.
+    fn begin(&self, conversation: ConversationId) -> Option<Preparation<'_>> {
+        let mark = Arc::new(());
+        let mut current = self.lock();
+        if current.contains_key(&conversation) {
+            return None;
+        }
+        current.insert(conversation, Arc::clone(&mark));
+        Some(Preparation { preparations: self, conversation, mark })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConversationId, Arc<()>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Prepares a summary in the background if the conversation will soon need one and nothing speaks against it.
 pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &Snapshot) {
@@ -22,8 +105,8 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
     if !is_due || gateway.compactor.drafts.has(snapshot.facts.id, Footing::of(snapshot)) {
         return;
     }
-    let Ok(permit) = Arc::clone(&gateway.compactor.ahead).try_acquire_owned() else { return };
-    let tenant: TenantId = request.principal.tenant;
+    let Ok(permit) = Arc::clone(&gateway.compactor.preparations.permits).try_acquire_owned() else { return };
+    let tenant = request.principal.tenant;
     let (gateway, snapshot, model) = (Arc::clone(gateway), snapshot.clone(), request.model.clone());
     tokio::spawn(async move {
         let case = Case {
@@ -37,12 +120,37 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
             trigger: CompactionTrigger::Threshold,
             dry_run: false,
         };
-        if let Some(_under_way) = gateway.compactor.drafts.begin(snapshot.facts.id, Footing::of(&snapshot))
-            && let Ok(draft) = gateway.draft(case).await
-        {
-            tracing::debug!(conversation = %snapshot.facts.id, "a summary was prepared ahead");
-            gateway.remember(case, &draft);
-        }
+        gateway.prepare(case).await;
         drop(permit);
     });
+}
+
+impl Gateway {
+    /// Says that a turn is about to call the model server, until the result is dropped.
+    pub(crate) fn at_model(&self, conversation: Option<ConversationId>) -> AtModel<'_> {
+        self.compactor.preparations.make_way(conversation)
+    }
+
+    /// Makes a summary while no turn is at the model server, and keeps it.
+    async fn prepare(&self, case: Case<'_>) {
+        let conversation = case.snapshot.facts.id;
+        let preparations = &self.compactor.preparations;
+        let Some(preparation) = preparations.begin(conversation) else { return };
+        let mut calls = preparations.calls.subscribe();
+        while calls.wait_for(|calls| *calls == 0).await.is_ok() && preparation.is_current() && !self.is_draining() {
+            let draft = tokio::select! {
+                biased;
+                _ = calls.wait_for(|calls| *calls > 0) => {
+                    tracing::debug!(%conversation, "a preparation makes way for a turn");
+                    continue;
+                }
+                draft = self.draft(case) => draft,
+            };
+            if let Ok(draft) = draft {
+                tracing::debug!(%conversation, "a summary was prepared ahead");
+                self.remember(case, &draft);
+            }
+            return;
+        }
+    }
 }

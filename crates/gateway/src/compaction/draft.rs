@@ -1,6 +1,6 @@
 //! A plan and its summary, ready to be written.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use herma_model::provenance::CompactionMode;
 use herma_model::{CompactionId, ConversationId, Message, NewMessage, Seq, TenantId, TurnId};
 use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, Snapshot, StoreError};
 use herma_turn::compaction::{self, Plan};
-use herma_turn::{Budget, Transcript};
+use herma_turn::{Budget, Transcript, summary};
 
-use super::summarise::{NoSummary, Summarised, Task};
+use super::summarise::{Cost, NoSummary, Summarised, Task};
 use super::{Load, transcript};
 use crate::gateway::Gateway;
 use crate::mint;
@@ -57,6 +57,20 @@ impl<'a> Case<'a> {
     /// Whether the turn cannot go on as things are.
     fn is_forced(&self) -> bool {
         self.trigger != CompactionTrigger::Threshold || self.load.total > self.budget.window
+    }
+
+    /// Whether a turn waits for this and cannot go on as things are.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.running.is_some() && self.is_forced()
+    }
+
+    /// What to leave out if there is no summary; `None` if what is new is too much by itself.
+    fn trim(&self, pinned: &[Arc<Message>], budget: &Budget, note: u64) -> Option<Plan> {
+        let room = budget.window.saturating_sub(self.load.front + note);
+        let plan = compaction::trim(self.transcript(), self.running, pinned, budget.keep.min(room / 2), room)?;
+        // The last word is the model server's: what fits by the plainest estimate is tried.
+        let is_hopeful = self.load.front + plan.stays <= self.budget.window;
+        (is_hopeful && plan.frees > note).then_some(plan)
     }
 
     /// How many tokens the model server counts for one that we estimate.
@@ -117,11 +131,13 @@ impl Footing {
     }
 }
 
-/// A plan and its summary.
+/// A plan and its summary, or the note that stands in place of one.
 pub(crate) struct Draft {
     pub(crate) plan: Plan,
     pub(crate) summary: Summarised,
     pub(crate) sizes: Sizes,
+    /// Why there is no summary, if there is none.
+    trimmed: Option<String>,
 }
 
 /// Why there is no draft.
@@ -134,8 +150,8 @@ pub(crate) enum NoDraft {
     Hopeless,
     /// Summaries failed lately; it is tried again after this time.
     CoolingDown(Duration),
-    /// There is no summary to use.
-    Failed(NoSummary),
+    /// There is no summary to use, and that is what the tries took.
+    Failed(NoSummary, Cost),
     /// The store could not be asked.
     Store(StoreError),
 }
@@ -146,8 +162,30 @@ impl From<StoreError> for NoDraft {
     }
 }
 
+impl NoDraft {
+    /// The reason, as a part of a sentence.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Nothing => "there is nothing left to summarise".to_owned(),
+            Self::TooLittle => "a summary of the rest would hardly be shorter".to_owned(),
+            Self::Hopeless => "what is kept word for word is too much by itself".to_owned(),
+            Self::CoolingDown(left) => {
+                format!("summaries of it failed, and the next is tried in {} seconds", left.as_secs().max(1))
+            }
+            Self::Failed(why, _) => format!("it could not be summarised: {why}"),
+            Self::Store(error) => error.to_string(),
+        }
+    }
+
+    /// What the tries at a summary took.
+    fn into_cost(self) -> Cost {
+        if let Self::Failed(_, cost) = self { cost } else { Cost::default() }
+    }
+}
+
 impl Gateway {
-    /// A draft for a conversation: the one in memory if it still fits what was said since, else a new one. Cancel-safe.
+    /// A draft for a conversation: the one in memory if it still fits what was said since, else a new one. If a turn
+    /// cannot go on without one and there is no summary, the draft leaves the oldest part out. Cancel-safe.
     pub(crate) async fn draft(&self, case: Case<'_>) -> Result<Draft, NoDraft> {
         let pinned = self.store.pinned(case.tenant, case.conversation()).await?;
         if let Some(summary) = self.compactor.drafts.take(case.conversation(), case.footing())
@@ -159,17 +197,37 @@ impl Gateway {
             }
         }
         let budget = case.estimated_budget();
-        let (plan, limit) = case.plan(&pinned, &budget)?;
-        let summary = self.summary_of(case, &plan, limit).await?;
-        Ok(Draft::of(case, plan, summary))
+        let fresh = match case.plan(&pinned, &budget) {
+            Ok((plan, limit)) => {
+                self.summary_of(case, &plan, limit).await.map(|summary| Draft::of(case, plan, summary))
+            }
+            Err(why) => Err(why),
+        };
+        match fresh {
+            Err(why) if self.goes_on_without(case, &why) => Draft::trimmed(case, &pinned, &budget, why),
+            fresh => fresh,
+        }
+    }
+
+    /// Whether a turn goes on without the oldest part because there is no summary of it. Not if the conversation's own
+    /// model cannot be reached: then the turn fails as any turn does.
+    pub(crate) fn goes_on_without(&self, case: Case<'_>, why: &NoDraft) -> bool {
+        case.is_needed()
+            && match why {
+                NoDraft::Nothing | NoDraft::TooLittle | NoDraft::Hopeless => true,
+                NoDraft::Failed(NoSummary::TimedOut(_) | NoSummary::Unusable(_), _) => true,
+                NoDraft::Failed(why @ NoSummary::Failed(_), _) => {
+                    !why.is_silence() || self.summary_model(case.model).0 != self.settings.resolve_model(case.model).0
+                }
+                NoDraft::CoolingDown(_) | NoDraft::Store(_) => false,
+            }
     }
 
     async fn summary_of(&self, case: Case<'_>, plan: &Plan, limit: u64) -> Result<Summarised, NoDraft> {
         let (model, window) = self.summary_model(case.model);
-        let is_manual = case.trigger == CompactionTrigger::Manual;
-        if let Some(left) =
-            self.compactor.cool_down.wait(case.conversation(), &model, Instant::now()).filter(|_| !is_manual)
-        {
+        let may_wait = case.trigger != CompactionTrigger::Manual && !case.is_needed();
+        let pause = self.compactor.cool_down.wait(case.conversation(), &model, Instant::now());
+        if let Some(left) = pause.filter(|_| may_wait) {
             return Err(NoDraft::CoolingDown(left));
         }
         let task = Task {
@@ -184,9 +242,13 @@ impl Gateway {
                 self.compactor.cool_down.worked(case.conversation(), &model);
                 Ok(summary)
             }
-            Err((why, _)) if case.dry_run => Err(NoDraft::Failed(why)),
+            Err((why, cost)) if case.dry_run => Err(NoDraft::Failed(why, cost)),
             Err((why, cost)) => {
                 self.compactor.cool_down.failed(case.conversation(), &model, why.is_silence(), Instant::now());
+                let failed = NoDraft::Failed(why.clone(), cost.clone());
+                if self.goes_on_without(case, &failed) {
+                    return Err(failed);
+                }
                 self.compactor.count.failed();
                 self.store.record_failed(FailedCompaction {
                     id: mint::compaction(),
@@ -204,7 +266,7 @@ impl Gateway {
                     turn: case.running,
                     now: mint::now(),
                 });
-                Err(NoDraft::Failed(why))
+                Err(failed)
             }
         }
     }
@@ -220,7 +282,17 @@ impl Draft {
     fn of(case: Case<'_>, plan: Plan, summary: Summarised) -> Self {
         let after = case.load.front + u64::from(summary.said.tokens) + plan.stays;
         let after = (after as f64 * case.scale()) as u64;
-        Self { plan, summary, sizes: Sizes { before: case.load.total, after } }
+        Self { plan, summary, sizes: Sizes { before: case.load.total, after }, trimmed: None }
+    }
+
+    /// A draft without a summary: the oldest part is left out, and a note says so.
+    fn trimmed(case: Case<'_>, pinned: &[Arc<Message>], budget: &Budget, why: NoDraft) -> Result<Self, NoDraft> {
+        let said = summary::left_out();
+        let Some(plan) = case.trim(pinned, budget, u64::from(said.tokens)) else { return Err(why) };
+        let reason = why.reason();
+        tracing::warn!(conversation = %case.conversation(), %reason, "the oldest part is left out without a summary");
+        let note = Summarised { said, cost: why.into_cost() };
+        Ok(Self { trimmed: Some(reason), ..Self::of(case, plan, note) })
     }
 
     /// Whether a summary from memory makes enough room now.
@@ -248,7 +320,8 @@ impl Draft {
             carried: self.plan.carried.iter().map(|message| message.seq).collect(),
             summary: NewMessage { id: mint::summary(), said: self.summary.said.clone() },
             session: mint::session(),
-            model: Some(cost.model.clone()),
+            trimmed: self.trimmed.clone(),
+            model: Some(cost.model.clone()).filter(|model| !model.is_empty()),
             sizes: self.sizes,
             usage: cost.usage,
             duration_ms: cost.duration_ms,
@@ -270,36 +343,16 @@ struct Kept {
     summary: Summarised,
 }
 
-/// Summaries that were made before they were needed, and those that are being made.
+/// Summaries that were made before they were needed.
 #[derive(Default)]
 pub(crate) struct Drafts {
     kept: Mutex<HashMap<ConversationId, Kept>>,
-    under_way: Mutex<HashSet<ConversationId>>,
-}
-
-/// A summary that is being made ahead, until this is dropped.
-pub(crate) struct UnderWay<'a> {
-    drafts: &'a Drafts,
-    conversation: ConversationId,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.drafts.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.conversation);
-    }
 }
 
 impl Drafts {
     /// Whether there is one that was made on this.
     pub(crate) fn has(&self, conversation: ConversationId, footing: Footing) -> bool {
         self.lock().get(&conversation).is_some_and(|kept| kept.footing == footing)
-    }
-
-    /// Claims the making of a conversation's summary; `None` if there is one, or somebody is at it.
-    pub(crate) fn begin(&self, conversation: ConversationId, footing: Footing) -> Option<UnderWay<'_>> {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = !self.has(conversation, footing) && under_way.insert(conversation);
-        is_free.then(|| UnderWay { drafts: self, conversation })
     }
 
     /// Takes out the summary that was made on this; one on anything else is of no use any more.

@@ -10,6 +10,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{Alias, CompactionId, ConversationFacts, Message, Seq, TurnFailure, TurnId, Usage, Utterance};
 use herma_store::{Authority, CompactOutcome, Compacted, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal};
 use herma_turn::compaction::{size, system_tokens};
+use herma_turn::summary::Unusable;
 use herma_wire::resource::CompactionPreview;
 use tokio::time::Instant;
 
@@ -225,14 +226,23 @@ impl From<NoDraft> for GatewayError {
                 Self::NothingToCompact
             }
             NoDraft::Store(error) => Self::Store(error),
-            NoDraft::Failed(NoSummary::Failed(failure)) => Self::Turn(failure.into()),
-            NoDraft::Failed(why @ NoSummary::TimedOut(_)) => {
-                Self::Turn(TurnFailure::new(FailureCode::UpstreamTimeout, why.to_string()))
+            // What the model wrote was not shorter than what it would stand for.
+            NoDraft::Failed(NoSummary::Unusable(Unusable::TooLong { .. } | Unusable::CutOff), _) => {
+                Self::NothingToCompact
             }
-            NoDraft::Failed(why @ NoSummary::Unusable(_)) => {
-                Self::Turn(TurnFailure::new(FailureCode::UpstreamError, why.to_string()))
-            }
+            NoDraft::Failed(why, _) => why.into(),
         }
+    }
+}
+
+impl From<NoSummary> for GatewayError {
+    fn from(why: NoSummary) -> Self {
+        let code = match why {
+            NoSummary::Failed(failure) => return Self::Turn(failure.into()),
+            NoSummary::TimedOut(_) => FailureCode::UpstreamTimeout,
+            NoSummary::Unusable(_) => FailureCode::UpstreamError,
+        };
+        Self::Turn(TurnFailure::new(code, why.to_string()))
     }
 }
 

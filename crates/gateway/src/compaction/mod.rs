@@ -1,7 +1,7 @@
 //! Making room in a model's context: when, with which summary, and by what right.
 //!
 //! - [`room`]: for a turn that would not fit, under its lease, before the model is called.
-//! - [`ahead`]: after an answer, so that the next turn need not wait for a summary.
+//! - [`ahead`]: after an answer, so that the next turn need not wait for a summary. A turn's model call comes first.
 //! - [`manual`]: because somebody asks, and taking one back.
 //! - [`draft`]: what they share: a plan and its summary, fresh or from memory.
 //! - [`summarise`]: asking the model, and asking again.
@@ -18,20 +18,20 @@ mod summarise;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
+use herma_model::compaction::CompactionOutcome;
 use herma_model::tokens::{self, Counted};
 use herma_model::turn::FailureCode;
 use herma_model::{Compaction, Message, Payload, TurnFailure, Utterance};
 use herma_store::{Compacted, Snapshot};
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::{Budget, Transcript};
-use tokio::sync::Semaphore;
 
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
+use ahead::Preparations;
 use cool_down::CoolDown;
 use draft::Drafts;
 use summarise::{Summarised, Task};
@@ -42,22 +42,23 @@ pub(crate) use room::{Fit, Need, Room};
 
 /// What a summary for a client may at least have, in tokens, however little it stands for.
 const LEAST_FOR_CLIENT: u64 = 512;
-/// Most summaries that are prepared ahead at one time.
-const MOST_AHEAD: usize = 4;
 
 /// What the gateway remembers about compactions. All of it can be lost.
+#[derive(Default)]
 pub(crate) struct Compactor {
     drafts: Drafts,
     cool_down: CoolDown,
-    ahead: Arc<Semaphore>,
+    preparations: Preparations,
     count: Count,
 }
 
 /// Compactions of this process so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compactions {
-    /// Those that were written.
+    /// Those that put a summary in place of a part.
     pub applied: u64,
+    /// Those that left a part out without a summary.
+    pub trimmed: u64,
     /// Those for which no summary could be had.
     pub failed: u64,
 }
@@ -65,23 +66,13 @@ pub struct Compactions {
 #[derive(Debug, Default)]
 struct Count {
     applied: AtomicU64,
+    trimmed: AtomicU64,
     failed: AtomicU64,
 }
 
 impl Count {
     fn failed(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Default for Compactor {
-    fn default() -> Self {
-        Self {
-            drafts: Drafts::default(),
-            cool_down: CoolDown::default(),
-            ahead: Arc::new(Semaphore::new(MOST_AHEAD)),
-            count: Count::default(),
-        }
     }
 }
 
@@ -131,17 +122,20 @@ impl Load {
 impl Gateway {
     /// Compactions of this process so far.
     pub fn compactions(&self) -> Compactions {
-        let Count { applied, failed } = &self.compactor.count;
-        Compactions { applied: applied.load(Ordering::Relaxed), failed: failed.load(Ordering::Relaxed) }
+        let Count { applied, trimmed, failed } = &self.compactor.count;
+        let [applied, trimmed, failed] = [applied, trimmed, failed].map(|count| count.load(Ordering::Relaxed));
+        Compactions { applied, trimmed, failed }
     }
 
     /// Takes note of a compaction that was written.
     fn compacted(&self, compacted: &Compacted) {
-        self.compactor.count.applied.fetch_add(1, Ordering::Relaxed);
-        let Compaction { id, mode, trigger, sizes, .. } = &compacted.record;
+        let Compaction { id, mode, trigger, outcome, sizes, .. } = &compacted.record;
+        let Count { applied, trimmed, .. } = &self.compactor.count;
+        let count = if *outcome == CompactionOutcome::Trimmed { trimmed } else { applied };
+        count.fetch_add(1, Ordering::Relaxed);
         tracing::info!(
             conversation = %compacted.facts.id, compaction = %id, mode = mode.as_str(), trigger = trigger.as_str(),
-            tokens_before = sizes.before, tokens_after = sizes.after, "compacted"
+            outcome = outcome.as_str(), tokens_before = sizes.before, tokens_after = sizes.after, "compacted"
         );
     }
 
@@ -181,7 +175,7 @@ impl Gateway {
             limit: self.budget(window.map_or(all, u64::from)).summary.max(LEAST_FOR_CLIENT),
             timeout: self.settings.compaction.timeout,
         };
-        self.summarise(&task).await.map_err(|(why, _)| draft::NoDraft::Failed(why).into())
+        self.summarise(&task).await.map_err(|(why, _)| why.into())
     }
 
     /// The model that summarises conversations with this one, by the model server's name, and how many tokens fit into it.
@@ -190,16 +184,8 @@ impl Gateway {
     }
 
     /// Why a conversation that does not fit cannot be hoped to fit after a compaction.
-    pub(crate) fn cannot_compact(&self, snapshot: &Snapshot, asked: Option<&str>) -> Option<String> {
-        let id = snapshot.facts.id;
-        if self.settings.compaction.mode.is_none() {
-            return Some("compaction is off".to_owned());
-        }
-        if self.compactor.drafts.has(id, draft::Footing::of(snapshot)) {
-            return None;
-        }
-        let (model, _) = self.summary_model(asked);
-        self.compactor.cool_down.wait(id, &model, Instant::now()).map(room::cooling_down)
+    pub(crate) fn cannot_compact(&self) -> Option<String> {
+        self.settings.compaction.mode.is_none().then(|| "compaction is off".to_owned())
     }
 }
 

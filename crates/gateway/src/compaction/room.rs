@@ -1,7 +1,6 @@
 //! Room for a turn that holds its lease.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use herma_model::compaction::{Base, CompactionTrigger};
 use herma_model::provenance::CompactionMode;
@@ -9,6 +8,7 @@ use herma_model::{ModelFailure, TurnFailure};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Snapshot, StoreError};
 
 use super::draft::{Case, Draft, NoDraft};
+use super::summarise::NoSummary;
 use super::{Load, exceeded, longer_than};
 use crate::crash;
 use crate::gateway::Gateway;
@@ -42,11 +42,6 @@ pub(crate) struct Tight<'a> {
 }
 
 impl Tight<'_> {
-    /// Whether the turn cannot go on as it is.
-    fn must(&self) -> bool {
-        matches!(self.need, Need::TooLong(_)) || self.case.load.total > self.case.budget.window
-    }
-
     fn refused(&self, why: &str) -> Room {
         Room::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
     }
@@ -56,8 +51,10 @@ impl Tight<'_> {
 pub(crate) enum Room {
     /// Nothing, but it can go on as it is.
     Enough,
-    /// A summary that makes it fit.
+    /// A compaction that makes it fit.
     Found(Box<Found>),
+    /// Nothing, because the conversation's own model cannot be reached.
+    Unreachable(ModelFailure),
     /// Nothing, and it cannot go on.
     Refused(TurnFailure),
 }
@@ -124,12 +121,10 @@ impl Gateway {
                 Ok(Room::Found(Box::new(Found { draft, new })))
             }
             Err(NoDraft::Store(error)) => Err(error),
-            Err(_) if !tight.must() => Ok(Room::Enough),
-            Err(NoDraft::Nothing) => Ok(tight.refused("there is nothing left to summarise")),
-            Err(NoDraft::TooLittle) => Ok(tight.refused("a summary of the rest would hardly be shorter")),
-            Err(NoDraft::Hopeless) => Ok(tight.refused("what is kept word for word is too much by itself")),
-            Err(NoDraft::CoolingDown(left)) => Ok(tight.refused(&cooling_down(left))),
-            Err(NoDraft::Failed(why)) => Ok(tight.refused(&format!("it could not be summarised: {why}"))),
+            Err(_) if !tight.case.is_needed() => Ok(Room::Enough),
+            Err(why) if self.goes_on_without(tight.case, &why) => Ok(tight.refused(&why.reason())),
+            Err(NoDraft::Failed(NoSummary::Failed(failure), _)) => Ok(Room::Unreachable(failure)),
+            Err(why) => Ok(tight.refused(&why.reason())),
         }
     }
 
@@ -146,10 +141,6 @@ impl Gateway {
         self.compacted(&compacted);
         Ok(draft.base(&compacted).map(|base| (*compacted, base)))
     }
-}
-
-pub(super) fn cooling_down(left: Duration) -> String {
-    format!("summaries of it failed, and the next is tried in {} seconds", left.as_secs().max(1))
 }
 
 fn too_long(need: &Need, tokens: u64, window: u64, model: &str, why: &str) -> TurnFailure {

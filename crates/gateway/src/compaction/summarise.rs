@@ -1,11 +1,12 @@
-//! Asking a model for a summary, and once more if that does not work.
+//! Asking a model for a summary, and once more, in simpler words, if its answer cannot be used.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use herma_model::generation::ModelFailureKind;
 use herma_model::{ModelCall, ModelFailure, Params, Payload, Usage, Utterance};
-use herma_turn::summary::{self, Unusable};
+use herma_turn::compaction::system_tokens;
+use herma_turn::summary::{self, Unusable, Wording};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
@@ -28,6 +29,14 @@ pub(crate) struct Task<'a> {
     pub(crate) limit: u64,
     /// How long one try may take.
     pub(crate) timeout: Duration,
+}
+
+/// How one try asks.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    wording: Wording,
+    /// Whether the request limits how much the model may write. Some servers do not know the field and refuse it.
+    is_bounded: bool,
 }
 
 /// A summary that can be used.
@@ -57,7 +66,12 @@ pub(crate) enum NoSummary {
 }
 
 impl NoSummary {
-    /// Whether the model would fail any other conversation as well. What it says of this one is this one's matter.
+    /// Whether the model server answered with a refusal of the request itself.
+    const fn is_bad_request(&self) -> bool {
+        matches!(self, Self::Failed(ModelFailure { kind: ModelFailureKind::Status, status: Some(400 | 422), .. }))
+    }
+
+    /// True if the model is down for every conversation, not only for this one.
     pub(crate) const fn is_silence(&self) -> bool {
         match self {
             Self::TimedOut(_) => true,
@@ -77,8 +91,9 @@ impl Gateway {
         let began = Instant::now();
         let mut cost = Cost { model: task.model.to_owned(), ..Cost::default() };
         let mut tries = 0;
+        let mut manner = Manner { wording: Wording::Full, is_bounded: true };
         loop {
-            let tried = tokio::time::timeout(task.timeout, self.try_summary(task, &mut cost.usage)).await;
+            let tried = tokio::time::timeout(task.timeout, self.try_summary(task, manner, &mut cost.usage)).await;
             cost.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             let why = match tried {
                 Ok(Ok(text)) => return Ok(Summarised { said: summary::utterance(&text), cost }),
@@ -90,27 +105,37 @@ impl Gateway {
             if tries == TRIES {
                 return Err((why, cost));
             }
+            manner = Manner {
+                wording: if matches!(why, NoSummary::Unusable(_)) { Wording::Simple } else { Wording::Full },
+                is_bounded: !why.is_bad_request(),
+            };
         }
     }
 
     /// Feeds the conversation part by part; each part's summary is the beginning of the next request.
-    async fn try_summary(&self, task: &Task<'_>, usage: &mut Usage) -> Result<String, NoSummary> {
-        let room = task.window.unwrap_or(UNKNOWN_WINDOW).saturating_sub(2 * task.limit);
+    async fn try_summary(&self, task: &Task<'_>, manner: Manner, usage: &mut Usage) -> Result<String, NoSummary> {
+        let window = task.window.unwrap_or(UNKNOWN_WINDOW);
+        let room = window.saturating_sub(2 * task.limit);
         let mut so_far: Option<String> = None;
         for part in summary::parts(task.covered, room) {
+            let messages = summary::request(&part, so_far.as_deref(), task.limit, manner.wording);
+            let most = summary::most_output(task.limit, window.saturating_sub(system_tokens(&messages)));
+            let bound = manner.is_bounded.then(|| (Box::from("max_tokens"), Arc::from(most.to_string())));
             let call = ModelCall {
                 model: task.model.to_owned(),
-                messages: summary::request(&part, so_far.as_deref(), task.limit),
-                params: Arc::new(Params::default()),
+                messages,
+                params: Arc::new(Params(bound.into_iter().collect())),
                 streaming: true,
             };
             let is_far_too_long = |text: &str| summary::is_far_too_long(text, task.limit);
-            let answer = self.whole_answer(call, is_far_too_long).await.map_err(|why| match why {
-                NoAnswer::Failed(failure) => NoSummary::Failed(failure),
-                NoAnswer::TooLong(bytes) => Unusable::TooLong { tokens: bytes as u64 / 4, limit: task.limit }.into(),
-            })?;
-            *usage += answer.finish.usage.unwrap_or_default();
-            so_far = Some(summary::judge(&answer, task.limit)?);
+            so_far = Some(match self.whole_answer(call, is_far_too_long).await {
+                Ok(answer) => {
+                    *usage += answer.finish.usage.unwrap_or_default();
+                    summary::judge(&answer, task.limit)?
+                }
+                Err(NoAnswer::TooLong(beginning)) => summary::judge_beginning(&beginning, task.limit)?,
+                Err(NoAnswer::Failed(failure)) => return Err(NoSummary::Failed(failure)),
+            });
         }
         so_far.ok_or(NoSummary::Unusable(Unusable::Empty))
     }

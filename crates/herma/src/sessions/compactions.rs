@@ -48,7 +48,9 @@ fn as_table(ledger: &[Compaction]) -> String {
 fn row(record: &Compaction) -> [String; 9] {
     let after = match record.outcome {
         CompactionOutcome::Failed => "-".to_owned(),
-        CompactionOutcome::Applied | CompactionOutcome::Undone => record.sizes.after.to_string(),
+        CompactionOutcome::Applied | CompactionOutcome::Trimmed | CompactionOutcome::Undone => {
+            record.sizes.after.to_string()
+        }
     };
     [
         record.id.to_string(),

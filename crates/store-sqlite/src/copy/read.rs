@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::turns::turns;
 use crate::failure::{Outcome, Translate};
+use crate::ledger::OUTCOME;
 use crate::lineage::{END, Segment};
 use crate::rows;
 
@@ -212,13 +213,15 @@ fn message(row: &Row<'_>) -> rusqlite::Result<CopiedMessage> {
 fn compactions(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
     let mut select = connection
         .prepare_cached(
-            "SELECT k.pk, k.id, k.action, k.mode, k.trigger, k.outcome, b.id, a.id, g.id, k.first_seq, k.through_seq, k.model, k.tokens_before,
+            &format!(
+                "SELECT k.pk, k.id, k.action, k.mode, k.trigger, {OUTCOME}, b.id, a.id, g.id, k.first_seq, k.through_seq, k.model, k.tokens_before,
              k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at
              FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
              LEFT JOIN compactions g ON g.pk = k.base_pk LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk
              LEFT JOIN turns t ON t.pk = k.turn_pk AND t.conversation_pk = k.conversation_pk AND coalesce(t.first_seq, 0) <= ?2
              LEFT JOIN messages m ON m.pk = k.summary_pk
-             WHERE k.conversation_pk = ?1 AND (?2 = ?3 OR m.seq <= ?2) ORDER BY k.pk",
+             WHERE k.conversation_pk = ?1 AND (?2 = ?3 OR m.seq <= ?2) ORDER BY k.pk"
+            ),
         )
         .translated()?;
     let is_part = part.through != END;

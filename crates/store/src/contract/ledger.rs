@@ -7,7 +7,7 @@ use herma_model::{KeyScope, Seq, SessionKey};
 
 use super::World;
 use super::fixture::{name, running};
-use super::summaries::{compacted, new_id};
+use super::summaries::{compacted, new_id, shown, undone};
 use crate::{
     Admission, Authority, CompactOutcome, Extent, FailedCompaction, NewCompaction, PinOutcome, Scope, Store, Undo,
     UndoOutcome,
@@ -30,6 +30,24 @@ pub async fn a_compaction_is_a_row_of_the_ledger<S: Store>(world: &World<S>) {
     let summary = row.summary.unwrap();
     assert_eq!((summary.id, summary.seq, &summary.said), (plan.summary.id, Seq(3), &plan.summary.said));
     assert_eq!((summary.session, summary.compaction, summary.created_at), (plan.session, plan.id, plan.now));
+}
+
+pub async fn a_range_without_a_summary_is_a_row_of_its_own_kind_and_can_be_undone<S: Store>(world: &World<S>) {
+    for mode in [Split, InPlace] {
+        let to = mode.as_str();
+        world.talk(&world.one, to, "first", "one").await;
+        let why = Some("the summary is empty".to_owned());
+        let plan = NewCompaction { trimmed: why.clone(), ..world.plan(to, mode, 1, "left out").await };
+        let done = compacted(world.one.compact(plan.clone()).await.unwrap());
+        assert_eq!((done.record.outcome, &done.record.failure), (CompactionOutcome::Trimmed, &why));
+        assert_eq!((done.record.first, done.record.through), (Seq(1), plan.through));
+        assert_eq!(world.ledger(to).await.rows, std::slice::from_ref(&done.record));
+        assert_eq!(shown(&world.read(to).await.unwrap()), ["[left out]", "one"]);
+        undone(world.undo(&world.two, to, plan.id).await);
+        assert_eq!(shown(&world.read(to).await.unwrap()), ["first", "one"]);
+        let row = &world.ledger(to).await.rows[1];
+        assert_eq!((row.outcome, &row.failure), (CompactionOutcome::Undone, &why));
+    }
 }
 
 pub async fn a_failure_changes_nothing_but_the_ledger<S: Store>(world: &World<S>) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use herma_model::alias::Namespace;
+use herma_model::compaction::CompactionOutcome;
 use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedParent, CopiedSource, Gathering};
 use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{Alias, CreatorKind, EndReason, ParentRelation, Resolution, Seq, SessionKey, SessionKind, TurnState};
@@ -11,10 +12,10 @@ use herma_model::{Alias, CreatorKind, EndReason, ParentRelation, Resolution, Seq
 use super::World;
 use super::fixture::{name, running, texts};
 use super::lineage::{self, Tree};
-use super::summaries::{shown, undone};
+use super::summaries::{compacted, shown, undone};
 use crate::{
-    Admission, BranchOutcome, BranchPoint, Change, Children, DeleteOutcome, NewBranch, Pin, PinOutcome, Restoration,
-    RestoreIntent, RestoreOutcome, Scope, Store, Target,
+    Admission, BranchOutcome, BranchPoint, Change, Children, DeleteOutcome, NewBranch, NewCompaction, Pin, PinOutcome,
+    Restoration, RestoreIntent, RestoreOutcome, Scope, Store, Target,
 };
 
 /// What a conversation inherits, and the conversation.
@@ -109,6 +110,16 @@ pub async fn what_comes_back_is_what_it_was<S: Store>(world: &World<S>) {
     assert_eq!((after.session.creator, after.session.kind), (CreatorKind::Api, SessionKind::Main));
     let turn = world.turn(lost.lease.id).await.unwrap();
     assert_eq!((turn.state, turn.input.len(), turn.answer.len()), (TurnState::Failed, 1, 1));
+}
+
+pub async fn what_was_left_out_without_a_summary_comes_back_as_that<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let why = Some("no summary".to_owned());
+    let plan = NewCompaction { trimmed: why, ..world.plan("trip", Split, 1, "left out").await };
+    let done = compacted(world.one.compact(plan).await.unwrap());
+    let copy = world.come_and_go("trip").await;
+    assert_eq!(copy.1.compactions[0].outcome, CompactionOutcome::Trimmed);
+    assert_eq!(world.ledger("trip").await.rows, [done.record]);
 }
 
 pub async fn what_was_compacted_comes_back_with_its_ledger<S: Store>(world: &World<S>) {

@@ -160,6 +160,7 @@ macro_rules! contract_suite {
             }
             ledger {
                 a_compaction_is_a_row_of_the_ledger
+                a_range_without_a_summary_is_a_row_of_its_own_kind_and_can_be_undone
                 a_failure_changes_nothing_but_the_ledger
                 the_ledger_is_read_a_page_at_a_time_newest_first
                 a_ledger_is_nobody_elses
@@ -396,6 +397,7 @@ macro_rules! contract_suite {
             }
             restoring {
                 what_comes_back_is_what_it_was
+                what_was_left_out_without_a_summary_comes_back_as_that
                 what_was_compacted_comes_back_with_its_ledger
                 a_branch_comes_back_to_its_source
                 a_branch_comes_back_without_its_source

@@ -83,6 +83,7 @@ impl<S: Store> World<S> {
             last: last.map_or(herma_model::MessageId::from_uuid(Uuid::nil()), |last| last.id),
             carried: Vec::new(),
             summary: message(Role::User, summary),
+            trimmed: None,
             session: SessionId::from_uuid(Uuid::now_v7()),
             model: Some("model-1".to_owned()),
             sizes: Sizes { before: 1000, after: 100 },

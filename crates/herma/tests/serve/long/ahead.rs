@@ -4,9 +4,10 @@ use herma_testkit::{Gate, Reply};
 use serde_json::json;
 
 use super::{
-    SUMMARY, context, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries,
-    tell_four, words,
+    SUMMARY, context, counted, far_too_many_words, is_summary, ledger, long_world, many_words, shown_summary,
+    summaries, summaries_are, tell_four, words,
 };
+use crate::support::{CHAT, chat, user};
 
 #[tokio::test]
 async fn a_summary_is_prepared_after_the_answer_and_the_next_turn_waits_for_nothing() {
@@ -59,4 +60,34 @@ async fn turns_do_not_wait_for_a_summary_that_is_being_prepared() {
     world.say("trip", "short").await.expect(200);
     gate.open();
     world.say("trip", &many_words(6)).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_turn_frees_the_model_server_from_a_preparation_which_is_made_again_later() {
+    for session in ["trip", "other"] {
+        let world = long_world(&[]).await;
+        summaries_are(&world, |_| Reply::Hang);
+        tell_four(&world, "trip").await;
+        world.say("trip", &words(5)).await.expect(200);
+        world.upstream.until_requests(6).await;
+        let gate = Gate::new();
+        let held = gate.clone();
+        world.upstream.otherwise(move |request| match is_summary(request) {
+            true => Reply::text(SUMMARY),
+            false => counted(request, "noted").held(&held),
+        });
+        let client = world.in_session(session);
+        let turn = tokio::spawn(async move { client.post_json(CHAT, &chat(&[user("short")])).await });
+        gate.until_waiting(1).await;
+        world.upstream.until_open(1).await;
+        gate.open();
+        turn.await.expect("an end").expect(200);
+        world.upstream.until_requests(8).await;
+        world.upstream.until_open(0).await;
+        assert_eq!(summaries(&world).len(), 2, "{session}: prepared again");
+        assert!(ledger(&world, "trip").await.is_empty(), "{session}: to make way is no failure");
+        let answer = world.say("trip", &many_words(6)).await.expect(200);
+        assert_eq!((&answer["session"]["rotated"], summaries(&world).len()), (&json!(true), 2), "{session}");
+        assert_eq!(context(&world)[0], shown_summary(), "{session}");
+    }
 }

@@ -4,20 +4,13 @@ use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::json;
 
 use super::{
-    SUMMARY, context, counted, far_too_many_words, is_summary, long_world, many_words, shown_summary, summaries,
-    tell_four, words,
+    SUMMARY, context, counted, is_summary, long_world, many_words, shown_summary, summaries, summaries_are, tell_four,
+    words,
 };
-use crate::support::{CHAT, World, chat, error, streamed, user};
-
-/// Has every summary end like this.
-fn summaries_are(world: &World, reply: impl Fn(&Recorded) -> Reply + Send + 'static) {
-    world
-        .upstream
-        .otherwise(move |request| if is_summary(request) { reply(request) } else { counted(request, "noted") });
-}
+use crate::support::{CHAT, World, chat, error, user};
 
 /// Ways in which a summary can be of no use.
-fn useless() -> [(&'static str, Reply); 6] {
+pub(super) fn useless() -> [(&'static str, Reply); 6] {
     [
         ("error", Reply::status(400, "no")),
         ("empty", Reply::empty()),
@@ -51,28 +44,6 @@ async fn a_useless_summary_changes_nothing_and_the_turn_goes_on_if_it_fits() {
         );
         world.say("trip", "short").await.expect(200);
         assert_eq!(summaries(&world).len(), 2, "{name}: the summariser is left alone for a while");
-    }
-}
-
-#[tokio::test]
-async fn a_turn_that_does_not_fit_without_a_summary_is_refused_and_leaves_nothing() {
-    for streaming in [false, true] {
-        let world = long_world(&[]).await;
-        tell_four(&world, "trip").await;
-        summaries_are(&world, |_| Reply::status(400, "the summariser is broken"));
-        let before = world.client().get("/api/sessions/trip").await.expect(200);
-        let body = chat(&[user(&far_too_many_words())]);
-        let body = if streaming { streamed(body) } else { body };
-        let refused = error(&world.in_session("trip").post_json(CHAT, &body).await, 400);
-        assert_eq!((&refused["code"], &refused["param"]), (&json!("context_length_exceeded"), &json!("messages")));
-        let message = refused["message"].as_str().unwrap_or_default();
-        assert!(message.contains("could not be summarised") && message.contains("new conversation"), "{message}");
-        assert_eq!(world.client().get("/api/sessions/trip").await.expect(200), before);
-        assert_eq!(world.rows("trip").await.len(), 8);
-        let again = error(&world.in_session("trip").post_json(CHAT, &body).await, 400);
-        assert_eq!((&again["code"], summaries(&world).len()), (&json!("context_length_exceeded"), 2));
-        summaries_are(&world, |_| Reply::text(SUMMARY));
-        world.say("trip", "short").await.expect(200);
     }
 }
 
@@ -168,4 +139,23 @@ async fn a_summary_that_calls_tools_is_none() {
     });
     let answer = world.say("trip", &many_words(5)).await.expect(200);
     assert_eq!(answer["session"]["rotated"], json!(false));
+}
+
+#[tokio::test]
+async fn a_short_conversation_whose_summary_would_be_no_shorter_has_nothing_to_compact() {
+    let world = World::start().await;
+    summaries_are(&world, |_| Reply::text("and so on ".repeat(60)));
+    for number in 1..=3 {
+        world.say("trip", &format!("question {number}: {}", "and then more ".repeat(14))).await.expect(200);
+    }
+    let path = "/api/sessions/trip/compactions";
+    for body in [json!({}), json!({"dry_run": true})] {
+        assert_eq!(error(&world.client().post_json(path, &body).await, 409)["code"], "nothing_to_compact", "{body}");
+    }
+    summaries_are(&world, |_| Reply::text(format!("{} {}", SUMMARY, "And so on. ".repeat(60))));
+    for body in [json!({"dry_run": true}), json!({})] {
+        let done = world.client().post_json(path, &body).await.expect(200);
+        let summary = done["summary"].as_str().expect("a summary");
+        assert!(summary.contains(SUMMARY) && summary.ends_with("on.") && summary.len() < 300, "{summary}");
+    }
 }

@@ -5,11 +5,12 @@ mod failing;
 mod kept;
 mod moving;
 mod too_long;
+mod trimmed;
 
 use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::Value;
 
-use crate::support::{World, lines};
+use crate::support::{World, data, lines};
 
 /// How many tokens fit.
 const WINDOW: &str = "4000";
@@ -30,6 +31,18 @@ async fn long_world(settings: &[(&str, &str)]) -> World {
 fn counted(request: &Recorded, text: &str) -> Reply {
     let prompt: u64 = request.messages().iter().map(|message| message.to_string().len() as u64 / 4 + 4).sum();
     Completion::text(text).usage(prompt, 10).into()
+}
+
+/// Has every summary end like this.
+fn summaries_are(world: &World, reply: impl Fn(&Recorded) -> Reply + Send + 'static) {
+    world
+        .upstream
+        .otherwise(move |request| if is_summary(request) { reply(request) } else { counted(request, "noted") });
+}
+
+/// The ledger of a conversation, newest first.
+async fn ledger(world: &World, session: &str) -> Vec<Value> {
+    data(&world.client().get(&format!("/api/sessions/{session}/compactions")).await)
 }
 
 /// Whether a request asks for a summary.

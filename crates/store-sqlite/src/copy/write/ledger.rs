@@ -1,5 +1,6 @@
 //! Compactions, what they keep, and pins.
 
+use herma_model::compaction::CompactionOutcome;
 use herma_model::copy::CopiedCompaction;
 use herma_model::{CompactionId, Seq};
 use herma_store::RestoreOutcome;
@@ -22,13 +23,16 @@ impl Writing<'_> {
             None => None,
         };
         let usage = compaction.usage;
+        let is_trimmed = compaction.outcome == CompactionOutcome::Trimmed;
+        let outcome = if is_trimmed { CompactionOutcome::Applied } else { compaction.outcome };
         let key: Option<i64> = self
             .connection
             .prepare_cached(
                 "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
                  first_seq, through_seq, tail_session_pk, summary_pk, model, tokens_before, tokens_after, input_tokens, output_tokens, cached_tokens,
-                 reasoning_tokens, duration_ms, failure, undoes_pk, turn_pk, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
+                 reasoning_tokens, duration_ms, failure, undoes_pk, turn_pk, created_at,
+                 trimmed)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)
                  ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome, turn_pk = excluded.turn_pk WHERE conversation_pk = excluded.conversation_pk
                  RETURNING pk",
             )
@@ -42,7 +46,7 @@ impl Writing<'_> {
                             compaction.action.as_str(),
                             compaction.mode.as_str(),
                             compaction.trigger.as_str(),
-                            compaction.outcome.as_str(),
+                            outcome.as_str(),
                             before,
                             after,
                             base,
@@ -61,7 +65,8 @@ impl Writing<'_> {
                             compaction.failure,
                             undoes,
                             compaction.turn_id.and_then(|turn| self.turns.get(&turn)),
-                            compaction.created_at.0
+                            compaction.created_at.0,
+                            is_trimmed
                         ],
                         |row| row.get(0),
                     )

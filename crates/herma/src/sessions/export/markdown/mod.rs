@@ -101,7 +101,10 @@ impl Page {
 
     /// The boundary of a compaction: what the model was shown from here on in place of what it stands for.
     fn summary(&self, message: &CopiedMessage, compaction: CompactionId) -> String {
-        let facts = self.compactions.get(&compaction).map(|compaction| {
+        let facts = self.compactions.get(&compaction);
+        let is_trimmed = facts.is_some_and(|compaction| compaction.outcome == CompactionOutcome::Trimmed);
+        let (heading, what) = if is_trimmed { ("left out", "this note in place") } else { ("summary", "this summary") };
+        let facts = facts.map(|compaction| {
             let carried: Vec<String> = compaction.carried.iter().map(|place| place.0.to_string()).collect();
             let kept = match carried.as_slice() {
                 [] => String::new(),
@@ -115,7 +118,7 @@ impl Page {
         let facts = facts.unwrap_or_default();
         let text = shown(&message.said);
         format!(
-            "---\n\n## {} · summary · {}\n\n*Compaction {}: from here on the model was shown this summary{facts}.*\n\n{}\n\n---",
+            "---\n\n## {} · {heading} · {}\n\n*Compaction {}: from here on the model was shown {what}{facts}.*\n\n{}\n\n---",
             message.place.0,
             second(message.created_at),
             code(&compaction.to_string()),
