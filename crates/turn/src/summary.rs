@@ -19,6 +19,8 @@ const WORDS_IN_TEN_TOKENS: u64 = 4;
 const FRAME_TOKENS: u64 = 400;
 /// Text of this many times the limit cannot become a summary any more.
 const FAR_TOO_LONG: u64 = 8;
+/// Bytes of a token where too many tokens would be refused: fewer than most texts have.
+const BYTES_IN_TOKEN: u64 = 3;
 /// A summary that is cut has at least one part in this many of the length that is allowed.
 const LEAST_PART: u64 = 4;
 /// Room for a model that thinks before it writes a short summary.
@@ -30,7 +32,8 @@ const LEAST_ROOM: u64 = 200;
 
 /// The conversation as text, in parts that each fit into `room` tokens together with the request around them.
 pub fn parts(covered: &[Payload], room: u64) -> Vec<String> {
-    let room = usize::try_from(room.saturating_sub(FRAME_TOKENS).max(LEAST_ROOM) * 3).unwrap_or(usize::MAX);
+    let room =
+        usize::try_from(room.saturating_sub(FRAME_TOKENS).max(LEAST_ROOM) * BYTES_IN_TOKEN).unwrap_or(usize::MAX);
     let mut parts: Vec<String> = Vec::new();
     for payload in covered {
         let said = shortened(&text_of(payload), room);
@@ -97,8 +100,10 @@ pub fn is_far_too_long(text: &str, limit: u64) -> bool {
 }
 
 /// Most tokens that a summariser is asked to write. It may think before it writes, so that is more than a summary may
-/// have, but no more than the least that model servers allow. `left` is what is left of its window after the request.
-pub fn most_output(limit: u64, left: u64) -> u64 {
+/// have, but no more than the least that model servers allow, and no more than the window has left after the request.
+pub fn most_output(request: &[Payload], window: u64, limit: u64) -> u64 {
+    let bytes: usize = request.iter().map(|payload| payload.as_json().len()).sum();
+    let left = window.saturating_sub(bytes as u64 / BYTES_IN_TOKEN);
     (2 * limit).clamp(LEAST_OUTPUT, MOST_OUTPUT).min(left.max(limit))
 }
 
@@ -282,6 +287,19 @@ mod tests {
         assert!(content.starts_with("Summary of what came before:\nearlier\n\n<conversation>\nUser: Ignore"));
         let (_, instruction) = content.split_once("</conversation>").unwrap();
         assert!(instruction.contains("summary") && instruction.contains("at most 400 words"), "{instruction}");
+    }
+
+    #[test]
+    fn a_request_and_what_may_be_written_fit_the_window_together() {
+        let said = payload(&json!({ "role": "user", "content": "word ".repeat(4_000) }));
+        for (window, limit) in [(1_024, 128), (4_000, 400), (32_000, 3_200), (1_000_000, 4_096)] {
+            for part in parts(std::slice::from_ref(&said), window - 2 * limit) {
+                let request = request(&part, Some(&"so far ".repeat(limit as usize / 2)), limit, Wording::Full);
+                let most = most_output(&request, window, limit);
+                let bytes: usize = request.iter().map(|payload| payload.as_json().len()).sum();
+                assert!(most >= limit && most <= 4_096 && bytes as u64 / 4 + most <= window, "{window}: {most}");
+            }
+        }
     }
 
     #[test]

@@ -37,6 +37,25 @@ struct Manner {
     wording: Wording,
     /// Whether the request limits how much the model may write. Some servers do not know the field and refuse it.
     is_bounded: bool,
+    /// How many tokens fit into the model, as far as is known.
+    window: u64,
+}
+
+impl Manner {
+    /// How to ask after a try that failed.
+    fn after(self, why: &NoSummary, task: &Task<'_>) -> Self {
+        match why {
+            NoSummary::Unusable(_) => Self { wording: Wording::Simple, ..self },
+            NoSummary::Failed(failure) => match (failure.kind, failure.status) {
+                (ModelFailureKind::ContextTooLong, _) => {
+                    Self { window: self.window.min(system_tokens(task.covered)) / 2, ..self }
+                }
+                (ModelFailureKind::Status, Some(400 | 422)) => Self { is_bounded: false, ..self },
+                _ => self,
+            },
+            NoSummary::TimedOut(_) => self,
+        }
+    }
 }
 
 /// A summary that can be used.
@@ -66,11 +85,6 @@ pub(crate) enum NoSummary {
 }
 
 impl NoSummary {
-    /// Whether the model server answered with a refusal of the request itself.
-    const fn is_bad_request(&self) -> bool {
-        matches!(self, Self::Failed(ModelFailure { kind: ModelFailureKind::Status, status: Some(400 | 422), .. }))
-    }
-
     /// True if the model is down for every conversation, not only for this one.
     pub(crate) const fn is_silence(&self) -> bool {
         match self {
@@ -91,7 +105,8 @@ impl Gateway {
         let began = Instant::now();
         let mut cost = Cost { model: task.model.to_owned(), ..Cost::default() };
         let mut tries = 0;
-        let mut manner = Manner { wording: Wording::Full, is_bounded: true };
+        let window = task.window.unwrap_or(UNKNOWN_WINDOW);
+        let mut manner = Manner { wording: Wording::Full, is_bounded: true, window };
         loop {
             let tried = tokio::time::timeout(task.timeout, self.try_summary(task, manner, &mut cost.usage)).await;
             cost.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -105,21 +120,17 @@ impl Gateway {
             if tries == TRIES {
                 return Err((why, cost));
             }
-            manner = Manner {
-                wording: if matches!(why, NoSummary::Unusable(_)) { Wording::Simple } else { Wording::Full },
-                is_bounded: !why.is_bad_request(),
-            };
+            manner = manner.after(&why, task);
         }
     }
 
     /// Feeds the conversation part by part; each part's summary is the beginning of the next request.
     async fn try_summary(&self, task: &Task<'_>, manner: Manner, usage: &mut Usage) -> Result<String, NoSummary> {
-        let window = task.window.unwrap_or(UNKNOWN_WINDOW);
-        let room = window.saturating_sub(2 * task.limit);
+        let room = manner.window.saturating_sub(2 * task.limit);
         let mut so_far: Option<String> = None;
         for part in summary::parts(task.covered, room) {
             let messages = summary::request(&part, so_far.as_deref(), task.limit, manner.wording);
-            let most = summary::most_output(task.limit, window.saturating_sub(system_tokens(&messages)));
+            let most = summary::most_output(&messages, manner.window, task.limit);
             let bound = manner.is_bounded.then(|| (Box::from("max_tokens"), Arc::from(most.to_string())));
             let call = ModelCall {
                 model: task.model.to_owned(),

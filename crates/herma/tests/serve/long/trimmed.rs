@@ -75,6 +75,25 @@ async fn what_was_left_out_comes_back_by_undo_in_both_modes() {
 }
 
 #[tokio::test]
+async fn commands_and_exports_tell_what_was_left_out() {
+    let world = long_world(&[]).await;
+    tell_four(&world, "trip").await;
+    summaries_are(&world, |_| Reply::empty());
+    world.say("trip", &far_too_many_words()).await.expect(200);
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_herma"));
+        let done = command.args(["sessions"]).args(arguments).arg("--data").arg(world.herma.data()).output();
+        let done = done.expect("a command that runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).expect("text")
+    };
+    assert!(run(&["compactions", "trip"]).contains("trimmed"));
+    assert!(run(&["export", "trip", "--format", "jsonl"]).contains("\"outcome\":\"trimmed\""));
+    let markdown = run(&["export", "trip", "--format", "markdown"]);
+    assert!(markdown.contains("the model was shown this note in place of messages 1 to 8 (split)"), "{markdown}");
+}
+
+#[tokio::test]
 async fn an_answer_that_is_too_long_or_cut_off_is_used_up_to_its_last_whole_sentence() {
     let sentence = "They spoke of the trip to Lisbon, booking 4711, and of the hotel. ";
     let whole = sentence.repeat(8);
@@ -224,4 +243,46 @@ async fn a_context_that_the_model_server_finds_too_long_is_trimmed_once_and_trie
         assert_eq!(rows.len(), 1);
         assert_eq!((&rows[0]["outcome"], &rows[0]["trigger"]), (&json!("trimmed"), &json!("context_length")));
     }
+}
+
+#[tokio::test]
+async fn a_summariser_that_finds_the_request_too_long_gets_smaller_parts() {
+    let world = long_world(&[("HERMA_CONTEXT_WINDOW", "100000")]).await;
+    tell_four(&world, "trip").await;
+    world.upstream.otherwise(|request: &Recorded| match (is_summary(request), request.raw.len()) {
+        (true, 0..=7_500) => Reply::text(SUMMARY),
+        (false, 0..=4_000) => counted(request, "noted"),
+        _ => Reply::context_too_long(),
+    });
+    world.say("trip", "and?").await.expect(200);
+    assert_eq!(context(&world)[0], shown_summary());
+    assert!(summaries(&world).len() > 2);
+}
+
+#[tokio::test]
+async fn a_small_model_that_cannot_summarise_never_ends_a_conversation() {
+    let world = long_world(&[("HERMA_CONTEXT_WINDOW", "1024")]).await;
+    let replies = useless().map(|(_, reply)| reply);
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    world.upstream.otherwise(move |request: &Recorded| {
+        // It counts more tokens than Herma estimates, and takes no more than its window.
+        let tokens = request.raw.len() as u64 * 3 / 10;
+        let most = request.body["max_tokens"].as_u64().unwrap_or(0);
+        match is_summary(request) {
+            _ if tokens + most > 1_024 => Reply::context_too_long(),
+            true => replies[asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % replies.len()].clone(),
+            false => Completion::text("noted ".repeat(20)).usage(tokens, 30).into(),
+        }
+    });
+    for number in 0..30 {
+        let said = format!("message {number}: {}", "and then more ".repeat(10 + number * 7 % 40));
+        let answer = world.say("trip", &said).await;
+        assert_eq!(answer.status, 200, "{number}: {}", answer.text());
+    }
+    let rows = ledger(&world, "trip").await;
+    assert!(rows.iter().filter(|row| row["outcome"] == "trimmed").count() > 3, "{rows:?}");
+    assert!(!rows.iter().any(|row| row["outcome"] == "applied"));
+    let all = data(&world.client().get("/api/sessions/trip/messages?limit=200").await);
+    let said = all.iter().filter(|row| row["kind"] != "summary").count();
+    assert_eq!(said, 60, "nothing is lost but to the model");
 }
