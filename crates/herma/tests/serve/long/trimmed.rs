@@ -173,6 +173,15 @@ async fn a_summary_model_of_its_own_that_is_away_or_slow_does_not_stop_a_turn() 
 }
 
 #[tokio::test]
+async fn a_turn_whose_own_model_takes_too_long_to_summarise_goes_on() {
+    let world = long_world(&[("HERMA_COMPACTION__TIMEOUT", "250ms")]).await;
+    tell_four(&world, "trip").await;
+    summaries_are(&world, |_| Reply::Hang);
+    world.say("trip", &far_too_many_words()).await.expect(200);
+    assert_eq!(context(&world)[0], NOTE);
+}
+
+#[tokio::test]
 async fn a_turn_whose_own_model_is_away_fails_like_any_turn_and_nothing_is_left_out() {
     for streaming in [false, true] {
         let world = long_world(&[]).await;
