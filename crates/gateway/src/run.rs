@@ -372,7 +372,7 @@ fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
     }
 }
 
-/// The end of a turn whose own model call shows nothing any more.
+/// How a turn ends that an event ends while nothing of its answer was shown.
 fn ended_by(event: Event) -> Ending {
     match Machine::default().on(event) {
         Some(Effect::End(ending)) => ending,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use herma_model::ConversationId;
 use herma_model::compaction::CompactionTrigger;
@@ -19,6 +20,8 @@ use crate::request::TurnRequest;
 
 /// Most summaries that are prepared, or wait to be, at one time.
 const MOST_AHEAD: usize = 4;
+/// How long a preparation may go on after a turn has come: a summary that is already on its way is not thrown away.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Summaries that are being prepared, and the model calls of turns that go before them.
 pub(crate) struct Preparations {
@@ -138,13 +141,16 @@ impl Gateway {
         let Some(preparation) = preparations.begin(conversation) else { return };
         let mut calls = preparations.calls.subscribe();
         while calls.wait_for(|calls| *calls == 0).await.is_ok() && preparation.is_current() && !self.is_draining() {
+            let turn_comes = async {
+                let _ = calls.wait_for(|calls| *calls > 0).await;
+                tokio::time::sleep(GRACE).await;
+            };
             let draft = tokio::select! {
-                biased;
-                _ = calls.wait_for(|calls| *calls > 0) => {
+                draft = self.draft(case) => draft,
+                () = turn_comes => {
                     tracing::debug!(%conversation, "a preparation makes way for a turn");
                     continue;
                 }
-                draft = self.draft(case) => draft,
             };
             if let Ok(draft) = draft {
                 tracing::debug!(%conversation, "a summary was prepared ahead");

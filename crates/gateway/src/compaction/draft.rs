@@ -68,7 +68,7 @@ impl<'a> Case<'a> {
     fn trim(&self, pinned: &[Arc<Message>], budget: &Budget, note: u64) -> Option<Plan> {
         let room = budget.window.saturating_sub(self.load.front + note);
         let plan = compaction::trim(self.transcript(), self.running, pinned, budget.keep.min(room / 2), room)?;
-        // The last word is the model server's: what fits by the plainest estimate is tried.
+        // The scale may be wrong. What fits without it is sent, and the model server decides.
         let is_hopeful = self.load.front + plan.stays <= self.budget.window;
         (is_hopeful && plan.frees > note).then_some(plan)
     }

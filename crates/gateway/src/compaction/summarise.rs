@@ -35,7 +35,8 @@ pub(crate) struct Task<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Manner {
     wording: Wording,
-    /// Whether the request limits how much the model may write. Some servers do not know the field and refuse it.
+    /// Whether the request limits how much the model may write. Some servers refuse the field, and some models think
+    /// longer than that before they write anything.
     is_bounded: bool,
     /// How many tokens fit into the model, as far as is known.
     window: u64,
@@ -45,12 +46,17 @@ impl Manner {
     /// How to ask after a try that failed.
     fn after(self, why: &NoSummary, task: &Task<'_>) -> Self {
         match why {
-            NoSummary::Unusable(_) => Self { wording: Wording::Simple, ..self },
+            NoSummary::Unusable(why) => {
+                let is_bounded = !matches!(why, Unusable::Empty | Unusable::CutOff);
+                Self { wording: Wording::Simple, is_bounded, ..self }
+            }
             NoSummary::Failed(failure) => match (failure.kind, failure.status) {
                 (ModelFailureKind::ContextTooLong, _) => {
                     Self { window: self.window.min(system_tokens(task.covered)) / 2, ..self }
                 }
-                (ModelFailureKind::Status, Some(400 | 422)) => Self { is_bounded: false, ..self },
+                (ModelFailureKind::Status, Some(400 | 422)) | (ModelFailureKind::Nonsense, _) => {
+                    Self { is_bounded: false, ..self }
+                }
                 _ => self,
             },
             NoSummary::TimedOut(_) => self,

@@ -129,15 +129,21 @@ async fn a_summariser_may_write_so_much_and_is_asked_again_in_simpler_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_limit_is_asked_without_it() {
-    let world = long_world(&[]).await;
-    tell_four(&world, "trip").await;
-    summaries_are(&world, |request| match request.body.get("max_tokens") {
-        Some(_) => Reply::status(400, "Unsupported parameter: 'max_tokens'"),
-        None => Reply::text(SUMMARY),
-    });
-    assert_eq!(world.say("trip", &many_words(5)).await.expect(200)["session"]["rotated"], true);
-    assert_eq!(context(&world)[0], shown_summary());
+async fn a_server_that_refuses_the_limit_and_a_model_that_thinks_beyond_it_are_asked_without_it() {
+    for (name, reply) in [
+        ("refused", Reply::status(400, "Unsupported parameter: 'max_tokens'")),
+        ("thinks", Completion::text("<think>They spoke of").finish_reason("length").into()),
+        ("thinks unseen", Completion::text("").finish_reason("length").into()),
+    ] {
+        let world = long_world(&[]).await;
+        tell_four(&world, "trip").await;
+        summaries_are(&world, move |request| match request.body.get("max_tokens") {
+            Some(_) => reply.clone(),
+            None => Reply::text(SUMMARY),
+        });
+        assert_eq!(world.say("trip", &many_words(5)).await.expect(200)["session"]["rotated"], true, "{name}");
+        assert_eq!(context(&world)[0], shown_summary(), "{name}");
+    }
 }
 
 #[tokio::test]
