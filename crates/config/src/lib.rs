@@ -30,7 +30,7 @@ pub use sections::models::{ModelConfig, ModelsConfig};
 pub use sections::retention::RetentionConfig;
 pub use sections::server::ServerConfig;
 pub use sections::store::StoreConfig;
-pub use sections::telemetry::TelemetryConfig;
+pub use sections::telemetry::{LogFormat, TelemetryConfig};
 pub use sections::titles::{TitleMaker, TitlesConfig};
 pub use sections::tools::{McpServer, ToolsConfig};
 pub use sections::upstream::UpstreamConfig;

@@ -9,6 +9,7 @@
 //! - [`live`]: the turns of this process, who waits for whom, who must stop.
 //! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
 //! - [`retention`]: what is forgotten by itself.
+//! - [`warning`]: what an operator is warned of when a model server fails.
 //! - [`access`]: whom an API key stands for.
 
 pub mod access;
@@ -35,6 +36,7 @@ mod run;
 mod running;
 mod settings;
 mod titles;
+pub mod warning;
 mod watch;
 
 pub use append::{Appended, NewFork, NewSession};

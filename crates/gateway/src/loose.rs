@@ -27,6 +27,7 @@ use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::TurnRequest;
 use crate::run::cut_off;
+use crate::warning;
 
 pub(crate) use remembered::{LooseTurns, Recognised};
 
@@ -80,6 +81,7 @@ impl Loose<'_> {
             streaming: self.request.streaming,
         };
         let _at_model = self.gateway.at_model(None);
+        let model = call.model.clone();
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
         loop {
@@ -94,6 +96,9 @@ impl Loose<'_> {
                     None => Event::Failed(cut_off()),
                 },
             };
+            if let Event::Failed(failure) = &event {
+                warning::model_call_failed(failure, &model, None);
+            }
             match machine.on(event) {
                 Some(Effect::Show(delta)) => self.log.push(TurnEvent::Delta(Arc::new(delta))),
                 Some(Effect::End(ending)) => return Ok(ending),

@@ -6,6 +6,7 @@ use herma_model::{Answer, ModelCall, ModelFailure};
 use herma_turn::{Effect, Ending, Event, Machine};
 
 use crate::gateway::Gateway;
+use crate::warning;
 
 /// Why there is no answer.
 pub(crate) enum NoAnswer {
@@ -22,10 +23,11 @@ impl Gateway {
         call: ModelCall,
         is_far_too_long: impl Fn(&str) -> bool,
     ) -> Result<Answer, NoAnswer> {
+        let model = call.model.clone();
         let mut events = std::pin::pin!(self.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::default();
         while let Some(event) = events.next().await {
-            let event = event.map_err(NoAnswer::Failed)?;
+            let event = event.map_err(|failure| self.unanswered(failure, &model))?;
             if let Some(Effect::End(Ending::Answered(answer))) = machine.on(Event::Model(event)) {
                 return Ok(*answer);
             }
@@ -34,6 +36,11 @@ impl Gateway {
             }
         }
         let cut_off = "the model server stopped before its answer was complete";
-        Err(NoAnswer::Failed(ModelFailure::new(ModelFailureKind::CutOff, cut_off)))
+        Err(self.unanswered(ModelFailure::new(ModelFailureKind::CutOff, cut_off), &model))
+    }
+
+    fn unanswered(&self, failure: ModelFailure, model: &str) -> NoAnswer {
+        warning::model_call_failed(&failure, model, None);
+        NoAnswer::Failed(failure)
     }
 }

@@ -23,6 +23,7 @@ use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::{Place, TurnRequest};
 use crate::running::{End, RunningTurn};
+use crate::warning;
 
 /// Pause before the store is asked again for a lease while it cannot be read.
 const CONFIRM_AGAIN: Duration = Duration::from_millis(500);
@@ -128,6 +129,7 @@ impl Run<'_> {
     /// Calls the model and shows its answer as it comes. Nothing is shown before the admission is on disk.
     async fn call_model(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
         let call = self.call(turn);
+        let (model, conversation) = (call.model.clone(), turn.session.facts.id);
         let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
         let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
         let mut journal = Journal::of(self.request);
@@ -152,6 +154,9 @@ impl Run<'_> {
                     None => Event::Failed(cut_off()),
                 },
             };
+            if let Event::Failed(failure) = &event {
+                warning::model_call_failed(failure, &model, Some(conversation));
+            }
             let effect = machine.on(event);
             if !turn.is_told {
                 turn.running.durable.wait().await?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
-use herma_gateway::{Finished, SessionView, TurnEvent, TurnHandle};
+use herma_gateway::{Finished, SessionView, TurnEvent, TurnHandle, TurnRequest};
 use herma_model::{TenantId, TurnId};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -15,12 +15,20 @@ use crate::app::Shared;
 use crate::body::{Delivery, TrackedBody};
 use crate::error::ApiError;
 use crate::headers;
+use crate::request_log::Notes;
 
 /// What a body is recognised by if it comes again.
 pub(crate) fn digest(body: &[u8]) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&Sha256::digest(body)[..16]);
     digest
+}
+
+/// Takes a turn, whose model the log of this request names.
+pub(crate) fn submit(app: &Shared, request: TurnRequest) -> Result<TurnHandle, ApiError> {
+    let (model, _) = app.gateway.settings().resolve_model(request.model.as_deref());
+    Notes::current().model(&model);
+    Ok(app.gateway.submit(request)?)
 }
 
 /// Waits for the end of a turn whose answer is wanted whole.
@@ -50,6 +58,9 @@ pub(crate) async fn promised(
             }
         }
     };
+    if let Some(session) = &begun.1 {
+        Notes::current().conversation(session.facts.id);
+    }
     let app = Arc::clone(app);
     tokio::spawn(async move { finished(&app, handle, began).await });
     Ok(begun)
@@ -61,6 +72,7 @@ fn end(app: &Shared, event: &TurnEvent, began: Instant) -> Option<Result<Arc<Fin
         TurnEvent::Finished(finished) => {
             app.metrics.turn_ended("completed", began);
             app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
+            note(&Notes::current(), finished);
             Some(Ok(Arc::clone(finished)))
         }
         TurnEvent::Failed(error) => {
@@ -71,6 +83,16 @@ fn end(app: &Shared, event: &TurnEvent, began: Instant) -> Option<Result<Arc<Fin
         TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {
             None
         }
+    }
+}
+
+/// Notes for the log what an answer cost, and where it belongs.
+pub(crate) fn note(notes: &Notes, finished: &Finished) {
+    if let Some(session) = &finished.session {
+        notes.conversation(session.facts.id);
+    }
+    if let Some(usage) = finished.answer.finish.usage {
+        notes.usage(usage);
     }
 }
 

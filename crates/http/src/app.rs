@@ -15,7 +15,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::sockets::Sockets;
-use crate::{auth, headers, linger, metrics, request_id, routes};
+use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
 
 /// How callers prove who they are.
 pub enum Authentication {
@@ -126,9 +126,10 @@ pub(crate) fn router(app: &Shared) -> Router {
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(from_fn(linger::read_to_the_end))
         .layer(from_fn_with_state(Arc::clone(app), metrics::count))
-        .layer(from_fn(request_id::take_over))
         .with_state(Arc::clone(app));
-    if app.settings.cors_origins.is_empty() { routes } else { routes.layer(cors(&app.settings.cors_origins)) }
+    let origins = &app.settings.cors_origins;
+    let routes = if origins.is_empty() { routes } else { routes.layer(cors(origins)) };
+    routes.layer(from_fn(request_log::write)).layer(from_fn(request_id::take_over))
 }
 
 /// Lets pages of the configured origins send and read every header of ours.

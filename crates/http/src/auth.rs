@@ -13,6 +13,9 @@ use crate::app::{Authentication, Shared};
 use crate::error::ApiError;
 use crate::headers;
 
+const NO_KEY: &str = "the request has no key";
+const BAD_KEY: &str = "the key is not known, or was revoked";
+
 /// Lets a request through with the principal its key stands for.
 pub(crate) async fn require(State(app): State<Shared>, mut request: Request, next: Next) -> Result<Response, ApiError> {
     let principal = principal(&app, request.headers()).await?;
@@ -25,8 +28,8 @@ pub(crate) async fn principal(app: &Shared, headers: &HeaderMap) -> Result<Princ
     match &app.settings.authentication {
         Authentication::Keys(access) => {
             let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
-            let secret = given.ok_or_else(ApiError::unauthorized)?;
-            access.principal(secret).await?.ok_or_else(ApiError::unauthorized)
+            let secret = given.ok_or_else(|| refused(NO_KEY))?;
+            access.principal(secret).await?.ok_or_else(|| refused(BAD_KEY))
         }
         Authentication::None(principal) => {
             if !is_own_name(headers) {
@@ -38,6 +41,12 @@ pub(crate) async fn principal(app: &Shared, headers: &HeaderMap) -> Result<Princ
             Ok(principal.clone())
         }
     }
+}
+
+/// Refuses a request, and warns the operator without the key.
+fn refused(why: &'static str) -> ApiError {
+    tracing::warn!(why, "an API key was refused");
+    ApiError::unauthorized()
 }
 
 /// Whether the request was meant for this machine by name. A page of another site that has had its own name point here says another.

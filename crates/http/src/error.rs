@@ -34,6 +34,10 @@ enum Again {
     Never,
 }
 
+/// The code of a failure, left with its answer for the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ErrorCode(pub(crate) &'static str);
+
 /// A failure, ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
@@ -115,6 +119,10 @@ impl ApiError {
     /// What kind of failure, for counting: one of a few fixed words.
     pub(crate) fn label(&self) -> &'static str {
         self.label
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// The body, for a stream that has begun already.
@@ -406,6 +414,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.body.to_json()).into_response();
+        response.extensions_mut().insert(ErrorCode(self.label));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match self.again {

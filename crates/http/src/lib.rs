@@ -24,6 +24,7 @@ mod openapi;
 mod path;
 mod query;
 mod request_id;
+mod request_log;
 mod routes;
 pub mod rows;
 mod server;

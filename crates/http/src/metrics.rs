@@ -127,16 +127,23 @@ impl Metrics {
     }
 }
 
-/// Counts a request by route, method and status.
-pub(crate) async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let method = match *request.method() {
+/// A method by its name. Those that no route takes share one.
+pub(crate) fn method_name(method: &http::Method) -> &'static str {
+    match *method {
         http::Method::GET => "GET",
+        http::Method::HEAD => "HEAD",
         http::Method::POST => "POST",
+        http::Method::PUT => "PUT",
         http::Method::PATCH => "PATCH",
         http::Method::DELETE => "DELETE",
         http::Method::OPTIONS => "OPTIONS",
         _ => "other",
-    };
+    }
+}
+
+/// Counts a request by route, method and status.
+pub(crate) async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let method = method_name(request.method());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let response = next.run(request).await;
     let status = response.status().as_u16();

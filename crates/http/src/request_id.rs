@@ -13,10 +13,13 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const LONGEST: usize = 128;
 
 /// Takes the request's id over, or makes one, and says it on the answer.
-pub(crate) async fn take_over(request: Request, next: Next) -> Response {
+pub(crate) async fn take_over(mut request: Request, next: Next) -> Response {
     let usable = |value: &&HeaderValue| !value.is_empty() && value.len() <= LONGEST && value.to_str().is_ok();
     let given = request.headers().get(REQUEST_ID).filter(usable).cloned();
     let id = given.or_else(|| HeaderValue::from_str(&format!("req_{}", Uuid::now_v7().simple())).ok());
+    if let Some(id) = &id {
+        request.headers_mut().insert(REQUEST_ID, id.clone());
+    }
     let mut response = next.run(request).await;
     if let Some(id) = id {
         response.headers_mut().insert(REQUEST_ID, id);

@@ -19,7 +19,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use crate::app::Shared;
 use crate::body::Delivery;
 use crate::error::ApiError;
-use crate::headers;
+use crate::request_log::Notes;
+use crate::{answer, headers};
 
 /// How long a silent stream stays silent.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -85,6 +86,7 @@ pub(crate) struct TurnStream<F> {
     ended: bool,
     finished: Option<Arc<Finished>>,
     delivery: Delivery,
+    notes: Notes,
 }
 
 impl<F: Frames> TurnStream<F> {
@@ -102,6 +104,7 @@ impl<F: Frames> TurnStream<F> {
             ended: false,
             finished: None,
             delivery,
+            notes: Notes::current(),
         }
     }
 
@@ -142,6 +145,7 @@ impl<F: Frames> TurnStream<F> {
 
     fn failed(&self, error: &Arc<GatewayError>) -> ApiError {
         let told = F::word(ApiError::from(Arc::clone(error)));
+        self.notes.failed_late(&told);
         if self.reader != Reader::Again {
             self.app.metrics.turn_ended(told.label(), self.began);
         }
@@ -157,6 +161,7 @@ impl<F: Frames> TurnStream<F> {
             TurnEvent::Started { session, .. } => self.session.clone_from(session),
             TurnEvent::Finished(finished) => {
                 self.finished = Some(Arc::clone(finished));
+                answer::note(&self.notes, finished);
                 self.session.clone_from(&finished.session);
                 if self.reader != Reader::Again {
                     self.app.metrics.turn_ended("completed", self.began);
@@ -165,6 +170,9 @@ impl<F: Frames> TurnStream<F> {
                 }
             }
             TurnEvent::Delta(_) | TurnEvent::Failed(_) => {}
+        }
+        if let Some(session) = &self.session {
+            self.notes.conversation(session.facts.id);
         }
         let shown = match event {
             TurnEvent::Failed(error) => {

@@ -1,5 +1,6 @@
 //! One call of a model server, as data: what is asked, what comes back, how it can fail.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -190,6 +191,19 @@ impl ModelFailure {
     /// A failure without a status.
     pub fn new(kind: ModelFailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), status: None, retry_after_seconds: None }
+    }
+
+    /// What happened, for a log. A server's own words are left out, because they may repeat a prompt.
+    pub fn for_log(&self) -> Cow<'_, str> {
+        match (self.kind, self.status) {
+            (ModelFailureKind::Unreachable | ModelFailureKind::Timeout | ModelFailureKind::CutOff, _) => {
+                Cow::Borrowed(&self.message)
+            }
+            (ModelFailureKind::ContextTooLong, _) => "the model server says that the context is too long".into(),
+            (ModelFailureKind::Status, Some(status)) => format!("the model server answered {status}").into(),
+            (ModelFailureKind::Status, None) => "the model server reported an error".into(),
+            (ModelFailureKind::Nonsense, _) => "the model server sent something that is not an answer".into(),
+        }
     }
 }
 

@@ -210,6 +210,7 @@ pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Times
             continue;
         }
         if queued {
+            tracing::warn!("the owner of a waiting turn is gone; the turn is ended");
             queue::leave(connection, conversation, turn, &Why::OwnerGone.failure(), now)?;
             continue;
         }

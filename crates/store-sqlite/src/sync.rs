@@ -3,11 +3,15 @@
 use std::fs::File;
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use herma_store::StoreError;
 
 use crate::failure::Outcome;
 use crate::writer::Finish;
+
+/// A sync that takes this long is reported: every answer waits for one.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// The log, and whether a sync of it has ever failed.
 pub(crate) struct Log {
@@ -23,12 +27,14 @@ impl Log {
     /// Makes every commit so far durable. After a failure nobody knows what is on disk: nothing is acknowledged again until a restart.
     pub(crate) fn sync(&self) -> Outcome<()> {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = Instant::now();
         if broken.is_none()
             && let Err(error) = self.file.sync_data()
         {
             tracing::error!(%error, "the database could not be synced to disk");
             *broken = Some(StoreError::Failed(format!("the database could not be synced to disk: {error}")));
         }
+        warn_if_slow(began.elapsed());
         broken.clone().map_or(Ok(()), Err)
     }
 
@@ -41,10 +47,52 @@ impl Log {
     }
 }
 
+fn warn_if_slow(taken: Duration) {
+    if taken >= SLOW_AFTER {
+        let milliseconds = u64::try_from(taken.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(milliseconds, "a sync of the disk was slow; answers wait for it");
+    }
+}
+
 /// Syncs for those who come, until nobody can come any more.
 pub(crate) fn run(log: &Log, queue: &Receiver<Vec<Finish>>) {
     while let Ok(mut waiting) = queue.recv() {
         waiting.extend(queue.try_iter().flatten());
         log.sync_for(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Written(Mutex<Vec<u8>>);
+
+    impl Write for &Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_slow_sync_is_a_warning_and_a_quick_one_is_not() {
+        let written = Arc::new(Written::default());
+        let log = tracing_subscriber::fmt().with_writer(Arc::clone(&written)).with_ansi(false).finish();
+        tracing::subscriber::with_default(log, || {
+            warn_if_slow(Duration::from_millis(999));
+            warn_if_slow(Duration::from_millis(1500));
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("WARN") && text.contains("milliseconds=1500"), "{text}");
     }
 }

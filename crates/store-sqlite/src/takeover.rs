@@ -92,6 +92,10 @@ pub(crate) fn take_over(
             select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, TurnId::from_uuid(rows::uuid(row, 2)?))))
         })
         .translated()?;
+    if matches!(why, Why::OwnerGone) {
+        let conversation = conversation.facts.id;
+        tracing::warn!(%conversation, turn = %id, "the owner of a running turn is gone; the turn is taken over");
+    }
     let Shown { text, record } = journal(connection, turn)?;
     if !text.is_empty() {
         let partial = NewMessage { id: MessageId::answered(id, attempt, 0), said: Utterance::partial_text(&text) };

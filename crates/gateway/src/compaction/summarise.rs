@@ -91,6 +91,14 @@ pub(crate) enum NoSummary {
 }
 
 impl NoSummary {
+    /// Why, for a log: without words of the model server.
+    fn for_log(&self) -> String {
+        match self {
+            Self::Failed(failure) => failure.for_log().into_owned(),
+            Self::Unusable(_) | Self::TimedOut(_) => self.to_string(),
+        }
+    }
+
     /// True if the model is down for every conversation, not only for this one.
     pub(crate) const fn is_silence(&self) -> bool {
         match self {
@@ -122,7 +130,7 @@ impl Gateway {
                 Err(_) => NoSummary::TimedOut(task.timeout),
             };
             tries += 1;
-            tracing::warn!(model = task.model, %why, tries, "a summary could not be made");
+            tracing::warn!(model = task.model, why = %why.for_log(), tries, "a summary could not be made");
             if tries == TRIES {
                 return Err((why, cost));
             }

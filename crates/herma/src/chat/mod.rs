@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Talks until there is nothing more to read. From a script, an answer that failed makes the exit code 1.
 pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
-    logging::start(&loaded.config.telemetry.log)?;
+    logging::of_command(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
     setup::on_this_thread(chat(loaded.config, flags))
 }

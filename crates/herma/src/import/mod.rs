@@ -42,7 +42,7 @@ const BATCH_CONVERSATIONS: usize = 200;
 /// Brings a database in.
 pub(crate) fn run(common: Common, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
-    logging::start(&loaded.config.telemetry.log)?;
+    logging::of_command(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
     setup::on_this_thread(bring(&loaded.config, flags))
 }

@@ -11,7 +11,7 @@ use crate::{logging, output, setup};
 /// Makes a key and prints it, this once.
 pub(crate) fn run(common: Common, flags: &CreateFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
+    logging::of_command(&config.telemetry)?;
     setup::on_this_thread(async {
         let store = setup::open_store(&config)?;
         let scope = flags.session_keys.clone().unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::{logging, output, setup, table};
 /// Lists the keys of all tenants, oldest first.
 pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
+    logging::of_command(&config.telemetry)?;
     setup::on_this_thread(async {
         let keys = match setup::open_existing_store(&config)? {
             Some(store) => {

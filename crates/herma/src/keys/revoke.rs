@@ -15,7 +15,7 @@ use crate::{logging, output, setup};
 /// Revokes a key. One that was revoked before stays as it is, which is no failure.
 pub(crate) fn run(common: Common, flags: &RevokeFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
+    logging::of_command(&config.telemetry)?;
     setup::on_this_thread(async {
         let Some(store) = setup::open_existing_store(&config)? else {
             bail!("there is no store at {} yet, and so no key", config.store.url);

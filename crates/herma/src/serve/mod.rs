@@ -30,7 +30,7 @@ const THREAD_STACK: usize = 1024 * 1024;
 /// Serves until a signal comes.
 pub(crate) fn run(common: Common, flags: ServeFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, flags.into_overrides())?;
-    logging::start(&loaded.config.telemetry.log)?;
+    let _flushed_at_the_end = logging::of_server(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

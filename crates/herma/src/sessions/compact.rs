@@ -16,7 +16,7 @@ use crate::{logging, output, setup};
 /// Compacts a conversation, or previews that.
 pub(crate) fn run(common: Common, flags: CompactFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
-    logging::start(&loaded.config.telemetry.log)?;
+    logging::of_command(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
     setup::on_this_thread(compact(loaded.config, flags))
 }

@@ -25,7 +25,7 @@ pub(super) fn on_store(
     work: impl AsyncFnOnce(&dyn Store, &Scope) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
+    logging::of_command(&config.telemetry)?;
     setup::on_this_thread(async {
         let (store, scope) = open(&config, tenant).await?;
         let outcome = work(&*store, &scope).await;

@@ -14,7 +14,7 @@ use crate::{logging, output, setup};
 /// Takes a compaction back.
 pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
+    logging::of_command(&config.telemetry)?;
     setup::on_this_thread(undo(config, flags))
 }
 

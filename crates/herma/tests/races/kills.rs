@@ -32,6 +32,7 @@ async fn killed_before_the_answer_the_conversation_goes_on_at_once() {
     );
     assert_eq!(world.stored().turns("interrupted"), 1);
     world.stored().until_settled().await;
+    world.herma.until_stderr("the owner of a running turn is gone; the turn is taken over").await;
 }
 
 /// A stream that has shown `half ` and whose journal says so.

@@ -8,6 +8,7 @@ mod contexts;
 mod conversations;
 mod events;
 mod import;
+mod log;
 mod long;
 mod open_responses;
 mod refusals;

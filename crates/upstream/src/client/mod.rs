@@ -79,7 +79,8 @@ impl HttpModelServer {
             let Some(wait) = refusal.wait_before_next(attempt, self.retries) else {
                 return Err(refusal.failure);
             };
-            tracing::debug!(attempt, ?wait, failure = %refusal.failure, "trying the model server again");
+            let (status, why) = (refusal.failure.status, refusal.failure.for_log());
+            tracing::warn!(attempt, ?wait, status, %why, "the model server failed; the call is repeated");
             tokio::time::sleep(wait).await;
             attempt += 1;
         }

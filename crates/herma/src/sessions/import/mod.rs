@@ -28,7 +28,7 @@ use crate::{logging, setup};
 /// Brings a file in.
 pub(super) fn run(common: Common, flags: &ImportFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
-    logging::start(&config.telemetry.log)?;
+    logging::of_command(&config.telemetry)?;
     setup::on_this_thread(bring(&config, flags))
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn create(
     let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
     let turn = TurnRequest { parent, ..turn_request(principal, headers, place, chat, &body) };
-    let handle = app.gateway.submit(turn)?;
+    let handle = answer::submit(&app, turn)?;
     if streaming {
         TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), Reader::Asked, began).open().await
     } else {

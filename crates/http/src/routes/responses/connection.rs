@@ -24,6 +24,7 @@ use crate::app::Shared;
 use crate::auth;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
+use crate::request_log::{self, Notes};
 use crate::sockets::Closing;
 use crate::stream::{KEEP_ALIVE, Reader, TurnStream};
 
@@ -107,11 +108,18 @@ impl Connection {
 
     async fn one_turn(&mut self) -> Result<(), End> {
         let message = self.next_message().await?;
+        let caller = self.caller.clone();
+        request_log::write_message(&caller, self.turn_of(message)).await
+    }
+
+    /// The turn that a message asks for, shown to its end.
+    async fn turn_of(&mut self, message: Utf8Bytes) -> Result<(), End> {
         let read = read_message(Arc::clone(&self.app), self.caller.clone(), message.clone());
         let (principal, mut asked) = match self.while_listening(read).await? {
             Ok(read) => read,
             Err(error) => {
                 self.memory.forget(responses::continued_response(message.as_bytes()).as_deref());
+                Notes::current().failed(&error);
                 return self.tell(&error).await;
             }
         };
@@ -127,7 +135,10 @@ impl Connection {
         };
         match self.while_listening(begun).await? {
             Ok(stream) => self.show(stream, said).await,
-            Err(error) => self.tell(&error).await,
+            Err(error) => {
+                Notes::current().failed(&error);
+                self.tell(&error).await
+            }
         }
     }
 

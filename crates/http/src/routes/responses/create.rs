@@ -81,7 +81,7 @@ pub(super) async fn take(
     };
     let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background };
     let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, body);
-    let handle = app.gateway.submit(TurnRequest { response: Some(keeps), parent, ..turn })?;
+    let handle = answer::submit(app, TurnRequest { response: Some(keeps), parent, ..turn })?;
     Ok(Taken { handle, kept })
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn create(
     let requested = place.name().map(|name| name.to_string());
     let kept = Kept { requested, model, echo: asked.request.echo.clone() };
     let turn = turn_request(principal.clone(), headers, place, asked, &kept, &body);
-    let handle = app.gateway.submit(TurnRequest { parent, ..turn })?;
+    let handle = answer::submit(&app, TurnRequest { parent, ..turn })?;
     let (turn, session) = answer::promised(&app, handle, began).await.map_err(ApiError::of_response)?;
     let (record, kept) = record(&app, &principal, turn.as_run()).await?;
     let mut response =

@@ -70,7 +70,7 @@ async fn submit(
     let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
     let asked = session_chat::parse(&body, &named)?;
     let turn = turn_request(principal, headers, place, asked, ROUTE, &body);
-    Ok(app.gateway.submit(TurnRequest { streaming, ..turn })?)
+    answer::submit(app, TurnRequest { streaming, ..turn })
 }
 
 /// The events of a message to a session.

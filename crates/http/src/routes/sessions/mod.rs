@@ -16,6 +16,7 @@ use herma_store::{ConversationRow, Pin};
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
+use crate::request_log::Notes;
 use crate::rows;
 
 pub(crate) use chat::{chat, chat_stream};
@@ -43,5 +44,6 @@ pub(crate) fn unknown() -> ApiError {
 }
 
 fn row_response(row: &ConversationRow) -> Response {
+    Notes::current().conversation(row.facts.id);
     Json(rows::session(row)).into_response()
 }

@@ -1,0 +1,81 @@
+//! Lines of the log on their way to stderr, written by a thread of its own.
+//!
+//! A request never waits for stderr: when the queue is full, further lines are dropped, and their number is logged.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
+
+use anyhow::Context;
+
+/// Most lines that wait.
+const MOST_LINES: usize = 4096;
+/// How long the last lines may take at the end.
+const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+
+enum Job {
+    Write(Vec<u8>),
+    /// Answer when everything before is written.
+    Flush(Sender<()>),
+}
+
+/// Takes lines from any thread.
+pub(super) struct Lines {
+    jobs: SyncSender<Job>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// Writes what still waits when it is dropped.
+pub(crate) struct Flush(SyncSender<Job>);
+
+/// Starts the thread.
+pub(super) fn start() -> anyhow::Result<(Arc<Lines>, Flush)> {
+    let (jobs, queue) = sync_channel(MOST_LINES);
+    let dropped = Arc::new(AtomicU64::new(0));
+    let lines = Arc::new(Lines { jobs: jobs.clone(), dropped: Arc::clone(&dropped) });
+    std::thread::Builder::new()
+        .name("herma-log".to_owned())
+        .spawn(move || run(&queue, &dropped))
+        .context("cannot start the thread of the log")?;
+    Ok((lines, Flush(jobs)))
+}
+
+fn run(queue: &Receiver<Job>, dropped: &AtomicU64) {
+    for job in queue {
+        match job {
+            // If stderr is gone, there is no place to say so.
+            Job::Write(line) => drop(io::stderr().lock().write_all(&line)),
+            Job::Flush(done) => drop(done.send(())),
+        }
+        let lines = dropped.swap(0, Ordering::Relaxed);
+        if lines > 0 {
+            tracing::warn!(lines, "log lines were dropped, because stderr was not read fast enough");
+        }
+    }
+}
+
+impl Write for &Lines {
+    /// Takes a whole line; the log hands over nothing smaller.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Write(line.to_vec())) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        let (done, written) = channel();
+        if self.0.try_send(Job::Flush(done)).is_ok() {
+            // Lines that stderr does not take in time are lost.
+            let _ = written.recv_timeout(FLUSH_LIMIT);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One line of the log for every request, written when its answer has ended.
+//!
+//! The line of the request that a task works on is found by [`Notes::current`], so handlers can add what they learn.
+//! It has ids, names of models and counts: never message text, a key or a path that a client chose.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use herma_model::{ConversationId, Usage};
+use http::{HeaderMap, StatusCode};
+use http_body::{Body as _, Frame, SizeHint};
+
+use crate::error::{ApiError, ErrorCode};
+use crate::metrics::method_name;
+use crate::request_id::REQUEST_ID;
+
+/// Longest name of a model that is logged, in characters: clients choose it.
+const LONGEST_MODEL: usize = 128;
+
+tokio::task_local! {
+    static CURRENT: Notes;
+}
+
+/// What is known about a request.
+#[derive(Debug, Default)]
+struct Known {
+    status: Option<StatusCode>,
+    error: Option<&'static str>,
+    conversation: Option<ConversationId>,
+    model: Option<String>,
+    usage: Option<Usage>,
+}
+
+/// Where handlers note what they learn about the request they answer. Outside of a request, nothing is noted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Notes(Option<Arc<Mutex<Known>>>);
+
+impl Notes {
+    /// Those of the request that this task works on.
+    pub(crate) fn current() -> Self {
+        CURRENT.try_with(Self::clone).unwrap_or_default()
+    }
+
+    fn new() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Known)) {
+        if let Some(known) = &self.0 {
+            note(&mut known.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// The model that is asked, by the model server's name.
+    pub(crate) fn model(&self, model: &str) {
+        self.note(|known| known.model = Some(model.chars().take(LONGEST_MODEL).collect()));
+    }
+
+    /// The conversation that the request belongs to.
+    pub(crate) fn conversation(&self, conversation: ConversationId) {
+        self.note(|known| known.conversation = Some(conversation));
+    }
+
+    /// What the model server counted.
+    pub(crate) fn usage(&self, usage: Usage) {
+        self.note(|known| known.usage = Some(usage));
+    }
+
+    /// A failure that the status does not tell, because the stream was open.
+    pub(crate) fn failed_late(&self, error: &ApiError) {
+        self.note(|known| known.error = Some(error.label()));
+    }
+
+    /// A failure that a WebSocket is told: it has no status of its own.
+    pub(crate) fn failed(&self, error: &ApiError) {
+        self.note(|known| (known.status, known.error) = (Some(error.status()), Some(error.label())));
+    }
+}
+
+/// The line of one request. It is written when this is dropped.
+struct Line {
+    method: &'static str,
+    route: String,
+    request_id: Option<String>,
+    began: Instant,
+    notes: Notes,
+    /// False while the client could still be owed something.
+    is_complete: bool,
+}
+
+impl Line {
+    fn new(method: &'static str, route: String, headers: &HeaderMap) -> Self {
+        let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        Self { method, route, request_id, began: Instant::now(), notes: Notes::new(), is_complete: false }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let Self { method, route, request_id, began, notes, is_complete } = self;
+        notes.note(|Known { status, error, conversation, model, usage }| {
+            tracing::info!(
+                method,
+                route,
+                status = status.map(|status| status.as_u16()),
+                error,
+                conversation = conversation.map(display),
+                model,
+                milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                input_tokens = usage.map(|usage| usage.input),
+                output_tokens = usage.map(|usage| usage.output),
+                request_id,
+                disconnected = (!*is_complete).then_some(true),
+                "request"
+            );
+        });
+    }
+}
+
+/// Writes the line of a request when its answer is complete, or its client has gone.
+pub(crate) async fn write(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let mut line = Line::new(method_name(request.method()), route, request.headers());
+    let response = CURRENT.scope(line.notes.clone(), next.run(request)).await;
+    let error = response.extensions().get::<ErrorCode>().map(|code| code.0);
+    line.notes.note(|known| (known.status, known.error) = (Some(response.status()), error));
+    if response.body().size_hint().exact().is_some() {
+        line.is_complete = true;
+        return response;
+    }
+    response.map(|body| Body::new(LoggedBody { body, line }))
+}
+
+/// Writes a line for a message of a WebSocket, which is a request too.
+pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let mut line = Line::new("WS", "/v1/responses".to_owned(), headers);
+    line.notes.note(|known| known.status = Some(StatusCode::OK));
+    let outcome = CURRENT.scope(line.notes.clone(), work).await;
+    line.is_complete = outcome.is_ok();
+    outcome
+}
+
+/// A stream that has its line written when it ends.
+struct LoggedBody {
+    body: Body,
+    line: Line,
+}
+
+impl http_body::Body for LoggedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.line.is_complete |= frame.is_none();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
