@@ -12,6 +12,7 @@ use herma_model::Principal;
 use http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
+use crate::body_budget::BodyBudget;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::sockets::Sockets;
@@ -31,6 +32,8 @@ pub struct HttpSettings {
     pub cors_origins: Vec<String>,
     /// Largest request body, or message of a WebSocket.
     pub max_body_bytes: usize,
+    /// Most bytes of all request bodies that are being read at the same time.
+    pub body_budget: usize,
     /// Most WebSockets that are open at the same time.
     pub max_websockets: usize,
     /// How long one WebSocket may be open.
@@ -55,6 +58,7 @@ pub(crate) struct App {
     pub(crate) settings: HttpSettings,
     pub(crate) metrics: Metrics,
     pub(crate) sockets: Sockets,
+    pub(crate) bodies: BodyBudget,
     pub(crate) started: Instant,
 }
 

@@ -14,13 +14,15 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::app::Shared;
 use crate::error::ApiError;
 
 /// How long a client may pause while it sends a body.
 const MOST_SILENCE: Duration = Duration::from_secs(30);
 
-/// Reads a JSON body up to a limit.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+/// Reads a JSON body up to a limit, as long as all bodies being read stay within their budget.
+pub(crate) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+    let limit = app.settings.max_body_bytes;
     if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value.to_str().unwrap_or(""))) {
         return Err(ApiError::media_type());
     }
@@ -33,10 +35,15 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Resul
         return Err(ApiError::content_encoding());
     }
     let mut body = Limited::new(body, limit);
+    let mut share = app.bodies.share();
     let mut bytes = BytesMut::with_capacity(declared.unwrap_or(0));
     loop {
         match tokio::time::timeout(MOST_SILENCE, body.frame()).await {
-            Ok(Some(Ok(frame))) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Ok(Some(Ok(frame))) => {
+                let data: &[u8] = frame.data_ref().map_or(&[], |data| data);
+                share.grow(data.len())?;
+                bytes.extend_from_slice(data);
+            }
             Ok(None) => return Ok(bytes.freeze()),
             Ok(Some(Err(error))) if error.is::<LengthLimitError>() => return Err(ApiError::body_too_large(limit)),
             Ok(Some(Err(_))) => return Err(ApiError::unreadable_body()),

@@ -218,6 +218,12 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
+    pub(crate) fn too_many_bodies(limit: usize) -> Self {
+        let message =
+            format!("the request bodies being read have {limit} bytes together, which is the limit; try again");
+        GatewayError::Overloaded(message).into()
+    }
+
     pub(crate) fn unreadable_body() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "the request body broke off")
     }

@@ -13,6 +13,7 @@ mod answer;
 mod app;
 mod auth;
 mod body;
+mod body_budget;
 mod error;
 mod headers;
 mod json;

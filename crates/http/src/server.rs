@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{App, HttpSettings, router};
+use crate::body_budget::BodyBudget;
 use crate::malformed::Socket;
 use crate::metrics::Metrics;
 use crate::sockets::Sockets;
@@ -31,7 +32,9 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let sockets = Sockets::new(settings.max_websockets);
-    let app = Arc::new(App { gateway, settings, metrics: Metrics::default(), sockets, started: Instant::now() });
+    let bodies = BodyBudget::new(settings.body_budget);
+    let app =
+        Arc::new(App { gateway, settings, metrics: Metrics::default(), sockets, bodies, started: Instant::now() });
     let routes = router(&app);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);

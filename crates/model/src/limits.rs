@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const MAX_NAME_BYTES: usize = 256;
 /// Largest request body, by default.
 pub const DEFAULT_MAX_BODY_BYTES: usize = 10_000_000;
+/// Most bytes of all request bodies that are being read at the same time, unless set otherwise.
+pub const DEFAULT_BODY_BUDGET: usize = 256_000_000;
 /// Most messages in one request.
 pub const MAX_REQUEST_MESSAGES: usize = 10_000;
 /// Rows on a page when the client names no limit.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use herma_model::limits::DEFAULT_MAX_BODY_BYTES;
+use herma_model::limits::{DEFAULT_BODY_BUDGET, DEFAULT_MAX_BODY_BYTES};
 
 use crate::error::ConfigError;
 use crate::page::{Page, integer};
@@ -21,6 +21,8 @@ pub struct ServerConfig {
     pub cors_origins: Vec<WebOrigin>,
     /// Largest request body, or message of a WebSocket.
     pub max_body_bytes: usize,
+    /// Most bytes of all request bodies that are being read at the same time.
+    pub body_budget: usize,
     /// Most WebSockets that are open at the same time.
     pub max_websockets: usize,
     /// How long one WebSocket may be open.
@@ -37,6 +39,7 @@ impl Default for ServerConfig {
             listen: ListenAddress::loopback(8642),
             cors_origins: Vec::new(),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            body_budget: DEFAULT_BODY_BUDGET,
             max_websockets: 1024,
             websocket_lifetime: Duration::from_secs(60 * 60),
             drain_timeout: Duration::from_secs(30),
@@ -54,6 +57,9 @@ impl ServerConfig {
             max_body_bytes: section
                 .read_where("max_body_bytes", POSITIVE, |bytes| *bytes > 0)?
                 .unwrap_or(default.max_body_bytes),
+            body_budget: section
+                .read_where("body_budget", POSITIVE, |bytes| *bytes > 0)?
+                .unwrap_or(default.body_budget),
             max_websockets: section.or("max_websockets", default.max_websockets)?,
             websocket_lifetime: section.or("websocket_lifetime", default.websocket_lifetime)?,
             drain_timeout: section.or("drain_timeout", default.drain_timeout)?,
@@ -90,6 +96,11 @@ impl ServerConfig {
         let origins: Vec<_> = self.cors_origins.iter().map(WebOrigin::as_str).collect();
         page.set("cors_origins", origins, "Web pages that may call Herma, such as \"http://localhost:3000\".");
         page.set("max_body_bytes", integer(self.max_body_bytes), "Largest request body, or message of a WebSocket.");
+        page.set(
+            "body_budget",
+            integer(self.body_budget),
+            "Most bytes of all request bodies that are being read at the same time; further ones are refused.",
+        );
         page.set(
             "max_websockets",
             integer(self.max_websockets),

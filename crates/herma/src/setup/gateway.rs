@@ -110,6 +110,7 @@ pub(crate) fn http_settings(config: &Config, authentication: Authentication) -> 
     HttpSettings {
         cors_origins: config.server.cors_origins.iter().map(WebOrigin::as_str).map(str::to_owned).collect(),
         max_body_bytes: config.server.max_body_bytes,
+        body_budget: config.server.body_budget,
         max_websockets: config.server.max_websockets,
         websocket_lifetime: config.server.websocket_lifetime,
         authentication,

@@ -58,6 +58,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
         },
         "limits": {
             "body_bytes": app.settings.max_body_bytes,
+            "body_budget_bytes": app.settings.body_budget,
             "messages_per_request": MAX_REQUEST_MESSAGES,
             "name_bytes": MAX_NAME_BYTES,
             "page_rows": MAX_PAGE,

@@ -1,6 +1,9 @@
 //! Bodies that are no request at all: not JSON, no object, too deep, too large, of another type.
 
-use serde_json::json;
+use herma_testkit::Answer;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use super::nothing_is_left;
 use crate::support::{CHAT, World, chat, error, user};
@@ -145,4 +148,45 @@ async fn a_body_that_breaks_off_leaves_nothing() {
         world.hang_up_after(headers.as_bytes(), sent.as_bytes()).await;
     }
     nothing_is_left(world).await;
+}
+
+/// Sends the beginning of a body and keeps the rest back.
+async fn unfinished(world: &World, announced: usize, sent: usize) -> TcpStream {
+    let address = world.herma.base_url().trim_start_matches("http://");
+    let mut socket = TcpStream::connect(address).await.expect("a connection");
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: herma\r\nauthorization: Bearer test-key\r\ncontent-length: {announced}\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).await.expect("a gateway that reads");
+    socket.write_all(&vec![b' '; sent]).await.expect("a gateway that reads");
+    socket
+}
+
+/// Sends a body until it is answered with this status.
+async fn until_status(world: &World, body: &Value, status: u16) -> Answer {
+    let sending = async {
+        loop {
+            let answer = world.client().post_json(CHAT, body).await;
+            if answer.status == status {
+                return answer;
+            }
+        }
+    };
+    tokio::time::timeout(herma_testkit::PATIENCE, sending).await.expect("this status in time")
+}
+
+#[tokio::test]
+async fn bodies_being_read_share_a_budget() {
+    let world = World::with_settings(&[("HERMA_SERVER__BODY_BUDGET", "1000000")]).await;
+    let large = chat(&[user(&"x".repeat(300_000))]);
+    world.client().post_json(CHAT, &large).await.expect(200);
+    let held = unfinished(&world, 900_000, 800_000).await;
+    let refused = until_status(&world, &large, 429).await;
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let refused = error(&refused, 429);
+    assert_eq!(refused["code"], "overloaded");
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains("1000000 bytes")), "{refused}");
+    world.say("s", "short").await.expect(200);
+    drop(held);
+    until_status(&world, &large, 200).await;
 }

@@ -30,7 +30,7 @@ pub(crate) async fn create(
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let chat = chat::parse(&body)?;
     let place = Names::of(&headers).place(&app, &principal).await?;
     let (place, parent) = place_of_kind(&app, &principal, place, headers.kind).await?;

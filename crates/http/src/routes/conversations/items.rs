@@ -37,7 +37,7 @@ pub(crate) async fn add(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
     let CreateItems { items } = CreateItems::parse(&body, &named)?;
     let place = Place::Named { alias: alias(&name)?, namespace: Namespace::Session, must_exist: true };

@@ -31,7 +31,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
     let CreateConversation { items, metadata } = CreateConversation::parse(&body, &named)?;
     if items.messages.is_empty() && items.system.is_empty() {
@@ -82,7 +82,7 @@ pub(crate) async fn update(
 ) -> Result<Response, ApiError> {
     let name = alias(&name)?;
     let (parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let UpdateConversation { metadata } = UpdateConversation::parse(&body)?;
     let change = Change { metadata: Some(metadata), ..Change::default() };
     let changed = app.gateway.store().update(&Scope::of(&principal), &name, change, herma_gateway::now()).await?;

@@ -53,7 +53,7 @@ type Parse = fn(&[u8], &KeptItems) -> Result<ResponsesRequest, BadRequest>;
 async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse) -> Result<TurnRequest, ApiError> {
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(app, &parts.headers, body).await?;
     let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
     let asked = parse(&body, &named)?;
     let place = place(app, &principal, &headers, &asked).await?;

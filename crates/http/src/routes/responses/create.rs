@@ -31,7 +31,7 @@ pub(crate) async fn create(
     let (began, asked_at) = (Instant::now(), now());
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let asked = read(&app, &principal, &body).await?;
     let (streaming, background) = (asked.stream, asked.background);
     let Taken { handle, kept } = take(&app, &principal, headers, asked, &body).await?;

@@ -22,7 +22,7 @@ pub(crate) async fn approve(
     request: Request,
 ) -> Result<Infallible, ApiError> {
     let (parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     record(&app, &principal, run_id(&id)?).await?;
     runs::check_approval(&body)?;
     Err(ApiError::no_approval_pending())

@@ -33,7 +33,7 @@ pub(crate) async fn create(
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let mut headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let named = references::look_up(&app, &principal, &responses::references(&body)?).await?;
     let asked = runs::parse(&body, &named)?;
     refuse_what_cannot_be(&app, &asked)?;

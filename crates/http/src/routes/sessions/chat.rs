@@ -66,7 +66,7 @@ async fn submit(
     headers.refuse_kind(
         "does not apply here: a message to a session is that session's own. Send a helper's to /v1/chat/completions",
     )?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(app, &parts.headers, body).await?;
     let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
     let asked = session_chat::parse(&body, &named)?;
     let turn = turn_request(principal, headers, place, asked, ROUTE, &body);

@@ -29,7 +29,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let asked = CreateSession::parse(&body)?;
     refuse_without_auth(&app, &[("id", &asked.id), ("session_key", &asked.session_key)])?;
     let key = session_key(headers.key, asked.session_key.as_deref())?;
@@ -66,7 +66,7 @@ pub(crate) async fn create_under_key(
     refuse_without_auth(&app, &[("key", &Some(key.clone()))])?;
     let key = SessionKey::parse(&key).map_err(|why| ApiError::invalid(format!("key {why}"), "key"))?;
     let (parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let asked = CreateSession::parse(&body)?;
     let key = session_key(Some(key), asked.session_key.as_deref())
         .map_err(|_| ApiError::invalid("session_key is in the path already", "session_key"))?;
@@ -82,7 +82,7 @@ pub(crate) async fn change(
 ) -> Result<Response, ApiError> {
     let name = alias(&name)?;
     let (parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let ChangeSession { title, archived, metadata } = ChangeSession::parse(&body)?;
     let change = Change { metadata, title, archived };
     let changed = app.gateway.store().update(&Scope::of(&principal), &name, change, now()).await?;
@@ -146,7 +146,7 @@ pub(crate) async fn branch(
 ) -> Result<Response, ApiError> {
     let source = alias(&name)?;
     let (parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let asked = BranchSession::parse(&body)?;
     refuse_without_auth(&app, &[("id", &asked.id)])?;
     let at = match &asked.at {

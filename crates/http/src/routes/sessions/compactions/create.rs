@@ -28,7 +28,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let alias = alias(&name)?;
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let CompactRequest { dry_run, mode, model } = CompactRequest::parse(&body)?;
     let request = CompactionRequest { scope: Scope::of(&principal), alias, mode, model };
     let gateway = Arc::clone(&app.gateway);

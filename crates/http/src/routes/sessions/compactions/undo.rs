@@ -25,7 +25,7 @@ pub(crate) async fn undo(
     let compaction = id.parse().map_err(|_| unknown_compaction())?;
     let alias = alias(&name)?;
     let (parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, app.settings.max_body_bytes).await?;
+    let body = body::read(&app, &parts.headers, body).await?;
     let model = wire::UndoRequest::parse(&body)?.model;
     let request = UndoRequest { scope: Scope::of(&principal), alias, compaction, model };
     match app.gateway.undo_compaction(&request).await {
