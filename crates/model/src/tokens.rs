@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn reasoning_is_not_part_of_the_next_context() {
-        let usage = Usage { input: 100, output: 30, cached: 50, reasoning: 20 };
+        let usage = Usage { input: 100, output: 30, cached: 50, reasoning: 20, ..Usage::default() };
         assert_eq!(Counted::of(usage, Seq(4)), Some(Counted { through: Seq(4), tokens: 110 }));
         assert_eq!(Counted::of(Usage::default(), Seq(4)), None);
     }

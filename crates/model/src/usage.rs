@@ -19,6 +19,14 @@ pub struct Usage {
     /// Answer tokens spent on reasoning.
     #[serde(rename = "reasoning_tokens")]
     pub reasoning: u64,
+    /// Prompt tokens that the server wrote to its cache. Known for a turn, not summed up for a conversation.
+    #[serde(rename = "cache_write_tokens", default, skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -34,5 +42,6 @@ impl AddAssign for Usage {
         self.output = self.output.saturating_add(other.output);
         self.cached = self.cached.saturating_add(other.cached);
         self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
     }
 }

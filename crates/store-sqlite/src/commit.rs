@@ -93,7 +93,7 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                 .prepare_cached(
                     "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
                      cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, answer_seq = ?9,
-                     last_seq = ?10, record = ?11, cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
+                     last_seq = ?10, record = ?11, cache_write_tokens = ?12, cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
                     update.execute(params![
@@ -107,7 +107,8 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                         usage.map(|u| u.reasoning as i64),
                         answer_seq,
                         last_seq,
-                        commit.record
+                        commit.record,
+                        usage.map(|u| u.cache_write as i64).filter(|tokens| *tokens > 0)
                     ])
                 })
                 .translated()?

@@ -64,6 +64,7 @@ pub(crate) fn usage(row: &Row<'_>, from: usize) -> rusqlite::Result<Usage> {
         output: count(row, from + 1)?,
         cached: count(row, from + 2)?,
         reasoning: count(row, from + 3)?,
+        cache_write: 0,
     })
 }
 

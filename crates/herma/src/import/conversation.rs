@@ -135,6 +135,7 @@ fn usage(chain: &Chain) -> Usage {
             output: session.output_tokens,
             cached: session.cache_read_tokens,
             reasoning: session.reasoning_tokens,
+            ..Usage::default()
         };
     }
     sum
@@ -219,7 +220,7 @@ mod tests {
         let mapped = map(&family(&["a", "b"]), &[(first, vec![said]), (second, Vec::new())], Vec::new()).unwrap();
         let made = mapped.conversation;
         assert_eq!((made.title.as_deref(), &*made.source, made.archived), (Some("A trip"), "telegram", true));
-        assert_eq!(made.usage, Usage { input: 15, output: 7, cached: 5, reasoning: 0 });
+        assert_eq!(made.usage, Usage { input: 15, output: 7, cached: 5, reasoning: 0, ..Usage::default() });
         assert_eq!((made.sessions[0].created_at, made.updated_at), (Timestamp(2_500), Timestamp(9_000)));
         assert_eq!(made.session_key.unwrap().as_str(), "agent:main");
         let metadata: Value = serde_json::from_str(&made.metadata.unwrap()).unwrap();

@@ -384,3 +384,18 @@ async fn an_item_that_is_named_is_read_as_the_item_it_is() {
     let refused = respond(&world, &with(said(""), "input", unknown)).await;
     assert_eq!(error(&refused, 400)["param"], "input[0].id");
 }
+
+#[tokio::test]
+async fn tokens_written_to_a_cache_are_told_live_and_when_fetched() {
+    let mut world = World::start().await;
+    let counted = |written: Value| json!({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cache_write_tokens": written}});
+    for (written, told) in [(json!(5), 5), (json!(null), 0)] {
+        world.upstream.push(Completion { usage: Some(counted(written)), ..Completion::text("fine") }.into());
+        let made = respond(&world, &said("one")).await.expect(200);
+        let details = json!({"cached_tokens": 0, "cache_write_tokens": told});
+        assert_eq!(made["usage"]["input_tokens_details"], details);
+        world.restart().await;
+        let fetched = world.client().get(&format!("{RESPONSES}/{}", made["id"].as_str().unwrap())).await.expect(200);
+        assert_eq!(fetched["usage"], made["usage"]);
+    }
+}

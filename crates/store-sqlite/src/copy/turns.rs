@@ -15,7 +15,7 @@ use crate::{rows, waiting};
 
 const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t.rotated, t.first_seq, t.answer_seq, t.last_seq, t.model, t.finish_reason, \
      t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, \
-     t.promised, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq";
+     t.promised, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens";
 
 /// What is said of a turn that runs while its conversation is taken out.
 const RUNNING: &str = "it was running when the conversation was exported";
@@ -95,7 +95,11 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedTurn)> {
 
 fn usage(row: &Row<'_>) -> rusqlite::Result<Option<Usage>> {
     let known: (Option<i64>, Option<i64>) = (row.get(13)?, row.get(14)?);
-    if known.0.is_none() || known.1.is_none() { Ok(None) } else { rows::usage(row, 13).map(Some) }
+    if known.0.is_none() || known.1.is_none() {
+        return Ok(None);
+    }
+    let cache_write = row.get::<_, Option<i64>>(29)?.unwrap_or(0).unsigned_abs();
+    Ok(Some(Usage { cache_write, ..rows::usage(row, 13)? }))
 }
 
 /// Nobody will end it where it is brought.

@@ -33,7 +33,7 @@ pub async fn a_turn_is_read_back_as_it_was_said<S: Store>(world: &World<S>) {
     assert_eq!(record.finish, Some(finish()));
     assert_eq!(record.answer, committed.messages);
     let row = world.row("trip").await.unwrap();
-    assert_eq!(row.usage, Usage { input: 10, output: 3, cached: 2, reasoning: 1 });
+    assert_eq!(row.usage, Usage { input: 10, output: 3, cached: 2, reasoning: 1, ..Usage::default() });
     assert_eq!((row.turn_count, row.message_count, row.running), (1, 3, false));
     assert_eq!((&*row.source, row.archived, row.ended), ("contract", false, None));
     assert!(row.updated_at > row.created_at);

@@ -83,7 +83,7 @@ pub fn message(role: Role, text: &str) -> NewMessage {
 
 /// An end that the model server counted.
 pub fn finish() -> Finish {
-    let usage = Usage { input: 10, output: 3, cached: 2, reasoning: 1 };
+    let usage = Usage { input: 10, output: 3, cached: 2, reasoning: 1, cache_write: 4 };
     Finish {
         reason: FinishReason::Stop,
         usage: Some(usage),

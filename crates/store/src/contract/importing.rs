@@ -66,7 +66,7 @@ pub(super) fn conversation(sessions: Vec<ImportedSession>) -> ImportedConversati
         metadata: Some(Arc::from("{\"hermes_model\":\"m\"}")),
         archived: false,
         model: Some("m".to_owned()),
-        usage: Usage { input: 10, output: 3, cached: 2, reasoning: 1 },
+        usage: Usage { input: 10, output: 3, cached: 2, reasoning: 1, ..Usage::default() },
         updated_at: Timestamp(5_000),
         sessions,
         names: Vec::new(),

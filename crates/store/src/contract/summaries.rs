@@ -87,7 +87,7 @@ impl<S: Store> World<S> {
             session: SessionId::from_uuid(Uuid::now_v7()),
             model: Some("model-1".to_owned()),
             sizes: Sizes { before: 1000, after: 100 },
-            usage: Usage { input: 900, output: 90, cached: 9, reasoning: 1 },
+            usage: Usage { input: 900, output: 90, cached: 9, reasoning: 1, ..Usage::default() },
             duration_ms: 1234,
             now: self.now(),
         }

@@ -31,7 +31,7 @@ fn everything_a_server_says_is_kept_where_it_belongs() {
     assert_eq!(Value::Object(answer.extra), json!({"reasoning_content": "hm"}));
     assert_eq!(Value::Object(answer.choice_extra), json!({"logprobs": {"content": []}}));
     assert_eq!(answer.finish.reason, FinishReason::ToolCalls);
-    assert_eq!(answer.finish.usage, Some(Usage { input: 3, output: 4, cached: 0, reasoning: 0 }));
+    assert_eq!(answer.finish.usage, Some(Usage { input: 3, output: 4, cached: 0, reasoning: 0, ..Usage::default() }));
     assert_eq!(answer.finish.model.as_deref(), Some("gpt-x"));
     assert_eq!(Value::Object(answer.finish.extra), json!({"system_fingerprint": "fp"}));
 }

@@ -18,6 +18,10 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
             .or_else(|| count("/prompt_cache_hit_tokens"))
             .unwrap_or(0),
         reasoning: count("/completion_tokens_details/reasoning_tokens").unwrap_or(0),
+        cache_write: count("/prompt_tokens_details/cache_write_tokens")
+            .or_else(|| count("/input_tokens_details/cache_write_tokens"))
+            .or_else(|| count("/cache_creation_input_tokens"))
+            .unwrap_or(0),
     })
 }
 
@@ -38,7 +42,9 @@ mod tests {
 
     #[test]
     fn counts_are_read_in_every_known_spelling() {
-        let usage = |input, output, cached, reasoning| Some(Usage { input, output, cached, reasoning });
+        let usage =
+            |input, output, cached, reasoning| Some(Usage { input, output, cached, reasoning, ..Usage::default() });
+        let written = |cache_write| Some(Usage { input: 9, output: 4, cache_write, ..Usage::default() });
         for (wire, expected) in [
             (json!(null), None),
             (json!({}), None),
@@ -54,6 +60,11 @@ mod tests {
                 usage(3, 4, 1, 2),
             ),
             (json!({"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": null}), usage(3, 4, 0, 0)),
+            (
+                json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cache_write_tokens": 5}}),
+                written(5),
+            ),
+            (json!({"input_tokens": 9, "output_tokens": 4, "cache_creation_input_tokens": 6}), written(6)),
         ] {
             assert_eq!(read_usage(&wire), expected, "{wire}");
         }

@@ -15,6 +15,9 @@ pub(super) struct UsageJson {
 #[derive(Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
+    /// Absent if the server wrote nothing to its cache, or does not say: the field is not OpenAI's here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -28,7 +31,10 @@ impl From<&Usage> for UsageJson {
             prompt_tokens: usage.input,
             completion_tokens: usage.output,
             total_tokens: usage.total(),
-            prompt_tokens_details: PromptDetails { cached_tokens: usage.cached },
+            prompt_tokens_details: PromptDetails {
+                cached_tokens: usage.cached,
+                cache_write_tokens: Some(usage.cache_write).filter(|tokens| *tokens > 0),
+            },
             completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
         }
     }

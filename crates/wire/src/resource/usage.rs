@@ -15,7 +15,7 @@ pub(super) struct UsageJson {
 
 impl From<Usage> for UsageJson {
     fn from(usage: Usage) -> Self {
-        let Usage { input, output, cached, reasoning } = usage;
+        let Usage { input, output, cached, reasoning, cache_write: _ } = usage;
         Self {
             input_tokens: input,
             output_tokens: output,

@@ -185,6 +185,7 @@ pub(super) struct UsageJson {
 #[derive(Serialize)]
 struct InputDetails {
     cached_tokens: u64,
+    cache_write_tokens: u64,
 }
 
 #[derive(Serialize)]
@@ -196,7 +197,7 @@ impl From<Usage> for UsageJson {
     fn from(usage: Usage) -> Self {
         Self {
             input_tokens: usage.input,
-            input_tokens_details: InputDetails { cached_tokens: usage.cached },
+            input_tokens_details: InputDetails { cached_tokens: usage.cached, cache_write_tokens: usage.cache_write },
             output_tokens: usage.output,
             output_tokens_details: OutputDetails { reasoning_tokens: usage.reasoning },
             total_tokens: usage.total(),

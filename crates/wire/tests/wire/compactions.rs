@@ -43,7 +43,7 @@ fn applied() -> Compaction {
         summary: Some(summary()),
         model: Some("m".to_owned()),
         sizes: Sizes { before: 900, after: 100 },
-        usage: Usage { input: 800, output: 20, cached: 10, reasoning: 5 },
+        usage: Usage { input: 800, output: 20, cached: 10, reasoning: 5, ..Usage::default() },
         duration_ms: 1_200,
         failure: None,
         undoes: None,
@@ -126,7 +126,7 @@ fn a_preview_shows_what_would_be_kept_and_written() {
         summary: &simple_user("They went to Rome."),
         model: Some("m"),
         sizes: Sizes { before: 900, after: 100 },
-        usage: Usage { input: 800, output: 20, cached: 0, reasoning: 0 },
+        usage: Usage { input: 800, output: 20, cached: 0, reasoning: 0, ..Usage::default() },
         duration_ms: 1_200,
     };
     insta::assert_snapshot!(json(&preview), @r#"{"object":"compaction.preview","dry_run":true,"mode":"in_place","range":{"first_seq":1,"last_seq":8},"summarised":7,"kept":[{"id":"msg_00000000000000000000000000000002","object":"message","seq":3,"role":"user","content":"carried","status":"complete","session_id":"s1","turn_id":"turn_00000000000000000000000000000003","created_at":"2026-03-04T00:00:00.050Z"},{"id":"msg_00000000000000000000000000000002","object":"message","seq":9,"role":"user","content":"recent","status":"complete","session_id":"s1","turn_id":"turn_00000000000000000000000000000003","created_at":"2026-03-04T00:00:00.050Z"}],"summary":"They went to Rome.","model":"m","tokens_before":900,"tokens_after":100,"usage":{"input_tokens":800,"output_tokens":20,"total_tokens":820,"cached_tokens":0,"reasoning_tokens":0},"duration_ms":1200}"#);

@@ -60,7 +60,7 @@ fn rich_answer() -> Answer {
         choice_extra: map(json!({"logprobs": {"content": null, "refusal": null}, "stop_reason": 7})),
         finish: Finish {
             reason: FinishReason::ToolCalls,
-            usage: Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2 }),
+            usage: Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2, ..Usage::default() }),
             model: Some("gpt-5-2026".into()),
             extra: map(json!({"system_fingerprint": "fp_1", "service_tier": "default"})),
         },

@@ -17,7 +17,7 @@ fn frames(frames: impl IntoIterator<Item = Bytes>) -> String {
 #[test]
 fn a_text_stream_is_role_deltas_finish_and_usage() {
     let delta = Delta { content: Some("Grüß \"dich\"\n".into()), ..Delta::default() };
-    let usage = Usage { input: 3, output: 2, cached: 1, reasoning: 0 };
+    let usage = Usage { input: 3, output: 2, cached: 1, reasoning: 0, ..Usage::default() };
     insta::assert_snapshot!(frames([
         role_chunk(&HEAD),
         delta_chunk(&HEAD, &delta),

@@ -24,9 +24,10 @@ impl Writing<'_> {
             .prepare_cached(
                 "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, attempt, fence, owner, resolution, rotated, fingerprint, delivered,
                  stop_requested, stop_kind, first_seq, answer_seq, last_seq, model, finish_reason, input_tokens, output_tokens, cached_tokens,
-                 reasoning_tokens, failure_code, failure_message, upstream_status, created_at, ended_at, echo, kept, promised, record, cut_off)
+                 reasoning_tokens, failure_code, failure_message, upstream_status, created_at, ended_at, echo, kept, promised, record, cut_off,
+                 cache_write_tokens)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, x'', 1, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25,
-                 ?26, ?27, ?28, ?29, ?30)
+                 ?26, ?27, ?28, ?29, ?30, ?31)
                  ON CONFLICT (id) DO UPDATE SET session_pk = excluded.session_pk, echo = excluded.echo, kept = excluded.kept, promised = excluded.promised,
                  record = excluded.record, last_seq = excluded.last_seq WHERE conversation_pk = excluded.conversation_pk RETURNING pk",
             )
@@ -64,7 +65,8 @@ impl Writing<'_> {
                             turn.kept,
                             turn.promised,
                             turn.record,
-                            turn.cut_off
+                            turn.cut_off,
+                            usage.map(|usage| usage.cache_write as i64).filter(|tokens| *tokens > 0)
                         ],
                         |row| row.get(0),
                     )

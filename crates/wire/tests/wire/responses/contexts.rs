@@ -50,10 +50,10 @@ fn a_compaction_says_what_to_go_on_with() {
         id: "resp_1",
         created_at: Timestamp(1_772_582_400_500),
         output: &output,
-        usage: Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2 }),
+        usage: Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2, ..Usage::default() }),
     };
-    insta::assert_snapshot!(json_text(object.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"}],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}}"#);
-    insta::assert_snapshot!(json_text(CompactionObject { output: &[], usage: None, ..object }.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[],"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}"#);
+    insta::assert_snapshot!(json_text(object.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[{"type":"compaction","id":"cmp_00000000000000000000000000000007","status":"completed","encrypted_content":"opaque"}],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}}"#);
+    insta::assert_snapshot!(json_text(CompactionObject { output: &[], usage: None, ..object }.to_json()), @r#"{"id":"resp_1","object":"response.compaction","created_at":1772582400,"output":[],"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}}"#);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) fn about(body: &Value) -> About {
 }
 
 pub(crate) fn ending(outcome: Outcome) -> Ending {
-    let usage = Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2 });
+    let usage = Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2, ..Usage::default() });
     Ending { outcome, at: Timestamp(1_772_582_402_000), usage }
 }
 
