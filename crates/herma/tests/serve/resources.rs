@@ -261,3 +261,31 @@ async fn metrics_count_turns_and_never_name_anybody() {
         assert!(!text.replace("herma_turn_seconds", "").contains(word), "{word} in\n{text}");
     }
 }
+
+#[tokio::test]
+async fn capabilities_name_every_feature_of_hermes_as_it_is_here() {
+    let world = World::start().await;
+    let capabilities = world.client().get("/v1/capabilities").await.expect(200);
+    let features = &capabilities["features"];
+    let there = "chat_completions chat_completions_streaming responses_api responses_streaming run_submission run_status \
+                 run_events_sse run_stop session_resources session_chat session_chat_streaming session_fork";
+    for name in there.split_whitespace() {
+        assert_eq!(features[name], true, "{name}");
+    }
+    let absent = "run_approval_response tool_progress_events approval_events skills_api admin_config_rw jobs_admin \
+                  memory_write_api audio_api realtime_voice cors";
+    for name in absent.split_whitespace() {
+        assert_eq!(features[name], false, "{name}");
+    }
+    assert_eq!(features["session_continuity_header"], "X-Hermes-Session-Id");
+    assert_eq!(features["session_key_header"], "X-Hermes-Session-Key");
+    let paths: Vec<&str> = capabilities["endpoints"]
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(|endpoint| endpoint["path"].as_str())
+        .collect();
+    for path in ["/api/sessions/{alias}/chat", "/api/sessions/{alias}/chat/stream", "/api/sessions/{alias}/fork"] {
+        assert!(paths.contains(&path), "{path} is announced, so it is there");
+    }
+}

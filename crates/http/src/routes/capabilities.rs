@@ -9,7 +9,24 @@ use serde_json::{Value, json};
 use crate::app::{Authentication, Shared};
 use crate::json::Json;
 
-/// Only what is there; what is not built yet is absent.
+/// Names that Hermes advertises beside those that Herma has too, and whether the feature is here.
+const NAMED_BY_HERMES: [(&str, bool); 13] = [
+    ("responses_api", true),
+    ("run_approval_response", false),
+    ("tool_progress_events", false),
+    ("approval_events", false),
+    ("session_chat", true),
+    ("session_chat_streaming", true),
+    ("session_fork", true),
+    ("skills_api", false),
+    ("admin_config_rw", false),
+    ("jobs_admin", false),
+    ("memory_write_api", false),
+    ("audio_api", false),
+    ("realtime_voice", false),
+];
+
+/// Herma's own features are named only if they are there. Hermes' are all named, true or false as it is here.
 pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
     let settings = app.gateway.settings();
     let authenticated = matches!(app.settings.authentication, Authentication::Keys(_));
@@ -19,43 +36,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "model": settings.default_model,
         "auth": { "type": "bearer", "required": authenticated },
-        "features": {
-            "chat_completions": true,
-            "chat_completions_streaming": true,
-            "responses": true,
-            "responses_streaming": true,
-            "responses_websocket": true,
-            "responses_conversation": true,
-            "responses_background": true,
-            "responses_resume": true,
-            "responses_compact": true,
-            "conversations": true,
-            "runs": true,
-            "run_submission": true,
-            "run_status": true,
-            "run_events_sse": true,
-            "run_events_resume": "Last-Event-ID",
-            "run_stop": true,
-            "run_kinds": ["main", "auxiliary", "background"],
-            "session_resources": true,
-            "search": true,
-            "session_events_sse": true,
-            "session_events_resume": "Last-Event-ID",
-            "session_continuity_header": "X-Hermes-Session-Id",
-            "conversation_header": "X-Hermes-Conversation-Id",
-            "session_key_header": "X-Hermes-Session-Key",
-            "turn_policies": ["queue", "reject", "interrupt", "branch"],
-            "session_kind_header": "X-Hermes-Session-Kind",
-            "on_disconnect": ["finish", "cancel"],
-            "idempotency_key": true,
-            "sdk_retries_join": true,
-            "client_tools": true,
-            "compaction_modes": CompactionMode::ALL,
-            "compaction_undo": true,
-            "pinned_messages": true,
-            "stream_events_header": "X-Hermes-Events",
-            "cors": !app.settings.cors_origins.is_empty(),
-        },
+        "features": features(&app),
         "limits": {
             "body_bytes": app.settings.max_body_bytes,
             "body_budget_bytes": app.settings.body_budget,
@@ -73,4 +54,49 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
         },
         "endpoints": crate::openapi::endpoints(),
     }))
+}
+
+/// What Herma can do.
+fn features(app: &Shared) -> Value {
+    let mut features = json!({
+        "chat_completions": true,
+        "chat_completions_streaming": true,
+        "responses": true,
+        "responses_streaming": true,
+        "responses_websocket": true,
+        "responses_conversation": true,
+        "responses_background": true,
+        "responses_resume": true,
+        "responses_compact": true,
+        "conversations": true,
+        "runs": true,
+        "run_submission": true,
+        "run_status": true,
+        "run_events_sse": true,
+        "run_events_resume": "Last-Event-ID",
+        "run_stop": true,
+        "run_kinds": ["main", "auxiliary", "background"],
+        "session_resources": true,
+        "search": true,
+        "session_events_sse": true,
+        "session_events_resume": "Last-Event-ID",
+        "session_continuity_header": "X-Hermes-Session-Id",
+        "conversation_header": "X-Hermes-Conversation-Id",
+        "session_key_header": "X-Hermes-Session-Key",
+        "turn_policies": ["queue", "reject", "interrupt", "branch"],
+        "session_kind_header": "X-Hermes-Session-Kind",
+        "on_disconnect": ["finish", "cancel"],
+        "idempotency_key": true,
+        "sdk_retries_join": true,
+        "client_tools": true,
+        "compaction_modes": CompactionMode::ALL,
+        "compaction_undo": true,
+        "pinned_messages": true,
+        "stream_events_header": "X-Hermes-Events",
+        "cors": !app.settings.cors_origins.is_empty(),
+    });
+    for (name, is_there) in NAMED_BY_HERMES {
+        features[name] = json!(is_there);
+    }
+    features
 }
