@@ -47,7 +47,11 @@ impl Gateway {
         tokio::spawn(async move {
             let follower = Follower { gateway: &gateway, principal: &principal, requested, turn, log: &log };
             tokio::select! {
-                () = follower.follow() => {}
+                followed = follower.follow() => {
+                    if followed == Followed::Gone {
+                        log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound)));
+                    }
+                }
                 _ = stopped.wait_for(Option::is_some) => {}
             }
         });
@@ -71,6 +75,16 @@ impl Gateway {
     }
 }
 
+/// How following a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// The turn ended, and the log has its end.
+    ToTheEnd,
+    /// The turn was forgotten before it ended: its process died or gave it up while it waited, or it was refused. The log has no
+    /// end yet.
+    Gone,
+}
+
 /// Repeats a turn's events to another log, from its beginning to its end.
 pub(crate) struct Follower<'a> {
     pub(crate) gateway: &'a Gateway,
@@ -82,8 +96,8 @@ pub(crate) struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    /// Follows the turn to its end, or until nobody listens any more. Cancel-safe.
-    pub(crate) async fn follow(&self) {
+    /// Follows the turn to its end, or until the store forgets it. Cancel-safe.
+    pub(crate) async fn follow(&self) -> Followed {
         if let Some(live) = self.gateway.live.get(self.turn) {
             let mut events = live.log.subscribe();
             loop {
@@ -91,23 +105,29 @@ impl Follower<'_> {
                 let ended = matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_));
                 self.log.push(event);
                 if ended {
-                    return;
+                    return Followed::ToTheEnd;
                 }
             }
         }
-        let end = self.stored().await;
-        self.log.push(end.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error))));
+        let end = match self.stored().await {
+            Ok(None) => return Followed::Gone,
+            Ok(Some(end)) => end,
+            Err(error) => TurnEvent::Failed(Arc::new(error)),
+        };
+        self.log.push(end);
+        Followed::ToTheEnd
     }
 
-    /// Waits for the end of a turn that is not this process', and tells what is known of it until then.
-    async fn stored(&self) -> Result<TurnEvent, GatewayError> {
+    /// Waits for the end of a turn that is not this process', and tells what is known of it until then. `None` if the store has
+    /// forgotten the turn.
+    async fn stored(&self) -> Result<Option<TurnEvent>, GatewayError> {
         let scope = Scope::of(self.principal);
         let mut told = Told::default();
         loop {
-            let record = self.gateway.store.turn(&scope, self.turn).await?.ok_or(GatewayError::NotFound)?;
+            let Some(record) = self.gateway.store.turn(&scope, self.turn).await? else { return Ok(None) };
             self.tell(&record, &mut told);
             if !record.state.is_live() {
-                return self.outcome(record);
+                return Ok(Some(self.outcome(record)));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -145,17 +165,17 @@ impl Follower<'_> {
         }
     }
 
-    fn outcome(&self, record: TurnRecord) -> Result<TurnEvent, GatewayError> {
+    fn outcome(&self, record: TurnRecord) -> TurnEvent {
         if record.state != TurnState::Completed {
             let unknown = || TurnFailure::new(FailureCode::Internal, "the turn ended without an answer");
             let failure = record.failure.unwrap_or_else(unknown);
-            return Ok(TurnEvent::Failed(Arc::new(match record.cut_off {
+            return TurnEvent::Failed(Arc::new(match record.cut_off {
                 true => GatewayError::CutOff(failure),
                 false => GatewayError::Turn(failure),
-            })));
+            }));
         }
         let answer = stored_answer(&record).unwrap_or_else(|| taken_out(&record));
-        Ok(TurnEvent::Finished(Arc::new(Finished {
+        TurnEvent::Finished(Arc::new(Finished {
             turn: record.id,
             tenant: self.principal.tenant,
             started_at: record.started_at,
@@ -163,7 +183,7 @@ impl Follower<'_> {
             answer,
             compactions: record.compactions.clone(),
             session: Some(self.view(&record)),
-        })))
+        }))
     }
 }
 

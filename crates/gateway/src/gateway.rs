@@ -15,7 +15,7 @@ use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
 use crate::error::GatewayError;
-use crate::follow::Follower;
+use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
 use crate::loose::{Loose, LooseTurns};
@@ -27,6 +27,9 @@ use crate::{mint, retention, watch as watching};
 
 /// How long turns get to write their end down once they were told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How many turns a request joins one after the other, if each is forgotten before it ends.
+const MOST_JOINS: u32 = 10;
 
 /// Takes turns and runs them.
 pub struct Gateway {
@@ -119,27 +122,36 @@ impl Gateway {
     }
 
     async fn drive(self: &Arc<Self>, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {
-        let turn = mint::turn();
+        let mut turn = mint::turn();
         let log = Arc::clone(&live.log);
-        let registered = Registered::new(self, turn, live);
-        if request.place == Place::Nowhere {
-            let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
-            return loose.run().await;
-        }
-        let mut door = Door { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
-        match door.pass().await {
-            Err(error) => log.push(TurnEvent::Failed(Arc::new(error))),
-            Ok(Admitted::Joined(other)) => {
-                drop(registered);
-                let (principal, requested) = (&request.principal, request.place.name());
-                Follower { gateway: self, principal, requested, turn: other, log: &log }.follow().await;
+        for _ in 0..MOST_JOINS {
+            let registered = Registered::new(self, turn, live.clone());
+            if request.place == Place::Nowhere {
+                let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
+                return loose.run().await;
             }
-            Ok(Admitted::Running(lead)) => {
-                let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));
-                let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };
-                run.finish(*lead).await;
+            let mut door = Door { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
+            match door.pass().await {
+                Err(error) => return log.push(TurnEvent::Failed(Arc::new(error))),
+                Ok(Admitted::Joined(other)) => {
+                    drop(registered);
+                    let (principal, requested) = (&request.principal, request.place.name());
+                    let follower = Follower { gateway: self, principal, requested, turn: other, log: &log };
+                    if follower.follow().await == Followed::ToTheEnd {
+                        return;
+                    }
+                    // Listeners may know the forgotten turn's id, so this request takes it over. If another request of this
+                    // process has done that already, this one joins it.
+                    turn = if self.live.get(other).is_none() { other } else { mint::turn() };
+                }
+                Ok(Admitted::Running(lead)) => {
+                    let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));
+                    let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };
+                    return run.finish(*lead).await;
+                }
             }
         }
+        log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound)));
     }
 
     /// Notes that a turn's answer was written to its end.

@@ -16,6 +16,7 @@ mod living;
 mod long;
 mod long_lives;
 mod loose;
+mod lost_waiters;
 mod queue;
 mod reattempts;
 mod runs;

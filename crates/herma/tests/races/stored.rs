@@ -26,6 +26,11 @@ impl Stored {
         self.count(&format!("SELECT count(*) FROM turns WHERE state = '{state}'"))
     }
 
+    /// The number of the newest row of a waiting turn; 0 if none waits.
+    pub(crate) fn last_waiting(&self) -> i64 {
+        self.count("SELECT coalesce(max(pk), 0) FROM turns WHERE state = 'queued'")
+    }
+
     /// Turns, however they stand.
     pub(crate) fn all_turns(&self) -> i64 {
         self.count("SELECT count(*) FROM turns")

@@ -1,0 +1,85 @@
+//! A request that waits in one process and is sent again to another, before the first process dies.
+
+use herma_testkit::{Client, Herma};
+
+use crate::support::{CHAT, World, ask, ask_streamed, named, retry, send, transcript, until};
+
+/// How a client says that it sends a request again.
+#[derive(Clone, Copy)]
+enum Again {
+    Sdk,
+    Key,
+}
+
+impl Again {
+    fn first(self, client: Client) -> Client {
+        match self {
+            Self::Sdk => client,
+            Self::Key => client.header("idempotency-key", "k"),
+        }
+    }
+
+    fn second(self, client: Client) -> Client {
+        match self {
+            Self::Sdk => retry(&client, 1),
+            Self::Key => self.first(client),
+        }
+    }
+}
+
+/// Waits until a process has so many turns that run, wait or follow another.
+async fn until_live(herma: &Herma, wanted: usize) {
+    let line = format!("herma_live_turns {wanted}");
+    let has_line = async || herma.client().get("/metrics").await.text().lines().any(|found| found == line);
+    until(&format!("{wanted} turns were to be live"), has_line).await;
+}
+
+#[tokio::test]
+async fn a_retry_in_another_process_outlives_the_waiting_turn_that_it_joined() {
+    for again in [Again::Sdk, Again::Key] {
+        let mut world = World::start().await;
+        let other = world.another().await;
+        let (gate, running) = world.hold(named(other.client(), "s"), ask("one")).await;
+        let given_up = send(again.first(world.session("s")), ask("two"));
+        world.stored().until_turns("queued", 1).await;
+        given_up.abort();
+        let retried = send(again.second(named(other.client(), "s")), ask("two"));
+        match again {
+            Again::Sdk => world.stored().until_joined(1).await,
+            Again::Key => until_live(&other, 2).await,
+        }
+        other.client().post_json("/api/sessions", &serde_json::json!({})).await.expect(201);
+        let lost = world.stored().last_waiting();
+        world.herma.kill();
+        // The place in line of the dead process goes, and the retry takes one of its own.
+        let has_moved = async || retried.is_finished() || world.stored().last_waiting() > lost;
+        until("the retry was to wait by itself", has_moved).await;
+        gate.open();
+        assert_eq!(running.await.unwrap().content(), "reply to: one");
+        assert_eq!(retried.await.unwrap().content(), "reply to: two");
+        let said = transcript(&other.client(), "s").await;
+        assert_eq!(said, ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two"]);
+        assert_eq!(world.stored().all_turns(), 2);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_outlives_the_waiting_turn_that_it_joined() {
+    let mut world = World::start().await;
+    let other = world.another().await;
+    let (gate, running) = world.hold(named(other.client(), "s"), ask("one")).await;
+    let first = world.session("s");
+    let given_up = tokio::spawn(async move { first.post_stream(CHAT, &ask_streamed("two")).await });
+    world.stored().until_turns("queued", 1).await;
+    given_up.abort();
+    let again = retry(&named(other.client(), "s"), 1);
+    let retried = tokio::spawn(async move { again.post_stream(CHAT, &ask_streamed("two")).await.text().await });
+    world.stored().until_joined(1).await;
+    world.herma.kill();
+    gate.open();
+    assert_eq!(running.await.unwrap().content(), "reply to: one");
+    assert_eq!(retried.await.unwrap(), "reply to: two");
+    assert_eq!(transcript(&other.client(), "s").await.len(), 4);
+    world.stored().until_settled().await;
+}
