@@ -3,7 +3,9 @@
 //! A client may send just its new message, or its whole history every time; both must leave the same transcript. System messages are
 //! not part of this: they are replaced as a whole.
 
-use herma_model::{CallId, Message, MessageStatus, Role, TurnId, Utterance};
+use std::sync::Arc;
+
+use herma_model::{CallId, Digest, Message, MessageStatus, Role, TurnId, Utterance};
 
 use crate::context::Transcript;
 use crate::pairing::open_calls;
@@ -112,7 +114,8 @@ fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
     message.said.status == MessageStatus::Partial || transcript.ending(message.turn).is_some()
 }
 
-/// Steps over the input of trailing unanswered turns that the client sent again in its place.
+/// Steps over the input of trailing unanswered turns that the client sent again in its place. The last of them decides first: if
+/// the request ends with its input, it is a further attempt of that turn, even if an older one was asked the same.
 fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Option<Alignment> {
     let messages = transcript.messages;
     let answered = messages.iter().rposition(|message| transcript.ending(message.turn).is_none());
@@ -120,26 +123,57 @@ fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'
         return None;
     }
     let trailing = &messages[answered.map_or(0, |at| at + 1)..];
-    let last_turn = trailing.last().map(|message| message.turn);
-    let (mut from, mut stepped_over) = (known, None);
-    for turn in trailing.chunk_by(|one, other| one.turn == other.turn) {
+    let unanswered: Vec<_> = trailing.chunk_by(|one, other| one.turn == other.turn).map(Asked::of).collect();
+    if let Some((last, earlier)) = unanswered.split_last()
+        && let Some(before) = request.len().checked_sub(last.input.len()).filter(|before| *before >= known)
+        && last.is_repeated(&request[before..])
+        && step_over(earlier, &request[..before], known).end == before
+    {
+        return Some(Alignment { new_from: request.len(), retry_of: Some(last.turn) });
+    }
+    let stepped = step_over(&unanswered, request, known);
+    // An earlier unanswered turn's input at the very end is a new message of the same wording.
+    let new_from = if stepped.end == request.len() { stepped.last } else { stepped.end };
+    Some(Alignment { new_from, retry_of: None })
+}
+
+/// What an unanswered turn was asked.
+struct Asked {
+    turn: TurnId,
+    input: Vec<Digest>,
+}
+
+impl Asked {
+    fn of(turn: &[Arc<Message>]) -> Self {
         let input = turn.iter().filter(|message| message.said.status == MessageStatus::Complete);
-        let input: Vec<_> = input.map(|message| message.said.digest).collect();
-        let repeated = request[from..].len() >= input.len()
-            && request[from..].iter().zip(&input).all(|(said, digest)| said.digest == *digest);
-        if repeated && !input.is_empty() {
-            stepped_over = turn.first().map(|message| (from, message.turn));
-            from += input.len();
+        Self { turn: turn[0].turn, input: input.map(|message| message.said.digest).collect() }
+    }
+
+    /// Whether a request begins with it.
+    fn is_repeated(&self, request: &[Utterance]) -> bool {
+        !self.input.is_empty()
+            && request.len() >= self.input.len()
+            && request.iter().zip(&self.input).all(|(said, digest)| said.digest == *digest)
+    }
+}
+
+/// How far a request repeats unanswered turns.
+struct Stepped {
+    /// After the last input that was repeated.
+    end: usize,
+    /// Where that input begins.
+    last: usize,
+}
+
+/// Steps over the inputs that a request repeats in order, from a place on. Inputs may be missing from it.
+fn step_over(unanswered: &[Asked], request: &[Utterance], from: usize) -> Stepped {
+    let mut stepped = Stepped { end: from, last: from };
+    for asked in unanswered {
+        if asked.is_repeated(&request[stepped.end..]) {
+            stepped = Stepped { end: stepped.end + asked.input.len(), last: stepped.end };
         }
     }
-    Some(match stepped_over {
-        Some((_, turn)) if from == request.len() && Some(turn) == last_turn => {
-            Alignment { new_from: from, retry_of: Some(turn) }
-        }
-        // An earlier unanswered turn's input at the very end is a new message of the same wording.
-        Some((before, _)) if from == request.len() => Alignment { new_from: before, retry_of: None },
-        _ => Alignment { new_from: from, retry_of: None },
-    })
+    stepped
 }
 
 #[cfg(test)]
@@ -244,6 +278,23 @@ mod tests {
         assert_eq!(align(&[user("a"), user("b"), user("c")], story.transcript()).unwrap().new_from, 2);
         assert_eq!(align(&[user("a"), user("b")], story.transcript()).unwrap().retry_of, Some(story.last_turn()));
         assert_eq!(align(&[user("a")], story.transcript()), Some(Alignment { new_from: 0, retry_of: None }));
+    }
+
+    #[test]
+    fn the_last_unanswered_turn_is_tried_again_although_an_older_one_said_the_same() {
+        let mut story = two_turns();
+        story.unanswered("x", None, TurnState::Failed);
+        story.unanswered("y", None, TurnState::Failed);
+        story.unanswered("x", None, TurnState::Failed);
+        let retry = |at| Some(Alignment { new_from: at, retry_of: Some(story.last_turn()) });
+        let whole = [user("c"), assistant("d"), user("x"), user("y"), user("x")];
+        assert_eq!(align(&[user("x")], story.transcript()), retry(1));
+        assert_eq!(align(&[user("y"), user("x")], story.transcript()), retry(2));
+        assert_eq!(align(&whole, story.transcript()), retry(5));
+        let new = |at| Some(Alignment { new_from: at, retry_of: None });
+        assert_eq!(align(&[user("y")], story.transcript()), new(0), "that one is not the last");
+        assert_eq!(align(&[user("z"), user("x")], story.transcript()), new(0), "something new comes before it");
+        assert_eq!(align(&[user("x"), user("z")], story.transcript()), new(1));
     }
 
     #[test]

@@ -80,6 +80,19 @@ async fn a_failed_turn_that_others_overtook_in_the_meantime_is_not_revived() {
 }
 
 #[tokio::test]
+async fn the_last_failed_turn_is_tried_again_although_an_older_one_said_the_same() {
+    let world = World::start().await;
+    for text in ["x", "y", "x"] {
+        world.upstream.push(Reply::status(400, "no"));
+        world.session("s").post_json(CHAT, &ask(text)).await.expect(502);
+    }
+    world.session("s").post_json(CHAT, &ask("x")).await.expect(200);
+    let said = transcript(&world.herma.client(), "s").await;
+    assert_eq!(said, ["user: x", "user: y", "user: x", "assistant: reply to: x"]);
+    assert_eq!((world.stored().all_turns(), world.stored().attempts()), (3, 4));
+}
+
+#[tokio::test]
 async fn a_cancelled_turn_that_is_asked_for_again_is_its_next_attempt() {
     let world = World::start().await;
     let (_gate, asked) = world.hold(world.session("s").header("x-hermes-on-disconnect", "cancel"), ask("one")).await;
