@@ -79,6 +79,7 @@ impl Loose<'_> {
             messages: self.context(started_at),
             params: Arc::clone(&self.request.params),
             streaming: self.request.streaming,
+            retries: self.request.identity.upstream_retries(),
         };
         let _at_model = self.gateway.at_model(None);
         let model = call.model.clone();

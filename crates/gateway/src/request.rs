@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Params, Payload, Principal, ResponseId, SessionKey, SessionKind, Utterance};
+use herma_model::{
+    Alias, CreatorKind, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance,
+};
 use herma_store::{NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
@@ -36,6 +38,13 @@ pub struct RequestIdentity {
     pub sdk_attempt: u32,
     /// The caller's `Idempotency-Key`.
     pub idempotency_key: Option<String>,
+}
+
+impl RequestIdentity {
+    /// A client that is seen to retry makes the further attempts itself.
+    pub(crate) const fn upstream_retries(&self) -> Retries {
+        if self.sdk_attempt > 0 { Retries::None } else { Retries::AsConfigured }
+    }
 }
 
 /// One input that wants one answer, whatever protocol it came by.

@@ -205,6 +205,7 @@ impl Run<'_> {
             messages: turn.context(),
             params: Arc::clone(&self.request.params),
             streaming: self.request.streaming,
+            retries: self.request.identity.upstream_retries(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use herma_model::{Answer, ConversationId, ModelCall, Params, Payload, TenantId, Usage};
+use herma_model::{Answer, ConversationId, ModelCall, Params, Payload, Retries, TenantId, Usage};
 use herma_store::MadeTitle;
 use herma_turn::title;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -136,6 +136,7 @@ impl Question {
             messages: self.messages.clone(),
             params: Arc::new(Params::default()),
             streaming: true,
+            retries: Retries::AsConfigured,
         };
         let asked = gateway.whole_answer(call, title::is_far_too_long);
         let answer = tokio::time::timeout(self.timeout, asked).await.ok().and_then(Result::ok);

@@ -34,6 +34,18 @@ pub struct ModelCall {
     pub params: Arc<Params>,
     /// Whether the answer is wanted piece by piece.
     pub streaming: bool,
+    /// What happens when the call fails before an answer begins.
+    pub retries: Retries,
+}
+
+/// What happens when a call fails before an answer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Retries {
+    /// The call is made again as often as the operator allows.
+    #[default]
+    AsConfigured,
+    /// The failure is final. The client retries by itself, and both kinds of retries would multiply.
+    None,
 }
 
 stored_enum!(

@@ -25,7 +25,7 @@ pub mod usage;
 pub use alias::{Alias, InvalidName};
 pub use compaction::{Base, Compaction, Summary};
 pub use event::{EventId, EventKind, Happening};
-pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params};
+pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
 };

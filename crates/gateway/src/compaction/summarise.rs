@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use herma_model::generation::ModelFailureKind;
-use herma_model::{ModelCall, ModelFailure, Params, Payload, Usage, Utterance};
+use herma_model::{ModelCall, ModelFailure, Params, Payload, Retries, Usage, Utterance};
 use herma_turn::compaction::system_tokens;
 use herma_turn::summary::{self, Unusable, Wording};
 use tokio::time::Instant;
@@ -151,6 +151,7 @@ impl Gateway {
                 messages,
                 params: Arc::new(Params(bound.into_iter().collect())),
                 streaming: true,
+                retries: Retries::AsConfigured,
             };
             let is_far_too_long = |text: &str| summary::is_far_too_long(text, task.limit);
             so_far = Some(match self.whole_answer(call, is_far_too_long).await {

@@ -45,7 +45,7 @@ fn push_string(body: &mut Vec<u8>, text: &str) {
 mod tests {
     use std::sync::Arc;
 
-    use herma_model::{Params, Payload};
+    use herma_model::{Params, Payload, Retries};
 
     use super::*;
 
@@ -59,6 +59,7 @@ mod tests {
             ],
             params: Arc::new(Params(vec![("temperature".into(), "1.0".into()), ("tools".into(), "[ ]".into())])),
             streaming: false,
+            retries: Retries::AsConfigured,
         };
         let plain = r#"{"model":"a \"model\"","messages":[{"role":"system",  "content":"ä"},{"content":"\u00e4","role":"user"}],"temperature":1.0,"tools":[ ]}"#;
         assert_eq!(request_body(&call), plain.as_bytes());

@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
-use herma_model::{ModelCall, ModelEvent, ModelFailure};
+use herma_model::{ModelCall, ModelEvent, ModelFailure, Retries};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
 
@@ -69,14 +69,18 @@ impl HttpModelServer {
     }
 
     /// Sends a request until its answer begins. Cancel-safe.
-    async fn send(&self, method: Method, url: &Url, body: Bytes) -> Result<Response, ModelFailure> {
+    async fn send(&self, method: Method, url: &Url, body: Bytes, retries: Retries) -> Result<Response, ModelFailure> {
+        let retries = match retries {
+            Retries::AsConfigured => self.retries,
+            Retries::None => 0,
+        };
         let mut attempt = 0;
         loop {
             let refusal = match self.attempt(&method, url, &body).await {
                 Ok(response) => return Ok(response),
                 Err(refusal) => refusal,
             };
-            let Some(wait) = refusal.wait_before_next(attempt, self.retries) else {
+            let Some(wait) = refusal.wait_before_next(attempt, retries) else {
                 return Err(refusal.failure);
             };
             let (status, why) = (refusal.failure.status, refusal.failure.for_log());
@@ -142,10 +146,10 @@ impl HttpModelServer {
 #[async_trait]
 impl ModelServer for HttpModelServer {
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure> {
-        let streaming = call.streaming;
+        let (streaming, retries) = (call.streaming, call.retries);
         let body = body::request_body(&call);
         drop(call);
-        let response = self.send(Method::POST, &self.endpoints.completions, body).await?;
+        let response = self.send(Method::POST, &self.endpoints.completions, body, retries).await?;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let is_document = content_type.contains("json") || content_type.contains("html");
         if streaming && !is_document {
@@ -163,7 +167,7 @@ impl ModelServer for HttpModelServer {
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {
-        let response = self.send(Method::GET, &self.endpoints.models, Bytes::new()).await?;
+        let response = self.send(Method::GET, &self.endpoints.models, Bytes::new(), Retries::AsConfigured).await?;
         let body = self.whole_body(response).await?;
         models::decode_models(&body).map_err(|error| self.blame.decoding(&error))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use herma_model::{Params, Payload};
+use herma_model::{Params, Payload, Retries};
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,6 +15,7 @@ fn call(messages: &[Value], params: &Value) -> ModelCall {
         messages: messages.iter().map(|message| Payload::from_json(message.to_string())).collect(),
         params: Arc::new(Params(params.map(|(name, json)| (name.as_str().into(), json.to_string().into())).collect())),
         streaming: false,
+        retries: Retries::AsConfigured,
     }
 }
 

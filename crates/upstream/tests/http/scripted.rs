@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use herma_model::{ModelCall, ModelEvent, ModelFailure, Params, Payload};
+use herma_model::{ModelCall, ModelEvent, ModelFailure, Params, Payload, Retries};
 use herma_upstream::{HttpModelServer, HttpSettings, ModelServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -171,6 +171,7 @@ pub(crate) fn call(streaming: bool) -> ModelCall {
         messages: vec![Payload::from_json(r#"{"role":"user","content":"hi"}"#)],
         params: Arc::new(Params(vec![("temperature".into(), "0.5".into())])),
         streaming,
+        retries: Retries::AsConfigured,
     }
 }
 

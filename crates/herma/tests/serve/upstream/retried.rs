@@ -1,6 +1,7 @@
 //! Failures that may pass: tried again while nothing of an answer was seen, and told with how long to wait.
 
 use herma_testkit::Reply;
+use serde_json::json;
 
 use super::{check, fails_at_once, one_good_turn};
 use crate::support::{CHAT, World, chat, error, streamed, user};
@@ -62,4 +63,24 @@ async fn a_limit_that_does_not_lift_is_told_with_its_wait() {
     let answer = world.say("s", "broken").await;
     check(&error(&answer, 502), "upstream_error", "429");
     assert_eq!(answer.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_client_that_retries_by_itself_has_each_failing_call_made_once() {
+    let world = World::start().await;
+    for body in [chat(&[user("hello")]), streamed(chat(&[user("hello")]))] {
+        let before = world.upstream.requests().len();
+        (0..TRIES + 2).for_each(|_| world.upstream.push(Reply::status(500, "oh no")));
+        for (retry, calls) in [("0", TRIES), ("1", TRIES + 1), ("2", TRIES + 2)] {
+            let client = world.in_session("s").header("x-stainless-retry-count", retry);
+            error(&client.post_json(CHAT, &body).await, 502);
+            assert_eq!(world.upstream.requests().len() - before, calls, "after retry {retry}");
+        }
+    }
+    let loose = json!({"input": "hello", "store": false});
+    let before = world.upstream.requests().len();
+    world.upstream.push(Reply::status(500, "oh no"));
+    let client = world.client().header("x-stainless-retry-count", "1");
+    error(&client.post_json("/v1/responses", &loose).await, 502);
+    assert_eq!(world.upstream.requests().len() - before, 1);
 }
