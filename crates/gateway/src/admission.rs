@@ -19,11 +19,11 @@ use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
     Snapshot, Ticket,
 };
-use herma_turn::Stop;
+use herma_turn::{Stop, repeats_history};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::compaction::{Load, exceeded, longer_than};
+use crate::compaction::{Load, exceeded, longer_than, transcript};
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
 use crate::history::History;
@@ -31,7 +31,7 @@ use crate::input::Input;
 use crate::live::Place as PlaceInLine;
 use crate::log::{SessionView, TurnEvent, TurnLog};
 use crate::mint;
-use crate::request::{Place, TurnRequest};
+use crate::request::{Place, Policy, TurnRequest};
 
 /// How often a conversation may change under a request before it is given up; each time somebody else made progress. Waiting is
 /// bounded by time, not by this.
@@ -102,15 +102,25 @@ impl Door<'_> {
 
     async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting) -> Result<Admitted, GatewayError> {
         let mut place = self.request.place.clone();
+        let mut opening = Opening::MayRepeat;
         let mut extent = Extent::View;
         let mut stale = 0;
         while stale < MOST_TRIES {
             let History { before, is_fresh, target } = self.history(scope, &place, extent).await?;
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
-            let retry = retry_identity(self.request, conversation);
-            let Some(input) = Input::of(self.request, before.as_ref()) else {
-                extent = Extent::Whole;
+            let retry = retry_identity(self.request, conversation, before.as_ref());
+            let aligned = match opening {
+                Opening::Repeats => before.as_ref().and_then(Input::of_only_turn).map(Ok),
+                Opening::MayRepeat | Opening::IsNew => Input::of(self.request, before.as_ref()),
+            };
+            let Some(input) = aligned else {
+                match opening {
+                    Opening::Repeats if is_fresh => (place, opening) = self.own_opening(),
+                    // What was in memory may be old, and is out of it now.
+                    Opening::Repeats => {}
+                    Opening::MayRepeat | Opening::IsNew => extent = Extent::Whole,
+                }
                 continue;
             };
             let input = match input {
@@ -119,6 +129,10 @@ impl Door<'_> {
                 }
                 input => input,
             };
+            if opening == Opening::Repeats && !input.as_ref().is_ok_and(|input| input.retry_of.is_some()) {
+                (place, opening) = self.own_opening();
+                continue;
+            }
             let input = input
                 .and_then(|input| check_window(self.gateway, self.request, before.as_ref(), &input).map(|()| input));
             // What is wrong as a new request may still be the repetition of one that was right when it first came, or be wrong only
@@ -142,10 +156,13 @@ impl Door<'_> {
                 seen: before.as_ref().map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version)),
                 messages: self.brought(input.new),
                 session_key: self.request.session_key.clone(),
-                policy: self.request.policy,
+                // Of two requests that repeat one opening, the second is no attempt of it: it does not wait there.
+                policy: if opening == Opening::Repeats { Policy::Reject } else { self.request.policy },
                 queue_limit: self.gateway.settings.queue_limit,
                 interrupt_grace: INTERRUPT_GRACE,
                 retry,
+                client: self.request.identity.client.clone(),
+                may_reopen: opening == Opening::MayRepeat,
                 retry_of: input.retry_of,
                 creation,
                 response: self.request.response.clone(),
@@ -175,11 +192,12 @@ impl Door<'_> {
                     self.wait(waiting, ticket, asked_at, view, running).await?;
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
-                AdmitOutcome::RetryIn(conversation) => {
-                    let alias = own_alias(&conversation.to_string())?;
-                    place = Place::Named { alias, namespace: Namespace::Session, must_exist: true };
+                AdmitOutcome::RetryIn(conversation) => place = own_place(conversation)?,
+                AdmitOutcome::Reopen(conversation) => {
+                    (place, opening) = (own_place(conversation)?, Opening::Repeats);
                 }
                 AdmitOutcome::Stale => stale += 1,
+                AdmitOutcome::Refused(_) if opening == Opening::Repeats => (place, opening) = self.own_opening(),
                 AdmitOutcome::Refused(refusal) => {
                     return Err(match (refusal, flaw) {
                         (Refusal::NotRepeated, Some(flaw)) => flaw,
@@ -190,6 +208,11 @@ impl Door<'_> {
             }
         }
         Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
+    }
+
+    /// Where a request goes that is no other attempt of a first turn after all.
+    fn own_opening(&self) -> (Place, Opening) {
+        (self.request.place.clone(), Opening::IsNew)
     }
 
     /// Whether a request that says what an unanswered turn was asked is a turn of its own all the same. An id that was given out says
@@ -303,8 +326,12 @@ pub(crate) fn check_window(
     }
 }
 
-/// How a request is recognised if it comes again.
-pub(crate) fn retry_identity(request: &TurnRequest, conversation: ConversationId) -> RetryIdentity {
+/// How a request is recognised if it comes again. `before` is the conversation that it names.
+pub(crate) fn retry_identity(
+    request: &TurnRequest,
+    conversation: ConversationId,
+    before: Option<&Snapshot>,
+) -> RetryIdentity {
     let identity = &request.identity;
     let tenant = request.principal.tenant.0.to_le_bytes();
     let key = request.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
@@ -322,13 +349,42 @@ pub(crate) fn retry_identity(request: &TurnRequest, conversation: ConversationId
         scopes: [scope_of(alias, wanted), scope_of(&conversation.to_string(), wanted)],
         body: identity.body,
     });
-    RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, idempotency }
+    let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);
+    RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, unseen, idempotency }
+}
+
+/// Whether a retry shows by its own history that its client has not seen the answer. A request that names no conversation
+/// has all of its history in it, and `previous_response_id` names the last answer that its client has seen.
+fn shows_unseen_answer(request: &TurnRequest, before: Option<&Snapshot>) -> bool {
+    if request.all_new {
+        return false;
+    }
+    match request.place {
+        Place::New | Place::Nowhere | Place::After(_) => true,
+        Place::Named { .. } => before.is_some_and(|before| repeats_history(&request.messages, transcript(before))),
+    }
+}
+
+/// Whether a request that names no conversation is another attempt of a first turn that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// The store decides.
+    MayRepeat,
+    /// It is, as far as the store could tell without its messages.
+    Repeats,
+    /// It is not: it makes a conversation of its own.
+    IsNew,
 }
 
 struct Waiting {
     ticket: Option<Ticket>,
     place: Option<PlaceInLine>,
     until: Instant,
+}
+
+fn own_place(conversation: ConversationId) -> Result<Place, GatewayError> {
+    let alias = own_alias(&conversation.to_string())?;
+    Ok(Place::Named { alias, namespace: Namespace::Session, must_exist: true })
 }
 
 pub(crate) fn own_alias(name: &str) -> Result<Alias, GatewayError> {

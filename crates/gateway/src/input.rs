@@ -30,6 +30,14 @@ impl<'a> Input<'a> {
         Some(Self::check(request, transcript, alignment))
     }
 
+    /// Another attempt of a conversation's only turn, if that has no answer. The request says the same, word for word.
+    pub(crate) fn of_only_turn(conversation: &Snapshot) -> Option<Self> {
+        let turn = conversation.messages.first()?.turn;
+        let is_only = conversation.messages.iter().all(|message| message.turn == turn);
+        let repeats = is_only && conversation.unanswered.contains_key(&turn);
+        repeats.then_some(Self { new: &[], retry_of: Some(turn) })
+    }
+
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
         let new = &request.messages[alignment.new_from..];
         if new.is_empty() && alignment.retry_of.is_none() && !request.all_new {

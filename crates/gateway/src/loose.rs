@@ -43,8 +43,8 @@ pub(crate) struct Loose<'a> {
 impl Loose<'_> {
     /// Runs the turn, or repeats the one that it is, and tells its listeners.
     pub(crate) async fn run(&mut self) {
-        let identity = retry_identity(self.request, mint::conversation());
-        let end = match self.gateway.loose.recognise(&identity, self.turn, self.log) {
+        let identity = retry_identity(self.request, mint::conversation(), None);
+        let end = match self.gateway.loose.recognise(&identity, &self.request.identity.client, self.turn, self.log) {
             Recognised::Same(earlier) => return earlier.repeat_to(self.log).await,
             Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::IdempotencyMismatch)),
             Recognised::New(remembered) => {

@@ -6,7 +6,7 @@ use herma_model::alias::Namespace;
 use herma_model::{
     Alias, CreatorKind, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance,
 };
-use herma_store::{NewResponse, TurnPolicy};
+use herma_store::{ClientConnection, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
@@ -38,6 +38,8 @@ pub struct RequestIdentity {
     pub sdk_attempt: u32,
     /// The caller's `Idempotency-Key`.
     pub idempotency_key: Option<String>,
+    /// The connection that the request came by.
+    pub client: ClientConnection,
 }
 
 impl RequestIdentity {

@@ -3,6 +3,8 @@
 use herma_gateway::{OnDisconnect, Policy, SessionView};
 use herma_model::alias::InvalidName;
 use herma_model::{Alias, SessionKey, SessionKind};
+use herma_store::ClientConnection;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::ApiError;
@@ -35,12 +37,20 @@ pub(crate) struct SessionHeaders {
     pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) sdk_attempt: u32,
+    /// The connection that the request came by.
+    pub(crate) client: ClientConnection,
 }
 
 impl SessionHeaders {
     /// Refuses a kind where it would mean nothing.
     pub(crate) fn refuse_kind(&self, why: &str) -> Result<(), ApiError> {
         if self.kind == SessionKind::Main { Ok(()) } else { Err(bad(&SESSION_KIND, why)) }
+    }
+
+    /// Those of a request that came by a connection of its own.
+    pub(crate) fn of(request: &Parts) -> Result<Self, ApiError> {
+        let client = request.extensions.get::<ClientConnection>().cloned().unwrap_or_default();
+        Ok(Self { client, ..Self::read(&request.headers)? })
     }
 
     /// Reads and checks them all. An empty header is an absent one.
@@ -76,6 +86,7 @@ impl SessionHeaders {
                 SessionKey::parse(value).map(|key| key.to_string())
             })?,
             sdk_attempt: text(headers, &RETRY_COUNT)?.and_then(|count| count.parse().ok()).unwrap_or(0),
+            client: ClientConnection::default(),
         })
     }
 }

@@ -14,6 +14,7 @@ mod app;
 mod auth;
 mod body;
 mod body_budget;
+mod client_socket;
 mod error;
 mod headers;
 mod json;

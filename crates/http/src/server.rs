@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use herma_gateway::Gateway;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::app::{App, HttpSettings, router};
 use crate::body_budget::BodyBudget;
+use crate::client_socket::ClientSocket;
 use crate::malformed::Socket;
 use crate::metrics::Metrics;
 use crate::sockets::Sockets;
@@ -50,8 +52,13 @@ pub async fn serve(
             continue;
         };
         let _ = socket.set_nodelay(true);
-        let connection =
-            http.serve_connection(TokioIo::new(Socket::new(socket)), TowerToHyperService::new(routes.clone()));
+        let socket = ClientSocket::new(socket);
+        let (client, routes) = (socket.connection(), TowerToHyperService::new(routes.clone()));
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(client.clone());
+            routes.call(request)
+        });
+        let connection = http.serve_connection(TokioIo::new(Socket::new(socket)), service);
         let mut stopping = stop.subscribe();
         tokio::spawn(async move {
             let mut connection = std::pin::pin!(connection.with_upgrades());

@@ -213,7 +213,7 @@ fn wait(
         api: admission.api,
         owner: instance.key(connection, admission.now)?,
         policy: admission.policy,
-        fingerprint: &admission.retry.fingerprint,
+        retry: &admission.retry,
         resolution: resolution.as_str(),
         response: admission.response.as_ref(),
         now: admission.now,

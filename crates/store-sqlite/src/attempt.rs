@@ -54,7 +54,8 @@ pub(crate) fn first_attempt(
     connection
         .prepare_cached(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, brought_key, first_seq, created_at,
-             echo, kept, promised) VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             echo, kept, promised, sdk_attempt, joinable)
+             VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -72,7 +73,8 @@ pub(crate) fn first_attempt(
                 admission.now.0,
                 admission.response.as_ref().map(|response| &response.echo),
                 admission.response.as_ref().is_some_and(|response| response.kept),
-                admission.response.as_ref().is_some_and(|response| response.promised)
+                admission.response.as_ref().is_some_and(|response| response.promised),
+                admission.retry.sdk_attempt
             ])
         })
         .translated()?;
@@ -114,6 +116,7 @@ pub(crate) fn next_attempt(
     let attempt = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
+             sdk_attempt = ?12, joinable = 1,
              stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0, echo = coalesce(?8, echo),
              kept = coalesce(?9, kept), promised = coalesce(?10, promised), api = iif(?8 IS NULL, api, ?11) WHERE pk = ?1 RETURNING attempt",
             params![
@@ -127,7 +130,8 @@ pub(crate) fn next_attempt(
                 admission.response.as_ref().map(|response| &response.echo),
                 admission.response.as_ref().map(|response| response.kept),
                 admission.response.as_ref().map(|response| response.promised),
-                admission.api
+                admission.api,
+                admission.retry.sdk_attempt
             ],
             |row| row.get(0),
         )

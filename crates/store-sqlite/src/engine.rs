@@ -12,6 +12,7 @@ use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
+use crate::delivered::Delivered;
 use crate::failure::Outcome;
 use crate::instance::Instance;
 use crate::pulse::Pulse;
@@ -29,6 +30,7 @@ pub struct SqliteStore {
     /// How many events are known to be on disk.
     synced_events: AtomicI64,
     renewals: Arc<Renewals>,
+    delivered: Delivered,
     stop: Arc<AtomicBool>,
     /// Writer, sync and, last, pulse.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -79,6 +81,7 @@ impl SqliteStore {
             happenings,
             synced_events: AtomicI64::new(0),
             renewals,
+            delivered: Delivered::default(),
             stop,
             threads: Mutex::new(threads),
         })

@@ -178,9 +178,8 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Out
         })
         .translated()?;
     let mut remove = connection.prepare_cached("DELETE FROM turns WHERE pk = ?1").translated()?;
-    let mut keep = connection
-        .prepare_cached("UPDATE turns SET kept = 0, echo = NULL, delivered = 1 WHERE pk = ?1")
-        .translated()?;
+    let mut keep =
+        connection.prepare_cached("UPDATE turns SET kept = 0, echo = NULL, joinable = 0 WHERE pk = ?1").translated()?;
     for (turn, is_later) in turns {
         queue::forget_idempotency(connection, turn)?;
         if is_later { remove.execute([turn]) } else { keep.execute([turn]) }.translated()?;

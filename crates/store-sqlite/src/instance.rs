@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::failure::{Outcome, Translate};
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
+use crate::retry;
 
 /// How long an owner must be watched renewing nothing until its leases can be taken over.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -121,6 +122,7 @@ impl Instance {
 
     fn register(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
         self.clear_away(connection)?;
+        retry::forget_old(connection, now)?;
         let name = Uuid::now_v7().simple().to_string();
         let (file, lock) = self.lock(&name).map_err(|error| {
             StoreError::Unavailable(format!("cannot write a lock file in {}: {error}", self.directory.display()))

@@ -15,6 +15,7 @@ mod commit;
 mod compact;
 mod conversation;
 mod copy;
+mod delivered;
 mod describe;
 mod engine;
 mod erase;

@@ -173,9 +173,9 @@ mod tests {
         let mut writer = writer(&path).unwrap();
         migrations::run(&mut writer).unwrap();
         for connection in [writer, reader(&path).unwrap()] {
-            let mut select = connection.prepare("SELECT pk FROM turns WHERE delivered = ?1").unwrap();
-            for delivered in [0, 1, 0] {
-                assert!(!select.exists([delivered]).unwrap());
+            let mut select = connection.prepare("SELECT pk FROM turns WHERE joinable = ?1").unwrap();
+            for joinable in [0, 1, 0] {
+                assert!(!select.exists([joinable]).unwrap());
             }
             assert_eq!(select.get_status(StatementStatus::RePrepare), 0);
         }

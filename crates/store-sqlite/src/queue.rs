@@ -2,7 +2,7 @@
 
 use herma_model::turn::FailureCode;
 use herma_model::{Timestamp, TurnFailure, TurnId};
-use herma_store::{Admission, NewResponse, Scope, Ticket, TurnPolicy};
+use herma_store::{Admission, NewResponse, RetryIdentity, Scope, Ticket, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation;
@@ -111,7 +111,7 @@ pub(crate) struct NewWaiter<'a> {
     pub(crate) api: &'a str,
     pub(crate) owner: i64,
     pub(crate) policy: TurnPolicy,
-    pub(crate) fingerprint: &'a [u8; 16],
+    pub(crate) retry: &'a RetryIdentity,
     pub(crate) resolution: &'a str,
     pub(crate) response: Option<&'a NewResponse>,
     pub(crate) now: Timestamp,
@@ -122,7 +122,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
     connection
         .prepare_cached(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at, echo,
-             kept, promised) VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             kept, promised, sdk_attempt, joinable) VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -134,11 +134,12 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
                 waiter.owner,
                 priority(waiter.policy),
                 waiter.resolution,
-                waiter.fingerprint,
+                &waiter.retry.fingerprint,
                 waiter.now.0,
                 waiter.response.map(|response| &response.echo),
                 waiter.response.is_some_and(|response| response.kept),
-                waiter.response.is_some_and(|response| response.promised)
+                waiter.response.is_some_and(|response| response.promised),
+                waiter.retry.sdk_attempt
             ])
         })
         .translated()?;
@@ -167,7 +168,7 @@ fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailu
 fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> Outcome<bool> {
     let ended = connection
         .execute(
-            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, ended_at = ?5, delivered = 1
+            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, ended_at = ?5, joinable = 0
              WHERE pk = ?1 AND state = 'queued'",
             params![turn, why.code.ends_as().as_str(), why.code.as_str(), why.message, now.0],
         )

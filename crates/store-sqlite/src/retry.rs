@@ -1,7 +1,8 @@
-//! Recognising a request that was made before: by its idempotency key, or as an SDK's own retry.
+//! Recognising a request that was made before: by its idempotency key, as an SDK's own retry, as one that its own retry
+//! overtook, or as another attempt of a first turn that failed.
 
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
-use herma_model::{ConversationId, TurnId, TurnState};
+use herma_model::{ConversationId, Timestamp, TurnId, TurnState};
 use herma_store::{Admission, AdmitOutcome, Refusal, Target, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -25,18 +26,16 @@ pub(crate) fn recognise(
             return Ok(Some(outcome));
         }
     }
-    if !(1..=MAX_RETRY_ATTEMPT).contains(&admission.retry.sdk_attempt) {
-        return Ok(None);
+    if let Some((bit, earlier)) = by_fingerprint(connection, admission)? {
+        let outcome = again(connection, instance, admission, &earlier)?;
+        if matches!(outcome, Some(AdmitOutcome::Joined(_))) {
+            connection
+                .execute("UPDATE turns SET retried = retried | ?2 WHERE pk = ?1", params![earlier.key, bit])
+                .translated()?;
+        }
+        return Ok(outcome);
     }
-    let bit = 1_i64 << admission.retry.sdk_attempt;
-    let Some(earlier) = by_fingerprint(connection, admission, bit)? else { return Ok(None) };
-    let outcome = again(connection, instance, admission, &earlier)?;
-    if matches!(outcome, Some(AdmitOutcome::Joined(_))) {
-        connection
-            .execute("UPDATE turns SET retried = retried | ?2 WHERE pk = ?1", params![earlier.key, bit])
-            .translated()?;
-    }
-    Ok(outcome)
+    failed_opening(connection, admission)
 }
 
 /// The turn an earlier request of the same identity became.
@@ -84,23 +83,85 @@ fn by_key(
         .translated()
 }
 
-fn by_fingerprint(connection: &Connection, admission: &Admission, bit: i64) -> Outcome<Option<Earlier>> {
-    let earliest = admission.now.0 - RETRY_WINDOW.as_millis() as i64;
-    connection
+/// The turn that a retry repeats, or that a retry of this very request began before it, and the bit of its number.
+///
+/// A delivered turn counts only if the retry shows that its client has not seen the answer. A request counts as
+/// overtaken only if its client is gone: one that still waits is a request of its own, with the same words.
+fn by_fingerprint(connection: &Connection, admission: &Admission) -> Outcome<Option<(i64, Earlier)>> {
+    let attempt = admission.retry.sdk_attempt;
+    if attempt > MAX_RETRY_ATTEMPT {
+        return Ok(None);
+    }
+    let hung_up = admission.client.is_closed();
+    if attempt == 0 && !hung_up {
+        return Ok(None);
+    }
+    let bit = 1_i64 << attempt;
+    let earlier = connection
         .prepare_cached(&format!(
             "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
-             WHERE t.fingerprint = ?1 AND t.delivered = 0 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
-               AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4) ORDER BY t.pk DESC LIMIT 1",
+             WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
+               AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4)
+               AND (?5 > 0 AND (t.delivered = 0 OR ?6) OR t.sdk_attempt > ?5 AND ?7)
+             ORDER BY t.delivered, t.pk DESC LIMIT 1",
             Earlier::COLUMNS
         ))
         .and_then(|mut select| {
-            select
-                .query_row(
-                    params![&admission.retry.fingerprint, admission.scope.tenant.0, bit, earliest],
-                    Earlier::read,
-                )
-                .optional()
+            let (retry, tenant) = (&admission.retry, admission.scope.tenant.0);
+            let wanted =
+                params![&retry.fingerprint, tenant, bit, earliest(admission.now), attempt, retry.unseen, hung_up];
+            select.query_row(wanted, Earlier::read).optional()
         })
+        .translated()?;
+    Ok(earlier.map(|earlier| (bit, earlier)))
+}
+
+/// The earliest end of a turn that can still be recognised.
+fn earliest(now: Timestamp) -> i64 {
+    now.0 - RETRY_WINDOW.as_millis() as i64
+}
+
+/// The conversation whose only turn was asked the same and has failed, for a request that names none. Clients that retry
+/// without saying so would otherwise leave a conversation for each attempt.
+fn failed_opening(connection: &Connection, admission: &Admission) -> Outcome<Option<AdmitOutcome>> {
+    let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
+    let names_none = admission.target == Target::New && admission.creation.parent.is_none();
+    if !admission.may_reopen || !names_none || is_promised {
+        return Ok(None);
+    }
+    let failed = connection
+        .prepare_cached(
+            "SELECT c.id FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND t.ended_at >= ?3
+               AND (t.state = 'failed' OR t.state = 'cancelled' OR t.state = 'interrupted') AND t.stop_kind IS NOT 'cancel'
+               AND t.promised = 0 AND c.turn_count = 1 AND c.origin_kind = ?4 ORDER BY t.pk DESC LIMIT 1",
+        )
+        .and_then(|mut select| {
+            let kind = admission.creation.kind.as_str();
+            let wanted = params![&admission.retry.fingerprint, admission.scope.tenant.0, earliest(admission.now), kind];
+            select.query_row(wanted, |row| rows::uuid(row, 0)).optional()
+        })
+        .translated()?;
+    Ok(failed.map(|id| AdmitOutcome::Reopen(ConversationId::from_uuid(id))))
+}
+
+/// Has no request recognised as a repetition of these turns by its fingerprint any more.
+pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> Outcome<()> {
+    let mut update = connection.prepare_cached("UPDATE turns SET joinable = 0 WHERE id = ?1").translated()?;
+    for turn in turns {
+        update.execute([turn.uuid().as_bytes()]).translated()?;
+    }
+    Ok(())
+}
+
+/// Does so for all turns that ended too long ago, whichever process they were.
+pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> Outcome<()> {
+    connection
+        .execute(
+            "UPDATE turns SET joinable = 0 WHERE joinable = 1 AND ended_at < ?1 AND state <> 'queued' AND state <> 'running'",
+            [earliest(now)],
+        )
+        .map(drop)
         .translated()
 }
 

@@ -9,6 +9,7 @@ use herma_model::{
     Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
 };
 
+use crate::client::ClientConnection;
 use crate::commit::Lease;
 use crate::receipt::Receipt;
 use crate::snapshot::{Scope, Version};
@@ -84,6 +85,8 @@ pub struct RetryIdentity {
     pub fingerprint: [u8; 16],
     /// Which of an SDK's own retries this is; 0 for a first try.
     pub sdk_attempt: u32,
+    /// Whether an SDK's own retry shows by its history that its client has not seen the answer that it asks for again.
+    pub unseen: bool,
     /// The caller's `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
 }
@@ -164,6 +167,11 @@ pub struct Admission {
     pub interrupt_grace: Duration,
     /// How to recognise a repeated request.
     pub retry: RetryIdentity,
+    /// Whether the client still waits. The store looks inside the transaction: a retry that the client makes later is
+    /// then decided later.
+    pub client: ClientConnection,
+    /// Whether a request for a new conversation may turn out to be another attempt of one whose only turn failed.
+    pub may_reopen: bool,
     /// The unanswered last turn whose input this request repeats: it becomes that turn's next attempt.
     pub retry_of: Option<TurnId>,
     /// What to make if the conversation is new. A branch is of its own kind and has its own parent, whatever this says.
@@ -223,6 +231,9 @@ pub enum AdmitOutcome {
     Joined(TurnId),
     /// The request repeats an unanswered turn of this conversation: align with it and ask again.
     RetryIn(ConversationId),
+    /// The request names no conversation and repeats the only turn of this one, which failed less than a minute ago:
+    /// align with it and ask again. If it is no further attempt of that turn after all, ask without `may_reopen`.
+    Reopen(ConversationId),
     /// The conversation is not as it was seen; read it again.
     Stale,
     /// The request cannot be admitted.

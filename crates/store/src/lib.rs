@@ -26,6 +26,7 @@
 //!   as interrupted with what had been shown of it.
 
 pub mod admission;
+mod client;
 pub mod commit;
 pub mod compaction;
 #[cfg(feature = "contract-suite")]
@@ -50,6 +51,7 @@ pub use admission::{
     Admission, AdmitOutcome, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity, Running, Seen, Target,
     Ticket, TurnPolicy,
 };
+pub use client::ClientConnection;
 pub use commit::{Commit, Committed, Lease, Outcome, Shown};
 pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,

@@ -110,7 +110,7 @@ impl Run {
     }
 }
 
-fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
+pub(crate) fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
     message.said.status == MessageStatus::Partial || transcript.ending(message.turn).is_some()
 }
 

@@ -3,6 +3,7 @@
 //! - [`allowed`]: which tools the model may call.
 //! - [`mod@align`]: what of a request is new, given what the conversation already knows.
 //! - [`pairing`]: whether tool results answer the calls that are open.
+//! - [`seen`]: whether a request shows that its client has not seen the answer to it.
 //! - [`context`]: what the model is shown.
 //! - [`compaction`]: when the context is too long, and what of it stays.
 //! - [`summary`]: asking for what stands in place of the rest, and judging it.
@@ -18,6 +19,7 @@ pub mod context;
 pub mod machine;
 pub mod pairing;
 mod sentences;
+pub mod seen;
 pub mod summary;
 pub mod title;
 pub mod words;
@@ -31,3 +33,4 @@ pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
 pub use machine::{Effect, Ending, Event, Machine, Stop};
 pub use pairing::{BadToolResult, check_tool_results};
+pub use seen::repeats_history;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use herma_model::TurnId;
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
-use herma_store::RetryIdentity;
+use herma_store::{ClientConnection, RetryIdentity};
 
 use crate::log::{TurnEvent, TurnLog};
 
@@ -22,6 +22,8 @@ pub(crate) struct LooseTurns {
 /// A turn that may be asked for again.
 pub(crate) struct Known {
     turn: TurnId,
+    /// The number of the SDK's own retry that began it; 0 for a first try.
+    sdk_attempt: u32,
     body: Option<[u8; 16]>,
     log: Arc<TurnLog>,
     life: Mutex<Life>,
@@ -99,7 +101,13 @@ impl LooseTurns {
     }
 
     /// Recognises a request, or remembers it as a new one.
-    pub(crate) fn recognise(&self, identity: &RetryIdentity, turn: TurnId, log: &Arc<TurnLog>) -> Recognised {
+    pub(crate) fn recognise(
+        &self,
+        identity: &RetryIdentity,
+        client: &ClientConnection,
+        turn: TurnId,
+        log: &Arc<TurnLog>,
+    ) -> Recognised {
         let mut known = self.lock();
         known.retain(|_, known| !known.is_over());
         let key = identity.idempotency.as_ref();
@@ -111,10 +119,11 @@ impl LooseTurns {
                 return Recognised::Same(Arc::clone(earlier));
             }
         }
-        if let Some(earlier) = known.get(&identity.fingerprint).filter(|earlier| joins(earlier, identity.sdk_attempt)) {
+        if let Some(earlier) = known.get(&identity.fingerprint).filter(|earlier| joins(earlier, identity, client)) {
             return Recognised::Same(Arc::clone(earlier));
         }
-        let new = Arc::new(Known { turn, body: key.map(|key| key.body), log: Arc::clone(log), life: Mutex::default() });
+        let (sdk_attempt, body) = (identity.sdk_attempt, key.map(|key| key.body));
+        let new = Arc::new(Known { turn, sdk_attempt, body, log: Arc::clone(log), life: Mutex::default() });
         if known.len() < MOST_REMEMBERED {
             known.insert(identity.fingerprint, Arc::clone(&new));
             known.extend(key.map(|key| (key.scopes[0], Arc::clone(&new))));
@@ -130,14 +139,20 @@ impl LooseTurns {
     }
 }
 
-/// Whether an SDK's own retry joins a turn: each attempt number once, and never one that was delivered or has no answer.
-fn joins(earlier: &Known, sdk_attempt: u32) -> bool {
-    if !(1..=MAX_RETRY_ATTEMPT).contains(&sdk_attempt) {
+/// Whether a request joins a turn that has an answer, or will have one. It is an SDK's own retry, or was overtaken by the
+/// retry that began the turn: then its client is gone. Each attempt number joins once.
+fn joins(earlier: &Known, identity: &RetryIdentity, client: &ClientConnection) -> bool {
+    let attempt = identity.sdk_attempt;
+    if attempt > MAX_RETRY_ATTEMPT {
         return false;
     }
     let mut life = earlier.life();
-    let bit = 1_u64 << sdk_attempt;
+    let is_retry = attempt > 0 && (!life.delivered || identity.unseen);
+    if !is_retry && !(earlier.sdk_attempt > attempt && client.is_closed()) {
+        return false;
+    }
+    let bit = 1_u64 << attempt;
     let is_new = life.joined & bit == 0;
     life.joined |= bit;
-    is_new && !life.failed && !life.delivered
+    is_new && !life.failed
 }

@@ -86,7 +86,14 @@ async fn a_request_that_is_sent_again_is_answered_once() {
     assert_eq!(first.await.unwrap()["id"], again.await.unwrap()["id"]);
     assert_eq!(world.upstream.requests().len(), 1);
     retry(&client, 2).post_json(RESPONSES, &loose("one")).await.expect(200);
-    assert_eq!(world.upstream.requests().len(), 2, "what was delivered is never joined");
+    assert_eq!(world.upstream.requests().len(), 1, "its history shows that its client has not seen the answer");
+    for count in [0, 2] {
+        let before = world.upstream.requests().len();
+        retry(&client, count).post_json(RESPONSES, &loose("one")).await.expect(200);
+        assert_eq!(world.upstream.requests().len(), before + 1, "{count} is a request of its own");
+        retry(&client, 2).post_json(RESPONSES, &loose("one")).await.expect(200);
+        assert_eq!(world.upstream.requests().len(), before + 1);
+    }
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ mod long;
 mod long_lives;
 mod loose;
 mod lost_waiters;
+mod openings;
+mod overtaking;
 mod queue;
 mod reattempts;
 mod runs;

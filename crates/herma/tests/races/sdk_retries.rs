@@ -4,8 +4,13 @@ use futures_util::future::join_all;
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Gate, Reply, ToolCall};
 use serde_json::json;
+use tokio::io::AsyncReadExt;
 
-use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, retry, send, transcript};
+use crate::support::{
+    CHAT, World, ask, ask_streamed, history, named, next_text, retry, send, send_only, streamed, transcript,
+};
+
+const RESPONSES: &str = "/v1/responses";
 
 #[tokio::test]
 async fn a_retry_after_a_dropped_connection_joins_the_running_turn() {
@@ -68,19 +73,58 @@ async fn a_retry_gets_the_answer_that_nobody_was_there_to_take() {
 }
 
 #[tokio::test]
-async fn a_delivered_answer_is_never_given_again() {
+async fn a_delivered_answer_is_not_given_again_to_a_retry_that_only_brings_its_new_message() {
     let world = World::start().await;
-    for (client, body) in [
-        (world.session("s"), ask("one")),
-        (world.session("t"), ask_streamed("one")),
-        (world.herma.client(), ask("one")),
-    ] {
+    for (client, body) in [(world.session("s"), ask("one")), (world.session("t"), ask_streamed("one"))] {
         let before = world.upstream.requests().len();
         client.post_json(CHAT, &body).await;
         retry(&client, 1).post_json(CHAT, &body).await;
         assert_eq!(world.upstream.requests().len(), before + 2);
     }
-    assert_eq!((world.stored().all_turns(), world.stored().conversations()), (6, 4));
+    assert_eq!((world.stored().all_turns(), world.stored().conversations()), (4, 2));
+}
+
+#[tokio::test]
+async fn a_retry_whose_own_history_lacks_the_answer_gets_it_although_it_was_delivered() {
+    let world = World::start().await;
+    let first = world.herma.client().post_json(RESPONSES, &json!({"input": "one"})).await.expect(200);
+    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    world.session("t").post_json(CHAT, &ask("one")).await.expect(200);
+    let after = json!({"input": "two", "previous_response_id": first["id"]});
+    for (client, path, body) in [
+        (world.session("s"), CHAT, history(&["one", "reply to: one", "two"])),
+        (world.session("t"), CHAT, streamed(history(&["one", "reply to: one", "two"]))),
+        (world.herma.client(), CHAT, ask("one")),
+        (world.herma.client(), CHAT, history(&["one", "other", "two"])),
+        (world.herma.client(), RESPONSES, json!({"input": "three"})),
+        (world.herma.client(), RESPONSES, after),
+    ] {
+        let before = world.stored().all_turns();
+        client.post_json(path, &body).await;
+        retry(&client, 1).post_json(path, &body).await;
+        retry(&client, 2).post_json(path, &body).await;
+        assert_eq!(world.stored().all_turns(), before + 1, "{body}");
+        retry(&client, 2).post_json(path, &body).await;
+        assert_eq!(world.stored().all_turns(), before + 2, "each number joins once: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_while_the_answer_is_written_and_retries_has_one_turn() {
+    let world = World::start().await;
+    for round in 0..20 {
+        let name = format!("s{round}");
+        world.session(&name).post_json(CHAT, &ask("one")).await.expect(200);
+        let body = history(&["one", "reply to: one", "two"]);
+        let header = format!("x-hermes-session-id: {name}\r\n");
+        let mut dropped = send_only(&world.herma, CHAT, &header, &body).await;
+        dropped.read_u8().await.unwrap();
+        drop(dropped);
+        let answer = retry(&world.session(&name), 1).post_json(CHAT, &body).await;
+        assert_eq!(answer.content(), "reply to: two");
+        assert_eq!(world.stored().all_turns(), 2 * (round + 1));
+    }
+    world.stored().until_settled().await;
 }
 
 #[tokio::test]

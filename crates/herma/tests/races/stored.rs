@@ -78,6 +78,16 @@ impl Stored {
         until(&format!("{wanted} retries were to join"), joined).await;
     }
 
+    /// Turns that a first try joined because its own retry had begun them.
+    pub(crate) fn overtaken(&self) -> i64 {
+        self.count("SELECT count(*) FROM turns WHERE sdk_attempt > 0 AND (retried & 1) = 1")
+    }
+
+    /// Turns that another request joined.
+    pub(crate) fn joined_turns(&self) -> i64 {
+        self.count("SELECT count(*) FROM turns WHERE retried <> 0")
+    }
+
     /// No turn runs or waits, no lease is held, no waiter is counted, no journal is left.
     pub(crate) async fn until_settled(&self) {
         self.until_turns("queued", 0).await;

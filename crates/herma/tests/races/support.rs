@@ -5,6 +5,8 @@ use std::time::Duration;
 use herma_testkit::{Client, Event, EventStream, Gate, Herma, Launch, PATIENCE, Reply, ScriptedUpstream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::stored::Stored;
@@ -126,6 +128,19 @@ pub(crate) async fn transcript(client: &Client, alias: &str) -> Vec<String> {
 /// Sends without waiting for the answer.
 pub(crate) fn send(client: Client, body: Value) -> JoinHandle<herma_testkit::Answer> {
     tokio::spawn(async move { client.post_json(CHAT, &body).await })
+}
+
+/// Sends a request with these header lines and waits for nothing: the kernel takes it even for a process that stands still.
+pub(crate) async fn send_only(herma: &Herma, path: &str, headers: &str, body: &Value) -> TcpStream {
+    let address = herma.base_url().trim_start_matches("http://");
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let body = serde_json::to_vec(body).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: herma\r\nauthorization: Bearer test-key\r\n{headers}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+    socket
 }
 
 /// Reads a chat stream up to and with its next piece of text.

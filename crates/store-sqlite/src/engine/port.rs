@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
@@ -26,7 +26,7 @@ use crate::search::indexer::Size;
 use crate::writer::{Finish, Patience, Step};
 use crate::{
     admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
-    pins, pulse, queue, retract, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
+    pins, pulse, queue, retract, retry, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
 };
 
 #[async_trait]
@@ -165,7 +165,11 @@ impl Store for SqliteStore {
     }
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
-        self.write_lazily(move |connection| commit::mark_delivered(connection, tenant, turn));
+        let old = self.delivered.add(turn, Instant::now());
+        self.write_lazily(move |connection| {
+            retry::forget(connection, &old)?;
+            commit::mark_delivered(connection, tenant, turn)
+        });
     }
 
     fn note_loose(&self, turn: LooseTurn) {

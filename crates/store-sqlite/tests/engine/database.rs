@@ -222,7 +222,7 @@ const NEVER: &[(&str, &str)] = &[
         "SELECT (SELECT count(*) FROM aliases JOIN conversations c ON c.pk = conversation_pk WHERE c.deleted = 1)
          + (SELECT count(*) FROM pins JOIN conversations c ON c.pk = conversation_pk WHERE c.deleted = 1)
          + (SELECT count(*) FROM turns t JOIN conversations c ON c.pk = t.conversation_pk WHERE c.deleted = 1 AND (t.kept = 1 OR t.echo IS NOT NULL
-            OR t.delivered = 0 OR EXISTS (SELECT 1 FROM idempotency i WHERE i.turn_pk = t.pk)))",
+            OR t.joinable = 1 OR EXISTS (SELECT 1 FROM idempotency i WHERE i.turn_pk = t.pk)))",
     ),
     (
         "idempotency keys are bound to turns",

@@ -16,9 +16,9 @@ use uuid::Uuid;
 
 use super::Engine;
 use crate::{
-    Admission, AdmitOutcome, Archived, Commit, Committed, ConversationRow, Creation, Durability, Extent, Intent, Lease,
-    ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown, Snapshot, Store, StoreError, Target,
-    Ticket, TurnPolicy, TurnRecord,
+    Admission, AdmitOutcome, Archived, ClientConnection, Commit, Committed, ConversationRow, Creation, Durability,
+    Extent, Intent, Lease, ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown, Snapshot,
+    Store, StoreError, Target, Ticket, TurnPolicy, TurnRecord,
 };
 
 /// Text that was shown, with a record of it.
@@ -181,7 +181,9 @@ impl<S: Store> World<S> {
             policy: TurnPolicy::Queue,
             queue_limit: 100,
             interrupt_grace: Duration::from_secs(2),
-            retry: RetryIdentity { fingerprint, sdk_attempt: 0, idempotency: None },
+            retry: RetryIdentity { fingerprint, sdk_attempt: 0, unseen: false, idempotency: None },
+            client: ClientConnection::default(),
+            may_reopen: true,
             retry_of: None,
             creation: Creation {
                 conversation: ConversationId::from_uuid(Uuid::now_v7()),

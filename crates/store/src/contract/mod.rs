@@ -43,6 +43,8 @@ pub mod leased;
 pub mod ledger;
 pub mod lineage;
 pub mod listing;
+pub mod openings;
+pub mod overtaking;
 pub mod owners;
 pub mod pinning;
 pub mod promising;

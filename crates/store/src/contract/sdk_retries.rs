@@ -9,13 +9,13 @@ use super::fixture::{joined, running};
 use crate::{Admission, AdmitOutcome, Store};
 
 /// The same request, as an SDK's retry of this number.
-fn attempt(number: u32, mut admission: Admission) -> Admission {
+pub(super) fn attempt(number: u32, mut admission: Admission) -> Admission {
     admission.retry.fingerprint = [9; 16];
     admission.retry.sdk_attempt = number;
     admission
 }
 
-async fn deliver<S: Store>(world: &World<S>, turn: TurnId) {
+pub(super) async fn deliver<S: Store>(world: &World<S>, turn: TurnId) {
     world.one.mark_delivered(world.scope.tenant, turn);
     world.settle(&world.one).await;
 }
@@ -48,12 +48,36 @@ pub async fn every_attempt_number_joins_once<S: Store>(world: &World<S>) {
     assert_eq!(joined(world.admit(&world.two, attempt(3, world.ask("trip", "hello"))).await), another.turn);
 }
 
-pub async fn a_delivered_turn_is_never_joined<S: Store>(world: &World<S>) {
+pub async fn a_delivered_turn_is_not_joined_by_a_retry_that_shows_nothing<S: Store>(world: &World<S>) {
     let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
     world.answer(&world.one, &first, "hi").await;
     deliver(world, first.turn).await;
     let second = running(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await);
     assert_ne!(second.turn, first.turn);
+}
+
+pub async fn a_delivered_turn_is_joined_once_by_a_retry_that_has_not_seen_the_answer<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    world.answer(&world.one, &first, "hi").await;
+    deliver(world, first.turn).await;
+    let unseen = |number| {
+        let mut retry = attempt(number, world.ask("trip", "hello"));
+        retry.retry.unseen = true;
+        retry
+    };
+    assert_eq!(joined(world.admit(&world.two, unseen(1)).await), first.turn);
+    assert_eq!(joined(world.admit(&world.one, unseen(2)).await), first.turn);
+    assert_ne!(running(world.admit(&world.two, unseen(1)).await).turn, first.turn);
+}
+
+pub async fn a_delivered_turn_is_not_joined_after_the_window<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    world.answer(&world.one, &first, "hi").await;
+    deliver(world, first.turn).await;
+    world.pass(RETRY_WINDOW + Duration::from_secs(1));
+    let mut late = attempt(1, world.ask("trip", "hello"));
+    late.retry.unseen = true;
+    assert_ne!(running(world.admit(&world.two, late).await).turn, first.turn);
 }
 
 pub async fn nothing_is_joined_after_the_window<S: Store>(world: &World<S>) {

@@ -75,11 +75,26 @@ macro_rules! contract_suite {
                 a_retry_joins_a_running_turn
                 a_retry_joins_an_answer_that_was_not_delivered
                 every_attempt_number_joins_once
-                a_delivered_turn_is_never_joined
+                a_delivered_turn_is_not_joined_by_a_retry_that_shows_nothing
+                a_delivered_turn_is_joined_once_by_a_retry_that_has_not_seen_the_answer
                 nothing_is_joined_after_the_window
+                a_delivered_turn_is_not_joined_after_the_window
                 another_request_joins_nothing
                 another_tenants_turn_is_never_joined
                 an_unanswered_turn_of_no_name_is_tried_again_where_it_was
+            }
+            overtaking {
+                a_request_whose_client_is_gone_joins_the_retry_that_overtook_it
+                a_request_that_a_failed_retry_overtook_is_another_attempt_of_it
+                a_request_whose_client_still_waits_joins_nothing
+                a_request_that_was_not_overtaken_joins_nothing
+                another_request_whose_client_is_gone_joins_nothing
+                a_retry_is_remembered_for_a_while
+            }
+            openings {
+                a_first_turn_that_failed_is_tried_again_by_a_request_without_a_name
+                what_is_no_other_attempt_of_an_opening_is_a_conversation_of_its_own
+                an_opening_that_failed_long_ago_stays_as_it_is
             }
             retracting {
                 a_retracted_first_turn_leaves_nothing

@@ -29,7 +29,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::read(&parts.headers)?;
+    let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let chat = chat::parse(&body)?;
     let place = Names::of(&headers).place(&app, &principal).await?;
@@ -80,6 +80,7 @@ fn turn_request(
             user: chat.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
+            client: headers.client,
         },
         response: None,
     }

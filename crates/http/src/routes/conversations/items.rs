@@ -36,7 +36,7 @@ pub(crate) async fn add(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::read(&parts.headers)?;
+    let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
     let CreateItems { items } = CreateItems::parse(&body, &named)?;
@@ -82,6 +82,7 @@ pub(super) async fn append(
             user: None,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
+            client: headers.client,
         },
         response: None,
     };

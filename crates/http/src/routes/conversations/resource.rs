@@ -30,7 +30,7 @@ pub(crate) async fn create(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::read(&parts.headers)?;
+    let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
     let CreateConversation { items, metadata } = CreateConversation::parse(&body, &named)?;

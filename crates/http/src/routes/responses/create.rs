@@ -30,7 +30,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let (began, asked_at) = (Instant::now(), now());
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::read(&parts.headers)?;
+    let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let asked = read(&app, &principal, &body).await?;
     let (streaming, background) = (asked.stream, asked.background);
@@ -160,6 +160,7 @@ pub(crate) fn turn_request(
             user: asked.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
+            client: headers.client,
         },
         response: None,
     }

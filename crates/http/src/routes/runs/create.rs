@@ -32,7 +32,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
-    let mut headers = SessionHeaders::read(&parts.headers)?;
+    let mut headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let named = references::look_up(&app, &principal, &responses::references(&body)?).await?;
     let asked = runs::parse(&body, &named)?;
@@ -100,6 +100,7 @@ fn turn_request(
             user: request.user,
             sdk_attempt: headers.sdk_attempt,
             idempotency_key: headers.idempotency_key,
+            client: headers.client,
         },
         response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, promised: true }),
     }

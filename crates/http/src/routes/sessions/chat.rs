@@ -62,7 +62,7 @@ async fn submit(
 ) -> Result<TurnHandle, ApiError> {
     let place = Place::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::read(&parts.headers)?;
+    let headers = SessionHeaders::of(&parts)?;
     headers.refuse_kind(
         "does not apply here: a message to a session is that session's own. Send a helper's to /v1/chat/completions",
     )?;
