@@ -9,6 +9,7 @@
 //! - [`live`]: the turns of this process, who waits for whom, who must stop.
 //! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
 //! - [`retention`]: what is forgotten by itself.
+//! - [`pass_on`]: requests that go to the model server as they are.
 //! - [`warning`]: what an operator is warned of when a model server fails.
 //! - [`access`]: whom an API key stands for.
 
@@ -30,6 +31,7 @@ mod log;
 mod loose;
 mod mint;
 mod own_call;
+mod pass_on;
 mod request;
 mod retention;
 mod run;
@@ -47,6 +49,7 @@ pub use follow::stored_answer;
 pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
+pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnRequest};
 pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
 pub use titles::TitlesAsked;

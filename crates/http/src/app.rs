@@ -15,6 +15,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use crate::body_budget::BodyBudget;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
+use crate::offered_models::OfferedModels;
 use crate::sockets::Sockets;
 use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
 
@@ -59,6 +60,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) sockets: Sockets,
     pub(crate) bodies: BodyBudget,
+    pub(crate) offered: OfferedModels,
     pub(crate) started: Instant,
 }
 
@@ -95,6 +97,8 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/v1/runs/{id}/events", get(routes::runs::events))
         .route("/v1/runs/{id}/stop", post(routes::runs::stop))
         .route("/v1/runs/{id}/approval", post(routes::runs::approve))
+        .route("/v1/completions", post(routes::pass_on::completions))
+        .route("/v1/embeddings", post(routes::pass_on::embeddings))
         .route("/v1/models", get(routes::models::list))
         .route("/v1/models/{*id}", get(routes::models::show))
         .route("/v1/capabilities", get(routes::capabilities::show))

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use herma_gateway::{GatewayError, KeyProblem};
 use herma_model::turn::FailureCode;
-use herma_model::{InvalidDeclaration, TurnFailure, TurnId};
+use herma_model::{InvalidDeclaration, ModelFailure, TurnFailure, TurnId};
 use herma_store::{CreateOutcome, StoreError};
 use herma_wire::BadRequest;
 use herma_wire::error::ErrorBody;
@@ -280,6 +280,18 @@ impl ApiError {
     pub(crate) fn no_approval_pending() -> Self {
         let message = "no approval is pending: the run does not wait for one";
         Self::new(StatusCode::CONFLICT, "approval_not_pending", message).again(Again::Never)
+    }
+
+    /// A failure of the model server, with its own status where it has one.
+    pub(crate) fn of_model_server(failure: &ModelFailure) -> Self {
+        let error = Self::of_turn(&TurnFailure::from(failure.clone()));
+        match failure.status.and_then(|status| StatusCode::from_u16(status).ok()) {
+            Some(status) if status.is_client_error() || status.is_server_error() => {
+                let body = ErrorBody { kind: kind(status).to_owned(), param: None, ..*error.body };
+                Self { status, body: Box::new(body), ..error }
+            }
+            _ => error,
+        }
     }
 
     fn of_turn(failure: &TurnFailure) -> Self {

@@ -22,6 +22,7 @@ mod linger;
 mod malformed;
 mod metrics;
 mod naming;
+mod offered_models;
 mod openapi;
 mod path;
 mod query;

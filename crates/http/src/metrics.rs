@@ -35,6 +35,7 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     turns: Family<OutcomeLabels, Counter>,
     turn_seconds: Histogram,
+    passed_on: Family<OutcomeLabels, Counter>,
     input_tokens: Counter,
     output_tokens: Counter,
     live_turns: Gauge,
@@ -53,6 +54,7 @@ impl Default for Metrics {
             requests: Family::default(),
             turns: Family::default(),
             turn_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
+            passed_on: Family::default(),
             input_tokens: Counter::default(),
             output_tokens: Counter::default(),
             live_turns: Gauge::default(),
@@ -73,6 +75,7 @@ impl Metrics {
         registry.register("http_requests", "Requests answered", self.requests.clone());
         registry.register("turns", "Chat turns answered, by outcome", self.turns.clone());
         registry.register("turn_seconds", "Time from request to the end of its turn", self.turn_seconds.clone());
+        registry.register("passed_on", "Requests passed on to the model server, by outcome", self.passed_on.clone());
         registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
         registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
         registry.register("compactions", "Compactions of conversations, by outcome", self.compactions.clone());
@@ -89,6 +92,11 @@ impl Metrics {
     pub(crate) fn turn_ended(&self, outcome: &'static str, began: Instant) {
         self.turns.get_or_create(&OutcomeLabels { outcome }).inc();
         self.turn_seconds.observe(began.elapsed().as_secs_f64());
+    }
+
+    /// Counts a request that was passed on. `outcome` is `completed` or an error code.
+    pub(crate) fn passed_on(&self, outcome: &'static str) {
+        self.passed_on.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts the tokens of an answer.

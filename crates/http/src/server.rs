@@ -17,6 +17,7 @@ use crate::body_budget::BodyBudget;
 use crate::client_socket::ClientSocket;
 use crate::malformed::Socket;
 use crate::metrics::Metrics;
+use crate::offered_models::OfferedModels;
 use crate::sockets::Sockets;
 
 /// How long a client may take to send the head of a request.
@@ -35,8 +36,15 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let sockets = Sockets::new(settings.max_websockets);
     let bodies = BodyBudget::new(settings.body_budget);
-    let app =
-        Arc::new(App { gateway, settings, metrics: Metrics::default(), sockets, bodies, started: Instant::now() });
+    let app = Arc::new(App {
+        gateway,
+        settings,
+        metrics: Metrics::default(),
+        sockets,
+        bodies,
+        offered: OfferedModels::default(),
+        started: Instant::now(),
+    });
     let routes = router(&app);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);

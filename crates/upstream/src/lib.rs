@@ -21,4 +21,4 @@ mod server;
 pub use client::{HttpModelServer, HttpSettings, SettingsError};
 pub use offline::OfflineModel;
 pub use redact::redact;
-pub use server::{ModelInfo, ModelServer, ModelStream};
+pub use server::{ByteStream, ModelInfo, ModelServer, ModelStream, PassedAnswer, PassedTo};

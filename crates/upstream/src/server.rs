@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::Stream;
 use herma_model::{ModelCall, ModelEvent, ModelFailure};
 
@@ -20,6 +21,26 @@ pub struct ModelInfo {
     pub owned_by: String,
 }
 
+/// The bytes of a streamed answer, as they come. Nothing follows a failure.
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, ModelFailure>> + Send>>;
+
+/// Where a request is passed on to as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedTo {
+    /// `/completions`: texts completed, without roles.
+    Completions,
+    /// `/embeddings`.
+    Embeddings,
+}
+
+/// The answer to a request that was passed on.
+pub enum PassedAnswer {
+    /// A JSON document.
+    Whole(Vec<u8>),
+    /// An event stream.
+    Stream(ByteStream),
+}
+
 /// Something that answers model calls.
 #[async_trait]
 pub trait ModelServer: Send + Sync + 'static {
@@ -28,6 +49,9 @@ pub trait ModelServer: Send + Sync + 'static {
     /// A streaming call yields deltas and then `Finished`, another yields `Answered` alone. Cancel-safe:
     /// dropping the future or the stream aborts the call.
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure>;
+
+    /// Passes a request on as it is, and its answer back. Cancel-safe: dropping it, or its stream, aborts the call.
+    async fn pass_on(&self, to: PassedTo, body: Bytes) -> Result<PassedAnswer, ModelFailure>;
 
     /// The models it offers, in its own order. Cancel-safe.
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure>;

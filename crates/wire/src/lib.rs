@@ -13,6 +13,7 @@
 //! | [`session`] | the `session` object of every answer |
 //! | [`resource`] | rows of sessions, messages and compactions |
 //! | [`export`] | conversations as JSON Lines, out and in |
+//! | [`passed_on`] | requests that go to the model server as they are |
 //! | [`list`] | a page of rows |
 //!
 //! Nothing here does IO or decides anything about conversations. What a client sends is checked here once, and
@@ -27,6 +28,7 @@ pub mod export;
 pub mod feed;
 mod json;
 pub mod list;
+pub mod passed_on;
 pub mod record;
 pub mod resource;
 pub mod responses;

@@ -11,6 +11,7 @@ mod import;
 mod log;
 mod long;
 mod open_responses;
+mod passed_on;
 mod refusals;
 mod resources;
 mod responses;

@@ -69,6 +69,8 @@ fn features(app: &Shared) -> Value {
         "responses_resume": true,
         "responses_compact": true,
         "conversations": true,
+        "completions": true,
+        "embeddings": true,
         "runs": true,
         "run_submission": true,
         "run_status": true,

@@ -8,6 +8,7 @@ pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod openapi;
+pub(crate) mod pass_on;
 pub(crate) mod responses;
 pub(crate) mod runs;
 pub(crate) mod search;

@@ -1,7 +1,6 @@
 //! `GET /v1/models` and `/v1/models/{id}`.
 
 use axum::extract::State;
-use herma_model::TurnFailure;
 use herma_upstream::ModelInfo;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,8 +31,8 @@ impl From<ModelInfo> for Model {
     }
 }
 
-/// Configured names first, then what the model server offers. A model server that cannot be asked leaves the configured ones.
-async fn all(app: &Shared) -> Result<Vec<Model>, ApiError> {
+/// Configured names first, then what the model server offers.
+async fn all(app: &Shared) -> Vec<Model> {
     let settings = app.gateway.settings();
     let mut names: Vec<&str> = settings.models.keys().map(String::as_str).collect();
     names.sort_unstable();
@@ -41,30 +40,22 @@ async fn all(app: &Shared) -> Result<Vec<Model>, ApiError> {
         names.insert(0, &settings.default_model);
     }
     let mut models: Vec<Model> = names.into_iter().map(Model::own).collect();
-    match app.gateway.upstream().models().await {
-        Ok(offered) => {
-            for info in offered {
-                match models.iter_mut().find(|model| model.id == info.id) {
-                    Some(known) => *known = info.into(),
-                    None => models.push(info.into()),
-                }
-            }
-            Ok(models)
+    for info in app.offered.list(&**app.gateway.upstream()).await {
+        match models.iter_mut().find(|model| model.id == info.id) {
+            Some(known) => *known = info.into(),
+            None => models.push(info.into()),
         }
-        Err(failure) if models.is_empty() => {
-            Err(ApiError::from(herma_gateway::GatewayError::Turn(TurnFailure::from(failure))))
-        }
-        Err(_) => Ok(models),
     }
+    models
 }
 
 /// Every model a request can name.
-pub(crate) async fn list(State(app): State<Shared>) -> Result<Json<Value>, ApiError> {
-    Ok(Json(json!({ "object": "list", "data": all(&app).await? })))
+pub(crate) async fn list(State(app): State<Shared>) -> Json<Value> {
+    Json(json!({ "object": "list", "data": all(&app).await }))
 }
 
 /// One model by its name, which may contain slashes.
 pub(crate) async fn show(State(app): State<Shared>, Named(id): Named) -> Result<Json<Model>, ApiError> {
-    let found = all(&app).await?.into_iter().find(|model| model.id == id);
+    let found = all(&app).await.into_iter().find(|model| model.id == id);
     found.map(Json).ok_or_else(|| ApiError::not_found("there is no such model; GET /v1/models lists them"))
 }

@@ -7,6 +7,8 @@ use serde_json::Value;
 /// One chat request. A body that is not JSON is recorded as `Null` beside its raw bytes.
 #[derive(Debug, Clone)]
 pub struct Recorded {
+    /// Where it was sent to.
+    pub path: String,
     /// The headers.
     pub headers: HeaderMap,
     /// The body as it was sent.
@@ -16,9 +18,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    pub(super) fn new(headers: HeaderMap, raw: Bytes) -> Self {
+    pub(super) fn new(path: String, headers: HeaderMap, raw: Bytes) -> Self {
         let body = serde_json::from_slice(&raw).unwrap_or(Value::Null);
-        Self { headers, raw, body }
+        Self { path, headers, raw, body }
     }
 
     /// A header as text.

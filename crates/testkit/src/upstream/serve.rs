@@ -45,7 +45,7 @@ pub(super) async fn accept(listener: TcpListener, script: Arc<Script>) {
 async fn answer(request: Request<Incoming>, script: Arc<Script>) -> io::Result<Response<Body>> {
     let (head, body) = request.into_parts();
     match (&head.method, head.uri.path()) {
-        (&Method::POST, "/v1/chat/completions") => {}
+        (&Method::POST, "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings") => {}
         (&Method::GET, "/v1/models") => {
             let models = json!({"object": "list", "data": [
                 {"id": "scripted", "object": "model", "created": 0, "owned_by": "testkit"}]});
@@ -57,7 +57,7 @@ async fn answer(request: Request<Incoming>, script: Arc<Script>) -> io::Result<R
         }
     }
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let recorded = Recorded::new(head.headers, raw);
+    let recorded = Recorded::new(head.uri.path().to_owned(), head.headers, raw);
     let open = script.open();
     let (number, reply) = script.take(&recorded);
     follow(plan(reply, &recorded, number), open).await

@@ -8,6 +8,7 @@ mod connection;
 mod context_length;
 mod failure;
 mod models;
+mod pass_on;
 mod retry;
 mod settings;
 
@@ -20,6 +21,7 @@ use futures_util::stream;
 use herma_model::{ModelCall, ModelEvent, ModelFailure, Retries};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
+use serde::de::IgnoredAny;
 
 use self::answer_stream::AnswerStream;
 use self::connection::Connection;
@@ -27,8 +29,8 @@ use self::failure::Blame;
 use self::retry::Refusal;
 use self::settings::Endpoints;
 pub use self::settings::{HttpSettings, SettingsError};
-use crate::decode::{decode_answer, in_one_piece};
-use crate::server::{ModelInfo, ModelServer, ModelStream};
+use crate::decode::{DecodeError, decode_answer, in_one_piece};
+use crate::server::{ModelInfo, ModelServer, ModelStream, PassedAnswer, PassedTo};
 
 /// Largest body that is read as one answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
@@ -164,6 +166,23 @@ impl ModelServer for HttpModelServer {
         let (delta, finish) = in_one_piece(answer);
         let delta = Some(delta).filter(|delta| !delta.is_empty()).map(ModelEvent::Delta);
         Ok(Box::pin(stream::iter(delta.into_iter().chain([ModelEvent::Finished(finish)]).map(Ok))))
+    }
+
+    async fn pass_on(&self, to: PassedTo, body: Bytes) -> Result<PassedAnswer, ModelFailure> {
+        let url = match to {
+            PassedTo::Completions => &self.endpoints.text_completions,
+            PassedTo::Embeddings => &self.endpoints.embeddings,
+        };
+        let response = self.send(Method::POST, url, body).await?;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if content_type.starts_with("text/event-stream") {
+            return Ok(PassedAnswer::Stream(pass_on::bytes_of(response, self.timeout, self.blame.clone())));
+        }
+        let body = self.whole_body(response).await?;
+        match serde_json::from_slice::<IgnoredAny>(&body) {
+            Ok(_) => Ok(PassedAnswer::Whole(body)),
+            Err(error) => Err(self.blame.decoding(&DecodeError::not_json(&body, &error))),
+        }
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {

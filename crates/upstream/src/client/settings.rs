@@ -53,6 +53,8 @@ pub enum SettingsError {
 pub(super) struct Endpoints {
     pub(super) base: Url,
     pub(super) completions: Url,
+    pub(super) text_completions: Url,
+    pub(super) embeddings: Url,
     pub(super) models: Url,
 }
 
@@ -73,7 +75,13 @@ impl Endpoints {
             url.set_path(&format!("{path}{end}"));
             url
         };
-        Ok(Self { completions: at("/chat/completions"), models: at("/models"), base: at("") })
+        Ok(Self {
+            completions: at("/chat/completions"),
+            text_completions: at("/completions"),
+            embeddings: at("/embeddings"),
+            models: at("/models"),
+            base: at(""),
+        })
     }
 
     /// Host and port, as people write them.

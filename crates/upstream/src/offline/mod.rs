@@ -13,14 +13,15 @@ mod tokens;
 mod tools;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::stream;
-use herma_model::generation::{Finish, ToolCall, ToolCallDelta};
+use herma_model::generation::{Finish, ModelFailureKind, ToolCall, ToolCallDelta};
 use herma_model::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Usage};
 use serde_json::Map;
 
 use self::answer::Reply;
 use self::prompt::Prompt;
-use crate::server::{ModelInfo, ModelServer, ModelStream};
+use crate::server::{ModelInfo, ModelServer, ModelStream, PassedAnswer, PassedTo};
 
 /// The name of the built-in model.
 const NAME: &str = "offline";
@@ -35,6 +36,18 @@ impl ModelServer for OfflineModel {
         let answer = answer_to(&call);
         let events = if call.streaming { pieces(answer) } else { vec![ModelEvent::Answered(Box::new(answer))] };
         Ok(Box::pin(stream::iter(events.into_iter().map(Ok))))
+    }
+
+    async fn pass_on(&self, to: PassedTo, _: Bytes) -> Result<PassedAnswer, ModelFailure> {
+        let what = match to {
+            PassedTo::Completions => "text completions",
+            PassedTo::Embeddings => "embeddings",
+        };
+        let message = format!(
+            "the built-in offline model has no {what}; set a model server that has them, for example \
+             HERMA_UPSTREAM=http://localhost:11434/v1"
+        );
+        Err(ModelFailure { status: Some(400), ..ModelFailure::new(ModelFailureKind::Status, message) })
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {

@@ -1,0 +1,42 @@
+//! The models that the model server offers, remembered for a short while.
+//!
+//! Asking never takes long and never fails: a model server that does not answer leaves what it offered last.
+
+use std::time::{Duration, Instant};
+
+use herma_upstream::{ModelInfo, ModelServer};
+use tokio::sync::Mutex;
+
+/// How long a list is good for, an empty one included.
+const FRESH_FOR: Duration = Duration::from_secs(10);
+/// How long the model server may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was offered, and when it was asked for.
+#[derive(Default)]
+pub(crate) struct OfferedModels(Mutex<Option<(Instant, Vec<ModelInfo>)>>);
+
+impl OfferedModels {
+    /// The list. Requests that come at the same time ask once. Cancel-safe.
+    pub(crate) async fn list(&self, server: &dyn ModelServer) -> Vec<ModelInfo> {
+        let mut known = self.0.lock().await;
+        if let Some((asked, models)) = &*known
+            && asked.elapsed() < FRESH_FOR
+        {
+            return models.clone();
+        }
+        let models = match tokio::time::timeout(PATIENCE, server.models()).await {
+            Ok(Ok(models)) => models,
+            failed => {
+                let why = match failed {
+                    Ok(Err(failure)) => failure.for_log().into_owned(),
+                    _ => format!("the model server did not answer within {PATIENCE:?}"),
+                };
+                tracing::warn!(why, "the models of the model server could not be listed");
+                known.take().map(|(_, models)| models).unwrap_or_default()
+            }
+        };
+        *known = Some((Instant::now(), models.clone()));
+        models
+    }
+}

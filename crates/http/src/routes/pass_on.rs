@@ -1,0 +1,95 @@
+//! `POST /v1/completions` and `POST /v1/embeddings`: passed on to the model server, and stored as nothing.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use herma_gateway::{NotPassedOn, PassedOn};
+use herma_model::Usage;
+use herma_upstream::{PassedAnswer, PassedTo};
+use herma_wire::{passed_on, sse};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+use crate::json::from_bytes;
+use crate::request_log::Notes;
+
+/// Completes a text.
+pub(crate) async fn completions(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    pass_on(app, PassedTo::Completions, request).await
+}
+
+/// Embeds texts.
+pub(crate) async fn embeddings(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    pass_on(app, PassedTo::Embeddings, request).await
+}
+
+async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let body = body::read(&app, &parts.headers, body).await?;
+    let asked = passed_on::parse(&body)?;
+    let model = app.gateway.model_for(asked.model.as_deref())?;
+    Notes::current().model(&model);
+    let sent = Bytes::from(asked.to_json(&model));
+    match app.gateway.pass_on(to, &model, sent).await {
+        Ok(PassedOn { answer: PassedAnswer::Whole(json), .. }) => {
+            app.metrics.passed_on("completed");
+            if let Some((input, output)) = passed_on::tokens(&json) {
+                let usage = Usage { input, output, ..Usage::default() };
+                app.metrics.tokens(usage);
+                Notes::current().usage(usage);
+            }
+            Ok(from_bytes(json))
+        }
+        Ok(PassedOn { answer: PassedAnswer::Stream(bytes), place }) => {
+            Ok(streamed(Piece { app, bytes, _place: place, notes: Notes::current() }))
+        }
+        Err(NotPassedOn::Refused(error)) => Err(error.into()),
+        Err(NotPassedOn::Failed(failure)) => {
+            let error = ApiError::of_model_server(&failure);
+            app.metrics.passed_on(error.label());
+            Err(error)
+        }
+    }
+}
+
+/// A stream under way. Its place is given back when it ends.
+struct Piece {
+    app: Shared,
+    bytes: herma_upstream::ByteStream,
+    _place: tokio::sync::OwnedSemaphorePermit,
+    notes: Notes,
+}
+
+/// The stream as it comes. What fails after its beginning is its last frame but `[DONE]`.
+fn streamed(piece: Piece) -> Response {
+    let frames = unfold(Some(piece), async |piece: Option<Piece>| {
+        let mut piece = piece?;
+        match piece.bytes.next().await {
+            Some(Ok(bytes)) => Some((Ok::<_, Infallible>(bytes), Some(piece))),
+            Some(Err(failure)) => {
+                let error = ApiError::of_model_server(&failure);
+                piece.app.metrics.passed_on(error.label());
+                piece.notes.failed_late(&error);
+                let last = [&*sse::error_frame(error.body()), sse::DONE].concat();
+                Some((Ok(last.into()), None))
+            }
+            None => {
+                piece.app.metrics.passed_on("completed");
+                None
+            }
+        }
+    });
+    let mut response = Response::new(Body::from_stream(frames));
+    let told = response.headers_mut();
+    told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
