@@ -1,24 +1,32 @@
-//! Tasks of this workspace that need code: `cargo xtask check` and `cargo xtask bench`.
+//! Tasks of this workspace that need code: `cargo xtask check`, `cargo xtask bench` and `cargo xtask chaos`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool reports on its terminal")]
 
-#[cfg(feature = "bench")]
+#[cfg(feature = "measuring")]
 mod bench;
+mod build;
+#[cfg(feature = "measuring")]
+mod chaos;
 mod check;
-mod release;
+#[cfg(feature = "measuring")]
+mod random;
 mod workspace;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check
-       cargo xtask bench [--quick] [--rounds N] [--only SECTION] [--without-herma] [--scale N] [--scale-data DIR]";
+       cargo xtask bench [--quick] [--rounds N] [--only SECTION] [--without-herma] [--scale N] [--scale-data DIR]
+       cargo xtask chaos [--minutes N | --seconds N] [--seed N] [--clients N] [--without SITUATION]...";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (task, rest) = arguments.split_first().map_or(("", &[][..]), |(task, rest)| (task.as_str(), rest));
     match task {
         "check" => check::run(),
-        "bench" => release::bench(rest),
-        #[cfg(feature = "bench")]
+        "bench" => build::bench(rest),
+        "chaos" => build::chaos(rest),
+        #[cfg(feature = "measuring")]
+        "chaos-run" => chaos::run(rest),
+        #[cfg(feature = "measuring")]
         task if task.starts_with("bench-") => bench::run(task, rest),
         _ => {
             eprintln!("{USAGE}");

@@ -12,7 +12,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Statement};
 
 use super::columns::{COPIED, Rule, Table, rule};
-use super::words::{Language, Random};
+use super::words::Language;
+use crate::random::Random;
 
 /// What the whole store is spread over, and what one copy is, in milliseconds.
 const YEAR: i64 = 365 * 24 * 3600 * 1000;

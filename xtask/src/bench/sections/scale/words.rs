@@ -2,6 +2,8 @@
 //!
 //! Everything follows from a seed, so that two stores of the same size say the same.
 
+use crate::random::Random;
+
 /// Words there are. The first is as common as can be, and each further one rarer, as in any language.
 const WORDS: usize = 40_000;
 /// Signs of a script without spaces.
@@ -16,40 +18,6 @@ pub(super) const RARE: u64 = 20_000;
 const SHORTEST: f64 = 60.0;
 /// How many times longer the longest is.
 const RANGE: f64 = 25.0;
-
-/// Numbers that look random and are always the same.
-#[derive(Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    /// A sequence of its own for every seed.
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub(super) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below another.
-    pub(super) const fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// A number from 0 to 1.
-    fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A rank: half as often the second as the first, a third as often the third.
-    fn rank(&mut self, end: f64) -> u64 {
-        (end.powf(self.part()) as u64).saturating_sub(1)
-    }
-}
 
 /// Where texts come from.
 #[derive(Debug)]

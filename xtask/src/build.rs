@@ -1,0 +1,56 @@
+//! Builds Herma and the tasks that need it, and hands over: benchmarks as release builds, the chaos test as a
+//! debug build, which checks more and is there after the tests.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+
+use crate::workspace;
+
+/// Builds Herma and the benchmark in release, then runs the benchmark with these arguments.
+pub(crate) fn bench(arguments: &[String]) -> ExitCode {
+    let mut build = vec!["--release", "--package", "xtask"];
+    if !arguments.iter().any(|argument| argument == "--without-herma") {
+        build.extend(["--package", "herma"]);
+    }
+    exit("bench", build_and_run(&build, "release", "bench-run", arguments))
+}
+
+/// Builds Herma as the tests do, then runs the chaos test with these arguments.
+pub(crate) fn chaos(arguments: &[String]) -> ExitCode {
+    let build = ["--package", "xtask", "--package", "herma", "--features", "herma/crash-points"];
+    exit("chaos", build_and_run(&build, "debug", "chaos-run", arguments))
+}
+
+fn exit(task: &str, done: io::Result<bool>) -> ExitCode {
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{task}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build_and_run(build: &[&str], profile: &str, task: &str, arguments: &[String]) -> io::Result<bool> {
+    if !workspace::cargo().arg("build").args(build).status()?.success() {
+        return Ok(false);
+    }
+    let binary = target_directory()?.join(profile).join("xtask");
+    // A thousand open streams need more files than many shells allow by default.
+    let raise = "ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; exec \"$@\"";
+    let mut run = Command::new("sh");
+    run.args(["-c", raise, "sh"]).arg(binary).arg(task).args(arguments);
+    Ok(run.status()?.success())
+}
+
+fn target_directory() -> io::Result<PathBuf> {
+    let mut metadata = workspace::cargo();
+    metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&workspace::output(&mut metadata)?)?;
+    let directory = metadata["target_directory"].as_str();
+    directory.map(PathBuf::from).ok_or_else(|| io::Error::other("cargo metadata names no target directory"))
+}

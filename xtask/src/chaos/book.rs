@@ -1,0 +1,70 @@
+//! What clients write down while they work: the history, and the counts of the summary.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::history::{Attempt, HandedId, History, Thread, Turn};
+
+/// The shared book of a run.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    history: Mutex<History>,
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Book {
+    /// Adds a thread and gives its number.
+    pub(super) fn add_thread(&self, thread: Thread) -> usize {
+        let mut history = self.lock();
+        history.threads.push(thread);
+        history.threads.len() - 1
+    }
+
+    /// Writes a turn down before its first request, and gives its number.
+    pub(super) fn begin(&self, turn: Turn) -> usize {
+        self.count("turns");
+        let mut history = self.lock();
+        history.turns.push(turn);
+        history.turns.len() - 1
+    }
+
+    /// Adds what came of a request.
+    pub(super) fn attempt(&self, turn: usize, attempt: Attempt) {
+        self.count("requests");
+        if let Some(turn) = self.lock().turns.get_mut(turn) {
+            turn.attempts.push(attempt);
+        }
+    }
+
+    /// Keeps an id that a client was given.
+    pub(super) fn handed(&self, id: HandedId) {
+        self.lock().ids.push(id);
+    }
+
+    /// Counts something for the summary.
+    pub(super) fn count(&self, what: &'static str) {
+        self.count_many(what, 1);
+    }
+
+    /// Counts several at once.
+    pub(super) fn count_many(&self, what: &'static str, many: u64) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(what).or_default() += many;
+    }
+
+    /// The counts in one line.
+    pub(super) fn summary(&self) -> String {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        counts.join(", ")
+    }
+
+    /// The history so far; a new one begins.
+    pub(super) fn take(&self) -> History {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

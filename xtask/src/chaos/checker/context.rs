@@ -1,0 +1,142 @@
+//! What the model is shown: in its calls, and in the model view.
+//!
+//! A context is the conversation from its beginning, or a summary and the conversation's end. A compaction may
+//! carry one older question along.
+
+use std::collections::BTreeSet;
+
+use super::{Facts, Finding, Rule};
+use crate::chaos::history::{Conversation, Line, Row};
+use crate::chaos::marks::{Mark, Token, mentioned};
+
+pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    for (number, call) in facts.history.calls.iter().enumerate() {
+        let title = format!("model call {number}");
+        for leak in &call.leaks {
+            let thread = call.messages.iter().find_map(|line| facts.thread_of(Mark::of(&line.text).token()?));
+            findings.push(Finding { rule: Rule::NoGatewayIds, thread, what: format!("{title} contains {leak:?}") });
+        }
+        if call.is_summary {
+            one_thread(facts, &title, call.messages.iter().flat_map(|line| mentioned(&line.text)), findings);
+        } else {
+            judge(facts, &title, &call.messages, None, findings);
+        }
+    }
+    for conversation in &facts.read.conversations {
+        let title = format!("the model view of {}", conversation.id);
+        judge(facts, &title, &conversation.model, Some(conversation), findings);
+    }
+}
+
+/// All rules for one context. A model view belongs to a known conversation and has all of it.
+fn judge(
+    facts: &Facts<'_>,
+    title: &str,
+    context: &[Line],
+    view_of: Option<&Conversation>,
+    findings: &mut Vec<Finding>,
+) {
+    let tokens = || context.iter().filter_map(|line| Mark::of(&line.text).token());
+    one_thread(facts, title, tokens(), findings);
+    let (base, said) = match context.split_first() {
+        Some((first, rest)) if first.role == "user" && Mark::of(&first.text) == Mark::None => (Some(first), rest),
+        _ => (None, context),
+    };
+    alternates(facts, title, base.is_some(), said, findings);
+    let Some(conversation) = view_of.or_else(|| conversation_of(facts, said)) else { return };
+    let through = if view_of.is_some() { conversation.full.len() } else { place_of(conversation, said) };
+    is_whole(facts, title, conversation, &conversation.full[..through], (base.is_some(), said), findings);
+}
+
+fn one_thread(facts: &Facts<'_>, title: &str, tokens: impl Iterator<Item = Token>, findings: &mut Vec<Finding>) {
+    let tokens: Vec<Token> = tokens.collect();
+    let threads: BTreeSet<Option<usize>> = tokens.iter().map(|token| facts.thread_of(*token)).collect();
+    if threads.len() > 1 || threads.contains(&None) {
+        let thread = threads.iter().flatten().next().copied();
+        let what = format!("{title} has messages of the threads {threads:?}");
+        findings.push(Finding { rule: Rule::NothingForeign, thread, what });
+    }
+}
+
+/// Questions and answers take turns, each answer belongs to the question before it, and each is there once.
+///
+/// Behind a summary the first answer may lack its question, and an older question may be carried along.
+fn alternates(facts: &Facts<'_>, title: &str, has_base: bool, said: &[Line], findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    let mut open: Option<Token> = None;
+    for (place, line) in said.iter().enumerate() {
+        let is_edge = has_base && place < 2;
+        let mark = Mark::of(&line.text);
+        let problem = match (line.role.as_str(), mark) {
+            ("user", Mark::Question(token)) => {
+                let before = open.replace(token).filter(|_| !is_edge);
+                let again = !seen.insert(token);
+                match before {
+                    Some(before) => Some((token, format!("{token} after {before}, which has no answer or note"))),
+                    None => again.then(|| (token, format!("{token} twice"))),
+                }
+            }
+            ("assistant", Mark::Answer(token, _)) => {
+                let follows = open.take() == Some(token) || is_edge;
+                (!follows).then(|| (token, format!("an answer to {token} that does not follow it")))
+            }
+            // The gateway's note of a turn without a text.
+            ("assistant", Mark::None) if line.text.starts_with('[') => {
+                open = None;
+                None
+            }
+            (role, _) => {
+                let text = format!("a {role} message that is neither a question nor an answer: {:?}", line.text);
+                mark.token().or(open).or(seen.last().copied()).map(|token| (token, text))
+            }
+        };
+        if let Some((token, what)) = problem {
+            findings.push(facts.finding(Rule::TrueContext, token, format!("{title} has {what}")));
+        }
+    }
+}
+
+/// The conversation in which the last question of a context was asked.
+fn conversation_of<'a>(facts: &Facts<'a>, said: &[Line]) -> Option<&'a Conversation> {
+    let Mark::Question(token) = Mark::of(&said.last()?.text) else { return None };
+    let has = |conversation: &&Conversation| conversation.full.iter().any(|row| row.mark() == Mark::Question(token));
+    let mut found: Vec<&Conversation> = facts.read.conversations.iter().filter(has).collect();
+    // Branches that inherit the question have the same rows before it.
+    found.sort_by_key(|conversation| conversation.is_branch);
+    // A message that the contract allows twice, or that failed and was asked again elsewhere, has no one place.
+    let rows = found.first()?.full.iter().filter(|row| row.mark() == Mark::Question(token)).count();
+    (rows == 1 && facts.turns.get(&token)?.allowed() == 1).then(|| found[0])
+}
+
+/// How many rows stand before the last question of a context.
+fn place_of(conversation: &Conversation, said: &[Line]) -> usize {
+    let last = said.last().map(|line| Mark::of(&line.text));
+    conversation.full.iter().position(|row| Some(row.mark()) == last).unwrap_or(0)
+}
+
+/// All completed turns before a place are shown, word for word and in order; after a summary, the last of them.
+fn is_whole(
+    facts: &Facts<'_>,
+    title: &str,
+    conversation: &Conversation,
+    before: &[Row],
+    (has_base, said): (bool, &[Line]),
+    findings: &mut Vec<Finding>,
+) {
+    let complete = before.iter().filter(|row| row.role == "assistant" && !row.is_partial);
+    let expected: Vec<(&str, Mark)> = complete.map(|row| (row.text.as_str(), row.mark())).collect();
+    let answers = said.iter().filter(|line| line.role == "assistant");
+    let is_complete = |line: &&Line| expected.iter().any(|(_, mark)| *mark == Mark::of(&line.text));
+    let shown: Vec<&str> = answers.filter(is_complete).map(|line| line.text.as_str()).collect();
+    let kept = if has_base { expected.len().saturating_sub(shown.len()) } else { 0 };
+    let texts: Vec<&str> = expected[kept..].iter().map(|(text, _)| *text).collect();
+    if shown != texts {
+        let names = |texts: &[&str]| {
+            let marks = texts.iter().map(|text| text.split_whitespace().next().unwrap_or_default());
+            marks.collect::<Vec<_>>().join(" ")
+        };
+        let what = format!("{title} in {} shows [{}], stored is [{}]", conversation.id, names(&shown), names(&texts));
+        let thread = facts.thread_in(conversation);
+        findings.push(Finding { rule: Rule::TrueContext, thread, what });
+    }
+}

@@ -1,0 +1,77 @@
+//! What happens to the processes: kills, drains, pauses, and a foreign hand on the store's lock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::book::Book;
+use super::options::{Options, Situation};
+use super::world::World;
+use crate::random::Random;
+
+/// How long a lease lives that nobody renews. A long pause is longer.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Disturbs one process until the deadline, and leaves it running.
+pub(super) async fn disturb(
+    server: usize,
+    (world, book, options): (Arc<World>, Arc<Book>, Arc<Options>),
+    mut random: Random,
+    deadline: Instant,
+) {
+    loop {
+        let wait = Duration::from_millis(400 + random.below(3500));
+        let (fate, length) = (random.below(100), random.below(1000));
+        if Instant::now() + wait >= deadline {
+            break;
+        }
+        tokio::time::sleep(wait).await;
+        let share = |longest: u64| Duration::from_millis(100 + longest * length / 1000);
+        match fate {
+            0..45 if options.has(Situation::Kills) => {
+                book.count("kills");
+                world.kill(server).await;
+                tokio::time::sleep(share(1500)).await;
+                world.revive().await;
+            }
+            45..55 if options.has(Situation::Drains) => {
+                book.count("drains");
+                world.drain(server).await;
+                world.revive().await;
+            }
+            55..85 if options.has(Situation::Pauses) => {
+                book.count("pauses");
+                pause(server, &world, share(2900)).await;
+            }
+            85..93 if options.has(Situation::LongPauses) => {
+                book.count("long pauses");
+                pause(server, &world, LEASE + share(4000)).await;
+            }
+            93.. if options.has(Situation::Locks) => {
+                book.count("locks");
+                let longest = if options.is_long() { 8000 } else { 2000 };
+                hold_the_lock(&world, share(longest)).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn pause(server: usize, world: &World, length: Duration) {
+    world.pause(server).await;
+    tokio::time::sleep(length).await;
+    world.resume(server).await;
+}
+
+/// Another program writes to the store and takes its time.
+async fn hold_the_lock(world: &World, length: Duration) {
+    let path = world.data().join("herma.db");
+    let held = tokio::task::spawn_blocking(move || {
+        let connection = rusqlite::Connection::open(path)?;
+        connection.busy_timeout(Duration::from_secs(2))?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        std::thread::sleep(length);
+        connection.execute_batch("ROLLBACK")
+    });
+    // A lock that could not be had is no finding: the processes were busy.
+    let _held = held.await;
+}

@@ -1,0 +1,242 @@
+//! The routes by which a turn can be asked for, and what a client sees of the answer.
+
+use std::time::Duration;
+
+use herma_testkit::Client;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::history::End;
+
+/// The header that names a session.
+pub(super) const SESSION: &str = "x-hermes-session-id";
+
+/// A route and a form of answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    Chat { is_streamed: bool },
+    Response { is_streamed: bool },
+    Run,
+}
+
+/// How a request names its conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Address {
+    /// A name or any id, as a session header or in the body.
+    Name(String),
+    /// The last response that this client knows of.
+    Previous(String),
+}
+
+/// A request, as often as it is sent.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) door: Door,
+    pub(super) address: Address,
+    /// Earlier questions and answers that the client sends along: chat alone.
+    pub(super) history: Vec<(String, String)>,
+    pub(super) text: String,
+}
+
+/// What a client saw of one request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    pub(super) end: Option<End>,
+    /// The id of the response or the run.
+    pub(super) object: Option<String>,
+    /// The ids that the client was given, with their conversation.
+    pub(super) ids: Vec<(String, String)>,
+    /// The turn is in the conversation that its thread began with, not in a branch.
+    pub(super) is_main: bool,
+    /// The error says that another try is useless.
+    pub(super) is_final: bool,
+}
+
+impl Request {
+    /// Sends it once and reads the answer, up to `patience` and no further.
+    pub(super) async fn send(&self, client: &Client, patience: Duration) -> Seen {
+        let mut read = Read::default();
+        let done = tokio::time::timeout(patience, self.read_all(client, &mut read)).await;
+        let is_whole = matches!(done, Ok(Ok(())));
+        let mut seen = if is_whole || read.is_stream { self.judge(&read) } else { Seen::default() };
+        if seen.end.is_none() {
+            let shown = if read.is_stream { shown(&frames(&read.text())) } else { String::new() };
+            seen.end = Some(if done.is_err() { End::GaveUp { shown } } else { End::Broken { shown } });
+        }
+        seen
+    }
+
+    async fn read_all(&self, client: &Client, read: &mut Read) -> Result<(), reqwest::Error> {
+        let (path, body) = self.body();
+        let mut request = client.request(Method::POST, path).header("content-type", "application/json");
+        if let (Door::Chat { .. }, Address::Name(name)) = (self.door, &self.address) {
+            request = request.header(SESSION, name);
+        }
+        read.take(request.body(body.to_string()).send().await?).await?;
+        // A run goes on by itself: it is asked for until it has ended.
+        while self.door == Door::Run && read.status < 300 && is_running(&read.json()) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let run = format!("/v1/runs/{}", read.json()["id"].as_str().unwrap_or_default());
+            read.take(client.request(Method::GET, &run).send().await?).await?;
+        }
+        Ok(())
+    }
+
+    fn body(&self) -> (&'static str, Value) {
+        match self.door {
+            Door::Chat { is_streamed } => {
+                let pair = |(question, answer): &(String, String)| {
+                    [json!({"role": "user", "content": question}), json!({"role": "assistant", "content": answer})]
+                };
+                let mut messages: Vec<Value> = self.history.iter().flat_map(pair).collect();
+                messages.push(json!({"role": "user", "content": self.text}));
+                ("/v1/chat/completions", json!({"model": "m", "messages": messages, "stream": is_streamed}))
+            }
+            Door::Response { is_streamed } => {
+                let mut body = json!({"model": "m", "input": self.text, "stream": is_streamed});
+                match &self.address {
+                    Address::Name(name) => body["conversation"] = json!(name),
+                    Address::Previous(id) => body["previous_response_id"] = json!(id),
+                }
+                ("/v1/responses", body)
+            }
+            Door::Run => {
+                let (Address::Name(name) | Address::Previous(name)) = &self.address;
+                ("/v1/runs", json!({"model": "m", "input": self.text, "session_id": name}))
+            }
+        }
+    }
+
+    /// What a client makes of what it has read. No end if the answer has none.
+    fn judge(&self, read: &Read) -> Seen {
+        if !read.is_stream {
+            return self.judge_object(read.status, &read.json(), read.is_final);
+        }
+        let frames = frames(&read.text());
+        let shown = shown(&frames);
+        let failed = frames.iter().find_map(|frame| (!frame["error"].is_null()).then_some(&frame["error"]));
+        if let Some(error) = failed {
+            let end = Some(End::Failed { status: read.status, code: text(&error["code"]), shown });
+            return Seen { end, is_final: read.is_final, ..Seen::default() };
+        }
+        if matches!(self.door, Door::Chat { .. }) {
+            let last = frames.iter().find(|frame| !frame["choices"][0]["finish_reason"].is_null());
+            let session = last.map(|frame| &frame["session"]);
+            let end = session.map(|session| End::Answered { text: shown, conversation: conversation(session) });
+            let is_main = session.is_some_and(is_main);
+            return Seen { end, is_main, ids: session.map(ids).unwrap_or_default(), ..Seen::default() };
+        }
+        let ends = ["response.completed", "response.failed", "response.incomplete"];
+        let created = frames.iter().find(|frame| frame["type"] == "response.created");
+        let mut seen = match frames.iter().find(|frame| ends.contains(&text(&frame["type"]).as_str())) {
+            Some(last) => self.judge_object(read.status, &last["response"], false),
+            None => Seen::default(),
+        };
+        if let Some(End::Failed { shown: of, .. }) = &mut seen.end {
+            *of = shown;
+        }
+        if let Some(created) = created {
+            seen.object = Some(text(&created["response"]["id"]));
+        }
+        seen
+    }
+
+    fn judge_object(&self, status: u16, object: &Value, is_final: bool) -> Seen {
+        let session = &object["session"];
+        let mut seen = Seen { is_final, is_main: is_main(session), ids: ids(session), ..Seen::default() };
+        if !matches!(self.door, Door::Chat { .. }) && object["id"].is_string() {
+            seen.object = Some(text(&object["id"]));
+            seen.ids.push((text(&object["id"]), conversation(&object["session"])));
+        }
+        let is_completed = object["status"].as_str().is_none_or(|status| status == "completed");
+        seen.end = Some(if status < 300 && is_completed {
+            End::Answered { text: answer_of(self.door, object), conversation: conversation(&object["session"]) }
+        } else {
+            let code = [&object["error"]["code"], &object["error_code"], &object["status"]];
+            let code = code.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned();
+            End::Failed { status, code, shown: String::new() }
+        });
+        seen
+    }
+}
+
+/// The text of a completed object.
+pub(super) fn answer_of(door: Door, object: &Value) -> String {
+    match door {
+        Door::Chat { .. } => text(&object["choices"][0]["message"]["content"]),
+        Door::Response { .. } => {
+            let items = object["output"].as_array().into_iter().flatten();
+            items.filter(|item| item["type"] == "message").map(|item| text(&item["content"][0]["text"])).collect()
+        }
+        Door::Run => text(&object["output"]),
+    }
+}
+
+/// Whether a run has not ended.
+pub(super) fn is_running(run: &Value) -> bool {
+    ["queued", "running", "in_progress", "started"].contains(&run["status"].as_str().unwrap_or_default())
+}
+
+/// What was read of an answer so far.
+#[derive(Debug, Default)]
+struct Read {
+    status: u16,
+    is_stream: bool,
+    is_final: bool,
+    bytes: Vec<u8>,
+}
+
+impl Read {
+    async fn take(&mut self, mut response: reqwest::Response) -> Result<(), reqwest::Error> {
+        let header =
+            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let (is_stream, is_final) =
+            (header("content-type").starts_with("text/event-stream"), header("x-should-retry") == "false");
+        *self = Self { status: response.status().as_u16(), is_stream, is_final, bytes: Vec::new() };
+        while let Some(chunk) = response.chunk().await? {
+            self.bytes.extend_from_slice(&chunk);
+        }
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+}
+
+/// The JSON of every whole event of a stream.
+fn frames(text: &str) -> Vec<Value> {
+    let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
+    let data = whole.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+/// The text of an answer that a stream has shown.
+fn shown(frames: &[Value]) -> String {
+    let piece = |frame: &Value| match frame["type"].as_str() {
+        Some("response.output_text.delta") => text(&frame["delta"]),
+        _ => text(&frame["choices"][0]["delta"]["content"]),
+    };
+    frames.iter().map(piece).collect()
+}
+
+fn ids(session: &Value) -> Vec<(String, String)> {
+    let names = [&session["session_id"], &session["conversation_id"]];
+    names.into_iter().filter_map(Value::as_str).map(|id| (id.to_owned(), conversation(session))).collect()
+}
+
+fn is_main(session: &Value) -> bool {
+    session["provenance"]["origin_kind"] == "main"
+}
+
+fn conversation(session: &Value) -> String {
+    text(&session["conversation_id"])
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,119 @@
+//! The marks by which every text of a run is recognised.
+//!
+//! A client's message begins with `ask#7`, the model's second answer to it with `answer#7.2`. No two messages of
+//! a run share a mark, so a copy, a loss or a text in the wrong place is visible in any view.
+
+use std::fmt;
+
+use crate::random::Random;
+
+/// Words that the texts are filled with.
+const WORDS: [&str; 12] =
+    ["river", "stone", "lamp", "winter", "paper", "garden", "copper", "window", "bread", "signal", "harbour", "cloud"];
+
+const ASK: &str = "ask#";
+const ANSWER: &str = "answer#";
+
+/// The number of one client message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Token(pub(super) u32);
+
+impl fmt::Display for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{ASK}{}", self.0)
+    }
+}
+
+/// What a text is, by its mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// A client's message.
+    Question(Token),
+    /// An answer to it: the model's call number, from 1.
+    Answer(Token, u32),
+    /// No mark: the gateway's own words, or a foreign text.
+    None,
+}
+
+impl Mark {
+    /// Reads the mark at the beginning of a text.
+    pub(super) fn of(text: &str) -> Self {
+        let first = text.split_whitespace().next().unwrap_or_default();
+        if let Some(number) = first.strip_prefix(ASK) {
+            return number.parse().map_or(Self::None, |number| Self::Question(Token(number)));
+        }
+        let answer = first.strip_prefix(ANSWER).and_then(|rest| rest.split_once('.'));
+        match answer.map(|(number, call)| (number.parse(), call.parse())) {
+            Some((Ok(number), Ok(call))) => Self::Answer(Token(number), call),
+            _ => Self::None,
+        }
+    }
+
+    /// The message that the text is or answers.
+    pub(super) fn token(self) -> Option<Token> {
+        match self {
+            Self::Question(token) | Self::Answer(token, _) => Some(token),
+            Self::None => None,
+        }
+    }
+}
+
+/// A client's message of so many words.
+pub(super) fn question(token: Token, words: u64, random: &mut Random) -> String {
+    format!("{token} {}", filling(words, random))
+}
+
+/// The model's answer of so many words.
+pub(super) fn answer(token: Token, call: u32, words: u64, random: &mut Random) -> String {
+    format!("{ANSWER}{}.{call} {}", token.0, filling(words, random))
+}
+
+fn filling(words: u64, random: &mut Random) -> String {
+    let words: Vec<&str> = (0..words.max(1)).map(|_| pick(&WORDS, random)).collect();
+    words.join(" ")
+}
+
+/// One of several values.
+pub(super) fn pick<T: Copy>(values: &[T], random: &mut Random) -> T {
+    values[(random.next() % values.len() as u64) as usize]
+}
+
+/// Every message that a text mentions, in order: for summary requests, which quote messages.
+pub(super) fn mentioned(text: &str) -> Vec<Token> {
+    let rest = text.match_indices(ASK).map(|(at, _)| &text[at + ASK.len()..]);
+    let digits = rest.map(|rest| rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default());
+    digits.filter_map(|digits| digits.parse().ok().map(Token)).collect()
+}
+
+/// Random numbers of one purpose: the same for the same seed, unlike those of other purposes.
+pub(super) fn stream(seed: u64, purpose: u64) -> Random {
+    let mut mixed = Random::new(seed);
+    let seed = mixed.next() ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    Random::new(Random::new(seed).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_recognised_by_their_first_word() {
+        let random = &mut stream(1, 1);
+        assert_eq!(Mark::of(&question(Token(7), 3, random)), Mark::Question(Token(7)));
+        assert_eq!(Mark::of(&answer(Token(7), 2, 3, random)), Mark::Answer(Token(7), 2));
+        for other in ["", "river stone", "ask#", "answer#7", "answer#7.x", "[No reply was given: it failed.]"] {
+            assert_eq!(Mark::of(other), Mark::None, "{other}");
+        }
+        assert_eq!(mentioned("user: ask#12 a\nassistant: answer#12.1 b\nuser: ask#3"), [Token(12), Token(3)]);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_again_and_each_purpose_its_own() {
+        let numbers = |seed, purpose| {
+            (0..4).map(|_| 0).scan(stream(seed, purpose), |random, _| Some(random.next())).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(1, 2), numbers(1, 2));
+        assert_ne!(numbers(1, 2), numbers(1, 3));
+        assert_ne!(numbers(1, 2), numbers(2, 2));
+    }
+}

@@ -1,0 +1,180 @@
+//! `cargo xtask chaos`: two processes on one store, many clients, kills, pauses, retries, failures; then a check.
+//!
+//! A run has rounds. In a round, clients work on fresh conversations while both processes are disturbed. Then
+//! everything comes to rest, all is read back over HTTP, and the checker compares it with what clients and the
+//! model server recorded. At the end the ids of all rounds are looked up once more.
+//!
+//! All random choices follow from the seed: what clients ask, how they retry, what the model server answers, and
+//! what happens to the processes. Real timing does not, so the same seed meets the same situations in other
+//! moments.
+
+mod book;
+mod checker;
+mod client;
+mod disruptions;
+mod doors;
+mod history;
+mod marks;
+mod model;
+mod options;
+mod plan;
+mod readback;
+mod report;
+mod world;
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser as _;
+
+use book::Book;
+use checker::check;
+use client::{Place, Worker};
+use history::{HandedId, Thread};
+use model::Model;
+use options::{Options, Situation};
+use world::World;
+
+/// What all names begin with that clients of a run choose. No message contains it.
+const NAMES: &str = "chaos-name-";
+/// Conversations of each tenant that all its clients share.
+const SHARED: usize = 2;
+/// How long clients work before everything is checked.
+const ROUND: Duration = Duration::from_secs(24);
+
+/// Runs the test with these arguments.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let options = Options::parse_from(std::iter::once("cargo xtask chaos").chain(arguments.iter().map(String::as_str)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime.and_then(|runtime| runtime.block_on(rounds(options))) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("chaos: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs all rounds. True if nothing was found.
+async fn rounds(options: Options) -> io::Result<bool> {
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |now| now.as_secs());
+    let seed = options.seed.unwrap_or(clock);
+    let again = options.command(seed);
+    println!("seed {seed}: {again}");
+    let model = Model::new(seed, options.has(Situation::ModelFailures));
+    let world = Arc::new(World::start(&model, options.has(Situation::Splits)).await?);
+    let (options, book) = (Arc::new(options), Arc::new(Book::default()));
+    let deadline = Instant::now() + options.duration();
+    let mut past = Past::default();
+    let mut is_clean = true;
+    let mut round = 0;
+    while is_clean && (round == 0 || Instant::now() + ROUND / 2 < deadline) {
+        work(&world, &book, &options, (seed, round), Instant::now() + ROUND).await;
+        is_clean = look(&world, &book, &model, &mut past).await;
+        println!("{} s: {}", world.now() / 1000, book.summary());
+        round += 1;
+    }
+    is_clean = is_clean && past.still_holds(&world, &book).await;
+    println!("{} s, {round} rounds, seed {seed}: {}", world.now() / 1000, book.summary());
+    let Some(world) = Arc::into_inner(world) else { return Err(io::Error::other("a client is still at work")) };
+    if let Some(kept) = world.end(!is_clean).await {
+        println!("Seed {seed}; data and logs are in {}. The same plan again:\n  {again}", kept.display());
+    }
+    println!("{}", if is_clean { "nothing is broken" } else { "a promise is broken" });
+    Ok(is_clean)
+}
+
+/// One round: clients work and processes are disturbed until the deadline; then both processes run.
+async fn work(
+    world: &Arc<World>,
+    book: &Arc<Book>,
+    options: &Arc<Options>,
+    (seed, round): (u64, u64),
+    deadline: Instant,
+) {
+    let place = |tenant: usize, name: String| {
+        let thread = book.add_thread(Thread { name: name.clone(), tenant });
+        Arc::new(Place::new(thread, tenant, name))
+    };
+    let shared: Vec<Vec<Arc<Place>>> = (0..2)
+        .map(|tenant| (0..SHARED).map(|number| place(tenant, format!("{NAMES}{round}-shared-{number}"))).collect())
+        .collect();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..options.clients {
+        // Tenant 1 has a third of the clients. Two tenants may use the same name for conversations of their own.
+        let tenant = usize::from(number % 3 == 2);
+        let worker = Worker {
+            world: Arc::clone(world),
+            book: Arc::clone(book),
+            options: Arc::clone(options),
+            random: marks::stream(seed, (round << 32) | (1 << 24) | number),
+            first: u32::try_from((round * options.clients + number) * 10_000).unwrap_or(u32::MAX),
+            own: place(tenant, format!("{NAMES}{round}-own-{}", if tenant == 1 { number - 2 } else { number })),
+            shared: shared[tenant].clone(),
+        };
+        tasks.spawn(worker.work(deadline));
+    }
+    for server in 0..2 {
+        let random = marks::stream(seed, (round << 32) | (2 << 24) | server as u64);
+        let tools = (Arc::clone(world), Arc::clone(book), Arc::clone(options));
+        tasks.spawn(disruptions::disturb(server, tools, random, deadline));
+    }
+    while tasks.join_next().await.is_some() {}
+    world.revive().await;
+}
+
+/// Reads back what the round left, and checks it.
+async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -> bool {
+    let mut history = book.take();
+    let read = match readback::settled(world, &history, &past.conversations).await {
+        Ok(read) => read,
+        Err(unsettled) => {
+            println!("\nBROKEN: every turn ends: {unsettled}");
+            return false;
+        }
+    };
+    history.calls = model.take_calls();
+    world.renew_upstream(model).await;
+    let findings = check(&history, &read);
+    book.count_many("conversations checked", read.conversations.len() as u64);
+    book.count_many("rows checked", read.conversations.iter().map(|one| one.full.len() as u64).sum());
+    book.count_many("model calls checked", history.calls.len() as u64);
+    book.count_many("ids checked", read.resolved.len() as u64);
+    let splits: usize = read.conversations.iter().map(|one| one.sessions.len().saturating_sub(1)).sum();
+    book.count_many("splits", splits as u64);
+    report::tell(&findings, &history, &read);
+    past.conversations.extend(read.conversations.into_iter().map(|one| one.id));
+    past.ids.extend(history.ids);
+    findings.is_empty()
+}
+
+/// What earlier rounds left, which later rounds must not change.
+#[derive(Debug, Default)]
+struct Past {
+    conversations: Vec<String>,
+    ids: Vec<HandedId>,
+}
+
+impl Past {
+    /// Every id of every round still leads to its conversation.
+    async fn still_holds(&mut self, world: &World, book: &Book) -> bool {
+        self.ids.sort();
+        self.ids.dedup();
+        let resolved = readback::resolve(world, &self.ids).await;
+        book.count_many("ids checked at the end", resolved.len() as u64);
+        let home = |tenant: usize, id: &str| {
+            let handed = self.ids.iter().find(|handed| handed.tenant == tenant && handed.id == id);
+            handed.map(|handed| handed.conversation.as_str())
+        };
+        let moved = resolved.iter().filter(|one| one.conversation.as_deref() != home(one.tenant, &one.id));
+        let mut is_clean = true;
+        for one in moved {
+            println!("\nBROKEN: {} leads to {:?} at the end", one.id, one.conversation);
+            is_clean = false;
+        }
+        is_clean
+    }
+}

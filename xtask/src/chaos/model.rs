@@ -1,0 +1,147 @@
+//! The model server: what it answers follows from the seed, the message and how often it was asked that message.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use herma_testkit::upstream::{Ending, Pace};
+use herma_testkit::{Completion, Recorded, Reply, ScriptedUpstream};
+
+use super::history::{Line, ModelCall};
+use super::marks::{self, Mark, Token};
+
+/// What begins the ids that Herma makes; 32 hex digits follow.
+const PREFIXES: [&str; 9] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_", "cmp_", "job_", "hk-"];
+
+/// What the model server knows. Clones are the same.
+#[derive(Debug, Clone)]
+pub(super) struct Model(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    seed: u64,
+    fails: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: HashMap<Token, u32>,
+    calls: Vec<ModelCall>,
+}
+
+impl Model {
+    /// A model of this seed. One that does not fail answers every call.
+    pub(super) fn new(seed: u64, fails: bool) -> Self {
+        Self(Arc::new(Shared { seed, fails, state: Mutex::default() }))
+    }
+
+    /// Has a server answer as this model does.
+    pub(super) fn answer_at(&self, upstream: &ScriptedUpstream) {
+        let model = self.clone();
+        upstream.otherwise(move |request| model.reply(request));
+    }
+
+    /// The calls since they were last taken.
+    pub(super) fn take_calls(&self) -> Vec<ModelCall> {
+        std::mem::take(&mut self.lock().calls)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reply(&self, request: &Recorded) -> Reply {
+        let mut state = self.lock();
+        let mut call = recorded(request);
+        if call.is_summary {
+            state.calls.push(call);
+            return Reply::text("They spoke of rivers and stones.");
+        }
+        let Mark::Question(token) = Mark::of(&request.last_user_text()) else {
+            state.calls.push(call);
+            return Reply::status(400, "a question without a mark");
+        };
+        let number = state.asked.entry(token).and_modify(|number| *number += 1).or_insert(1);
+        let (answer, reply) = self.planned(token, *number);
+        call.answer = answer;
+        state.calls.push(call);
+        reply
+    }
+
+    /// The answer to the `number`th call for a message: its text, and how it is given.
+    fn planned(&self, token: Token, number: u32) -> (String, Reply) {
+        let random = &mut marks::stream(self.0.seed, (u64::from(token.0) << 8) | u64::from(number));
+        let fate = random.below(100);
+        let is_slow = (60..64).contains(&fate);
+        let words = if is_slow { 50 + random.below(50) } else { 8 + random.below(30) };
+        let text = marks::answer(token, number, words, random);
+        let pause = if is_slow { 50 + random.below(50) } else { random.below(20) };
+        let said = Completion::text(text.clone()).pace(Pace::Every(Duration::from_millis(pause)));
+        let after = random.below(words) as usize;
+        let reply = match fate {
+            _ if !self.0.fails => said.into(),
+            0..3 => Reply::status(503, "the server is busy"),
+            3..7 => Reply::status(400, "the server does not like this"),
+            7..12 => said.ending(Ending::CutOffAfter(after)).into(),
+            12..14 => said.ending(Ending::ErrorAfter(after, "the server broke".to_owned())).into(),
+            14..16 => Reply::CloseBeforeHeaders,
+            _ => said.into(),
+        };
+        (text, reply)
+    }
+}
+
+/// A call as the checker wants it.
+fn recorded(request: &Recorded) -> ModelCall {
+    let lines = request.transcript().into_iter().filter_map(|line| {
+        let (role, text) = line.split_once(": ")?;
+        (role != "system").then(|| Line { role: role.to_owned(), text: text.to_owned() })
+    });
+    let raw = String::from_utf8_lossy(&request.raw);
+    let mut leaks = leaks(&raw);
+    leaks.extend(request.headers.keys().map(|name| name.to_string()).filter(|name| name.starts_with("x-hermes")));
+    ModelCall { is_summary: is_summary(request), messages: lines.collect(), answer: String::new(), leaks }
+}
+
+/// A summary is asked for in one message that quotes the conversation.
+fn is_summary(request: &Recorded) -> bool {
+    let last = request.last_user_text();
+    last.split_once("</conversation>").is_some_and(|(_, asked)| asked.contains("summary"))
+}
+
+/// Ids that Herma makes, and names that clients of this run choose.
+fn leaks(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for prefix in PREFIXES {
+        for (at, _) in text.match_indices(prefix) {
+            let digits = text[at + prefix.len()..].chars().take_while(char::is_ascii_hexdigit).count();
+            if digits >= 32 {
+                found.push(text[at..at + prefix.len() + digits].to_owned());
+            }
+        }
+    }
+    found.extend(text.contains(super::NAMES).then(|| super::NAMES.to_owned()));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_names_are_seen_and_other_words_are_not() {
+        let id = format!("conv_{}", "0a".repeat(16));
+        assert_eq!(leaks(&format!("see {id}, please")), [id]);
+        assert_eq!(leaks(&format!("{}3", super::super::NAMES)), [super::super::NAMES]);
+        assert_eq!(leaks("a run_daily, conv_12 and msg_"), [""; 0]);
+    }
+
+    #[test]
+    fn an_answer_follows_from_seed_message_and_call() {
+        let text = |seed, token, number| Model::new(seed, true).planned(Token(token), number).0;
+        assert_eq!(text(1, 5, 1), text(1, 5, 1));
+        assert_ne!(text(1, 5, 1), text(2, 5, 1));
+        assert_eq!(Mark::of(&text(1, 5, 2)), Mark::Answer(Token(5), 2));
+    }
+}

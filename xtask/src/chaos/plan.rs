@@ -1,0 +1,114 @@
+//! What a client does next: drawn from its random numbers before anything happens, so that a seed fixes it.
+
+use std::time::Duration;
+
+use super::doors::Door;
+use super::history::Retries;
+use super::options::{Options, Situation};
+use crate::random::Random;
+
+/// One turn of a client, as it is meant to go.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// A conversation that many clients share, or the client's own.
+    pub(super) is_shared: bool,
+    pub(super) door: Door,
+    /// The request brings the whole history, where the client has one.
+    pub(super) brings_history: bool,
+    /// The request names the last response.
+    pub(super) names_response: bool,
+    /// A branch is made first, and the turn goes there.
+    pub(super) branches: bool,
+    /// The turn policy, where one is sent.
+    pub(super) policy: Option<&'static str>,
+    pub(super) retries: Retries,
+    /// A failed turn is tried again by its key after other turns.
+    pub(super) is_late: bool,
+    pub(super) words: u64,
+    /// The client hangs up the first time after this long.
+    pub(super) hangs_up: Option<Duration>,
+    /// How long the client waits for a whole answer.
+    pub(super) patience: Duration,
+    /// The pause before the next turn.
+    pub(super) rest: Duration,
+    /// Picks ids, processes and waiting times on the way.
+    pub(super) choices: u64,
+}
+
+/// A client waits for as long as this where it does not give up early.
+const LONG_PATIENCE: Duration = Duration::from_secs(40);
+
+impl Plan {
+    /// The next plan. It takes the same number of random numbers whatever they are.
+    pub(super) fn draw(options: &Options, random: &mut Random) -> Self {
+        let mut chance = |percent: u64| random.below(100) < percent;
+        let (is_shared, brings_history, names_response) = (chance(45), chance(50), chance(30));
+        let (is_late, branches, hangs_up, waits) = (chance(60), chance(3), chance(12), chance(70));
+        let door = match random.below(10) {
+            0..3 => Door::Chat { is_streamed: false },
+            3..6 => Door::Chat { is_streamed: true },
+            6 => Door::Response { is_streamed: false },
+            7 => Door::Response { is_streamed: true },
+            _ => Door::Run,
+        };
+        let retries = match random.below(10) {
+            0..4 if options.has(Situation::CountedRetries) => Retries::Counted,
+            4..9 if options.has(Situation::KeyedRetries) => Retries::Keyed,
+            _ => Retries::Never,
+        };
+        let policy = match random.below(20) {
+            0 | 1 => Some("reject"),
+            2 if options.has(Situation::Interrupts) => Some("interrupt"),
+            3 if options.has(Situation::Branches) => Some("branch"),
+            4 => Some("queue"),
+            _ => None,
+        };
+        let (words, hang_up, patience, rest) =
+            (random.below(60), 5 + random.below(1500), 3000 + random.below(3000), random.below(200));
+        let gives_up = !waits && options.has(Situation::Timeouts);
+        Self {
+            is_shared,
+            door,
+            brings_history,
+            names_response,
+            branches: branches && options.has(Situation::Branches),
+            policy,
+            retries,
+            is_late: is_late && options.has(Situation::LateKeys),
+            words,
+            hangs_up: (hangs_up && options.has(Situation::HangUps)).then(|| Duration::from_millis(hang_up)),
+            patience: if gives_up { Duration::from_millis(patience) } else { LONG_PATIENCE },
+            rest: Duration::from_millis(rest),
+            choices: random.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::marks::stream;
+    use clap::Parser as _;
+
+    fn plans(options: &Options, seed: u64) -> Vec<Plan> {
+        let random = &mut stream(seed, 1);
+        (0..300).map(|_| Plan::draw(options, random)).collect()
+    }
+
+    #[test]
+    fn a_seed_fixes_the_plan() {
+        let options = Options::parse_from(["chaos"]);
+        assert_eq!(format!("{:?}", plans(&options, 1)), format!("{:?}", plans(&options, 1)));
+        assert_ne!(format!("{:?}", plans(&options, 1)), format!("{:?}", plans(&options, 2)));
+    }
+
+    #[test]
+    fn a_situation_that_is_left_out_changes_nothing_else() {
+        let (all, without) = (Options::parse_from(["chaos"]), Options::parse_from(["chaos", "--without", "hang-ups"]));
+        let (all, without) = (plans(&all, 1), plans(&without, 1));
+        assert!(all.iter().any(|plan| plan.hangs_up.is_some()));
+        for (one, other) in all.into_iter().zip(without) {
+            assert_eq!(format!("{:?}", Plan { hangs_up: None, ..one }), format!("{other:?}"));
+        }
+    }
+}
