@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::history::{Attempt, HandedId, History, Thread, Turn};
+use super::history::{Attempt, HandedId, History, Stall, Thread, Turn};
 
 /// The shared book of a run.
 #[derive(Debug, Default)]
@@ -39,6 +39,11 @@ impl Book {
     /// Keeps an id that a client was given.
     pub(super) fn handed(&self, id: HandedId) {
         self.lock().ids.push(id);
+    }
+
+    /// Keeps a time in which the store may have been locked.
+    pub(super) fn stalled(&self, stall: Stall) {
+        self.lock().stalls.push(stall);
     }
 
     /// Counts something for the summary.

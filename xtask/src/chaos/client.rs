@@ -16,6 +16,8 @@ use crate::random::Random;
 
 /// Requests for one turn, the first one included.
 const TRIES: u32 = 6;
+/// How long a client waits after its connection broke, beside its usual pause: processes need time to come back.
+const RECONNECT: Duration = Duration::from_millis(300);
 /// Other turns between a failure and the late retry by key.
 const LATE_AFTER: usize = 2;
 
@@ -131,6 +133,9 @@ impl Worker {
             if is_answered || !tries_again(asked, &seen) {
                 return matches!(seen.end, Some(End::Failed { .. }));
             }
+            if matches!(seen.end, Some(End::Broken { .. })) {
+                tokio::time::sleep(RECONNECT).await;
+            }
             let pause = 20 << (asked.plan.choices >> 8 & 3) << asked.tries.min(3);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
@@ -239,6 +244,8 @@ fn tries_again(asked: &Asked, seen: &Seen) -> bool {
     }
     match (asked.plan.retries, &seen.end) {
         (Retries::Never, _) => false,
+        // An SDK that has the run's id has the answer to its request.
+        (Retries::Counted, _) if asked.request.door == Door::Run && seen.object.is_some() => false,
         (_, Some(End::Broken { .. } | End::GaveUp { .. })) => true,
         // The SDKs retry a status that may pass; an error inside a stream or a run goes to the caller.
         (Retries::Counted, Some(End::Failed { status, .. })) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::book::Book;
+use super::history::Stall;
 use super::options::{Options, Situation};
 use super::world::World;
 use crate::random::Random;
@@ -40,26 +41,30 @@ pub(super) async fn disturb(
             }
             55..85 if options.has(Situation::Pauses) => {
                 book.count("pauses");
-                pause(server, &world, share(2900)).await;
+                pause(server, &world, &book, share(2900)).await;
             }
             85..93 if options.has(Situation::LongPauses) => {
                 book.count("long pauses");
-                pause(server, &world, LEASE + share(4000)).await;
+                pause(server, &world, &book, LEASE + share(4000)).await;
             }
             93.. if options.has(Situation::Locks) => {
                 book.count("locks");
                 let longest = if options.is_long() { 8000 } else { 2000 };
+                let from = world.now();
                 hold_the_lock(&world, share(longest)).await;
+                book.stalled(Stall { from, to: world.now(), server: None });
             }
             _ => {}
         }
     }
 }
 
-async fn pause(server: usize, world: &World, length: Duration) {
+async fn pause(server: usize, world: &World, book: &Book, length: Duration) {
+    let from = world.now();
     world.pause(server).await;
     tokio::time::sleep(length).await;
     world.resume(server).await;
+    book.stalled(Stall { from, to: world.now(), server: Some(server) });
 }
 
 /// Another program writes to the store and takes its time.

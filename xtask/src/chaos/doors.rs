@@ -62,6 +62,7 @@ impl Request {
         if seen.end.is_none() {
             let shown = if read.is_stream { shown(&frames(&read.text())) } else { String::new() };
             seen.end = Some(if done.is_err() { End::GaveUp { shown } } else { End::Broken { shown } });
+            seen.object = seen.object.or(read.run);
         }
         seen
     }
@@ -76,7 +77,9 @@ impl Request {
         // A run goes on by itself: it is asked for until it has ended.
         while self.door == Door::Run && read.status < 300 && is_running(&read.json()) {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let run = format!("/v1/runs/{}", read.json()["id"].as_str().unwrap_or_default());
+            let id = text(&read.json()["id"]);
+            let run = format!("/v1/runs/{id}");
+            read.run = Some(id);
             read.take(client.request(Method::GET, &run).send().await?).await?;
         }
         Ok(())
@@ -174,7 +177,7 @@ pub(super) fn answer_of(door: Door, object: &Value) -> String {
 
 /// Whether a run has not ended.
 pub(super) fn is_running(run: &Value) -> bool {
-    ["queued", "running", "in_progress", "started"].contains(&run["status"].as_str().unwrap_or_default())
+    !["completed", "failed", "cancelled", "interrupted"].contains(&run["status"].as_str().unwrap_or_default())
 }
 
 /// What was read of an answer so far.
@@ -184,6 +187,8 @@ struct Read {
     is_stream: bool,
     is_final: bool,
     bytes: Vec<u8>,
+    /// The run that is asked for until it has ended.
+    run: Option<String>,
 }
 
 impl Read {
@@ -192,7 +197,8 @@ impl Read {
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (is_stream, is_final) =
             (header("content-type").starts_with("text/event-stream"), header("x-should-retry") == "false");
-        *self = Self { status: response.status().as_u16(), is_stream, is_final, bytes: Vec::new() };
+        (self.status, self.is_stream, self.is_final) = (response.status().as_u16(), is_stream, is_final);
+        self.bytes.clear();
         while let Some(chunk) = response.chunk().await? {
             self.bytes.extend_from_slice(&chunk);
         }

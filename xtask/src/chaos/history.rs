@@ -18,6 +18,17 @@ pub(super) struct History {
     pub(super) calls: Vec<ModelCall>,
     /// Every id that a client was given, with the conversation that it was given for.
     pub(super) ids: Vec<HandedId>,
+    /// When a process was stopped or the store was locked by another program.
+    pub(super) stalls: Vec<Stall>,
+}
+
+/// A time in which the store could not be written, or perhaps not: a stopped process may hold its lock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stall {
+    pub(super) from: Moment,
+    pub(super) to: Moment,
+    /// The process that was stopped; none if another program held the lock.
+    pub(super) server: Option<usize>,
 }
 
 /// One name that clients of one tenant use.
@@ -125,6 +136,8 @@ pub(super) struct Conversation {
     pub(super) heads: [String; 2],
     pub(super) is_branch: bool,
     pub(super) sessions: Vec<Session>,
+    /// Its own sessions in the graph around it.
+    pub(super) lineage: Vec<String>,
     pub(super) full: Vec<Row>,
     pub(super) model: Vec<Line>,
 }

@@ -13,6 +13,9 @@ use super::marks::{self, Mark, Token};
 /// What begins the ids that Herma makes; 32 hex digits follow.
 const PREFIXES: [&str; 9] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_", "cmp_", "job_", "hk-"];
 
+/// More words than a quick answer has. A slow one takes at least 2 s for them.
+pub(super) const QUICK_WORDS: usize = 40;
+
 /// What the model server knows. Clones are the same.
 #[derive(Debug, Clone)]
 pub(super) struct Model(Arc<Shared>);
@@ -74,7 +77,7 @@ impl Model {
         let random = &mut marks::stream(self.0.seed, (u64::from(token.0) << 8) | u64::from(number));
         let fate = random.below(100);
         let is_slow = (60..64).contains(&fate);
-        let words = if is_slow { 50 + random.below(50) } else { 8 + random.below(30) };
+        let words = if is_slow { 50 + random.below(50) } else { 8 + random.below(QUICK_WORDS as u64 - 10) };
         let text = marks::answer(token, number, words, random);
         let pause = if is_slow { 50 + random.below(50) } else { random.below(20) };
         let said = Completion::text(text.clone()).pace(Pace::Every(Duration::from_millis(pause)));

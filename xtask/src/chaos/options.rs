@@ -45,6 +45,8 @@ pub(super) enum Situation {
     CountedRetries,
     /// Retries by `Idempotency-Key`.
     KeyedRetries,
+    /// Retries in conversations that other clients use too, so that other turns come between.
+    SharedRetries,
     /// Retries by key after a failure and other turns.
     LateKeys,
     /// The model server fails, breaks off, and is slow.

@@ -51,7 +51,9 @@ impl Plan {
             7 => Door::Response { is_streamed: true },
             _ => Door::Run,
         };
+        let may_retry = !is_shared || options.has(Situation::SharedRetries);
         let retries = match random.below(10) {
+            _ if !may_retry => Retries::Never,
             0..4 if options.has(Situation::CountedRetries) => Retries::Counted,
             4..9 if options.has(Situation::KeyedRetries) => Retries::Keyed,
             _ => Retries::Never,

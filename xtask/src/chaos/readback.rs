@@ -7,7 +7,7 @@ use herma_testkit::Client;
 use serde_json::Value;
 
 use super::doors::{self, Door};
-use super::history::{Conversation, End, HandedId, History, Line, ReadBack, Resolved, Row, Session, StoredObject};
+use super::history::{Conversation, HandedId, History, Line, ReadBack, Resolved, Row, Session, StoredObject};
 use super::world::World;
 
 /// Turns of clients that hung up go on without them: they have so many readings to come to their end.
@@ -38,7 +38,7 @@ async fn read(world: &World, history: &History, known: &[String]) -> ReadBack {
     for turn in &history.turns {
         let tenant = history.threads[turn.thread].tenant;
         for attempt in &turn.attempts {
-            if let (End::Answered { .. }, Some(id)) = (&attempt.end, &attempt.object) {
+            if let Some(id) = &attempt.object {
                 found.objects.push(object(&world.client(1 - attempt.server, tenant), id).await);
             }
         }
@@ -73,12 +73,12 @@ async fn conversations(world: &World, tenant: usize, known: &[String]) -> Vec<Co
     let clients = [world.client(0, tenant), world.client(1, tenant)];
     let mut listed: BTreeMap<String, Vec<(usize, Value)>> = BTreeMap::new();
     for (server, client) in clients.iter().enumerate() {
-        for row in pages(client, "/api/sessions?archived=any").await {
+        for row in pages(client, "/api/sessions?archived=any", "data").await {
             listed.entry(text(&row["conversation_id"])).or_default().push((server, row));
         }
     }
     let mut sessions: BTreeMap<String, Vec<Session>> = BTreeMap::new();
-    for row in pages(&clients[0], "/api/sessions?view=sessions&archived=any").await {
+    for row in pages(&clients[0], "/api/sessions?view=sessions&archived=any", "data").await {
         sessions.entry(text(&row["conversation_id"])).or_default().push(Session {
             id: text(&row["id"]),
             parent: row["parent_session_id"].as_str().map(str::to_owned),
@@ -97,6 +97,7 @@ async fn conversations(world: &World, tenant: usize, known: &[String]) -> Vec<Co
             sessions: sessions.remove(&id).unwrap_or_default(),
             full: full(&clients[0], &id).await,
             model: model(&clients[1], &id).await,
+            lineage: lineage(&clients[1], &id).await,
             id,
         });
     }
@@ -105,7 +106,7 @@ async fn conversations(world: &World, tenant: usize, known: &[String]) -> Vec<Co
 
 /// The full view without summaries.
 pub(super) async fn full(client: &Client, id: &str) -> Vec<Row> {
-    let rows = pages(client, &format!("/api/sessions/{id}/messages?view=full")).await;
+    let rows = pages(client, &format!("/api/sessions/{id}/messages?view=full"), "data").await;
     let said = rows.iter().filter(|row| row["kind"] != "summary");
     let row = |row: &Value| Row {
         id: text(&row["id"]),
@@ -119,9 +120,15 @@ pub(super) async fn full(client: &Client, id: &str) -> Vec<Row> {
 }
 
 async fn model(client: &Client, id: &str) -> Vec<Line> {
-    let rows = pages(client, &format!("/api/sessions/{id}/messages?view=model")).await;
+    let rows = pages(client, &format!("/api/sessions/{id}/messages?view=model"), "data").await;
     let shown = rows.iter().filter(|row| row["role"] != "system");
     shown.map(|row| Line { role: text(&row["role"]), text: text(&row["content"]) }).collect()
+}
+
+/// The sessions of the conversation in the graph around it.
+async fn lineage(client: &Client, id: &str) -> Vec<String> {
+    let nodes = pages(client, &format!("/api/sessions/{id}/lineage"), "nodes").await;
+    nodes.iter().filter(|node| node["conversation_id"] == id).map(|node| text(&node["id"])).collect()
 }
 
 async fn object(client: &Client, id: &str) -> StoredObject {
@@ -134,13 +141,13 @@ async fn object(client: &Client, id: &str) -> StoredObject {
 }
 
 /// All rows of a paged list.
-async fn pages(client: &Client, path: &str) -> Vec<Value> {
+async fn pages(client: &Client, path: &str, field: &str) -> Vec<Value> {
     let mut rows = Vec::new();
     let mut cursor = String::new();
     loop {
         let separator = if path.contains('?') { '&' } else { '?' };
         let page = client.get(&format!("{path}{separator}limit=100{cursor}")).await.expect(200);
-        rows.extend(page["data"].as_array().into_iter().flatten().cloned());
+        rows.extend(page[field].as_array().into_iter().flatten().cloned());
         match page["next_cursor"].as_str().filter(|_| page["has_more"] == true) {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return rows,

@@ -70,7 +70,8 @@ fn alternates(facts: &Facts<'_>, title: &str, has_base: bool, said: &[Line], fin
         let problem = match (line.role.as_str(), mark) {
             ("user", Mark::Question(token)) => {
                 let before = open.replace(token).filter(|_| !is_edge);
-                let again = !seen.insert(token);
+                let may_repeat = facts.turns.get(&token).is_some_and(|turn| turn.allowed() > 1);
+                let again = !seen.insert(token) && !may_repeat;
                 match before {
                     Some(before) => Some((token, format!("{token} after {before}, which has no answer or note"))),
                     None => again.then(|| (token, format!("{token} twice"))),

@@ -2,7 +2,7 @@
 
 use super::{Rule, check};
 use crate::chaos::history::{
-    Attempt, Conversation, End, HandedId, History, Line, ModelCall, ReadBack, Resolved, Retries, Row, Session,
+    Attempt, Conversation, End, HandedId, History, Line, ModelCall, ReadBack, Resolved, Retries, Row, Session, Stall,
     StoredObject, Thread, Turn,
 };
 use crate::chaos::marks::Token;
@@ -94,6 +94,7 @@ impl Forged {
                 heads: [head.to_owned(), head.to_owned()],
                 is_branch: false,
                 sessions: vec![Session { id: head.to_owned(), parent: None, is_live: true }],
+                lineage: vec![head.to_owned()],
                 full: said.iter().enumerate().map(|(at, text)| row(&format!("msg_{id}_{at}"), text)).collect(),
                 model: said.iter().map(|text| line(text)).collect(),
             });
@@ -101,6 +102,7 @@ impl Forged {
         let first = Session { id: "s1".to_owned(), parent: None, is_live: false };
         forged.place().sessions[0].parent = Some("s1".to_owned());
         forged.place().sessions.push(first);
+        forged.place().lineage.push("s1".to_owned());
         forged
     }
 
@@ -226,9 +228,22 @@ fn a_retry_that_gets_another_id_is_found() {
     for (attempt, id) in forged.turn(3).attempts.iter_mut().zip(["run_1", "run_2"]) {
         attempt.object = Some(id.to_owned());
     }
-    let object = StoredObject { id: "run_2".to_owned(), status: "completed".to_owned(), text: answered(3) };
-    forged.read.objects.push(object);
+    let stored =
+        |id: &str, status: &str, text: String| StoredObject { id: id.to_owned(), status: status.to_owned(), text };
+    forged.read.objects = vec![stored("run_1", "failed", String::new()), stored("run_2", "completed", answered(3))];
     forged.breaks(Rule::OnceOnly);
+}
+
+#[test]
+fn a_run_whose_id_was_given_and_that_is_gone_is_found() {
+    let mut forged = Forged::clean();
+    let gone = Attempt { object: Some("run_1".to_owned()), ..attempt(25, End::Broken { shown: String::new() }) };
+    forged.turn(3).attempts.insert(0, gone);
+    let stored = |status: &str| StoredObject { id: "run_1".to_owned(), status: status.to_owned(), text: String::new() };
+    forged.read.objects = vec![stored("interrupted")];
+    forged.passes();
+    forged.read.objects = vec![stored("404")];
+    forged.breaks(Rule::IdsLeadHome);
 }
 
 #[test]
@@ -323,7 +338,11 @@ fn two_heads_are_found() {
     let mut forked = Forged::clean();
     let another = Session { id: "s3".to_owned(), parent: Some("s1".to_owned()), is_live: false };
     forked.place().sessions.push(another);
+    forked.place().lineage.push("s3".to_owned());
     forked.breaks(Rule::OneHead);
+    let mut hidden = Forged::clean();
+    hidden.place().lineage.pop();
+    hidden.breaks(Rule::OneHead);
     let mut unlisted = Forged::clean();
     unlisted.place().listed = [1, 0];
     unlisted.breaks(Rule::OneHead);
@@ -395,7 +414,13 @@ fn text_that_a_taken_over_process_showed_and_did_not_save_is_found() {
         forged
     };
     failing(50).passes();
-    failing(20).breaks(Rule::FailuresAreRecorded);
+    failing(5).breaks(Rule::FailuresAreRecorded);
+    // The process that was stopped is the one that was asked, and then another one.
+    for (server, is_excused) in [(Some(0), false), (Some(1), true), (None, true)] {
+        let mut stalled = failing(5);
+        stalled.history.stalls.push(Stall { from: 10, to: 31, server });
+        if is_excused { stalled.passes() } else { stalled.breaks(Rule::FailuresAreRecorded) }
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn nothing_foreign(facts: &Facts<'_>, conversation: &Conversation, findings: &mu
 }
 
 fn one_head(facts: &Facts<'_>, conversation: &Conversation, findings: &mut Vec<Finding>) {
-    let Conversation { id, heads, sessions, listed, .. } = conversation;
+    let Conversation { id, heads, sessions, listed, lineage, .. } = conversation;
     let mut report = |what: String| {
         findings.push(Finding { rule: Rule::OneHead, thread: facts.thread_in(conversation), what });
     };
@@ -56,6 +56,9 @@ fn one_head(facts: &Facts<'_>, conversation: &Conversation, findings: &mut Vec<F
         report(format!("{id} has the live sessions {live:?}, its head is {}", heads[0]));
     }
     let own: BTreeSet<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
+    if lineage.len() != own.len() || lineage.iter().any(|session| !own.contains(session.as_str())) {
+        report(format!("{id} has the sessions {own:?}, its lineage shows {lineage:?}"));
+    }
     let mut parents: Vec<&str> = sessions.iter().filter_map(|session| session.parent.as_deref()).collect();
     parents.retain(|parent| own.contains(parent));
     let followed: BTreeSet<&str> = parents.iter().copied().collect();

@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Facts, Finding, Rule};
-use crate::chaos::history::{End, Row, Turn};
+use crate::chaos::history::{Attempt, End, Row, Turn};
 use crate::chaos::marks::{Mark, Token};
-
-/// Words that a process may have shown and not yet written down when it is killed or stopped. Shown text is
-/// written down every 250 ms, and the model says at most 20 words in 1 s where it takes its time.
-const UNSAVED_WORDS: usize = 25;
+use crate::chaos::model::QUICK_WORDS;
 
 /// Error codes that a client may see for a well-formed request while processes die and the model server fails.
 const EXPECTED: [&str; 10] = [
@@ -57,8 +54,13 @@ fn is_stored(facts: &Facts<'_>, turn: &Turn, findings: &mut Vec<Finding>) {
         }
     }
     for attempt in &turn.attempts {
-        let (End::Answered { text, .. }, Some(id)) = (&attempt.end, &attempt.object) else { continue };
+        let Some(id) = &attempt.object else { continue };
         let stored = facts.read.objects.iter().find(|object| &object.id == id);
+        if stored.is_none_or(|stored| stored.status == "404") {
+            let what = format!("{} was given {id}, which is not found", turn.token);
+            findings.push(facts.finding(Rule::IdsLeadHome, turn.token, what));
+        }
+        let End::Answered { text, .. } = &attempt.end else { continue };
         if stored.is_none_or(|stored| stored.status != "completed" || &stored.text != text) {
             let what = format!("{} was answered as {id} with {text:?}; read back: {stored:?}", turn.token);
             findings.push(facts.finding(Rule::AcknowledgedIsStored, turn.token, what));
@@ -133,15 +135,23 @@ fn failure_is_recorded(facts: &Facts<'_>, turn: &Turn, rows: &[&Row], findings: 
         End::Broken { shown } => (shown, false),
         End::Answered { .. } | End::GaveUp { .. } => return,
     };
-    if shown.is_empty() {
+    if shown.is_empty() || (!is_upstreams && could_not_write(facts, last)) {
         return;
     }
     let stored = rows.iter().filter(|row| row.is_partial && same_answer(&row.text, shown)).map(|row| row.text.as_str());
     let longest = stored.max_by_key(|text| text.len()).unwrap_or_default();
     let unsaved = shown.strip_prefix(longest).map_or(0, |rest| rest.split_whitespace().count());
-    if unsaved > if is_upstreams { 0 } else { UNSAVED_WORDS } {
+    // Shown text is written down every 250 ms. A quick answer may be shown whole in that time; of a slow one,
+    // QUICK_WORDS are several seconds.
+    if unsaved > if is_upstreams { 0 } else { QUICK_WORDS } {
         report(format!("{} showed {shown:?} before it failed ({:?}); stored is {longest:?}", turn.token, last.end));
     }
+}
+
+/// Whether the store may have been locked for the process that was asked.
+fn could_not_write(facts: &Facts<'_>, attempt: &Attempt) -> bool {
+    let mut stalls = facts.history.stalls.iter().filter(|stall| stall.server != Some(attempt.server));
+    stalls.any(|stall| stall.from <= attempt.ended && attempt.sent <= stall.to)
 }
 
 fn same_answer(stored: &str, shown: &str) -> bool {
