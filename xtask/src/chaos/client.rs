@@ -129,12 +129,11 @@ impl Worker {
     async fn ask(&self, asked: &mut Asked) -> bool {
         loop {
             let seen = self.send(asked).await;
-            let is_answered = matches!(seen.end, Some(End::Answered { .. }));
-            if is_answered || !tries_again(asked, &seen) {
-                return matches!(seen.end, Some(End::Failed { .. }));
-            }
             if matches!(seen.end, Some(End::Broken { .. })) {
                 tokio::time::sleep(RECONNECT).await;
+            }
+            if !tries_again(asked, &seen) {
+                return matches!(seen.end, Some(End::Failed { .. }));
             }
             let pause = 20 << (asked.plan.choices >> 8 & 3) << asked.tries.min(3);
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -222,7 +221,7 @@ fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
     let known = place.lock();
     let pick = |names: &[String]| names.get((plan.choices >> 32) as usize % names.len().max(1)).cloned();
     let is_response = matches!(plan.door, Door::Response { .. });
-    let into_branch = (plan.choices >> 48) % 8 == 0;
+    let into_branch = (plan.choices >> 48).is_multiple_of(8);
     if let Some(branch) = pick(&known.branches).filter(|_| plan.branches || into_branch) {
         return Request { door: plan.door, address: Address::Name(branch), history: Vec::new(), text };
     }

@@ -11,6 +11,7 @@
 mod book;
 mod checker;
 mod client;
+mod deletion;
 mod disruptions;
 mod doors;
 mod history;
@@ -32,7 +33,7 @@ use clap::Parser as _;
 use book::Book;
 use checker::check;
 use client::{Place, Worker};
-use history::{HandedId, Thread};
+use history::{HandedId, ReadBack, Thread};
 use model::Model;
 use options::{Options, Situation};
 use world::World;
@@ -71,13 +72,18 @@ async fn rounds(options: Options) -> io::Result<bool> {
     let mut past = Past::default();
     let mut is_clean = true;
     let mut round = 0;
-    while is_clean && (round == 0 || Instant::now() + ROUND / 2 < deadline) {
+    while (is_clean || options.keep_going) && (round == 0 || Instant::now() + ROUND / 2 < deadline) {
         work(&world, &book, &options, (seed, round), Instant::now() + ROUND).await;
-        is_clean = look(&world, &book, &model, &mut past).await;
+        is_clean &= look(&world, &book, &model, &mut past).await;
         println!("{} s: {}", world.now() / 1000, book.summary());
         round += 1;
     }
     is_clean = is_clean && past.still_holds(&world, &book).await;
+    if is_clean {
+        let wrong = deletion::check(&world, &past.ids, &past.last).await;
+        wrong.iter().for_each(|wrong| println!("\nBROKEN: a deleted conversation is gone, and only it: {wrong}"));
+        is_clean = wrong.is_empty();
+    }
     println!("{} s, {round} rounds, seed {seed}: {}", world.now() / 1000, book.summary());
     let Some(world) = Arc::into_inner(world) else { return Err(io::Error::other("a client is still at work")) };
     if let Some(kept) = world.end(!is_clean).await {
@@ -146,8 +152,10 @@ async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -
     let splits: usize = read.conversations.iter().map(|one| one.sessions.len().saturating_sub(1)).sum();
     book.count_many("splits", splits as u64);
     report::tell(&findings, &history, &read);
-    past.conversations.extend(read.conversations.into_iter().map(|one| one.id));
+    book.count_many("findings", findings.len() as u64);
+    past.conversations.extend(read.conversations.iter().map(|one| one.id.clone()));
     past.ids.extend(history.ids);
+    past.last = read;
     findings.is_empty()
 }
 
@@ -156,6 +164,8 @@ async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -
 struct Past {
     conversations: Vec<String>,
     ids: Vec<HandedId>,
+    /// What the last round left.
+    last: ReadBack,
 }
 
 impl Past {

@@ -19,6 +19,9 @@ pub(super) struct Options {
     /// How many clients ask at the same time.
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(super) clients: u64,
+    /// Goes on after a round in which something was broken.
+    #[arg(long)]
+    pub(super) keep_going: bool,
     /// Leaves a situation out; may be given several times.
     #[arg(long, value_name = "SITUATION")]
     without: Vec<Situation>,

@@ -10,50 +10,53 @@ use crate::chaos::history::{Conversation, Line, Row};
 use crate::chaos::marks::{Mark, Token, mentioned};
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
+    let mut told = BTreeSet::new();
+    // What is wrong in one context is usually wrong in all that follow: it is told once.
+    let mut tell = |title: String, found: Vec<Finding>| {
+        for finding in found.into_iter().filter(|finding| told.insert(finding.what.clone())) {
+            findings.push(Finding { what: format!("{title} {}", finding.what), ..finding });
+        }
+    };
     for (number, call) in facts.history.calls.iter().enumerate() {
-        let title = format!("model call {number}");
+        let mut found = Vec::new();
         for leak in &call.leaks {
             let thread = call.messages.iter().find_map(|line| facts.thread_of(Mark::of(&line.text).token()?));
-            findings.push(Finding { rule: Rule::NoGatewayIds, thread, what: format!("{title} contains {leak:?}") });
+            found.push(Finding { rule: Rule::NoGatewayIds, thread, what: format!("contains {leak:?}") });
         }
         if call.is_summary {
-            one_thread(facts, &title, call.messages.iter().flat_map(|line| mentioned(&line.text)), findings);
+            one_thread(facts, call.messages.iter().flat_map(|line| mentioned(&line.text)), &mut found);
         } else {
-            judge(facts, &title, &call.messages, None, findings);
+            judge(facts, &call.messages, None, &mut found);
         }
+        tell(format!("model call {number}"), found);
     }
     for conversation in &facts.read.conversations {
-        let title = format!("the model view of {}", conversation.id);
-        judge(facts, &title, &conversation.model, Some(conversation), findings);
+        let mut found = Vec::new();
+        judge(facts, &conversation.model, Some(conversation), &mut found);
+        tell(format!("the model view of {}", conversation.id), found);
     }
 }
 
 /// All rules for one context. A model view belongs to a known conversation and has all of it.
-fn judge(
-    facts: &Facts<'_>,
-    title: &str,
-    context: &[Line],
-    view_of: Option<&Conversation>,
-    findings: &mut Vec<Finding>,
-) {
+fn judge(facts: &Facts<'_>, context: &[Line], view_of: Option<&Conversation>, findings: &mut Vec<Finding>) {
     let tokens = || context.iter().filter_map(|line| Mark::of(&line.text).token());
-    one_thread(facts, title, tokens(), findings);
+    one_thread(facts, tokens(), findings);
     let (base, said) = match context.split_first() {
         Some((first, rest)) if first.role == "user" && Mark::of(&first.text) == Mark::None => (Some(first), rest),
         _ => (None, context),
     };
-    alternates(facts, title, base.is_some(), said, findings);
+    alternates(facts, base.is_some(), said, findings);
     let Some(conversation) = view_of.or_else(|| conversation_of(facts, said)) else { return };
     let through = if view_of.is_some() { conversation.full.len() } else { place_of(conversation, said) };
-    is_whole(facts, title, conversation, &conversation.full[..through], (base.is_some(), said), findings);
+    is_whole(facts, conversation, &conversation.full[..through], (base.is_some(), said), findings);
 }
 
-fn one_thread(facts: &Facts<'_>, title: &str, tokens: impl Iterator<Item = Token>, findings: &mut Vec<Finding>) {
+fn one_thread(facts: &Facts<'_>, tokens: impl Iterator<Item = Token>, findings: &mut Vec<Finding>) {
     let tokens: Vec<Token> = tokens.collect();
     let threads: BTreeSet<Option<usize>> = tokens.iter().map(|token| facts.thread_of(*token)).collect();
     if threads.len() > 1 || threads.contains(&None) {
         let thread = threads.iter().flatten().next().copied();
-        let what = format!("{title} has messages of the threads {threads:?}");
+        let what = format!("has messages of the threads {threads:?}");
         findings.push(Finding { rule: Rule::NothingForeign, thread, what });
     }
 }
@@ -61,7 +64,7 @@ fn one_thread(facts: &Facts<'_>, title: &str, tokens: impl Iterator<Item = Token
 /// Questions and answers take turns, each answer belongs to the question before it, and each is there once.
 ///
 /// Behind a summary the first answer may lack its question, and an older question may be carried along.
-fn alternates(facts: &Facts<'_>, title: &str, has_base: bool, said: &[Line], findings: &mut Vec<Finding>) {
+fn alternates(facts: &Facts<'_>, has_base: bool, said: &[Line], findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     let mut open: Option<Token> = None;
     for (place, line) in said.iter().enumerate() {
@@ -92,7 +95,7 @@ fn alternates(facts: &Facts<'_>, title: &str, has_base: bool, said: &[Line], fin
             }
         };
         if let Some((token, what)) = problem {
-            findings.push(facts.finding(Rule::TrueContext, token, format!("{title} has {what}")));
+            findings.push(facts.finding(Rule::TrueContext, token, format!("has {what}")));
         }
     }
 }
@@ -118,7 +121,6 @@ fn place_of(conversation: &Conversation, said: &[Line]) -> usize {
 /// All completed turns before a place are shown, word for word and in order; after a summary, the last of them.
 fn is_whole(
     facts: &Facts<'_>,
-    title: &str,
     conversation: &Conversation,
     before: &[Row],
     (has_base, said): (bool, &[Line]),
@@ -136,7 +138,7 @@ fn is_whole(
             let marks = texts.iter().map(|text| text.split_whitespace().next().unwrap_or_default());
             marks.collect::<Vec<_>>().join(" ")
         };
-        let what = format!("{title} in {} shows [{}], stored is [{}]", conversation.id, names(&shown), names(&texts));
+        let what = format!("of {} shows [{}], stored is [{}]", conversation.id, names(&shown), names(&texts));
         let thread = facts.thread_in(conversation);
         findings.push(Finding { rule: Rule::TrueContext, thread, what });
     }

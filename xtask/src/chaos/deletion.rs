@@ -1,0 +1,32 @@
+//! At the end of a run: a deleted conversation leaves no id behind, and takes nothing from others.
+
+use super::history::{HandedId, ReadBack};
+use super::readback;
+use super::world::World;
+
+/// Deletes one conversation of each tenant, and says in plain words what is wrong afterwards.
+pub(super) async fn check(world: &World, ids: &[HandedId], read: &ReadBack) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for tenant in 0..2 {
+        let own = || read.conversations.iter().filter(move |one| one.tenant == tenant);
+        // The one with the most messages: others most likely inherit from it.
+        let Some(gone) = own().filter(|one| !one.is_branch).max_by_key(|one| one.full.len()) else { continue };
+        let answer = world.client(0, tenant).delete(&format!("/api/sessions/{}", gone.id)).await;
+        if answer.status >= 300 {
+            wrong.push(format!("the deletion of {} was answered {} {}", gone.id, answer.status, answer.text()));
+            continue;
+        }
+        let names: Vec<HandedId> =
+            ids.iter().filter(|one| one.tenant == tenant && one.conversation == gone.id).cloned().collect();
+        for found in readback::resolve(world, &names).await.iter().filter(|found| found.conversation.is_some()) {
+            let (id, server) = (&found.id, found.server);
+            wrong.push(format!("{id} of the deleted {} still leads to {:?} at process {server}", gone.id, found.head));
+        }
+        for other in own().filter(|other| other.id != gone.id) {
+            if readback::full(&world.client(1, tenant), &other.id).await != other.full {
+                wrong.push(format!("{} changed when {} was deleted", other.id, gone.id));
+            }
+        }
+    }
+    wrong
+}
