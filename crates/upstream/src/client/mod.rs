@@ -173,7 +173,8 @@ impl ModelServer for HttpModelServer {
             PassedTo::Completions => &self.endpoints.text_completions,
             PassedTo::Embeddings => &self.endpoints.embeddings,
         };
-        let response = self.send(Method::POST, url, body).await?;
+        // The client of such a call decides itself whether to repeat it.
+        let response = self.send(Method::POST, url, body, Retries::None).await?;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         if content_type.starts_with("text/event-stream") {
             return Ok(PassedAnswer::Stream(pass_on::bytes_of(response, self.timeout, self.blame.clone())));
