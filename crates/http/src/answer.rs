@@ -111,7 +111,9 @@ pub(crate) fn handed_out(
 ) -> Response {
     let mut delivery = Delivery::of(Arc::clone(&app.gateway));
     delivery.expect(tenant, turn);
+    let outlet = delivery.outlet();
     let mut response = Response::new(Body::new(TrackedBody::new(json, delivery)));
+    response.extensions_mut().insert(outlet);
     let told = response.headers_mut();
     told.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(session) = session {

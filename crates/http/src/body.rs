@@ -1,7 +1,7 @@
 //! Request bodies in, tracked answers out.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::app::Shared;
+use crate::client_socket::Connection;
 use crate::error::ApiError;
 
 /// How long a client may pause while it sends a body.
@@ -61,11 +62,17 @@ fn is_json(content_type: &str) -> bool {
 pub(crate) struct Delivery {
     gateway: Arc<Gateway>,
     turn: Option<(TenantId, TurnId)>,
+    outlet: Outlet,
 }
 
 impl Delivery {
-    pub(crate) const fn of(gateway: Arc<Gateway>) -> Self {
-        Self { gateway, turn: None }
+    pub(crate) fn of(gateway: Arc<Gateway>) -> Self {
+        Self { gateway, turn: None, outlet: Outlet::default() }
+    }
+
+    /// What the server is told the answer's connection by: an extension of the answer.
+    pub(crate) fn outlet(&self) -> Outlet {
+        self.outlet.clone()
     }
 
     /// From now on, being told of the end means that this turn was delivered.
@@ -73,11 +80,28 @@ impl Delivery {
         self.turn = Some((tenant, turn));
     }
 
-    /// The last byte went out.
-    pub(crate) fn done(&mut self) {
-        if let Some((tenant, turn)) = self.turn.take() {
-            self.gateway.delivered(tenant, turn);
+    /// The last bytes are handed on. The turn is delivered when the socket takes them, unless the client hung up before.
+    pub(crate) fn done(&mut self, bytes: usize) {
+        let Some((tenant, turn)) = self.turn.take() else { return };
+        match self.outlet.0.get() {
+            None => self.gateway.delivered(tenant, turn),
+            Some(connection) if connection.is_closed() => {}
+            Some(connection) => {
+                let gateway = Arc::clone(&self.gateway);
+                connection.when_written(bytes, Box::new(move || gateway.delivered(tenant, turn)));
+            }
         }
+    }
+}
+
+/// The connection that an answer goes out by. It is known when the answer has left the routes.
+#[derive(Clone, Default)]
+pub(crate) struct Outlet(Arc<OnceLock<Connection>>);
+
+impl Outlet {
+    pub(crate) fn is(&self, connection: &Connection) {
+        // An answer goes out once.
+        let _ = self.0.set(connection.clone());
     }
 }
 
@@ -99,8 +123,8 @@ impl http_body::Body for TrackedBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let bytes = self.bytes.take();
-        if bytes.is_some() {
-            self.delivery.done();
+        if let Some(bytes) = &bytes {
+            self.delivery.done(bytes.len());
         }
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }

@@ -1,12 +1,13 @@
 //! A client's TCP connection that can be looked at while hyper reads and writes it.
 //!
 //! Hyper notices that a client has hung up when it next reads. A request that lay unread in the socket of a stopped
-//! process reaches the gateway before that. So the admission looks at the socket itself.
+//! process reaches the gateway before that. So the admission looks at the socket itself. And hyper takes an answer
+//! long before a slow client does: whether it was written to its end is known here.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 
 use herma_store::ClientConnection;
 use rustix::net::{RecvFlags, recv};
@@ -14,25 +15,75 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A socket that hyper is given. The lock is held for single calls that do not block.
-pub(crate) struct ClientSocket(Arc<Mutex<TcpStream>>);
+pub(crate) struct ClientSocket(Arc<Mutex<Shared>>);
+
+struct Shared {
+    stream: TcpStream,
+    /// Whether hyper has bytes that the socket did not take.
+    is_full: bool,
+    /// What is done when all that hyper has was written.
+    when_written: Vec<WhenWritten>,
+}
+
+impl Shared {
+    /// Notes whether the socket took all that it was offered.
+    fn took(&mut self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+        self.is_full |= !matches!(&written, Poll::Ready(Ok(taken)) if *taken == offered);
+        written
+    }
+}
+
+/// How much a socket takes at once that takes anything.
+const FEW_BYTES: usize = 16 * 1024;
+
+pub(crate) type WhenWritten = Box<dyn FnOnce() + Send>;
 
 impl ClientSocket {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(Mutex::new(stream)))
+        Self(Arc::new(Mutex::new(Shared { stream, is_full: false, when_written: Vec::new() })))
     }
 
-    /// A view of the connection that does not keep it open.
-    pub(crate) fn connection(&self) -> ClientConnection {
-        let socket = Arc::downgrade(&self.0);
-        ClientConnection::watched(move || socket.upgrade().is_none_or(|socket| is_closed(&lock(&socket))))
+    pub(crate) fn connection(&self) -> Connection {
+        Connection(Arc::downgrade(&self.0))
     }
 
-    fn stream(&self) -> MutexGuard<'_, TcpStream> {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
         lock(&self.0)
     }
 }
 
-fn lock(socket: &Mutex<TcpStream>) -> MutexGuard<'_, TcpStream> {
+/// A view of a connection that does not keep it open.
+#[derive(Clone)]
+pub(crate) struct Connection(Weak<Mutex<Shared>>);
+
+impl Connection {
+    /// Whether the client has hung up.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.upgrade().is_none_or(|socket| is_closed(&lock(&socket).stream))
+    }
+
+    /// Has something done when the socket has taken all that hyper was handed, with these last bytes. It is not done if
+    /// that fails. A few bytes are sure to be taken by a socket that takes any: then it is done at once, and so before
+    /// the client can read them.
+    pub(crate) fn when_written(&self, bytes: usize, note: WhenWritten) {
+        let Some(socket) = self.0.upgrade() else { return };
+        let mut shared = lock(&socket);
+        if shared.is_full || bytes > FEW_BYTES {
+            shared.when_written.push(note);
+        } else {
+            drop(shared);
+            note();
+        }
+    }
+
+    /// The same for the gateway, which asks nothing else.
+    pub(crate) fn client(&self) -> ClientConnection {
+        let connection = self.clone();
+        ClientConnection::watched(move || connection.is_closed())
+    }
+}
+
+fn lock(socket: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     socket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -46,13 +97,15 @@ fn is_closed(stream: &TcpStream) -> bool {
 
 impl AsyncRead for ClientSocket {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.stream()).poll_read(context, buffer)
+        Pin::new(&mut self.shared().stream).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for ClientSocket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.stream()).poll_write(context, bytes)
+        let mut shared = self.shared();
+        let written = Pin::new(&mut shared.stream).poll_write(context, bytes);
+        shared.took(written, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -60,19 +113,28 @@ impl AsyncWrite for ClientSocket {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.stream()).poll_write_vectored(context, slices)
+        let mut shared = self.shared();
+        let written = Pin::new(&mut shared.stream).poll_write_vectored(context, slices);
+        shared.took(written, slices.iter().map(|slice| slice.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream().is_write_vectored()
+        self.shared().stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.stream()).poll_flush(context)
+        // Hyper flushes when it has written all that it was handed.
+        let mut shared = self.shared();
+        ready!(Pin::new(&mut shared.stream).poll_flush(context))?;
+        shared.is_full = false;
+        let written = std::mem::take(&mut shared.when_written);
+        drop(shared);
+        written.into_iter().for_each(|note| note());
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.stream()).poll_shutdown(context)
+        Pin::new(&mut self.shared().stream).poll_shutdown(context)
     }
 }
 
@@ -91,7 +153,7 @@ mod tests {
         (client, ClientSocket::new(listener.accept().await.unwrap().0))
     }
 
-    async fn until_closed(connection: &ClientConnection) {
+    async fn until_closed(connection: &Connection) {
         let looking = async {
             while !connection.is_closed() {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use herma_gateway::Gateway;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{App, HttpSettings, router};
+use crate::body::Outlet;
 use crate::body_budget::BodyBudget;
 use crate::client_socket::ClientSocket;
 use crate::malformed::Socket;
@@ -61,10 +64,16 @@ pub async fn serve(
         };
         let _ = socket.set_nodelay(true);
         let socket = ClientSocket::new(socket);
-        let (client, routes) = (socket.connection(), TowerToHyperService::new(routes.clone()));
-        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        let (peer, routes) = (socket.connection(), TowerToHyperService::new(routes.clone()));
+        let client = peer.client();
+        let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(client.clone());
-            routes.call(request)
+            let (answering, peer) = (routes.call(request), peer.clone());
+            async move {
+                answering.await.inspect(|answer| {
+                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.is(&peer));
+                })
+            }
         });
         let connection = http.serve_connection(TokioIo::new(Socket::new(socket)), service);
         let mut stopping = stop.subscribe();

@@ -132,8 +132,9 @@ impl<F: Frames> TurnStream<F> {
     /// Opens the stream with its first word, as an answer.
     pub(crate) async fn open(self) -> Result<Response, ApiError> {
         let begun = self.begin().await?;
-        let session = begun.session.clone();
+        let (session, outlet) = (begun.session.clone(), begun.delivery.outlet());
         let mut response = Response::new(begun.into_body());
+        response.extensions_mut().insert(outlet);
         let told = response.headers_mut();
         told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -195,7 +196,7 @@ impl<F: Frames> TurnStream<F> {
                 return Some(frame);
             }
             if self.ended {
-                self.delivery.done();
+                self.delivery.done(0);
                 return None;
             }
             match tokio::time::timeout(KEEP_ALIVE, self.handle.next()).await {

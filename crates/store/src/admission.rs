@@ -1,5 +1,7 @@
 //! Admitting a turn: who may write next, decided in one transaction.
 
+mod client;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +11,11 @@ use herma_model::{
     Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
 };
 
-use crate::client::ClientConnection;
 use crate::commit::Lease;
 use crate::receipt::Receipt;
 use crate::snapshot::{Scope, Version};
+
+pub use client::ClientConnection;
 
 /// Which conversation a turn is for.
 #[derive(Debug, Clone, PartialEq, Eq)]

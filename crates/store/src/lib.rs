@@ -26,7 +26,6 @@
 //!   as interrupted with what had been shown of it.
 
 pub mod admission;
-mod client;
 pub mod commit;
 pub mod compaction;
 #[cfg(feature = "contract-suite")]
@@ -48,10 +47,9 @@ mod store;
 pub mod turns;
 
 pub use admission::{
-    Admission, AdmitOutcome, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity, Running, Seen, Target,
-    Ticket, TurnPolicy,
+    Admission, AdmitOutcome, ClientConnection, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity,
+    Running, Seen, Target, Ticket, TurnPolicy,
 };
-pub use client::ClientConnection;
 pub use commit::{Commit, Committed, Lease, Outcome, Shown};
 pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,

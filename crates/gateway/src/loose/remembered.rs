@@ -148,7 +148,8 @@ fn joins(earlier: &Known, identity: &RetryIdentity, client: &ClientConnection) -
     }
     let mut life = earlier.life();
     let is_retry = attempt > 0 && (!life.delivered || identity.unseen);
-    if !is_retry && !(earlier.sdk_attempt > attempt && client.is_closed()) {
+    let was_overtaken = || earlier.sdk_attempt > attempt && client.is_closed();
+    if !is_retry && !was_overtaken() {
         return false;
     }
     let bit = 1_u64 << attempt;

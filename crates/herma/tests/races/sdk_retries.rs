@@ -128,6 +128,19 @@ async fn a_client_that_hangs_up_while_the_answer_is_written_and_retries_has_one_
 }
 
 #[tokio::test]
+async fn an_answer_of_which_only_the_beginning_was_written_is_not_delivered() {
+    let world = World::start().await;
+    let long = "a long answer ".repeat(600_000);
+    world.upstream.push(Completion::chunks([long.clone()]).into());
+    let mut dropped = send_only(&world.herma, CHAT, "x-hermes-session-id: s\r\n", &ask("one")).await;
+    dropped.read_u8().await.unwrap();
+    drop(dropped);
+    let answer = retry(&world.session("s"), 1).post_json(CHAT, &ask("one")).await;
+    assert!(answer.content() == long, "another answer");
+    assert_eq!((world.upstream.requests().len(), world.stored().all_turns()), (1, 1));
+}
+
+#[tokio::test]
 async fn an_answer_that_a_retry_took_is_delivered() {
     let world = World::start().await;
     let (gate, dropped) = world.hold(world.session("s"), ask("one")).await;

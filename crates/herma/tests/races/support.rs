@@ -6,7 +6,7 @@ use herma_testkit::{Client, Event, EventStream, Gate, Herma, Launch, PATIENCE, R
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 use crate::stored::Stored;
@@ -132,8 +132,11 @@ pub(crate) fn send(client: Client, body: Value) -> JoinHandle<herma_testkit::Ans
 
 /// Sends a request with these header lines and waits for nothing: the kernel takes it even for a process that stands still.
 pub(crate) async fn send_only(herma: &Herma, path: &str, headers: &str, body: &Value) -> TcpStream {
-    let address = herma.base_url().trim_start_matches("http://");
-    let mut socket = TcpStream::connect(address).await.unwrap();
+    let address = herma.base_url().trim_start_matches("http://").parse().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    // A client that reads nothing leaves most of a long answer with the server.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut socket = socket.connect(address).await.unwrap();
     let body = serde_json::to_vec(body).unwrap();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: herma\r\nauthorization: Bearer test-key\r\n{headers}content-length: {}\r\n\r\n",
