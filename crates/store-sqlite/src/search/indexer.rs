@@ -3,7 +3,7 @@
 //! Texts are read and cut into terms outside of any transaction that writes; what is written is checked against the rows as they are by then, together with
 //! the mark up to which everything is indexed. So a crash, another process that was quicker, or a message that went meanwhile leave the index right.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use herma_model::Timestamp;
@@ -47,6 +47,7 @@ pub(crate) struct Indexer {
 }
 
 struct Waiting {
+    forgotten: bool,
     messages: i64,
     newest: i64,
     again: bool,
@@ -70,7 +71,8 @@ impl Indexer {
         if waiting.newest != self.newest {
             (self.newest, self.since) = (waiting.newest, Instant::now());
         }
-        let is_due = waiting.messages > MOST_WAITING
+        let is_due = waiting.forgotten
+            || waiting.messages > MOST_WAITING
             || (!is_serving && self.since.elapsed() > QUIET && (waiting.messages > 0 || waiting.again));
         if !is_due || waiting.claimed {
             return Ok(());
@@ -79,8 +81,12 @@ impl Indexer {
         while let Some(batch) = next(connection, Size::SMALL)? {
             let (answer, answered) = mpsc::channel();
             let owner = self.owner;
+            let erasures = Arc::clone(&writer.erasures);
             writer.submit(move |connection, _| {
                 let written = write(connection, &batch, owner, pulse::now());
+                if !batch.forgotten.is_empty() {
+                    erasures.ask();
+                }
                 let _ = answer.send(matches!(written, Ok(true)));
                 pulse::keep(written)
             });
@@ -94,12 +100,18 @@ impl Indexer {
     fn waiting(&self, connection: &Connection) -> Outcome<Waiting> {
         connection
             .prepare_cached(
-                "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2
-                 FROM search_state, (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
+                "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2,
+                 EXISTS (SELECT 1 FROM search_forget) FROM search_state, (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {
                 select.query_row([self.owner, pulse::now().0], |row| {
-                    Ok(Waiting { messages: row.get(0)?, newest: row.get(1)?, again: row.get(2)?, claimed: row.get(3)? })
+                    Ok(Waiting {
+                        messages: row.get(0)?,
+                        newest: row.get(1)?,
+                        again: row.get(2)?,
+                        claimed: row.get(3)?,
+                        forgotten: row.get(4)?,
+                    })
                 })
             })
             .translated()
@@ -113,6 +125,8 @@ pub(crate) fn own_name() -> i64 {
 
 /// Rows that are to be indexed together.
 pub(crate) struct Batch {
+    /// What is taken out of the index, before anything else is done.
+    forgotten: Vec<Forgotten>,
     entries: Vec<Entry>,
     /// From where on to where everything is indexed then; absent for rows that have changed.
     mark: Option<(i64, i64)>,
@@ -128,6 +142,14 @@ impl Batch {
     pub(crate) fn through(&self) -> Option<i64> {
         self.mark.map(|(_, through)| through)
     }
+}
+
+/// A row that has gone or changed, as the index knows it.
+struct Forgotten {
+    /// Its key in `search_forget`.
+    pk: i64,
+    key: i64,
+    terms: String,
 }
 
 struct Entry {
@@ -154,6 +176,10 @@ enum Origin {
 
 /// What is to be indexed next.
 pub(crate) fn next(connection: &Connection, most: Size) -> Outcome<Option<Batch>> {
+    let forgotten = forgotten(connection, most)?;
+    if !forgotten.is_empty() {
+        return Ok(Some(Batch { forgotten, entries: Vec::new(), mark: None }));
+    }
     let again: Vec<i64> = connection
         .prepare_cached("SELECT key FROM search_again LIMIT ?1")
         .and_then(|mut select| select.query_map([most.rows], |row| row.get(0))?.collect())
@@ -166,6 +192,30 @@ pub(crate) fn next(connection: &Connection, most: Size) -> Outcome<Option<Batch>
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
         .translated()?;
     following(connection, from, most)
+}
+
+/// What is to be taken out of the index.
+fn forgotten(connection: &Connection, most: Size) -> Outcome<Vec<Forgotten>> {
+    let mut select = connection
+        .prepare_cached("SELECT pk, key, said, tenant_pk, conversation_pk FROM search_forget ORDER BY pk LIMIT ?1")
+        .translated()?;
+    let mut rows = select.query([most.rows]).translated()?;
+    let (mut all, mut size) = (Vec::new(), 0);
+    while let Some(row) = rows.next().translated()? {
+        let entry = forgotten_row(row).translated()?;
+        size += entry.terms.len() / 4;
+        all.push(entry);
+        if size > most.text {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<Forgotten> {
+    let (key, said): (i64, &str) = (row.get(1)?, row.get_ref(2)?.as_str()?);
+    let text = if key < 0 { fold(said) } else { fold(&text_of(said)) };
+    Ok(Forgotten { pk: row.get(0)?, key, terms: terms::of_text(&text, row.get(3)?, row.get(4)?) })
 }
 
 /// What is to be indexed when everything up to a message is.
@@ -189,7 +239,7 @@ pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> Outco
             break;
         }
     }
-    Ok((through > from).then_some(Batch { entries, mark: Some((from, through)) }))
+    Ok((through > from).then_some(Batch { forgotten: Vec::new(), entries, mark: Some((from, through)) }))
 }
 
 fn message(row: &Row<'_>) -> rusqlite::Result<Entry> {
@@ -226,7 +276,7 @@ fn changed(connection: &Connection, keys: &[i64], most: Size) -> Outcome<Batch> 
             break;
         }
     }
-    Ok(Batch { entries, mark: None })
+    Ok(Batch { forgotten: Vec::new(), entries, mark: None })
 }
 
 fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<Entry> {
@@ -244,6 +294,9 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
     if batch.mark.is_some_and(|(from, _)| from != through) {
         return Ok(false);
     }
+    if !forget(connection, &batch.forgotten)? {
+        return Ok(false);
+    }
     for entry in &batch.entries {
         if entry.made_of != origin(connection, entry.key)? {
             return Ok(false);
@@ -251,9 +304,10 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
     }
     for entry in &batch.entries {
         if batch.mark.is_none() {
-            for sql in ["DELETE FROM search_index WHERE rowid = ?1", "DELETE FROM search_again WHERE key = ?1"] {
-                connection.prepare_cached(sql).and_then(|mut delete| delete.execute([entry.key])).translated()?;
-            }
+            connection
+                .prepare_cached("DELETE FROM search_again WHERE key = ?1")
+                .and_then(|mut delete| delete.execute([entry.key]))
+                .translated()?;
         }
         if entry.made_of.is_some() {
             connection
@@ -267,6 +321,29 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
         .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, until = ?3")
         .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
         .translated()?;
+    Ok(true)
+}
+
+/// Takes the terms of rows out of the index that have gone or changed. `false`, and nothing was done, if these are not the first ones any
+/// more that wait for it: none may be left out, and none taken out twice.
+fn forget(connection: &Connection, forgotten: &[Forgotten]) -> Outcome<bool> {
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT min(pk) FROM search_forget")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    if first != forgotten.first().map(|row| row.pk) {
+        return Ok(false);
+    }
+    for Forgotten { pk, key, terms } in forgotten {
+        connection
+            .prepare_cached("INSERT INTO search_index (search_index, rowid, terms) VALUES ('delete', ?1, ?2)")
+            .and_then(|mut delete| delete.execute(params![key, terms]))
+            .translated()?;
+        connection
+            .prepare_cached("DELETE FROM search_forget WHERE pk = ?1")
+            .and_then(|mut delete| delete.execute([pk]))
+            .translated()?;
+    }
     Ok(true)
 }
 

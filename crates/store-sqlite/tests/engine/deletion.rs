@@ -1,18 +1,18 @@
 //! What is left in the file of what was deleted.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use herma_model::{Alias, TurnState};
 use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
-use herma_store::{Admission, Children, DeleteOutcome, Extent, Store};
+use herma_store::{Admission, Change, Children, DeleteOutcome, Extent, Store};
 use rusqlite::Connection;
 
 use crate::database::{Database, holds_together};
 
-/// The tables that hold anything of a conversation, and how many rows they have. That it is gone is told and counts for nothing. Of the search index, that is which rows it knows of; its pages are
-/// written over in time.
+/// The tables that hold anything of a conversation, and how many rows they have. That it is gone is told and counts for nothing. Of the search index, that is which rows it knows of.
 fn rows(path: &Path) -> Vec<(String, i64)> {
     let connection = Connection::open(path).unwrap();
     let tables: Vec<String> = connection
@@ -63,6 +63,90 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
         world.holds_together().await;
         assert_eq!(rows(&database.path()), [], "{order:?}");
     }
+}
+
+/// The words that any file of the directory still has. The index leaves out what a term has in common with the one before it, so only
+/// the end of a word is looked for.
+fn found_in_files(path: &Path, words: &[String]) -> Vec<String> {
+    let files = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let contents: Vec<Vec<u8>> = files.filter(|file| file.is_file()).map(|file| std::fs::read(file).unwrap()).collect();
+    let texts: Vec<_> = contents.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
+    let is_found = |word: &&String| texts.iter().any(|text| text.contains(&word[8..]));
+    words.iter().filter(is_found).cloned().collect()
+}
+
+/// Waits until no file has any of the words.
+async fn are_gone(path: &Path, words: &[String]) {
+    let began = Instant::now();
+    loop {
+        let found = found_in_files(path, words);
+        if found.is_empty() {
+            return;
+        }
+        let waited = began.elapsed();
+        assert!(waited < Duration::from_secs(5), "{} of {} words are left: {found:?}", found.len(), words.len());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A word that nothing else has.
+fn rare() -> String {
+    let word = uuid::Uuid::new_v4().simple().to_string();
+    word.chars().map(|digit| char::from(b'a' + u8::try_from(digit.to_digit(16).unwrap()).unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleted_text_is_in_no_file_a_few_seconds_later() {
+    let database = Database::new();
+    let world = database.world().await;
+    let (question, answer, shown, title) = (rare(), rare(), rare(), rare());
+    let turn = world.start(&world.one, "trip", &question).await;
+    world.one.journal(turn.lease, herma_store::contract::fixture::noted(&shown)).wait().await.unwrap();
+    world.answer(&world.one, &turn, &answer).await;
+    world.describe("trip", Change { title: Some(Some(title.clone())), ..Change::default() }).await;
+    world.talk(&world.one, "other", "hello", "hi").await;
+    world.one.index_all().await.unwrap();
+    let words = [question, answer, shown, title];
+    assert_ne!(found_in_files(&database.path(), &words), <[String; 0]>::default());
+    world.delete("trip").await;
+    are_gone(&database.path(), &words).await;
+    world.holds_together().await;
+    holds_together(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_message_is_in_no_file_a_few_seconds_later() {
+    let database = Database::new();
+    let world = database.world().await;
+    let word = rare();
+    world.talk(&world.one, "trip", &word, "yes").await;
+    world.one.index_all().await.unwrap();
+    world.remove("trip", 0).await;
+    are_gone(&database.path(), &[word]).await;
+    world.holds_together().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleted_text_of_any_length_among_others_is_in_no_file() {
+    let database = Database::new();
+    let world = database.world().await;
+    let mut words = Vec::new();
+    for round in 0..40 {
+        for name in ["kept", "gone", "kept-too", "gone-too"] {
+            let word = rare();
+            let text = format!("{word} {}", "filler ".repeat((round * 37) % 700));
+            world.talk(&world.one, name, &text, "yes").await;
+            if name.starts_with("gone") {
+                words.push(word);
+            }
+        }
+    }
+    world.one.index_all().await.unwrap();
+    world.delete("gone").await;
+    world.delete("gone-too").await;
+    are_gone(&database.path(), &words).await;
+    world.holds_together().await;
+    holds_together(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

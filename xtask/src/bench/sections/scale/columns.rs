@@ -14,7 +14,7 @@ pub(super) const COPIED: [Table; 8] = [
 
 /// Tables of which there is nothing to copy: what is there once, what is only there for a time, and what is made of the rest.
 #[cfg(test)]
-pub(super) const NOT_COPIED: [&str; 12] = [
+pub(super) const NOT_COPIED: [&str; 13] = [
     "tenants",
     "api_keys",
     "instances",
@@ -25,6 +25,7 @@ pub(super) const NOT_COPIED: [&str; 12] = [
     "migrations",
     "search_state",
     "search_again",
+    "search_forget",
     "events",
     "expiry",
 ];
