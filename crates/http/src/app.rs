@@ -16,6 +16,7 @@ use crate::body_budget::BodyBudget;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::offered_models::OfferedModels;
+use crate::readiness::Readiness;
 use crate::sockets::Sockets;
 use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
 
@@ -61,6 +62,7 @@ pub(crate) struct App {
     pub(crate) sockets: Sockets,
     pub(crate) bodies: BodyBudget,
     pub(crate) offered: OfferedModels,
+    pub(crate) readiness: Readiness,
     pub(crate) started: Instant,
 }
 

@@ -7,6 +7,7 @@
 //! - [`error`]: the one place that decides status, code and message of a failure.
 //! - [`stream`]: a turn as server-sent events.
 //! - [`rows`]: what the store knows, as the JSON that clients see.
+//! - [`readiness`]: whether turns can be taken.
 //! - [`sockets`]: how many WebSockets are open, and telling them to close.
 
 mod answer;
@@ -26,6 +27,7 @@ mod offered_models;
 mod openapi;
 mod path;
 mod query;
+mod readiness;
 mod request_id;
 mod request_log;
 mod routes;

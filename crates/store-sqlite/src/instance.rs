@@ -104,7 +104,8 @@ impl Instance {
         }
     }
 
-    fn renew(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+    /// Renews whether that is due or not, and so finds out whether the database takes writes. Registers this process if it has to.
+    pub(crate) fn renew(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
         let at = (self.clock)();
         let Some(own) = &mut self.registered else { return self.register(connection, now) };
         let stored = now.plus(LEASE).0.max(own.stored + 1);

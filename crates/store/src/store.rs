@@ -266,7 +266,7 @@ pub trait Store: Send + Sync + 'static {
     /// Has a conversation again that was copied out. Durable when it returns.
     async fn restore(&self, restoration: Restoration) -> Result<RestoreOutcome, StoreError>;
 
-    /// Whether the store can be read and written now.
+    /// Whether the store can be written now: writes a little, durably.
     async fn check(&self) -> Result<(), StoreError>;
 
     /// Finishes what was asked for and lets go of the database.

@@ -7,6 +7,8 @@ mod compactions;
 mod contexts;
 mod conversations;
 mod events;
+#[cfg(target_os = "linux")]
+mod health;
 mod import;
 mod log;
 mod long;

@@ -18,13 +18,13 @@ pub(crate) async fn ready(State(app): State<Shared>) -> Result<Response, ApiErro
     if app.gateway.is_draining() {
         return Err(ApiError::draining());
     }
-    app.gateway.store().check().await?;
+    app.readiness.of(app.gateway.store().as_ref()).await?;
     Ok(axum::response::IntoResponse::into_response(Json(json!({ "status": "ready" }))))
 }
 
 /// `GET /health/detailed`: what stands behind that.
 pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
-    let store = app.gateway.store().check().await;
+    let store = app.readiness.of(app.gateway.store().as_ref()).await;
     Json(json!({
         "status": if store.is_ok() && !app.gateway.is_draining() { "ok" } else { "degraded" },
         "version": env!("CARGO_PKG_VERSION"),

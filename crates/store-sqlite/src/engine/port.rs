@@ -401,7 +401,7 @@ impl Store for SqliteStore {
         let (page, total) = self.readers.read(move |connection| events::page(connection, &scope, from, limit)).await?;
         if total > self.synced_events.load(Ordering::Acquire) {
             // What was read is in the log by now, whoever wrote it: a sync of it makes all of that durable.
-            self.check().await?;
+            self.write(|_, _| Ok(())).await?;
             self.synced_events.fetch_max(total, Ordering::AcqRel);
         }
         Ok(page)
@@ -437,8 +437,8 @@ impl Store for SqliteStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        // A transaction that writes nothing still has to get the write lock and a log that can be synced.
-        self.write(|_, _| Ok(())).await
+        // What every turn needs: the lock file of this process, a row of its own, and a log that can be synced.
+        self.write(|connection, instance| instance.renew(connection, pulse::now()).map(drop)).await
     }
 
     async fn close(&self) {
