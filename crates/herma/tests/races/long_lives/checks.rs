@@ -99,7 +99,7 @@ impl Sight {
 
     /// The compaction on which the conversation stands.
     pub(super) fn base(&self) -> Option<&Value> {
-        self.compactions().find(|row| row["outcome"] == "applied")
+        self.compactions().find(|row| row["outcome"] == "applied" || row["outcome"] == "trimmed")
     }
 
     /// The compactions that happened, the newest first.
@@ -111,10 +111,6 @@ impl Sight {
     pub(super) fn open_calls(&self) -> Vec<String> {
         let calls = self.said.last().and_then(|row| row["tool_calls"].as_array());
         calls.into_iter().flatten().map(|call| call["id"].as_str().unwrap().to_owned()).collect()
-    }
-
-    pub(super) fn pinned_tokens(&self) -> u64 {
-        tokens(&self.said.iter().filter(|row| row["pinned"] == true).cloned().collect::<Vec<_>>())
     }
 
     /// What a client that keeps the conversation itself would send along.

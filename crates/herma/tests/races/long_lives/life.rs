@@ -25,7 +25,7 @@ pub(super) struct Life {
     pub(super) unanswered: Option<Vec<Value>>,
     /// Whether that turn was lost with its process.
     pub(super) lost: bool,
-    /// Whether a summary has failed, so that none may be asked for.
+    /// Whether a summary was made to fail.
     cooling: bool,
     texts: usize,
 }
@@ -217,7 +217,7 @@ impl Life {
             {"type": "text", "text": format!("image {}", self.texts)}, {"type": "image_url", "image_url": {"url": url}}]})
     }
 
-    /// A turn is refused only for a reason, and nothing else goes wrong but what was to go wrong.
+    /// A turn is refused only if what it brings is too much, and nothing else goes wrong but what was to go wrong.
     fn may_be(&self, outcome: &Outcome, new: &[Value], reply: Answered) {
         match outcome {
             Outcome::Answered { .. } => {}
@@ -226,9 +226,12 @@ impl Life {
                 assert!(wanted, "{why} to {new:?} although the model answered");
             }
             Outcome::Refused(why) => {
-                let heavy = tokens(new) + self.sight.pinned_tokens() > super::WINDOW / 3;
-                let excused = self.cooling || reply == Answered::TooLong || heavy;
-                assert!(excused, "{:?} was refused: {why}", content(&new[0]));
+                let is_too_much_by_itself = tokens(new) + 100 > super::WINDOW;
+                assert!(
+                    is_too_much_by_itself || reply == Answered::TooLong,
+                    "{:?} was refused: {why}",
+                    content(&new[0])
+                );
             }
             Outcome::Lost => panic!("no process was killed"),
         }

@@ -76,7 +76,7 @@ impl Life {
         asked.map(|request| own(&request)).collect()
     }
 
-    /// The model was shown all that was said before its question, or a summary and the end of that.
+    /// The model was shown all that was said before its question, or a summary, or the note in its place, and the end of that.
     pub(super) fn was_shown(&self, number: usize, before: &[Line]) {
         let history: Vec<(&str, &str)> = before
             .iter()
@@ -90,8 +90,9 @@ impl Life {
                 .iter()
                 .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
                 .collect();
-            let Some((_, kept)) = shown.split_first().filter(|(first, _)| first.1.starts_with("[Summary of the conv"))
-            else {
+            let beginnings = ["[Summary of the conv", "[Earlier messages of this conv"];
+            let is_base = |text: &str| beginnings.iter().any(|beginning| text.starts_with(beginning));
+            let Some((_, kept)) = shown.split_first().filter(|(first, _)| is_base(first.1)) else {
                 assert_eq!(shown, history, "before text {number}");
                 continue;
             };
