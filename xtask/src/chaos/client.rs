@@ -9,6 +9,7 @@ use super::book::Book;
 use super::doors::{Address, Door, Request, Seen};
 use super::history::{Attempt, End, HandedId, Retries, Turn};
 use super::marks::{self, Token};
+use super::model::SURE;
 use super::options::Options;
 use super::plan::Plan;
 use super::world::World;
@@ -66,11 +67,11 @@ pub(super) struct Worker {
 
 /// A turn under way.
 #[derive(Debug)]
-struct Asked {
+pub(super) struct Asked {
     number: usize,
     place: Arc<Place>,
-    plan: Plan,
-    request: Request,
+    pub(super) plan: Plan,
+    pub(super) request: Request,
     key: String,
     tries: u32,
 }
@@ -80,7 +81,7 @@ impl Worker {
     pub(super) async fn work(mut self, deadline: Instant) {
         let mut late: Vec<(usize, Asked)> = Vec::new();
         let mut turns = 0;
-        while Instant::now() < deadline && turns < 10_000 {
+        while Instant::now() < deadline && turns < SURE {
             let plan = Plan::draw(&self.options, &mut self.random);
             tokio::time::sleep(plan.rest).await;
             let place = self.place(&plan);
@@ -108,7 +109,7 @@ impl Worker {
     }
 
     /// Writes a turn down and makes its request, which stays the same for every try.
-    fn begin(&mut self, number: u32, place: Arc<Place>, plan: Plan) -> Asked {
+    pub(super) fn begin(&mut self, number: u32, place: Arc<Place>, plan: Plan) -> Asked {
         let token = Token(number);
         let text = marks::question(token, plan.words, &mut self.random);
         let request = request(&place, &plan, text.clone(), Arc::ptr_eq(&place, &self.own));
@@ -126,7 +127,7 @@ impl Worker {
     }
 
     /// Sends until an answer was seen, or its client would try no more. True if the last try failed.
-    async fn ask(&self, asked: &mut Asked) -> bool {
+    pub(super) async fn ask(&self, asked: &mut Asked) -> bool {
         loop {
             let seen = self.send(asked).await;
             if matches!(seen.end, Some(End::Broken { .. })) {
@@ -151,9 +152,9 @@ impl Worker {
             Retries::Counted => client = client.header("x-stainless-retry-count", &asked.tries.to_string()),
             Retries::Never => {}
         }
-        let patience = asked.plan.hangs_up.filter(|_| asked.tries == 0).unwrap_or(asked.plan.patience);
+        let hang_up = asked.plan.hangs_up.filter(|_| asked.tries == 0);
         let sent = self.world.now();
-        let seen = asked.request.send(&client, patience).await;
+        let seen = asked.request.send(&client, asked.plan.patience, hang_up).await;
         self.write_down(asked, server, sent, &seen);
         asked.tries += 1;
         seen

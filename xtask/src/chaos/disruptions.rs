@@ -9,8 +9,8 @@ use super::options::{Options, Situation};
 use super::world::World;
 use crate::random::Random;
 
-/// How long a lease lives that nobody renews. A long pause is longer.
-const LEASE: Duration = Duration::from_secs(10);
+/// A lease that is not renewed for this long may be taken over. A long pause is longer.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// Disturbs one process until the deadline, and leaves it running.
 pub(super) async fn disturb(
@@ -39,11 +39,11 @@ pub(super) async fn disturb(
                 world.drain(server).await;
                 world.revive().await;
             }
-            55..85 if options.has(Situation::Pauses) => {
+            55..80 if options.has(Situation::Pauses) => {
                 book.count("pauses");
                 pause(server, &world, &book, share(2900)).await;
             }
-            85..93 if options.has(Situation::LongPauses) => {
+            80..93 if options.has(Situation::LongPauses) => {
                 book.count("long pauses");
                 pause(server, &world, &book, LEASE + share(4000)).await;
             }
@@ -59,7 +59,8 @@ pub(super) async fn disturb(
     }
 }
 
-async fn pause(server: usize, world: &World, book: &Book, length: Duration) {
+/// Stops a process for a while.
+pub(super) async fn pause(server: usize, world: &World, book: &Book, length: Duration) {
     let from = world.now();
     world.pause(server).await;
     tokio::time::sleep(length).await;

@@ -38,6 +38,15 @@ pub(super) struct Request {
     pub(super) text: String,
 }
 
+/// When a client hangs up that does not wait for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HangUp {
+    /// After so long, wherever the answer is.
+    After(Duration),
+    /// When the answer begins to arrive: its end may be on its way already.
+    AtFirstBytes,
+}
+
 /// What a client saw of one request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
@@ -54,14 +63,16 @@ pub(super) struct Seen {
 
 impl Request {
     /// Sends it once and reads the answer, up to `patience` and no further.
-    pub(super) async fn send(&self, client: &Client, patience: Duration) -> Seen {
-        let mut read = Read::default();
+    pub(super) async fn send(&self, client: &Client, patience: Duration, hang_up: Option<HangUp>) -> Seen {
+        let patience = if let Some(HangUp::After(after)) = hang_up { after } else { patience };
+        let mut read = Read { hangs_up: hang_up == Some(HangUp::AtFirstBytes), ..Read::default() };
         let done = tokio::time::timeout(patience, self.read_all(client, &mut read)).await;
-        let is_whole = matches!(done, Ok(Ok(())));
+        let is_whole = matches!(done, Ok(Ok(()))) && !read.hangs_up;
         let mut seen = if is_whole || read.is_stream { self.judge(&read) } else { Seen::default() };
         if seen.end.is_none() {
             let shown = if read.is_stream { shown(&frames(&read.text())) } else { String::new() };
-            seen.end = Some(if done.is_err() { End::GaveUp { shown } } else { End::Broken { shown } });
+            let gave_up = done.is_err() || (read.hangs_up && matches!(done, Ok(Ok(()))));
+            seen.end = Some(if gave_up { End::GaveUp { shown } } else { End::Broken { shown } });
             seen.object = seen.object.or(read.run);
         }
         seen
@@ -75,7 +86,7 @@ impl Request {
         }
         read.take(request.body(body.to_string()).send().await?).await?;
         // A run goes on by itself: it is asked for until it has ended.
-        while self.door == Door::Run && read.status < 300 && is_running(&read.json()) {
+        while self.door == Door::Run && !read.hangs_up && read.status < 300 && is_running(&read.json()) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let id = text(&read.json()["id"]);
             let run = format!("/v1/runs/{id}");
@@ -189,6 +200,8 @@ struct Read {
     bytes: Vec<u8>,
     /// The run that is asked for until it has ended.
     run: Option<String>,
+    /// Reading ends with the first bytes.
+    hangs_up: bool,
 }
 
 impl Read {
@@ -199,8 +212,14 @@ impl Read {
             (header("content-type").starts_with("text/event-stream"), header("x-should-retry") == "false");
         (self.status, self.is_stream, self.is_final) = (response.status().as_u16(), is_stream, is_final);
         self.bytes.clear();
+        if self.hangs_up && !is_stream {
+            return Ok(());
+        }
         while let Some(chunk) = response.chunk().await? {
             self.bytes.extend_from_slice(&chunk);
+            if self.hangs_up {
+                break;
+            }
         }
         Ok(())
     }

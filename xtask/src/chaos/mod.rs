@@ -21,6 +21,7 @@ mod options;
 mod plan;
 mod readback;
 mod report;
+mod scenes;
 mod world;
 
 use std::io;
@@ -73,7 +74,7 @@ async fn rounds(options: Options) -> io::Result<bool> {
     let mut is_clean = true;
     let mut round = 0;
     while (is_clean || options.keep_going) && (round == 0 || Instant::now() + ROUND / 2 < deadline) {
-        work(&world, &book, &options, (seed, round), Instant::now() + ROUND).await;
+        is_clean &= work(&world, &book, &options, (seed, round), Instant::now() + ROUND).await;
         is_clean &= look(&world, &book, &model, &mut past).await;
         println!("{} s: {}", world.now() / 1000, book.summary());
         round += 1;
@@ -93,14 +94,15 @@ async fn rounds(options: Options) -> io::Result<bool> {
     Ok(is_clean)
 }
 
-/// One round: clients work and processes are disturbed until the deadline; then both processes run.
+/// One round: clients work and processes are disturbed until the deadline; then both processes run. False if a
+/// client or a disturbance could not do its work.
 async fn work(
     world: &Arc<World>,
     book: &Arc<Book>,
     options: &Arc<Options>,
     (seed, round): (u64, u64),
     deadline: Instant,
-) {
+) -> bool {
     let place = |tenant: usize, name: String| {
         let thread = book.add_thread(Thread { name: name.clone(), tenant });
         Arc::new(Place::new(thread, tenant, name))
@@ -109,7 +111,8 @@ async fn work(
         .map(|tenant| (0..SHARED).map(|number| place(tenant, format!("{NAMES}{round}-shared-{number}"))).collect())
         .collect();
     let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..options.clients {
+    // One more client plays scenes.
+    for number in 0..=options.clients {
         // Tenant 1 has a third of the clients. Two tenants may use the same name for conversations of their own.
         let tenant = usize::from(number % 3 == 2);
         let worker = Worker {
@@ -117,19 +120,30 @@ async fn work(
             book: Arc::clone(book),
             options: Arc::clone(options),
             random: marks::stream(seed, (round << 32) | (1 << 24) | number),
-            first: u32::try_from((round * options.clients + number) * 10_000).unwrap_or(u32::MAX),
+            first: u32::try_from((round * (options.clients + 1) + number) * u64::from(model::EACH)).unwrap_or(u32::MAX),
             own: place(tenant, format!("{NAMES}{round}-own-{}", if tenant == 1 { number - 2 } else { number })),
             shared: shared[tenant].clone(),
         };
-        tasks.spawn(worker.work(deadline));
+        if number < options.clients {
+            tasks.spawn(worker.work(deadline));
+        } else {
+            tasks.spawn(worker.play(deadline));
+        }
     }
     for server in 0..2 {
         let random = marks::stream(seed, (round << 32) | (2 << 24) | server as u64);
         let tools = (Arc::clone(world), Arc::clone(book), Arc::clone(options));
         tasks.spawn(disruptions::disturb(server, tools, random, deadline));
     }
-    while tasks.join_next().await.is_some() {}
+    let mut is_clean = true;
+    while let Some(done) = tasks.join_next().await {
+        if let Err(panic) = done {
+            println!("\nBROKEN: every process starts, ends and answers in time: {panic}");
+            is_clean = false;
+        }
+    }
     world.revive().await;
+    is_clean
 }
 
 /// Reads back what the round left, and checks it.

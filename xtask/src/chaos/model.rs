@@ -16,6 +16,13 @@ const PREFIXES: [&str; 9] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_",
 /// More words than a quick answer has. A slow one takes at least 2 s for them.
 pub(super) const QUICK_WORDS: usize = 40;
 
+/// Messages of a worker, by number: from here on they are answered at once and without a failure.
+pub(super) const SURE: u32 = 8_000;
+/// From here on they are answered without a failure, but slowly.
+pub(super) const SLOW: u32 = 9_000;
+/// How many messages a worker has in a round.
+pub(super) const EACH: u32 = 10_000;
+
 /// What the model server knows. Clones are the same.
 #[derive(Debug, Clone)]
 pub(super) struct Model(Arc<Shared>);
@@ -76,14 +83,15 @@ impl Model {
     fn planned(&self, token: Token, number: u32) -> (String, Reply) {
         let random = &mut marks::stream(self.0.seed, (u64::from(token.0) << 8) | u64::from(number));
         let fate = random.below(100);
-        let is_slow = (60..64).contains(&fate);
-        let words = if is_slow { 50 + random.below(50) } else { 8 + random.below(QUICK_WORDS as u64 - 10) };
+        let place = token.0 % EACH;
+        let is_slow = place >= SLOW || (place < SURE && (60..66).contains(&fate));
+        let words = if is_slow { 60 + random.below(80) } else { 8 + random.below(QUICK_WORDS as u64 - 10) };
         let text = marks::answer(token, number, words, random);
         let pause = if is_slow { 50 + random.below(50) } else { random.below(20) };
         let said = Completion::text(text.clone()).pace(Pace::Every(Duration::from_millis(pause)));
         let after = random.below(words) as usize;
         let reply = match fate {
-            _ if !self.0.fails => said.into(),
+            _ if !self.0.fails || place >= SURE => said.into(),
             0..3 => Reply::status(503, "the server is busy"),
             3..7 => Reply::status(400, "the server does not like this"),
             7..12 => said.ending(Ending::CutOffAfter(after)).into(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::doors::Door;
+use super::doors::{Door, HangUp};
 use super::history::Retries;
 use super::options::{Options, Situation};
 use crate::random::Random;
@@ -25,8 +25,8 @@ pub(super) struct Plan {
     /// A failed turn is tried again by its key after other turns.
     pub(super) is_late: bool,
     pub(super) words: u64,
-    /// The client hangs up the first time after this long.
-    pub(super) hangs_up: Option<Duration>,
+    /// The client hangs up the first time.
+    pub(super) hangs_up: Option<HangUp>,
     /// How long the client waits for a whole answer.
     pub(super) patience: Duration,
     /// The pause before the next turn.
@@ -39,11 +39,12 @@ pub(super) struct Plan {
 const LONG_PATIENCE: Duration = Duration::from_secs(40);
 
 impl Plan {
-    /// The next plan. It takes the same number of random numbers whatever they are.
+    /// The next plan. It always takes the same number of random numbers.
     pub(super) fn draw(options: &Options, random: &mut Random) -> Self {
         let mut chance = |percent: u64| random.below(100) < percent;
         let (is_shared, brings_history, names_response) = (chance(45), chance(50), chance(30));
-        let (is_late, branches, hangs_up, waits) = (chance(60), chance(3), chance(12), chance(70));
+        let (is_late, branches, hangs_up, waits) = (chance(60), chance(3), chance(14), chance(70));
+        let hang_up_at_bytes = chance(40);
         let door = match random.below(10) {
             0..3 => Door::Chat { is_streamed: false },
             3..6 => Door::Chat { is_streamed: true },
@@ -67,6 +68,8 @@ impl Plan {
         };
         let (words, hang_up, patience, rest) =
             (random.below(60), 5 + random.below(1500), 3000 + random.below(3000), random.below(200));
+        let hang_up =
+            if hang_up_at_bytes { HangUp::AtFirstBytes } else { HangUp::After(Duration::from_millis(hang_up)) };
         let gives_up = !waits && options.has(Situation::Timeouts);
         Self {
             is_shared,
@@ -78,7 +81,7 @@ impl Plan {
             retries,
             is_late: is_late && options.has(Situation::LateKeys),
             words,
-            hangs_up: (hangs_up && options.has(Situation::HangUps)).then(|| Duration::from_millis(hang_up)),
+            hangs_up: (hangs_up && options.has(Situation::HangUps)).then_some(hang_up),
             patience: if gives_up { Duration::from_millis(patience) } else { LONG_PATIENCE },
             rest: Duration::from_millis(rest),
             choices: random.next(),

@@ -97,6 +97,8 @@ impl World {
     /// `SIGTERM`, and the end of the process.
     pub(super) async fn drain(&self, server: usize) {
         if let Some(mut herma) = self.slots[server].process.lock().await.take() {
+            // A scene may have stopped it; a stopped process would never end.
+            herma.resume();
             herma.terminate();
             let _status = herma.wait().await;
             self.keep_log(server, &herma);

@@ -1,0 +1,136 @@
+//! Scenes: short plays that bring about a rare situation on purpose. Chance alone meets them too seldom.
+//!
+//! A scene differs from other work only in that it times its own kill or pause. Its client writes down what it
+//! saw as every client does, and the checker knows nothing of scenes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::client::{Asked, Worker};
+use super::disruptions::{self, LEASE};
+use super::doors::{Door, HangUp};
+use super::history::Retries;
+use super::marks::pick;
+use super::model::{SLOW, SURE};
+use super::options::Situation;
+use super::plan::Plan;
+
+/// The bits of [`Plan::choices`] that send every try to process 1, and to process 0 first.
+const AT_1: u64 = 0xff << 16;
+const AT_0_THEN_1: u64 = 0xfe << 16;
+
+impl Worker {
+    /// Plays scenes until the deadline.
+    pub(super) async fn play(mut self, deadline: Instant) {
+        let all: [(&str, &[Situation]); 4] = [
+            ("waiting", &[Situation::Kills, Situation::HangUps]),
+            ("overtaking", &[Situation::Pauses, Situation::HangUps]),
+            ("hanging up", &[Situation::HangUps, Situation::CountedRetries]),
+            ("stopped", &[Situation::LongPauses]),
+        ];
+        let possible = |needs: &[Situation]| needs.iter().all(|one| self.options.has(*one));
+        let scenes: Vec<&str> = all.iter().filter(|(_, needs)| possible(needs)).map(|(name, _)| *name).collect();
+        let mut number = 0;
+        while Instant::now() < deadline && number < 200 && !scenes.is_empty() {
+            // Every scene uses up to four messages.
+            let first = number * 4;
+            let opening = self.scene(SURE + first, Retries::Keyed, AT_1);
+            self.finish(opening).await;
+            match pick(&scenes, &mut self.random) {
+                "waiting" => self.waiting_process_is_killed(first).await,
+                "overtaking" => self.retry_overtakes_its_original(first).await,
+                "hanging up" => self.client_hangs_up_while_the_answer_is_written(first).await,
+                _ => self.streaming_process_is_stopped(first).await,
+            }
+            self.book.count("scenes");
+            number += 1;
+        }
+    }
+
+    /// A request waits in process 0 for a turn of process 1; its client tries again at 1; then 0 is killed.
+    async fn waiting_process_is_killed(&mut self, first: u32) {
+        let mut running = self.scene(SLOW + first, Retries::Never, AT_1);
+        let retries = self.retries();
+        let mut waiting = self.scene(SURE + first + 1, retries, AT_0_THEN_1);
+        waiting.plan.hangs_up = Some(HangUp::After(self.moment(300, 300)));
+        let (before, until_killed, away) = (self.moment(200, 200), self.moment(700, 900), self.moment(100, 900));
+        tokio::join!(
+            self.ask(&mut running),
+            async {
+                tokio::time::sleep(before).await;
+                self.ask(&mut waiting).await
+            },
+            async {
+                tokio::time::sleep(before + until_killed).await;
+                self.book.count("kills");
+                self.world.kill(0).await;
+                tokio::time::sleep(away).await;
+                self.world.revive().await;
+            },
+        );
+    }
+
+    /// Process 0 is stopped with a request; its client tries again at 1 and is answered; then 0 goes on.
+    async fn retry_overtakes_its_original(&mut self, first: u32) {
+        let retries = self.retries();
+        let mut asked = self.scene(SURE + first + 1, retries, AT_0_THEN_1);
+        asked.plan.hangs_up = Some(HangUp::After(self.moment(200, 600)));
+        let (early, length) = (self.moment(0, 60), self.moment(1500, 1500));
+        tokio::join!(disruptions::pause(0, &self.world, &self.book, length), async {
+            tokio::time::sleep(early).await;
+            self.ask(&mut asked).await
+        });
+    }
+
+    /// The client goes away when the answer begins to arrive, and tries again with its history.
+    async fn client_hangs_up_while_the_answer_is_written(&mut self, first: u32) {
+        let servers = pick(&[AT_1, AT_0_THEN_1, 0], &mut self.random);
+        let mut asked = self.scene(SURE + first + 1, Retries::Counted, servers);
+        asked.plan.hangs_up = Some(HangUp::AtFirstBytes);
+        self.ask(&mut asked).await;
+    }
+
+    /// Process 0 streams and is stopped for longer than its lease; a turn at 1 takes the conversation over.
+    async fn streaming_process_is_stopped(&mut self, first: u32) {
+        let mut streamed = self.scene(SLOW + first, Retries::Never, 0);
+        streamed.request.door = Door::Chat { is_streamed: true };
+        let mut next = self.scene(SURE + first + 1, Retries::Keyed, AT_1);
+        let (shown, length) = (self.moment(500, 1500), LEASE + self.moment(1000, 3000));
+        self.book.count("long pauses");
+        tokio::join!(self.ask(&mut streamed), async {
+            tokio::time::sleep(shown).await;
+            tokio::join!(disruptions::pause(0, &self.world, &self.book, length), self.ask(&mut next));
+        });
+    }
+
+    async fn finish(&self, mut asked: Asked) {
+        self.ask(&mut asked).await;
+    }
+
+    /// A turn in the worker's own conversation, by chat, with the history that its client knows.
+    fn scene(&mut self, number: u32, retries: Retries, servers: u64) -> Asked {
+        let drawn = Plan::draw(&self.options, &mut self.random);
+        let plan = Plan {
+            is_shared: false,
+            door: Door::Chat { is_streamed: self.random.below(2) == 0 },
+            brings_history: true,
+            branches: false,
+            policy: None,
+            retries,
+            hangs_up: None,
+            patience: Duration::from_secs(40),
+            choices: servers,
+            ..drawn
+        };
+        self.begin(self.first + number, Arc::clone(&self.own), plan)
+    }
+
+    fn retries(&mut self) -> Retries {
+        pick(&[Retries::Keyed, Retries::Counted], &mut self.random)
+    }
+
+    /// A time from `least` milliseconds on.
+    fn moment(&mut self, least: u64, more: u64) -> Duration {
+        Duration::from_millis(least + self.random.below(more))
+    }
+}
