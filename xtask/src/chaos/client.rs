@@ -71,7 +71,7 @@ pub(super) struct Asked {
     number: usize,
     place: Arc<Place>,
     pub(super) plan: Plan,
-    pub(super) request: Request,
+    request: Request,
     key: String,
     tries: u32,
 }

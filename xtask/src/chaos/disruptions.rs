@@ -26,6 +26,7 @@ pub(super) async fn disturb(
             break;
         }
         tokio::time::sleep(wait).await;
+        let _claim = world.claim(server).await;
         let share = |longest: u64| Duration::from_millis(100 + longest * length / 1000);
         match fate {
             0..45 if options.has(Situation::Kills) => {
@@ -59,7 +60,7 @@ pub(super) async fn disturb(
     }
 }
 
-/// Stops a process for a while.
+/// Stops a process for a while. The caller holds the claim on it.
 pub(super) async fn pause(server: usize, world: &World, book: &Book, length: Duration) {
     let from = world.now();
     world.pause(server).await;

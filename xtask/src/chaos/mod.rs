@@ -24,6 +24,7 @@ mod report;
 mod scenes;
 mod world;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -86,9 +87,9 @@ async fn rounds(options: Options) -> io::Result<bool> {
         is_clean = wrong.is_empty();
     }
     println!("{} s, {round} rounds, seed {seed}: {}", world.now() / 1000, book.summary());
-    let Some(world) = Arc::into_inner(world) else { return Err(io::Error::other("a client is still at work")) };
-    if let Some(kept) = world.end(!is_clean).await {
-        println!("Seed {seed}; data and logs are in {}. The same plan again:\n  {again}", kept.display());
+    world.end(!is_clean).await?;
+    if !is_clean {
+        println!("Seed {seed}; data and logs are in {}. The same plan again:\n  {again}", world.data().display());
     }
     println!("{}", if is_clean { "nothing is broken" } else { "a promise is broken" });
     Ok(is_clean)
@@ -176,7 +177,7 @@ async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -
 /// What earlier rounds left, which later rounds must not change.
 #[derive(Debug, Default)]
 struct Past {
-    conversations: Vec<String>,
+    conversations: BTreeSet<String>,
     ids: Vec<HandedId>,
     /// What the last round left.
     last: ReadBack,
@@ -189,11 +190,11 @@ impl Past {
         self.ids.dedup();
         let resolved = readback::resolve(world, &self.ids).await;
         book.count_many("ids checked at the end", resolved.len() as u64);
-        let home = |tenant: usize, id: &str| {
-            let handed = self.ids.iter().find(|handed| handed.tenant == tenant && handed.id == id);
-            handed.map(|handed| handed.conversation.as_str())
-        };
-        let moved = resolved.iter().filter(|one| one.conversation.as_deref() != home(one.tenant, &one.id));
+        let homes: BTreeMap<(usize, &str), &str> =
+            self.ids.iter().map(|one| ((one.tenant, one.id.as_str()), one.conversation.as_str())).collect();
+        let moved = resolved
+            .iter()
+            .filter(|one| one.conversation.as_deref() != homes.get(&(one.tenant, one.id.as_str())).copied());
         let mut is_clean = true;
         for one in moved {
             println!("\nBROKEN: {} leads to {:?} at the end", one.id, one.conversation);

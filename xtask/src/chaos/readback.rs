@@ -1,6 +1,6 @@
 //! Reads everything back over HTTP, by both processes, until two readings in a row are the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use herma_testkit::Client;
@@ -14,7 +14,7 @@ use super::world::World;
 const READINGS: usize = 30;
 
 /// What is stored when no turn runs any more, or why that moment does not come.
-pub(super) async fn settled(world: &World, history: &History, known: &[String]) -> Result<ReadBack, String> {
+pub(super) async fn settled(world: &World, history: &History, known: &BTreeSet<String>) -> Result<ReadBack, String> {
     let mut last = None;
     for _ in 0..READINGS {
         world.until_idle().await;
@@ -29,7 +29,7 @@ pub(super) async fn settled(world: &World, history: &History, known: &[String]) 
 }
 
 /// Reads the conversations of this history: all that are listed, but for those known before.
-async fn read(world: &World, history: &History, known: &[String]) -> ReadBack {
+async fn read(world: &World, history: &History, known: &BTreeSet<String>) -> ReadBack {
     let mut found = ReadBack::default();
     for tenant in 0..2 {
         found.conversations.extend(conversations(world, tenant, known).await);
@@ -69,7 +69,7 @@ pub(super) async fn resolve(world: &World, ids: &[HandedId]) -> Vec<Resolved> {
     found
 }
 
-async fn conversations(world: &World, tenant: usize, known: &[String]) -> Vec<Conversation> {
+async fn conversations(world: &World, tenant: usize, known: &BTreeSet<String>) -> Vec<Conversation> {
     let clients = [world.client(0, tenant), world.client(1, tenant)];
     let mut listed: BTreeMap<String, Vec<(usize, Value)>> = BTreeMap::new();
     for (server, client) in clients.iter().enumerate() {

@@ -62,6 +62,7 @@ impl Worker {
             },
             async {
                 tokio::time::sleep(before + until_killed).await;
+                let _claim = self.world.claim(0).await;
                 self.book.count("kills");
                 self.world.kill(0).await;
                 tokio::time::sleep(away).await;
@@ -76,6 +77,8 @@ impl Worker {
         let mut asked = self.scene(SURE + first + 1, retries, AT_0_THEN_1);
         asked.plan.hangs_up = Some(HangUp::After(self.moment(200, 600)));
         let (early, length) = (self.moment(0, 60), self.moment(1500, 1500));
+        let world = Arc::clone(&self.world);
+        let _claim = world.claim(0).await;
         tokio::join!(disruptions::pause(0, &self.world, &self.book, length), async {
             tokio::time::sleep(early).await;
             self.ask(&mut asked).await
@@ -92,10 +95,12 @@ impl Worker {
 
     /// Process 0 streams and is stopped for longer than its lease; a turn at 1 takes the conversation over.
     async fn streaming_process_is_stopped(&mut self, first: u32) {
-        let mut streamed = self.scene(SLOW + first, Retries::Never, 0);
-        streamed.request.door = Door::Chat { is_streamed: true };
+        let door = Door::Chat { is_streamed: true };
+        let mut streamed = self.scene_by(door, SLOW + first, Retries::Never, 0);
         let mut next = self.scene(SURE + first + 1, Retries::Keyed, AT_1);
         let (shown, length) = (self.moment(500, 1500), LEASE + self.moment(1000, 3000));
+        let world = Arc::clone(&self.world);
+        let _claim = world.claim(0).await;
         self.book.count("long pauses");
         tokio::join!(self.ask(&mut streamed), async {
             tokio::time::sleep(shown).await;
@@ -109,10 +114,15 @@ impl Worker {
 
     /// A turn in the worker's own conversation, by chat, with the history that its client knows.
     fn scene(&mut self, number: u32, retries: Retries, servers: u64) -> Asked {
+        let is_streamed = self.random.below(2) == 0;
+        self.scene_by(Door::Chat { is_streamed }, number, retries, servers)
+    }
+
+    fn scene_by(&mut self, door: Door, number: u32, retries: Retries, servers: u64) -> Asked {
         let drawn = Plan::draw(&self.options, &mut self.random);
         let plan = Plan {
             is_shared: false,
-            door: Door::Chat { is_streamed: self.random.below(2) == 0 },
+            door,
             brings_history: true,
             branches: false,
             policy: None,

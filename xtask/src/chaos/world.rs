@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use herma_testkit::{Client, Herma, Launch, ScriptedUpstream};
-use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::history::Moment;
 use super::model::Model;
@@ -23,7 +22,7 @@ const WIDE_WINDOW: &str = "1000000";
 /// Everything that a run stands on.
 #[derive(Debug)]
 pub(super) struct World {
-    data: TempDir,
+    data: PathBuf,
     binary: PathBuf,
     window: &'static str,
     /// The API keys of the two tenants.
@@ -39,6 +38,8 @@ pub(super) struct World {
 #[derive(Debug, Default)]
 struct Slot {
     process: Mutex<Option<Herma>>,
+    /// Held by the one disturbance that the process has at a time.
+    claim: Mutex<()>,
     /// Clients read the address without waiting for a process that is being disturbed.
     address: RwLock<String>,
 }
@@ -46,10 +47,11 @@ struct Slot {
 impl World {
     /// Makes the store with two tenants and starts both processes.
     pub(super) async fn start(model: &Model, splits: bool) -> io::Result<Self> {
-        let data = tempfile::Builder::new().prefix("herma-chaos-").tempdir()?;
+        // Kept until the run has ended well, so that a run that breaks off leaves its data too.
+        let data = tempfile::Builder::new().prefix("herma-chaos-").tempdir()?.keep();
         let binary = std::env::current_exe()?.with_file_name("herma");
         let mut create = Command::new(&binary);
-        create.args(["keys", "create", "--tenant", "other", "--data"]).arg(data.path());
+        create.args(["keys", "create", "--tenant", "other", "--data"]).arg(&data);
         let other = workspace::output(&mut create)?.trim().to_owned();
         let upstream = ScriptedUpstream::start().await;
         model.answer_at(&upstream);
@@ -76,7 +78,7 @@ impl World {
 
     /// The data directory.
     pub(super) fn data(&self) -> &Path {
-        self.data.path()
+        &self.data
     }
 
     /// A client of one process for one tenant. A process that is gone has its last address.
@@ -84,6 +86,11 @@ impl World {
         let address =
             self.slots[server].address.read().map_or_else(|broken| broken.into_inner().clone(), |url| url.clone());
         Client::new(address).key(&self.keys[tenant])
+    }
+
+    /// Waits until nothing else disturbs a process, and keeps it so until the guard is dropped.
+    pub(super) async fn claim(&self, server: usize) -> MutexGuard<'_, ()> {
+        self.slots[server].claim.lock().await
     }
 
     /// `SIGKILL`. The process stays away until [`revive`](Self::revive).
@@ -97,8 +104,6 @@ impl World {
     /// `SIGTERM`, and the end of the process.
     pub(super) async fn drain(&self, server: usize) {
         if let Some(mut herma) = self.slots[server].process.lock().await.take() {
-            // A scene may have stopped it; a stopped process would never end.
-            herma.resume();
             herma.terminate();
             let _status = herma.wait().await;
             self.keep_log(server, &herma);
@@ -125,7 +130,7 @@ impl World {
             let mut process = slot.process.lock().await;
             if process.is_none() {
                 let launch = Launch::serve(&self.binary).upstream(&self.upstream_url).key(&self.keys[0]);
-                let launch = launch.args(["--context-window", self.window]).data(self.data.path());
+                let launch = launch.args(["--context-window", self.window]).data(&self.data);
                 let herma = launch.start().await;
                 if let Ok(mut address) = slot.address.write() {
                     herma.base_url().clone_into(&mut address);
@@ -150,18 +155,18 @@ impl World {
         model.answer_at(&upstream);
     }
 
-    /// Ends both processes and keeps or removes the data directory; says where it is if it is kept.
-    pub(super) async fn end(self, keeps: bool) -> Option<PathBuf> {
+    /// Ends both processes, and keeps or removes the data directory with the logs.
+    pub(super) async fn end(&self, keeps: bool) -> io::Result<()> {
         for server in 0..self.slots.len() {
             self.kill(server).await;
         }
-        keeps.then(|| self.data.keep())
+        if keeps { Ok(()) } else { std::fs::remove_dir_all(&self.data) }
     }
 
     /// Writes what a process said beside the data.
     fn keep_log(&self, server: usize, herma: &Herma) {
         let number = self.logs.fetch_add(1, Ordering::Relaxed);
-        let path = self.data.path().join(format!("process-{server}-{number}.log"));
+        let path = self.data.join(format!("process-{server}-{number}.log"));
         // A log that cannot be written is no finding of the run.
         let _written = std::fs::write(path, herma.stderr());
     }

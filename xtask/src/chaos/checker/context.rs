@@ -42,7 +42,8 @@ fn judge(facts: &Facts<'_>, context: &[Line], view_of: Option<&Conversation>, fi
     let tokens = || context.iter().filter_map(|line| Mark::of(&line.text).token());
     one_thread(facts, tokens(), findings);
     let (base, said) = match context.split_first() {
-        Some((first, rest)) if first.role == "user" && Mark::of(&first.text) == Mark::None => (Some(first), rest),
+        // The gateway's own words at the beginning stand for what a compaction took out.
+        Some((first, rest)) if Mark::of(&first.text) == Mark::None => (Some(first), rest),
         _ => (None, context),
     };
     alternates(facts, base.is_some(), said, findings);
