@@ -16,6 +16,8 @@ const PREFIXES: [&str; 9] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_",
 /// More words than a quick answer has. A slow one takes at least 2 s for them.
 pub(super) const QUICK_WORDS: usize = 40;
 
+/// The shortest pause between two words of a slow answer, in milliseconds.
+pub(super) const SLOW_PACE: u64 = 50;
 /// Messages of a worker, by number: from here on they are answered at once and without a failure.
 pub(super) const SURE: u32 = 8_000;
 /// From here on they are answered without a failure, but slowly.
@@ -87,7 +89,7 @@ impl Model {
         let is_slow = place >= SLOW || (place < SURE && (60..66).contains(&fate));
         let words = if is_slow { 60 + random.below(80) } else { 8 + random.below(QUICK_WORDS as u64 - 10) };
         let text = marks::answer(token, number, words, random);
-        let pause = if is_slow { 50 + random.below(50) } else { random.below(20) };
+        let pause = if is_slow { SLOW_PACE + random.below(50) } else { random.below(20) };
         let said = Completion::text(text.clone()).pace(Pace::Every(Duration::from_millis(pause)));
         let after = random.below(words) as usize;
         let reply = match fate {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Facts, Finding, Rule};
-use crate::chaos::history::{Attempt, End, Row, Turn};
+use crate::chaos::history::{Attempt, End, Moment, Row, Stall, Turn};
 use crate::chaos::marks::{Mark, Token};
-use crate::chaos::model::QUICK_WORDS;
+use crate::chaos::model::{QUICK_WORDS, SLOW_PACE};
 
 /// Error codes that a client may see for a well-formed request while processes die and the model server fails.
 const EXPECTED: [&str; 10] = [
@@ -135,23 +135,30 @@ fn failure_is_recorded(facts: &Facts<'_>, turn: &Turn, rows: &[&Row], findings: 
         End::Broken { shown } => (shown, false),
         End::Answered { .. } | End::GaveUp { .. } => return,
     };
-    if shown.is_empty() || (!is_upstreams && could_not_write(facts, last)) {
-        return;
-    }
     let stored = rows.iter().filter(|row| row.is_partial && same_answer(&row.text, shown)).map(|row| row.text.as_str());
     let longest = stored.max_by_key(|text| text.len()).unwrap_or_default();
     let unsaved = shown.strip_prefix(longest).map_or(0, |rest| rest.split_whitespace().count());
-    // Shown text is written down every 250 ms. A quick answer may be shown whole in that time; of a slow one,
-    // QUICK_WORDS are several seconds.
-    if unsaved > if is_upstreams { 0 } else { QUICK_WORDS } {
+    if unsaved > if is_upstreams { 0 } else { may_be_unsaved(facts, last) } {
         report(format!("{} showed {shown:?} before it failed ({:?}); stored is {longest:?}", turn.token, last.end));
     }
 }
 
-/// Whether the store may have been locked for the process that was asked.
-fn could_not_write(facts: &Facts<'_>, attempt: &Attempt) -> bool {
-    let mut stalls = facts.history.stalls.iter().filter(|stall| stall.server != Some(attempt.server));
-    stalls.any(|stall| stall.from <= attempt.ended && attempt.sent <= stall.to)
+/// How many words a process may have shown without writing them down.
+///
+/// Shown text is written every 250 ms. A quick answer may be shown whole in that time; of a slow one, `QUICK_WORDS`
+/// are 2 s. While the store may have been locked, the process can show more, unless it was stopped itself.
+fn may_be_unsaved(facts: &Facts<'_>, attempt: &Attempt) -> usize {
+    let common = |one: (Moment, Moment), other: (Moment, Moment)| (one.0.max(other.0), one.1.min(other.1));
+    let length = |(from, to): (Moment, Moment)| to.saturating_sub(from);
+    let (own, others): (Vec<&Stall>, Vec<&Stall>) =
+        facts.history.stalls.iter().partition(|stall| stall.server == Some(attempt.server));
+    let locked = others.iter().map(|stall| {
+        let time = common((stall.from, stall.to), (attempt.sent, attempt.ended));
+        let stopped: Moment = own.iter().map(|own| length(common(time, (own.from, own.to)))).sum();
+        length(time).saturating_sub(stopped)
+    });
+    let words = locked.sum::<Moment>() / SLOW_PACE;
+    QUICK_WORDS.saturating_add(usize::try_from(words).unwrap_or(usize::MAX))
 }
 
 fn same_answer(stored: &str, shown: &str) -> bool {
