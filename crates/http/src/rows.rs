@@ -74,6 +74,7 @@ pub fn hit(hit: &Hit, marks: Marks) -> SearchRow<'_> {
         snippet: marks.write(hit.snippet.iter().map(|piece| (piece.text.as_str(), piece.found))),
         conversation: hit.conversation,
         session: &hit.session,
+        name: hit.root.chosen(),
         kind: hit.kind,
         origin_kind: hit.origin_kind,
         title: hit.title.as_deref(),

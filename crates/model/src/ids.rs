@@ -231,6 +231,11 @@ impl SessionId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The id, if Herma did not make it.
+    pub fn chosen(&self) -> Option<&str> {
+        (!is_own_form(&self.0)).then_some(&*self.0)
+    }
 }
 
 impl<'de> Deserialize<'de> for SessionId {

@@ -72,6 +72,13 @@ pub struct ConversationFacts {
     pub compaction_count: u32,
 }
 
+impl ConversationFacts {
+    /// The id or slug that a client chose for the conversation when it began: its first session has it for ever.
+    pub fn name(&self) -> Option<&str> {
+        self.root.chosen()
+    }
+}
+
 /// Provenance as JSON: what does not apply is absent, never null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Provenance {

@@ -153,8 +153,9 @@ fn make(
     connection
         .prepare_cached(
             "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, system, version, fence, next_seq,
-             message_count, created_at, updated_at, parent_pk, title, metadata)
-             SELECT tenant_pk, ?2, 0, 0, ?3, coalesce(session_key, ?9), ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8, pk, ?10, ?11 FROM conversations WHERE pk = ?1",
+             message_count, created_at, updated_at, parent_pk, title, metadata, answered)
+             SELECT tenant_pk, ?2, 0, 0, ?3, coalesce(session_key, ?9), ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8, pk, ?10, ?11, answered AND ?7 > 0
+             FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut insert| {
             insert.execute(params![

@@ -38,6 +38,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         return Err(StoreError::Fenced);
     };
     let last_seq = seq + added.len() as i64 - 1;
+    let is_answer = matches!(&commit.outcome, TurnOutcome::Completed { messages, .. } if !messages.is_empty());
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
     end_turn(connection, commit, seq, last_seq)?;
     connection
@@ -45,7 +46,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
             "UPDATE conversations SET running_turn = NULL, version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
              updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
              cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
-             counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens) WHERE pk = ?1",
+             counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens), answered = max(answered, ?12) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -59,7 +60,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
                 usage.reasoning as i64,
                 commit.system.as_deref().and_then(rows::system_to),
                 counted.map(|_| last_seq),
-                counted
+                counted,
+                is_answer
             ])
         })
         .translated()?;

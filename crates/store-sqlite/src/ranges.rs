@@ -28,7 +28,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Columns that [`Wanted::matches`] looks at, after the key and the moment of the list's order.
 const LOOKED_AT: &str =
-    "c.origin_kind, c.previous_pk IS NOT NULL, c.archived, c.session_key, c.source, c.updated_at, c.title";
+    "c.origin_kind, c.previous_pk IS NOT NULL, c.archived, c.session_key, c.source, c.updated_at, c.title, c.answered";
 
 impl<'a> Wanted<'a> {
     pub(crate) fn new(scope: &'a Scope, filter: &'a ListFilter, parent: Option<Family>, root: Option<Family>) -> Self {
@@ -50,6 +50,7 @@ impl<'a> Wanted<'a> {
                 Archived::Only => is_archived,
                 Archived::Any => true,
             }
+            && answered(filter.answered, row)?
             && filter.since.is_none_or(|since| since.0 <= updated_at)
             && filter.until.is_none_or(|until| updated_at < until.0);
         if !is_wanted {
@@ -132,6 +133,14 @@ impl<'a> Wanted<'a> {
             }
         }
         places
+    }
+}
+
+/// Whether a row is as it is asked for: with an answer, or without.
+fn answered(wanted: Option<bool>, row: &Row<'_>) -> rusqlite::Result<bool> {
+    match wanted {
+        Some(wanted) => Ok(row.get::<_, bool>(9)? == wanted),
+        None => Ok(true),
     }
 }
 

@@ -105,6 +105,9 @@ pub struct ListFilter {
     pub until: Option<Timestamp>,
     /// What was put away.
     pub archived: Archived,
+    /// Only what a model has answered at least once, or only the rest. What a branch inherits counts;
+    /// what has no turns and inherits nothing is unanswered.
+    pub answered: Option<bool>,
     /// Only after this row.
     pub after: Option<Cursor>,
     /// How many rows to leave out before the page begins, for callers that count rows. They cost what reading them costs.
@@ -138,6 +141,7 @@ impl ListFilter {
         let moment = |at: Option<Timestamp>| at.map_or_else(String::new, |at| at.0.to_string());
         let fields = [
             format!("{:?} {:?} {:?} {:?}", self.view, self.order, self.archived, self.user_facing),
+            word(self.answered.map(|answered| if answered { "answered" } else { "unanswered" })),
             word(self.kind.map(SessionKind::as_str)),
             word(self.origin_kind.map(SessionKind::as_str)),
             word(self.source.as_deref()),
@@ -187,6 +191,7 @@ mod tests {
             ListFilter { title: None, ..own.clone() },
             ListFilter { since: Some(Timestamp(1)), ..own.clone() },
             ListFilter { until: Some(Timestamp(1)), ..own.clone() },
+            ListFilter { answered: Some(true), ..own.clone() },
             ListFilter { archived: Archived::Any, ..own },
         ] {
             assert_eq!(other.read_cursor(&text), Err(InvalidCursor::OtherList), "{other:?}");

@@ -7,6 +7,7 @@ use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationFacts, Principal, SessionKey};
 use herma_store::{Extent, Scope, Snapshot, Store};
 
+use crate::sessions::beginning;
 use crate::{excerpt, output};
 
 /// How many messages of an old conversation are shown.
@@ -31,6 +32,7 @@ impl Conversation {
     ) -> anyhow::Result<Self> {
         let Some(alias) = asked else { return Ok(Self { alias: None, session_key, old: None }) };
         let scope = Scope::of(principal);
+        let alias = by_short_id(store, &scope, &alias).await.unwrap_or(alias);
         let old = store.open(&scope, &alias, Namespace::Session, Extent::View).await?;
         let Some(snapshot) = &old else {
             if !alias.may_be_created() {
@@ -86,4 +88,9 @@ impl Conversation {
         *self = Self { alias: None, session_key: self.session_key.take(), old: None };
         self.introduce();
     }
+}
+
+/// The conversation whose short id this is. Any other word is a name, also a new one.
+async fn by_short_id(store: &dyn Store, scope: &Scope, typed: &Alias) -> Option<Alias> {
+    if beginning::is_short_id(typed) { beginning::complete(store, scope, typed).await.ok() } else { None }
 }

@@ -1,11 +1,11 @@
-//! Ids of which only the beginning was typed.
+//! Ids of which only the beginning was typed, and the short ids of lists.
 
 use std::collections::HashSet;
 
 use anyhow::{anyhow, bail};
 use herma_gateway::now;
-use herma_model::Alias;
 use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, ConversationId};
 use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin, Scope, Store};
 
 use super::{list, place};
@@ -15,18 +15,36 @@ const MOST: usize = 20_000;
 /// Most candidates that are shown.
 const SHOWN: usize = 10;
 
-/// A name that leads somewhere: the one that was typed, or the only id that begins so.
-pub(super) async fn complete(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Alias> {
+/// How many digits a short id has: the last ones of a conversation's id, because the first ones tell the time.
+const SHORT_DIGITS: usize = 8;
+
+/// What lists show of a conversation's id.
+pub(super) fn short_id(id: ConversationId) -> String {
+    let id = id.to_string();
+    id[id.len() - SHORT_DIGITS..].to_owned()
+}
+
+/// Whether this can be a short id.
+pub(crate) fn is_short_id(typed: &Alias) -> bool {
+    typed.as_str().len() == SHORT_DIGITS
+        && typed.as_str().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// A name that leads somewhere: the one that was typed, or the only id that begins so or has this short id.
+pub(crate) async fn complete(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Alias> {
     if store.conversation(scope, typed, Pin::Head).await?.is_some() {
         return Ok(typed.clone());
     }
     choose(typed, &candidates(store, scope, typed).await?)
 }
 
-/// Sessions whose own id or whose conversation's begins so.
+/// Sessions whose own id or whose conversation's begins so, or whose conversation has this short id.
 async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
-    let begins = |row: &ConversationRow| {
-        row.session.id.as_str().starts_with(typed.as_str()) || row.facts.id.to_string().starts_with(typed.as_str())
+    let is_short = is_short_id(typed);
+    let fits = |row: &ConversationRow| {
+        row.session.id.as_str().starts_with(typed.as_str())
+            || row.facts.id.to_string().starts_with(typed.as_str())
+            || (is_short && short_id(row.facts.id) == typed.as_str())
     };
     let (mut found, mut seen) = (Vec::new(), 0);
     let mut filter =
@@ -34,7 +52,7 @@ async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::
     loop {
         let page = store.conversations(scope, filter.clone()).await?;
         seen += page.rows.len();
-        found.extend(page.rows.into_iter().filter(begins));
+        found.extend(page.rows.into_iter().filter(fits));
         filter.after = page.next;
         if filter.after.is_none() {
             return Ok(found);

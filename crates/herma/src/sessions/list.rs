@@ -5,6 +5,7 @@ use herma_model::Timestamp;
 use herma_model::limits::MAX_PAGE;
 use herma_store::{Archived, ConversationRow, ListFilter, Scope, Store};
 
+use super::beginning::short_id;
 use super::place;
 use crate::arguments::ListFlags;
 use crate::{excerpt, output, table};
@@ -12,11 +13,15 @@ use crate::{excerpt, output, table};
 /// Most characters of a title.
 const TITLE: usize = 40;
 
+/// Most characters of a name.
+const NAME: usize = 32;
+
 /// Prints the rows that were asked for.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -> anyhow::Result<()> {
     let most = if flags.all { usize::MAX } else { flags.limit };
     let archived = if flags.archived { Archived::Only } else { Archived::Hidden };
-    let mut filter = ListFilter { kind: flags.kind, archived, ..ListFilter::default() };
+    let answered = (!flags.unanswered).then_some(true);
+    let mut filter = ListFilter { kind: flags.kind, archived, answered, ..ListFilter::default() };
     let (mut rows, mut count) = (Vec::new(), 0);
     loop {
         filter.limit = MAX_PAGE.min(most - count);
@@ -44,22 +49,25 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -
 }
 
 fn nothing(flags: &ListFlags) -> &'static str {
-    if flags.archived || flags.kind.is_some() {
+    if flags.unanswered {
+        "there is no conversation yet; begin one with `herma chat`"
+    } else if flags.archived || flags.kind.is_some() {
         "there is no such conversation; leave out --kind and --archived to see others"
     } else {
-        "there is no conversation yet; begin one with `herma chat`"
+        "no conversation has an answer yet; begin one with `herma chat`, or list others with --unanswered"
     }
 }
 
 /// Rows as a table.
 pub(super) fn as_table(rows: &[ConversationRow], now: Timestamp) -> String {
     let rows: Vec<_> = rows.iter().map(|row| cells(row, now)).collect();
-    table::layout(["ID", "KIND", "TITLE", "AGE", "MESSAGES", "TOKENS"], &rows)
+    table::layout(["ID", "NAME", "KIND", "TITLE", "AGE", "MESSAGES", "TOKENS"], &rows)
 }
 
-fn cells(row: &ConversationRow, now: Timestamp) -> [String; 6] {
+fn cells(row: &ConversationRow, now: Timestamp) -> [String; 7] {
     [
-        row.session.id.to_string(),
+        short_id(row.facts.id),
+        row.facts.name().map_or_else(|| "-".to_owned(), |name| excerpt::line(name, NAME)),
         row.session.kind.as_str().to_owned(),
         row.title.as_deref().map_or_else(|| "-".to_owned(), |title| excerpt::line(title, TITLE)),
         table::age(row.updated_at, now),

@@ -6,7 +6,7 @@
 //! - [`export`], [`import`]: conversations as files.
 
 mod archive;
-mod beginning;
+pub(crate) mod beginning;
 mod branch;
 mod compact;
 mod compactions;

@@ -61,6 +61,7 @@ pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
     let facts = [
         ("session", Some(session.id.to_string())),
         ("conversation", Some(conversation.id.to_string())),
+        ("name", conversation.name().map(output::printable)),
         ("title", row.title.as_deref().map(|title| excerpt::line(title, TITLE))),
         ("kind", Some(session.kind.as_str().to_owned())),
         ("origin", Some(conversation.origin_kind.as_str().to_owned())),

@@ -2,13 +2,24 @@
 
 use std::path::Path;
 
-/// Replaces ids and keys by their number of appearance, moments by `MOMENT` and the data directory by `DATA`.
+/// Replaces ids and keys by their number of appearance, moments by `MOMENT`, short ids at the beginning of a line by
+/// `SHORT_ID` and the data directory by `DATA`.
 pub(crate) fn redacted(text: &str, data: &Path) -> String {
     let mut text = text.replace(&data.display().to_string(), "DATA");
     for (prefix, digits) in [("sess_", 32), ("conv_", 32), ("cmp_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {
         text = numbered(&text, prefix, digits);
     }
-    moments(&text)
+    let lines: Vec<String> = text.split('\n').map(short_id).collect();
+    moments(&lines.join("\n"))
+}
+
+fn short_id(line: &str) -> String {
+    match line.split_at_checked(8) {
+        Some((id, rest)) if rest.starts_with(' ') && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            format!("SHORT_ID{rest}")
+        }
+        _ => line.to_owned(),
+    }
 }
 
 fn numbered(text: &str, prefix: &str, digits: usize) -> String {

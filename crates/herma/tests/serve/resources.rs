@@ -30,7 +30,8 @@ async fn a_row_says_everything_about_a_conversation_and_is_the_same_wherever_it_
     assert_eq!(
         row,
         json!({
-            "id": "trip", "object": "session", "conversation_id": handle, "title": "to Rome", "kind": "main", "origin_kind": "main",
+            "id": "trip", "object": "session", "conversation_id": handle, "name": "trip", "title": "to Rome", "kind": "main",
+            "origin_kind": "main",
             "session_key": null, "source": "api", "metadata": {}, "archived": false, "parent_session_id": null,
             "created_at": null, "updated_at": null, "ended_at": null, "end_reason": null, "message_count": 2, "turn_count": 1,
             "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7, "cached_tokens": 0, "reasoning_tokens": 0},

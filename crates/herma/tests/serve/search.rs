@@ -71,7 +71,7 @@ async fn a_row_says_where_it_was_said() {
         rows(&world.client(), "harbour", "").await,
         [json!({
             "object": "search_result", "matched": "message", "snippet": "a <mark>harbour</mark>", "conversation_id": handle,
-            "session_id": "trip", "kind": "main", "origin_kind": "main", "title": "a harbour", "message_id": said["id"],
+            "session_id": "trip", "name": "trip", "kind": "main", "origin_kind": "main", "title": "a harbour", "message_id": said["id"],
             "role": "user", "status": "complete", "created_at": said["created_at"],
         })]
     );

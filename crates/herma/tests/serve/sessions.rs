@@ -1,5 +1,6 @@
 //! The sessions resource: making, changing, ending, branching and deleting conversations, lists with filters, and the graph around one.
 
+use herma_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::support::{CHAT, World, chat, data, error, user};
@@ -202,4 +203,45 @@ async fn a_helpers_request_leaves_the_conversation_it_names_alone() {
     let refused = own.post_json("/api/sessions/trip/chat", &json!({"message": "four"})).await.expect(400);
     assert_eq!(refused["error"]["param"], "X-Hermes-Session-Kind");
     assert_eq!(world.rows("trip").await.len(), 2);
+}
+
+#[tokio::test]
+async fn lists_tell_what_was_answered_from_what_never_was() {
+    let world = World::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    world.say("answered", "hello").await.expect(200);
+    world.upstream.push(Reply::status(500, "broken"));
+    world.say("failed", "hello").await.expect(502);
+    world.client().post_json("/api/sessions", &json!({"id": "empty"})).await.expect(201);
+    let items = json!({"items": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "not a model's"}]});
+    world.client().post_json("/v1/conversations/empty/items", &items).await.expect(200);
+    let listed = async |query: &str| -> Vec<String> {
+        let rows = data(&world.client().get(&format!("/api/sessions?order=created_at{query}")).await);
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(listed("&answered=true").await, ["answered"]);
+    assert_eq!(listed("&answered=false").await, ["failed", "empty"]);
+    assert_eq!(listed("&answered=any").await, ["answered", "failed", "empty"]);
+    assert_eq!(listed("").await.len(), 3);
+    let refused = error(&world.client().get("/api/sessions?answered=maybe").await, 400);
+    assert_eq!(refused["param"], "answered");
+}
+
+#[tokio::test]
+async fn rows_have_the_name_that_a_client_chose() {
+    let world = World::start().await;
+    world.say("trip", "hello").await.expect(200);
+    let by_slug = json!({"model": "scripted", "conversation": "recipe", "input": "hello"});
+    world.client().post_json("/v1/responses", &by_slug).await.expect(200);
+    let unnamed = world.client().post_json(CHAT, &chat(&[user("hello")])).await.expect(200);
+    assert_eq!(world.client().get("/api/sessions/trip").await.expect(200)["name"], "trip");
+    assert_eq!(world.client().get("/api/sessions/recipe").await.expect(200)["name"], "recipe");
+    let alias = unnamed["session"]["conversation_id"].as_str().unwrap();
+    assert_eq!(world.client().get(&format!("/api/sessions/{alias}")).await.expect(200).get("name"), None);
+    let found = data(&world.client().get("/api/search?q=hello&group=none").await);
+    let mut found: Vec<&str> = found.iter().filter_map(|row| row["name"].as_str()).collect();
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, ["recipe", "trip"]);
+    let names: Vec<Value> = world.sessions().await.iter().map(|row| row["name"].clone()).collect();
+    assert_eq!(names.iter().filter(|name| name.is_string()).count(), 2, "{names:?}");
 }

@@ -10,10 +10,11 @@ use std::collections::HashMap;
 use herma_model::alias::Namespace;
 use herma_model::copy::{
     Copied, CopiedBase, CopiedConversation, CopiedMessage, CopiedName, CopiedParent, CopiedSession, CopiedSource,
+    CopiedTurn,
 };
 use herma_model::{
     CompactionId, ConversationId, EndReason, NewMessage, ParentRelation, SessionId, SessionKey, TenantId, Timestamp,
-    TurnId,
+    TurnId, TurnState,
 };
 use herma_store::RestoreOutcome;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -124,6 +125,11 @@ pub(super) struct Writing<'a> {
     pub(super) summaries: HashMap<CompactionId, i64>,
 }
 
+/// Whether a model answered a turn: what a client added has no answer.
+fn is_answered(turn: &CopiedTurn) -> bool {
+    turn.state == TurnState::Completed && turn.answer_place.is_some_and(|first| Some(first) <= turn.last_place)
+}
+
 impl<'a> Writing<'a> {
     pub(super) fn new(
         connection: &'a Connection,
@@ -144,6 +150,13 @@ impl<'a> Writing<'a> {
         self.chain(&copied.sessions)?;
         for turn in &copied.turns {
             self.turn(turn)?;
+        }
+        let inherits = |session: &CopiedSession| session.base.as_ref().is_some_and(|base| base.place.0 > 0);
+        if copied.turns.iter().any(is_answered) || copied.sessions.first().is_some_and(inherits) {
+            self.connection
+                .prepare_cached("UPDATE conversations SET answered = 1 WHERE pk = ?1")
+                .and_then(|mut update| update.execute([self.conversation]))
+                .translated()?;
         }
         for message in &copied.messages {
             self.message(message)?;

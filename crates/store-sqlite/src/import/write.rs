@@ -377,7 +377,8 @@ impl<'a> Writing<'a> {
             .prepare_cached(
                 "UPDATE conversations SET root_pk = ?2, head_pk = ?3, previous_pk = ?4, next_seq = ?5, message_count = ?6, turn_count = ?7, input_tokens = ?8,
                  output_tokens = ?9, cached_tokens = ?10, reasoning_tokens = ?11, compaction_count = ?12, compaction_mode = ?13,
-                 updated_at = max(updated_at, ?14), title = iif(nameless, NULL, coalesce(title, ?15)), version = version + 1 WHERE pk = ?1",
+                 updated_at = max(updated_at, ?14), title = iif(nameless, NULL, coalesce(title, ?15)), version = version + 1,
+                 answered = max(answered, ?16) WHERE pk = ?1",
             )
             .and_then(|mut update| {
                 update.execute(params![
@@ -395,7 +396,8 @@ impl<'a> Writing<'a> {
                     count,
                     mode.map(CompactionMode::as_str),
                     new.updated_at.0,
-                    new.title
+                    new.title,
+                    plan.turns.iter().any(|turn| turn.answer.is_some())
                 ])
             })
             .map(drop)

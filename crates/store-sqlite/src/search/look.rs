@@ -114,15 +114,16 @@ impl<'a> Look<'a> {
             Stage::Titles => self
                 .connection
                 .prepare_cached(
-                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, c.created_at, c.title
-                     FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk WHERE c.pk = ?1",
+                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, c.created_at, c.title, r.id FROM conversations c
+                     CROSS JOIN sessions s ON s.pk = c.head_pk CROSS JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1",
                 )
                 .and_then(|mut select| select.query_row([rated.conversation], read)),
             Stage::Words | Stage::Parts => self
                 .connection
                 .prepare_cached(
-                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, m.id, m.role, m.status FROM messages m
-                     CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk, m.session_pk) WHERE m.pk = ?1",
+                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, r.id, m.id, m.role, m.status FROM messages m
+                     CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk, m.session_pk)
+                     CROSS JOIN sessions r ON r.pk = c.root_pk WHERE m.pk = ?1",
                 )
                 .and_then(|mut select| {
                     select.query_row(params![rated.key, rated.conversation, rated.is_inherited], read)
@@ -136,8 +137,8 @@ impl<'a> Look<'a> {
         let (text, message) = match stage {
             Stage::Titles => (stored.to_owned(), None),
             Stage::Words | Stage::Parts => {
-                let id = MessageId::from_uuid(rows::uuid(row, 7)?);
-                let (role, status) = (rows::word(row, 8, Role::parse)?, rows::word(row, 9, MessageStatus::parse)?);
+                let id = MessageId::from_uuid(rows::uuid(row, 8)?);
+                let (role, status) = (rows::word(row, 9, Role::parse)?, rows::word(row, 10, MessageStatus::parse)?);
                 (search::text_of(stored), Some(HitMessage { id, role, status }))
             }
         };
@@ -150,6 +151,7 @@ impl<'a> Look<'a> {
         Ok(Hit {
             conversation: ConversationId::from_uuid(rows::uuid(row, 0)?),
             session: SessionId::from_name(row.get_ref(1)?.as_str()?),
+            root: SessionId::from_name(row.get_ref(7)?.as_str()?),
             kind: rows::word(row, 2, SessionKind::parse)?,
             origin_kind: rows::word(row, 3, SessionKind::parse)?,
             title: row.get(4)?,

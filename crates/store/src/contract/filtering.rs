@@ -1,7 +1,7 @@
 //! Every filter and every order of a list, and sessions as rows of their own.
 
 use herma_model::provenance::CompactionMode::Split;
-use herma_model::{EndReason, SessionKey, SessionKind, Timestamp};
+use herma_model::{EndReason, SessionKey, SessionKind, Timestamp, TurnState};
 
 use super::World;
 use super::describing::{keyed, made};
@@ -313,4 +313,30 @@ pub async fn rows_that_are_added_are_neither_skipped_nor_repeated<S: Store>(worl
         }
         assert_eq!(seen, expected);
     }
+}
+
+pub async fn a_list_tells_what_was_answered_from_what_never_was<S: Store>(world: &World<S>) {
+    made(world.one.create(world.declared(Some("empty"), SessionKind::Main, None)).await.unwrap());
+    let failed = world.start(&world.one, "failed", "hello").await;
+    world.leave(&world.one, &failed, TurnState::Failed, Some("half an ans")).await;
+    world.talk(&world.one, "answered", "hello", "hi").await;
+    world.talk(&world.one, "moved", "hello", "hi").await;
+    let moved = world.compact(&world.one, "moved", Split, "so far").await.facts.head.id.to_string();
+    let later = world.start(&world.one, "moved", "and now?").await;
+    world.leave(&world.one, &later, TurnState::Failed, None).await;
+    world.talk(&world.one, "brought", "hello", "hi").await;
+    world.come_and_go("brought").await;
+    made(world.one.create(world.declared(Some("branch"), SessionKind::Branch, Some("answered"))).await.unwrap());
+    let listed = async |answered| {
+        let mut ids = world.listed(ListFilter { answered, ..all() }).await;
+        ids.sort();
+        ids
+    };
+    let mut with_answers = vec!["answered".to_owned(), "branch".to_owned(), "brought".to_owned(), moved];
+    with_answers.sort();
+    assert_eq!(listed(Some(true)).await, with_answers);
+    assert_eq!(listed(Some(false)).await, ["empty", "failed"]);
+    assert_eq!(listed(None).await.len(), 6);
+    world.talk(&world.one, "failed", "again", "hi").await;
+    assert_eq!(listed(Some(false)).await, ["empty"]);
 }

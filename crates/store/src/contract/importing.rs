@@ -16,7 +16,7 @@ use super::fixture::{message, name, running, texts};
 use super::summaries::{entry_text, shown, undone};
 use crate::{
     Arrival, Change, DeleteOutcome, Extent, Fate, Import, ImportedCompaction, ImportedConversation, ImportedEntry,
-    ImportedMessage, ImportedSession, Leaving, Pin, Scope, Store,
+    ImportedMessage, ImportedSession, Leaving, ListFilter, Pin, Scope, Store,
 };
 
 /// A session and what happened in it.
@@ -98,6 +98,8 @@ pub async fn what_is_brought_is_read_as_it_was_said_and_goes_on<S: Store>(world:
     assert_eq!((session.kind, session.creator, session.depth), (SessionKind::Main, CreatorKind::Import, 0));
     assert_eq!((row.title.as_deref(), &*row.source), (Some("A trip"), "telegram"));
     assert_eq!((row.message_count, row.turn_count, row.usage.input), (2, 1, 10));
+    let answered = ListFilter { answered: Some(true), limit: 10, ..ListFilter::default() };
+    assert_eq!(world.pages(&world.scope, answered).await.len(), 1, "an answer from elsewhere is an answer");
     assert_eq!((row.created_at, row.updated_at, row.ended), (Timestamp(1_000), Timestamp(5_000), None));
     let before = world.read("trip").await.unwrap();
     assert_eq!(texts(&before), ["hello", "hi"]);

@@ -63,7 +63,7 @@ impl<S: Store> World<S> {
     }
 
     /// Copies a conversation, deletes it, has it again, and finds everything as it was.
-    async fn come_and_go(&self, to: &str) -> Copy {
+    pub async fn come_and_go(&self, to: &str) -> Copy {
         let (copy, views) = (self.copy(to).await, self.views(to).await);
         let row = self.row(to).await.unwrap();
         self.gone(to).await;

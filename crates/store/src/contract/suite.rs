@@ -351,6 +351,7 @@ macro_rules! contract_suite {
                 what_is_put_away_is_shown_when_asked_for
                 a_keys_conversations_are_listed
                 rows_that_are_added_are_neither_skipped_nor_repeated
+                a_list_tells_what_was_answered_from_what_never_was
             }
             lineage {
                 a_graph_has_what_is_above_and_below

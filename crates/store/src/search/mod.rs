@@ -103,6 +103,8 @@ pub struct Hit {
     pub session: SessionId,
     /// That session's kind.
     pub kind: SessionKind,
+    /// The conversation's first session.
+    pub root: SessionId,
     /// The conversation's origin.
     pub origin_kind: SessionKind,
     /// The conversation's title.

@@ -57,7 +57,7 @@ fn escape(text: &str, to: &mut String) {
     }
 }
 
-/// One row. Every field is always there; of a title, what only messages have is null.
+/// One row. Every field but `name` is always there; of a title, what only messages have is null.
 #[derive(Debug, Clone)]
 pub struct SearchRow<'a> {
     /// The part of the text that shows why it was found.
@@ -66,6 +66,8 @@ pub struct SearchRow<'a> {
     pub conversation: ConversationId,
     /// The session in which it was said; of a title, the head.
     pub session: &'a SessionId,
+    /// The id or slug that a client chose for the conversation.
+    pub name: Option<&'a str>,
     /// That session's kind.
     pub kind: SessionKind,
     /// The conversation's origin.
@@ -86,6 +88,9 @@ impl Serialize for SearchRow<'_> {
         row.serialize_entry("snippet", &self.snippet)?;
         row.serialize_entry("conversation_id", &self.conversation)?;
         row.serialize_entry("session_id", self.session)?;
+        if let Some(name) = self.name {
+            row.serialize_entry("name", name)?;
+        }
         row.serialize_entry("kind", &self.kind)?;
         row.serialize_entry("origin_kind", &self.origin_kind)?;
         row.serialize_entry("title", &self.title)?;

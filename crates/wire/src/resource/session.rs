@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::rfc3339;
 use super::usage::UsageJson;
 
-/// One row: a conversation at its head, or one session of it. Every field is always there; what is unknown is null.
+/// One row: a conversation at its head, or one session of it. Every field but `name` is always there; what is unknown
+/// is null.
 #[derive(Debug, Clone)]
 pub struct SessionRow<'a> {
     /// The conversation.
@@ -45,6 +46,9 @@ impl Serialize for SessionRow<'_> {
         row.serialize_entry("id", &self.session.id)?;
         row.serialize_entry("object", "session")?;
         row.serialize_entry("conversation_id", &self.conversation.id)?;
+        if let Some(name) = self.conversation.name() {
+            row.serialize_entry("name", name)?;
+        }
         row.serialize_entry("title", &self.title)?;
         row.serialize_entry("kind", &self.session.kind)?;
         row.serialize_entry("origin_kind", &self.conversation.origin_kind)?;

@@ -12,8 +12,8 @@ Examples:
   herma sessions list --kind background --limit 5
   herma sessions list --all --json | jq -r .id     a row a line, as over HTTP
 
-KIND is that of the live session: one that a compaction began is a continuation. What was archived
-is left out unless asked for.";
+KIND is that of the live session: one that a compaction began is a continuation. What was archived,
+and what never had an answer, is left out unless asked for.";
 
 /// Flags of `sessions list`.
 #[derive(Args)]
@@ -26,6 +26,9 @@ pub(crate) struct ListFlags {
     /// Only what was archived
     #[arg(long)]
     pub(crate) archived: bool,
+    /// Also what never had an answer
+    #[arg(long)]
+    pub(crate) unanswered: bool,
     /// Most rows
     #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
     pub(crate) limit: usize,

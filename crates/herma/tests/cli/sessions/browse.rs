@@ -31,17 +31,17 @@ fn conversations_are_listed_newest_first() {
     insta::assert_snapshot!(terminal.sessions("list").transcript(), @"
     exit 0
     --- stdout
-    ID             KIND    TITLE                      AGE  MESSAGES  TOKENS
-    trip-by-train  branch  By train                   now  2         0
-    recipe         main    how long does bread bake?  now  2         38
-    trip           main    where is the fjord?        now  2         36
+    ID        NAME           KIND    TITLE                      AGE  MESSAGES  TOKENS
+    SHORT_ID  trip-by-train  branch  By train                   now  2         0
+    SHORT_ID  recipe         main    how long does bread bake?  now  2         38
+    SHORT_ID  trip           main    where is the fjord?        now  2         36
     --- stderr
     ");
     insta::assert_snapshot!(terminal.sessions("list --limit 1 --kind main").transcript(), @"
     exit 0
     --- stdout
-    ID      KIND  TITLE                      AGE  MESSAGES  TOKENS
-    recipe  main  how long does bread bake?  now  2         38
+    ID        NAME    KIND  TITLE                      AGE  MESSAGES  TOKENS
+    SHORT_ID  recipe  main  how long does bread bake?  now  2         38
     --- stderr
     there are more; --all lists every one
     ");
@@ -83,6 +83,7 @@ fn a_conversation_is_shown_with_what_was_said_last() {
     --- stdout
     session        trip-by-train
     conversation   conv_<1>
+    name           trip-by-train
     title          By train
     kind           branch
     origin         branch
@@ -209,9 +210,9 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
     --- stdout
     --- stderr
     error: tri is not enough to tell these apart, nothing was done:
-    ID             KIND    TITLE                AGE  MESSAGES  TOKENS
-    trip-by-train  branch  By train             now  2         0
-    trip           main    where is the fjord?  now  2         36
+    ID        NAME           KIND    TITLE                AGE  MESSAGES  TOKENS
+    SHORT_ID  trip-by-train  branch  By train             now  2         0
+    SHORT_ID  trip           main    where is the fjord?  now  2         36
     ");
     assert_eq!(terminal.sessions("compactions rec --json").answer(), "[]");
 }
@@ -243,4 +244,39 @@ fn the_very_session_is_shown_when_asked_for() {
     let (live, exact) = (terminal.sessions("show trip"), terminal.sessions("show trip --exact"));
     assert!(live.answer().contains("you: and on") && !exact.answer().contains("you: and on"), "{}", exact.stdout);
     assert!(exact.answer().contains("24 model: You said: message 12"), "{}", exact.stdout);
+}
+
+#[test]
+fn a_list_shows_short_ids_and_names_that_every_command_takes() {
+    let terminal = Terminal::new();
+    terminal.run_with_input(&["chat", "--session", "trip"], "where is the fjord?\n").answer();
+    terminal.run_with_input(&["chat"], "no name\n").answer();
+    let table = terminal.sessions("list").answer().to_owned();
+    let cells: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<serde_json::Value> =
+        terminal.sessions("list --json").answer().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (cells, row) in cells.iter().zip(&rows) {
+        assert!(row["conversation_id"].as_str().unwrap().ends_with(cells[0]) && cells[0].len() == 8, "{table}");
+        assert_eq!(cells[1], row["name"].as_str().unwrap_or("-"), "{table}");
+        let shown: serde_json::Value =
+            serde_json::from_str(terminal.sessions(&format!("show {} --json", cells[0])).answer()).unwrap();
+        assert_eq!(shown["conversation_id"], row["conversation_id"]);
+    }
+    assert_eq!(rows.iter().filter(|row| row.get("name").is_some()).count(), 1);
+    let short = cells[1][0];
+    terminal.run_with_input(&["chat", "--session", short], "and the sea?\n").answer();
+    assert_eq!(terminal.sessions("list --json").answer().lines().count(), 2, "a short id begins no conversation");
+    let refused = terminal.sessions(&format!("delete {short} --yes"));
+    assert!(refused.code == 1 && refused.stderr.contains("named whole"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_never_had_an_answer_is_listed_when_asked_for() {
+    let terminal = Terminal::new();
+    terminal.run_with_input(&["chat", "--session", "answered"], "hello\n").answer();
+    let mut failing = terminal.command(&["chat", "--session", "failed", "--model", "m"]);
+    failing.env("HERMA_UPSTREAM", "http://127.0.0.1:1/v1").env("HERMA_UPSTREAM__RETRIES", "0");
+    assert_eq!(terminal.say(failing, "hello\n").code, 1);
+    assert_eq!(ids(&terminal.sessions("list --json")), ["answered"]);
+    assert_eq!(ids(&terminal.sessions("list --unanswered --json")), ["failed", "answered"]);
 }

@@ -38,6 +38,8 @@ async fn a_conversation_that_outgrows_its_window_goes_on_in_a_continuation() {
         assert_eq!(provenance[name], expected, "{name}");
     }
     assert!(without_nulls(provenance), "{provenance}");
+    let row = world.client().get(&format!("/api/sessions/{head}")).await.expect(200);
+    assert_eq!((&row["id"], &row["name"]), (&json!(head), &json!("trip")), "the name stays when the head moves");
     assert_eq!(summaries(&world).len(), 1);
     assert_eq!(context(&world), [shown_summary(), format!("user: {}", many_words(5))]);
 

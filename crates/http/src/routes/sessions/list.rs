@@ -18,7 +18,7 @@ use crate::path::Named;
 use crate::query::Parameters;
 use crate::rows;
 
-const PARAMETERS: [&str; 17] = [
+const PARAMETERS: [&str; 18] = [
     "view",
     "order",
     "kind",
@@ -32,6 +32,7 @@ const PARAMETERS: [&str; 17] = [
     "since",
     "until",
     "archived",
+    "answered",
     "limit",
     "cursor",
     "offset",
@@ -101,6 +102,7 @@ fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
         since: parameters.parsed("since", moment, MOMENT)?,
         until: parameters.parsed("until", moment, MOMENT)?,
         archived: parameters.parsed("archived", archived, "'true', 'false' or 'any'")?.unwrap_or_default(),
+        answered: parameters.parsed("answered", answered, "'true', 'false' or 'any'")?.flatten(),
         after: None,
         skip: offset(parameters)?,
         limit: parameters.limit()?,
@@ -156,6 +158,15 @@ fn archived(word: &str) -> Option<Archived> {
         "false" => Some(Archived::Hidden),
         "true" => Some(Archived::Only),
         "any" => Some(Archived::Any),
+        _ => None,
+    }
+}
+
+fn answered(word: &str) -> Option<Option<bool>> {
+    match word {
+        "true" => Some(Some(true)),
+        "false" => Some(Some(false)),
+        "any" => Some(None),
         _ => None,
     }
 }

@@ -41,6 +41,7 @@ async fn a_conversation_is_a_page_that_people_read() {
 
     - session: `trip`
     - conversation: `conv_<1>`
+    - name: `trip`
     - kind: `main`
     - origin: `main`
     - state: `open`
