@@ -59,6 +59,11 @@ pub(crate) fn is_own_word(message: &Value) -> bool {
     text == "[This call was not executed.]" || (message["role"] == "assistant" && note)
 }
 
+/// Whether a message of a context stands in place of what was left out without a summary.
+pub(crate) fn is_note_of_left_out(message: &Value) -> bool {
+    message["content"] == "[Earlier messages of this conversation were left out here.]"
+}
+
 /// What was asked of the summariser.
 pub(crate) fn summaries(world: &World) -> usize {
     world.upstream.requests().iter().filter(|request| is_summary(request)).count()

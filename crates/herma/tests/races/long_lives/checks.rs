@@ -7,7 +7,7 @@ use super::WINDOW;
 use super::life::Life;
 use super::model::tokens;
 use super::steps::History;
-use crate::long::{chain, is_own_word, is_summary, rows};
+use crate::long::{chain, is_note_of_left_out, is_own_word, is_summary, rows};
 
 /// What came of a request.
 #[derive(Debug, Clone)]
@@ -163,7 +163,8 @@ impl Life {
         let calls = self.world.upstream.requests().into_iter().filter(|request| !is_summary(request));
         for call in calls {
             pairs_are_whole(call.messages());
-            let own = call.messages().iter().filter(|message| is_own_word(message)).count() as u64;
+            let is_own = |message: &&Value| is_own_word(message) || is_note_of_left_out(message);
+            let own = call.messages().iter().filter(is_own).count() as u64;
             let size = tokens(call.messages());
             assert!(size <= WINDOW + 30 * own, "a context of {size} tokens");
         }

@@ -66,7 +66,8 @@ impl Model {
 }
 
 fn counted(request: &Recorded, completion: Completion) -> Reply {
-    completion.usage(tokens(request.messages()), 20).into()
+    let answered = 20 + 30 * completion.calls.len() as u64;
+    completion.usage(tokens(request.messages()), answered).into()
 }
 
 /// What messages cost, as Herma estimates it.
