@@ -31,6 +31,7 @@ use crate::input::Input;
 use crate::live::Place as PlaceInLine;
 use crate::log::{SessionView, TurnEvent, TurnLog};
 use crate::mint;
+use crate::repeated::Repeated;
 use crate::request::{Place, Policy, TurnRequest};
 
 /// How often a conversation may change under a request before it is given up; each time somebody else made progress. Waiting is
@@ -54,6 +55,8 @@ pub(crate) enum Admitted {
 /// A turn with its lease, and the conversation as it was when the lease was taken.
 pub(crate) struct Lead {
     pub(crate) running: Running,
+    /// Whether it is an attempt that begins anew at the end.
+    pub(crate) is_anew: bool,
     /// The history before this turn.
     pub(crate) before: Option<Snapshot>,
     /// The name to remember the conversation by.
@@ -105,11 +108,20 @@ impl Door<'_> {
         let mut opening = Opening::MayRepeat;
         let mut extent = Extent::View;
         let mut stale = 0;
+        let mut repeated = None;
         while stale < MOST_TRIES {
             let History { before, is_fresh, target } = self.history(scope, &place, extent).await?;
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
             let retry = retry_identity(self.request, conversation, before.as_ref());
+            // A turn whose id was given out while it waits repeats none.
+            let earlier = match repeated.filter(|_| waiting.ticket.is_none() || !self.request.is_promised()) {
+                Some(turn) => self.repeated(scope, turn).await?,
+                None => None,
+            };
+            if let Some(Repeated::Over(turn)) = earlier {
+                return Ok(Admitted::Joined(turn));
+            }
             let aligned = match opening {
                 Opening::Repeats => before.as_ref().and_then(Input::of_only_turn).map(Ok),
                 Opening::MayRepeat | Opening::IsNew => Input::of(self.request, before.as_ref()),
@@ -122,6 +134,10 @@ impl Door<'_> {
                     Opening::MayRepeat | Opening::IsNew => extent = Extent::Whole,
                 }
                 continue;
+            };
+            let input = match (&earlier, &before) {
+                (Some(earlier), Some(before)) => earlier.input(input, before),
+                _ => input,
             };
             let input = match input {
                 Ok(input) if self.is_apart(scope, &input, waiting, &retry).await? => {
@@ -142,7 +158,8 @@ impl Door<'_> {
                 // What is in memory may be old, and is out of it now: only what the store says can refuse a request.
                 Err(_) if !is_fresh => continue,
                 Err(flaw) if waiting.ticket.is_none() && (retry.may_repeat() || before.is_some()) => {
-                    (Input { new: &[], retry_of: None }, Intent::Repeat, Some(flaw))
+                    let anew_of = earlier.as_ref().and_then(Repeated::unanswered);
+                    (Input { new: &[], retry_of: None, anew_of }, Intent::Repeat, Some(flaw))
                 }
                 Err(flaw) => return Err(flaw),
             };
@@ -164,6 +181,7 @@ impl Door<'_> {
                 client: self.request.identity.client.clone(),
                 may_reopen: opening == Opening::MayRepeat,
                 retry_of: input.retry_of,
+                anew_of: input.anew_of,
                 creation,
                 response: self.request.response.clone(),
                 durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
@@ -180,7 +198,8 @@ impl Door<'_> {
                         _ if self.request.response.is_some() => own_alias(&running.turn.as_response().to_string())?,
                         Place::New | Place::Nowhere | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
                     };
-                    return Ok(Admitted::Running(Box::new(Lead { running: *running, before, alias })));
+                    let is_anew = input.anew_of.is_some();
+                    return Ok(Admitted::Running(Box::new(Lead { running: *running, is_anew, before, alias })));
                 }
                 AdmitOutcome::Queued { ticket, facts, running } => {
                     let view = SessionView {
@@ -192,7 +211,14 @@ impl Door<'_> {
                     self.wait(waiting, ticket, asked_at, view, running).await?;
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
-                AdmitOutcome::RetryIn(conversation) => place = own_place(conversation)?,
+                AdmitOutcome::RetryIn(there, turn) => {
+                    if repeated.replace(turn) == Some(turn) {
+                        stale += 1;
+                    }
+                    if !matches!(place, Place::Named { .. }) || there != conversation {
+                        place = own_place(there)?;
+                    }
+                }
                 AdmitOutcome::Reopen(conversation) => {
                     (place, opening) = (own_place(conversation)?, Opening::Repeats);
                 }

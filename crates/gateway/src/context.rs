@@ -54,10 +54,11 @@ impl Gateway {
             let message = "there is nothing to compact: send 'input', or name a response or a conversation".to_owned();
             return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
         }
-        let unanswered = before.as_ref().map(|snapshot| snapshot.unanswered.clone()).unwrap_or_default();
+        let unanswered = &before.as_ref().map(|snapshot| snapshot.unanswered.clone()).unwrap_or_default();
+        let begun_anew = &before.as_ref().map(|snapshot| snapshot.begun_anew.clone()).unwrap_or_default();
         let base = before.as_ref().and_then(|snapshot| snapshot.base.clone());
         let transcript =
-            Transcript { base: base.as_deref(), messages: &messages, whole: false, unanswered: &unanswered };
+            Transcript { base: base.as_deref(), messages: &messages, whole: false, unanswered, begun_anew };
         let summarised = self.summarise_for_client(request, &build(&[], transcript, None)).await?;
         let finish = Finish {
             reason: FinishReason::Stop,
@@ -108,7 +109,7 @@ impl Gateway {
         turn: TurnId,
         now: Timestamp,
     ) -> Result<Vec<Arc<Message>>, GatewayError> {
-        let known = before.map(|snapshot| transcript(snapshot).since_base()).unwrap_or_default();
+        let known: Vec<_> = before.map(|snapshot| shown(transcript(snapshot))).unwrap_or_default();
         let new = match before {
             Some(snapshot) if !request.messages.is_empty() => new_in(request, snapshot)?,
             _ => request.messages.as_slice(),
@@ -125,7 +126,7 @@ impl Gateway {
                 said: said.clone(),
             })
         });
-        Ok(known.iter().cloned().chain(new).collect())
+        Ok(known.into_iter().chain(new).collect())
     }
 
     /// What people said last, as much as a compaction would keep, and in any case the last question if it has no
@@ -147,6 +148,11 @@ impl Gateway {
         kept.reverse();
         kept
     }
+}
+
+/// The messages that the model is shown themselves.
+fn shown(transcript: Transcript<'_>) -> Vec<Arc<Message>> {
+    transcript.since_base().iter().filter(|message| !transcript.is_left_behind(message)).cloned().collect()
 }
 
 /// The messages of a request that its conversation does not have.

@@ -80,8 +80,8 @@ impl Gateway {
 pub(crate) enum Followed {
     /// The turn ended, and the log has its end.
     ToTheEnd,
-    /// The turn was forgotten before it ended: its process died or gave it up while it waited, or it was refused. The log has no
-    /// end yet.
+    /// The turn was forgotten before it ended: its process died or gave it up while it waited, or it was refused. The
+    /// log has no end yet.
     Gone,
 }
 
@@ -118,8 +118,8 @@ impl Follower<'_> {
         Followed::ToTheEnd
     }
 
-    /// Waits for the end of a turn that is not this process', and tells what is known of it until then. `None` if the store has
-    /// forgotten the turn.
+    /// Waits for the end of a turn that is not this process', and tells what is known of it until then. `None` if the
+    /// store has forgotten the turn.
     async fn stored(&self) -> Result<Option<TurnEvent>, GatewayError> {
         let scope = Scope::of(self.principal);
         let mut told = Told::default();

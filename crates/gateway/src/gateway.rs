@@ -140,8 +140,8 @@ impl Gateway {
                     if follower.follow().await == Followed::ToTheEnd {
                         return;
                     }
-                    // Listeners may know the forgotten turn's id, so this request takes it over. If another request of this
-                    // process has done that already, this one joins it.
+                    // Listeners may know the forgotten turn's id, so this request takes it over. If another request of
+                    // this process has done that already, this one joins it.
                     turn = if self.live.get(other).is_none() { other } else { mint::turn() };
                 }
                 Ok(Admitted::Running(lead)) => {

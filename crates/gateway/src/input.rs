@@ -15,13 +15,16 @@ pub(crate) struct Input<'a> {
     pub(crate) new: &'a [Utterance],
     /// The unanswered last turn that it says again.
     pub(crate) retry_of: Option<TurnId>,
+    /// The unanswered turn, not the last one, that it says again.
+    pub(crate) anew_of: Option<TurnId>,
 }
 
 impl<'a> Input<'a> {
     /// Aligns a request with its conversation; `None` if more of that has to be read first.
     pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
         let nobody = HashMap::new();
-        let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody };
+        let nowhere = HashMap::new();
+        let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody, begun_anew: &nowhere };
         let transcript = before.map_or(nothing, transcript);
         if request.all_new {
             return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
@@ -35,7 +38,7 @@ impl<'a> Input<'a> {
         let turn = conversation.messages.first()?.turn;
         let is_only = conversation.messages.iter().all(|message| message.turn == turn);
         let repeats = is_only && conversation.unanswered.contains_key(&turn);
-        repeats.then_some(Self { new: &[], retry_of: Some(turn) })
+        repeats.then_some(Self { new: &[], retry_of: Some(turn), anew_of: None })
     }
 
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
@@ -48,7 +51,7 @@ impl<'a> Input<'a> {
             let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
             GatewayError::Invalid { message: bad.reason, param: Some(format!("messages[{place}].tool_call_id")) }
         })?;
-        Ok(Self { new, retry_of: alignment.retry_of })
+        Ok(Self { new, retry_of: alignment.retry_of, anew_of: None })
     }
 
     /// The same input for a turn whose id was given out, so that it cannot become a further attempt of another one: what that one
@@ -58,6 +61,6 @@ impl<'a> Input<'a> {
             return self;
         }
         let answered = request.messages.iter().rposition(|said| said.role == Role::Assistant);
-        Self { new: &request.messages[answered.map_or(0, |at| at + 1)..], retry_of: None }
+        Self { new: &request.messages[answered.map_or(0, |at| at + 1)..], retry_of: None, anew_of: None }
     }
 }

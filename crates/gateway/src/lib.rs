@@ -32,6 +32,7 @@ mod loose;
 mod mint;
 mod own_call;
 mod pass_on;
+mod repeated;
 mod request;
 mod retention;
 mod run;

@@ -116,8 +116,9 @@ impl Loose<'_> {
             Some(instructions) => std::slice::from_ref(instructions),
             None => self.request.system.as_slice(),
         };
-        let unanswered = HashMap::new();
-        let transcript = Transcript { base: None, messages: &messages, whole: true, unanswered: &unanswered };
+        let (unanswered, begun_anew) = (HashMap::new(), HashMap::new());
+        let (unanswered, begun_anew) = (&unanswered, &begun_anew);
+        let transcript = Transcript { base: None, messages: &messages, whole: true, unanswered, begun_anew };
         let context = build(system, transcript, Some(self.turn));
         let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
         match window.filter(|_| self.request.truncate) {

@@ -35,9 +35,12 @@ pub(crate) struct RunningTurn {
 
 impl RunningTurn {
     pub(crate) fn of(lead: Lead, request: &TurnRequest) -> Self {
-        let Lead { running, mut before, alias } = lead;
+        let Lead { running, is_anew, mut before, alias } = lead;
         if let Some(snapshot) = &mut before {
             forget_summarised(snapshot);
+            if is_anew {
+                snapshot.begun_anew.insert(running.turn, running.attempt);
+            }
             snapshot.messages.extend(running.messages.iter().cloned());
         }
         let session = SessionView {
@@ -96,8 +99,9 @@ impl RunningTurn {
         let context = match &self.before {
             Some(snapshot) => build(system, transcript(snapshot), running),
             None => {
-                let (messages, unanswered) = (&self.running.messages, HashMap::new());
-                build(system, Transcript { base: None, messages, whole: true, unanswered: &unanswered }, running)
+                let (messages, unanswered, begun_anew) = (&self.running.messages, HashMap::new(), HashMap::new());
+                let (unanswered, begun_anew) = (&unanswered, &begun_anew);
+                build(system, Transcript { base: None, messages, whole: true, unanswered, begun_anew }, running)
             }
         };
         match self.room {
@@ -136,6 +140,7 @@ impl RunningTurn {
             rewrites: 0,
             untitled: true,
             unanswered: HashMap::new(),
+            begun_anew: HashMap::new(),
             ended: false,
         });
         snapshot.facts = self.running.facts;

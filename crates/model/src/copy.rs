@@ -204,6 +204,9 @@ pub struct CopiedBase {
 pub struct CopiedTurn {
     /// Its id.
     pub id: TurnId,
+    /// The turn of which this is an attempt that failed here, before that turn began anew at a later place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_of: Option<TurnId>,
     /// The session in which it was answered, or would have been.
     pub session_id: SessionId,
     /// Which API style asked.

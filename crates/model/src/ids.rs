@@ -129,6 +129,11 @@ impl TurnId {
         Self(Uuid::from_u128(uuid.as_u128() & !MESSAGE_BITS))
     }
 
+    /// The id of what a turn left behind where this attempt of it failed. No turn has such an id.
+    pub fn left_behind(self, attempt: u32) -> Self {
+        Self(Uuid::from_u128((self.0.as_u128() & !MESSAGE_BITS) | (u128::from(attempt) & MESSAGE_BITS)))
+    }
+
     /// The turn as a response.
     pub const fn as_response(self) -> ResponseId {
         ResponseId(self.0)

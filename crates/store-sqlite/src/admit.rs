@@ -13,7 +13,7 @@ use herma_store::{
 };
 use rusqlite::{Connection, params};
 
-use crate::attempt::{Grant, first_attempt, next_attempt};
+use crate::attempt::{Grant, attempt_at_the_end, first_attempt, next_attempt};
 use crate::branch::{self, Branching};
 use crate::commit::insert_message;
 use crate::conversation;
@@ -59,7 +59,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     }
     let ahead = ahead(connection, instance, &mut state, admission)?;
     if let Some(ahead) = ahead
-        && (admission.policy != TurnPolicy::Branch || admission.retry_of.is_some() || state.unmade)
+        && (admission.policy != TurnPolicy::Branch || admission.is_further_attempt() || state.unmade)
     {
         return wait(connection, instance, admission, &state, resolution, ahead);
     }
@@ -219,10 +219,15 @@ fn wait(
         now: admission.now,
     };
     let ticket = queue::add(connection, &waiter)?;
-    if admission.response.as_ref().is_some_and(|response| response.promised) {
+    let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
+    if is_promised {
         waiting::keep(connection, ticket, &admission.messages)?;
     }
-    retry::bind(connection, admission, ticket)?;
+    // A further attempt may give up its place: until it begins, its key leads to the turn that it repeats. One whose id
+    // is given out is a turn of its own from here on.
+    if is_promised || !admission.is_further_attempt() {
+        retry::bind(connection, admission, ticket)?;
+    }
     instance.live.insert(ticket, Fence(0));
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running })
 }
@@ -239,16 +244,12 @@ fn start(
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
     let line = admission.ticket.map(|ticket| queue::line_of(connection, ticket)).transpose()?;
-    let row = match admission.retry_of {
-        Some(unanswered) => {
-            let next = next_attempt(connection, admission, &state, unanswered, grant)?;
-            let Some(row) = next else {
-                return Ok(AdmitOutcome::Stale);
-            };
-            row
-        }
-        None => first_attempt(connection, admission, &state, grant)?,
+    let row = match (admission.retry_of, admission.anew_of) {
+        (Some(last), _) => next_attempt(connection, admission, &state, last, grant)?,
+        (None, Some(unanswered)) => attempt_at_the_end(connection, admission, &state, unanswered, grant)?,
+        (None, None) => Some(first_attempt(connection, admission, &state, grant)?),
     };
+    let Some(row) = row else { return Ok(AdmitOutcome::Stale) };
     let mut messages = Vec::with_capacity(admission.messages.len());
     for (nth, (seq, message)) in (state.next_seq..).zip(&admission.messages).enumerate() {
         let id = if row.id == admission.turn { message.id } else { MessageId::brought(row.id, row.attempt, nth) };

@@ -138,3 +138,105 @@ pub(crate) fn next_attempt(
         .translated()?;
     Ok(Some(TurnRow { key, id, attempt, started_at: Timestamp(created_at) }))
 }
+
+/// Runs an unanswered turn again at the end of its conversation, in a row of its own that takes over the turn's id. The
+/// old row stays, under an id that no turn has, and keeps what the turn said where it failed. `None` if the turn has an
+/// answer, runs, or belongs to another conversation.
+pub(crate) fn attempt_at_the_end(
+    connection: &Connection,
+    admission: &Admission,
+    state: &ConversationState,
+    unanswered: TurnId,
+    grant: Grant,
+) -> Outcome<Option<TurnRow>> {
+    let Some((left, attempt, created_at)) = unanswered_turn(connection, state.key, unanswered)? else {
+        return Ok(None);
+    };
+    if let Some(ticket) = admission.ticket {
+        connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
+    }
+    let Grant { owner, fence, resolution, brings_key } = grant;
+    let response = admission.response.as_ref();
+    let (id, left_id) = (unanswered.uuid(), unanswered.left_behind(attempt).uuid());
+    connection
+        .execute(
+            "UPDATE turns SET id = ?2, attempt_of = ?3 WHERE pk = ?1",
+            params![left, left_id.as_bytes(), id.as_bytes()],
+        )
+        .translated()?;
+    connection
+        .execute(
+            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, attempt, fence, owner,
+             resolution, fingerprint, brought_key, first_seq, created_at, echo, kept, promised)
+             SELECT tenant_pk, ?2, conversation_pk, ?3, iif(?4 IS NULL, api, ?5), 'running', attempt + 1, ?6, ?7,
+             ?8, ?9, ?10, ?11, created_at, coalesce(?4, echo), coalesce(?12, kept), coalesce(?13, promised)
+             FROM turns WHERE pk = ?1",
+            params![
+                left,
+                id.as_bytes(),
+                state.head,
+                response.map(|response| &response.echo),
+                admission.api,
+                fence,
+                owner,
+                resolution.as_str(),
+                &admission.retry.fingerprint,
+                brings_key,
+                state.next_seq,
+                response.map(|response| response.kept),
+                response.map(|response| response.promised)
+            ],
+        )
+        .translated()?;
+    let key = connection.last_insert_rowid();
+    connection
+        .execute("UPDATE turns SET kept = 0, promised = 0, echo = NULL, delivered = 1 WHERE pk = ?1", [left])
+        .translated()?;
+    connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [left, key]).translated()?;
+    Ok(Some(TurnRow { key, id: unanswered, attempt: attempt + 1, started_at: Timestamp(created_at) }))
+}
+
+/// The row, the last attempt and the beginning of a turn of a conversation, if it has no answer.
+fn unanswered_turn(connection: &Connection, conversation: i64, turn: TurnId) -> Outcome<Option<(i64, u32, i64)>> {
+    let found = connection
+        .prepare_cached(
+            "SELECT pk, attempt, created_at, state FROM turns
+             WHERE id = ?1 AND conversation_pk = ?2 AND first_seq IS NOT NULL",
+        )
+        .and_then(|mut select| {
+            select
+                .query_row(params![turn.uuid().as_bytes(), conversation], |row| {
+                    let state = rows::word(row, 3, TurnState::parse)?;
+                    Ok(state.is_unanswered().then_some((row.get(0)?, row.get(1)?, row.get(2)?)))
+                })
+                .optional()
+        })
+        .translated()?;
+    Ok(found.flatten())
+}
+
+/// Takes an attempt back that began anew: the turn's id returns to the row where the turn had failed before, and the
+/// attempt's own row goes. `false`, and nothing has happened, if the attempt did not begin anew.
+pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) -> Outcome<bool> {
+    let left: Option<i64> = connection
+        .query_row(
+            "SELECT l.pk FROM turns t JOIN turns l ON l.attempt_of = t.id WHERE t.pk = ?1 AND l.attempt + 1 = ?2
+             ORDER BY l.pk DESC LIMIT 1",
+            params![turn, attempt],
+            |row| row.get(0),
+        )
+        .optional()
+        .translated()?;
+    let Some(left) = left else { return Ok(false) };
+    connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [turn, left]).translated()?;
+    connection
+        .execute(
+            "UPDATE turns SET (echo, kept, promised, api, delivered) =
+             (SELECT echo, kept, promised, api, 0 FROM turns WHERE pk = ?2) WHERE pk = ?1",
+            [left, turn],
+        )
+        .translated()?;
+    connection.execute("DELETE FROM turns WHERE pk = ?1", [turn]).translated()?;
+    connection.execute("UPDATE turns SET id = attempt_of, attempt_of = NULL WHERE pk = ?1", [left]).translated()?;
+    Ok(true)
+}

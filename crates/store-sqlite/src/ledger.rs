@@ -17,7 +17,8 @@ use crate::snapshot;
 pub(crate) const OUTCOME: &str = "iif(k.outcome = 'applied' AND k.trimmed = 1, 'trimmed', k.outcome)";
 
 const ROW: &str = "k.pk, k.action, k.mode, k.trigger, b.id, a.id, k.first_seq, k.through_seq, k.model, k.tokens_before, k.tokens_after, \
-     k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at, k.id";
+     k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, \
+     coalesce(t.attempt_of, t.id), k.created_at, k.id";
 
 const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
      LEFT JOIN messages m ON m.pk = k.summary_pk LEFT JOIN sessions s ON s.pk = m.session_pk

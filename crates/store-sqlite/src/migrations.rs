@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 11, sql: include_str!("../migrations/0011_events.sql") },
     Migration { number: 12, sql: include_str!("../migrations/0012_titles.sql") },
     Migration { number: 13, sql: include_str!("../migrations/0013_missing_parents.sql") },
+    Migration { number: 14, sql: include_str!("../migrations/0014_begun_anew.sql") },
     Migration { number: 15, sql: include_str!("../migrations/0015_overtaking_retries.sql") },
     Migration { number: 16, sql: include_str!("../migrations/0016_erasure.sql") },
     Migration { number: 17, sql: include_str!("../migrations/0017_trimmed_compactions.sql") },

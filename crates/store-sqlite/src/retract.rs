@@ -5,6 +5,7 @@ use herma_model::{Resolution, Timestamp, TurnState};
 use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, params};
 
+use crate::attempt::give_place_back;
 use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
@@ -46,7 +47,9 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
                 [lease.turn],
             )
             .translated()?;
-        become_unanswered_again(connection, lease.turn)?;
+        if !give_place_back(connection, lease.turn, turn.attempt)? {
+            become_unanswered_again(connection, lease.turn)?;
+        }
     } else {
         forget_idempotency(connection, lease.turn)?;
         connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;

@@ -45,12 +45,14 @@ struct Earlier {
     state: TurnState,
     owner: i64,
     conversation: ConversationId,
+    /// Whether anything of what it was asked is left.
+    has_messages: bool,
     /// Whether somebody called it off by its id: then it stays so, however often it is asked for.
     called_off: bool,
 }
 
 impl Earlier {
-    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id, t.stop_kind IS 'cancel'";
+    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id, t.stop_kind IS 'cancel', t.first_seq IS NOT NULL";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -60,6 +62,7 @@ impl Earlier {
             owner: row.get(3)?,
             conversation: ConversationId::from_uuid(rows::uuid(row, 4)?),
             called_off: row.get(5)?,
+            has_messages: row.get(6)?,
         })
     }
 }
@@ -77,7 +80,7 @@ fn by_key(
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(6)?, Earlier::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(7)?, Earlier::read(row)?)))
                 .optional()
         })
         .translated()
@@ -165,8 +168,8 @@ pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> Outcome<()>
         .translated()
 }
 
-/// A live or answered turn is joined. An unanswered one, or one whose process is gone, is tried again: a request that names its
-/// conversation finds that out by aligning with it, one that does not, or that left it for a branch, is told where.
+/// A live or answered turn is joined. A request that repeats an unanswered one is told which, and asks for a further
+/// attempt of it. A turn whose process is gone is ended by the admission itself, if the request names its conversation.
 fn again(
     connection: &Connection,
     instance: &Instance,
@@ -178,23 +181,35 @@ fn again(
     }
     let over = earlier.state.is_unanswered()
         || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key)?);
-    Ok(match (over, &admission.target) {
-        (false, _) => Some(AdmitOutcome::Joined(earlier.turn)),
-        (true, Target::New | Target::Branch { .. }) => Some(AdmitOutcome::RetryIn(earlier.conversation)),
-        (true, Target::Alias { alias, namespace, .. }) if admission.policy == TurnPolicy::Branch => {
+    if !over {
+        return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
+    }
+    if [admission.retry_of, admission.anew_of].contains(&Some(earlier.turn)) {
+        return Ok(None);
+    }
+    let retry = AdmitOutcome::RetryIn(earlier.conversation, earlier.turn);
+    Ok(match &admission.target {
+        _ if earlier.state.is_unanswered() => earlier.has_messages.then_some(retry),
+        Target::New | Target::Branch { .. } => Some(retry),
+        Target::Alias { alias, namespace, .. } if admission.policy == TurnPolicy::Branch => {
             let named = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
             let has_left = named.is_none_or(|(state, _)| state.facts.id != earlier.conversation);
-            has_left.then_some(AdmitOutcome::RetryIn(earlier.conversation))
+            has_left.then_some(retry)
         }
-        (true, Target::Alias { .. }) => None,
+        Target::Alias { .. } => None,
     })
 }
 
-/// Binds the request's idempotency key to the turn that now stands for it.
+/// Binds the request's idempotency key to the turn that now stands for it. A key that the turn has already keeps its
+/// age, so that it outlives an attempt that is taken back.
 pub(crate) fn bind(connection: &Connection, admission: &Admission, turn: i64) -> Outcome<()> {
     let Some(idempotency) = &admission.retry.idempotency else { return Ok(()) };
     let mut insert = connection
-        .prepare_cached("INSERT OR REPLACE INTO idempotency (scope, tenant_pk, body, turn_pk, created_at) VALUES (?1, ?2, ?3, ?4, ?5)")
+        .prepare_cached(
+            "INSERT INTO idempotency (scope, tenant_pk, body, turn_pk, created_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (tenant_pk, scope) DO UPDATE SET body = excluded.body, turn_pk = excluded.turn_pk,
+             created_at = iif(turn_pk = excluded.turn_pk, created_at, excluded.created_at)",
+        )
         .translated()?;
     for scope in &idempotency.scopes {
         insert

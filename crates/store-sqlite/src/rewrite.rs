@@ -80,15 +80,17 @@ fn remove(connection: &Connection, place: Place, message: &Message) -> Outcome<(
     ] {
         connection.execute(statement, [place.conversation, message.seq.0, place.key]).translated()?;
     }
-    connection.execute("DELETE FROM messages WHERE pk = ?1", [place.key]).translated()?;
-    let turn = message.turn.uuid();
+    let turn: i64 = connection
+        .query_row("DELETE FROM messages WHERE pk = ?1 RETURNING turn_pk", [place.key], |row| row.get(0))
+        .translated()?;
     connection
         .prepare_cached(
             "UPDATE turns SET first_seq = (SELECT m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk
              WHERE s.conversation_pk = turns.conversation_pk AND s.pk <= turns.session_pk AND m.turn_pk = turns.pk
-             AND m.seq BETWEEN turns.first_seq AND iif(turns.state = 'completed', turns.last_seq, ?2) ORDER BY s.pk, m.seq LIMIT 1) WHERE id = ?1",
+             AND m.seq BETWEEN turns.first_seq AND iif(turns.state = 'completed', turns.last_seq, ?2)
+             ORDER BY s.pk, m.seq LIMIT 1) WHERE pk = ?1",
         )
-        .and_then(|mut update| update.execute(params![turn.as_bytes(), END]))
+        .and_then(|mut update| update.execute([turn, END]))
         .map(drop)
         .translated()
 }

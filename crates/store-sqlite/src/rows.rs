@@ -127,7 +127,8 @@ pub(crate) fn session(row: &Row<'_>, from: usize) -> rusqlite::Result<SessionFac
 }
 
 /// Columns of [`message`], from `messages m` joined with `sessions s` and `turns t`.
-pub(crate) const MESSAGE: &str = "m.id, m.seq, s.id, t.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
+pub(crate) const MESSAGE: &str = "m.id, m.seq, s.id, coalesce(t.attempt_of, t.id), m.attempt, m.created_at, m.role, \
+     m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
 
 /// How many columns [`MESSAGE`] and [`SUMMARY`] have.
 pub(crate) const MESSAGE_WIDTH: usize = 13;
@@ -136,8 +137,8 @@ pub(crate) const MESSAGE_WIDTH: usize = 13;
 pub(crate) const SUMMARY: &str = "m.id, m.seq, s.id, k.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
 
 /// Columns of [`entry`], from `messages m` joined with `sessions s` and, where there is one, `turns t` or `compactions k`.
-pub(crate) const ENTRY: &str = "m.id, m.seq, s.id, coalesce(t.id, k.id), m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, \
-     m.tokens, k.pk IS NOT NULL";
+pub(crate) const ENTRY: &str = "m.id, m.seq, s.id, coalesce(t.attempt_of, t.id, k.id), m.attempt, m.created_at, \
+     m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, k.pk IS NOT NULL";
 
 /// Reads [`MESSAGE`].
 pub(crate) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {

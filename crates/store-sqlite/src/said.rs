@@ -35,16 +35,21 @@ pub(crate) fn find(
     lineage: &Lineage,
     id: MessageId,
 ) -> Outcome<Option<Place>> {
-    match Range::of(connection, tenant, id)? {
-        Some(range) => {
-            let segment = lineage.segments().iter().find(|segment| segment.conversation == range.conversation);
-            segment.map_or(Ok(None), |segment| range.look(connection, segment, id))
-        }
-        None => look_through(connection, lineage, id),
+    let ranges = Range::of(connection, tenant, id)?;
+    if ranges.is_empty() {
+        return look_through(connection, lineage, id);
     }
+    for range in ranges {
+        let segment = lineage.segments().iter().find(|segment| segment.conversation == range.conversation);
+        let place = segment.map_or(Ok(None), |segment| range.look(connection, segment, id))?;
+        if place.is_some() {
+            return Ok(place);
+        }
+    }
+    Ok(None)
 }
 
-/// Where the messages of a turn lie.
+/// Where messages of a turn lie.
 struct Range {
     conversation: i64,
     session: i64,
@@ -53,24 +58,25 @@ struct Range {
 }
 
 impl Range {
-    /// Where the turn that an id tells has its messages; `None` if the id was not made of a turn's.
-    fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> Outcome<Option<Self>> {
+    /// Where the turn that an id tells has its messages: one place, and one for every time it began anew. Empty if the
+    /// id was not made of a turn's.
+    fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> Outcome<Vec<Self>> {
         connection
             .prepare_cached(
                 "SELECT conversation_pk, session_pk, coalesce(first_seq, ?3), iif(state = 'running', ?3, coalesce(last_seq, ?3)) FROM turns
-                 WHERE id = ?1 AND tenant_pk = ?2",
+                 WHERE (id = ?1 OR attempt_of = ?1) AND tenant_pk = ?2",
             )
             .and_then(|mut select| {
                 select
-                    .query_row(params![id.turn().uuid().as_bytes(), tenant.0, END], |row| {
+                    .query_map(params![id.turn().uuid().as_bytes(), tenant.0, END], |row| {
                         Ok(Self {
                             conversation: row.get(0)?,
                             session: row.get(1)?,
                             first: row.get(2)?,
                             last: row.get(3)?,
                         })
-                    })
-                    .optional()
+                    })?
+                    .collect()
             })
             .translated()
     }

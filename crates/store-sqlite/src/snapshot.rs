@@ -57,7 +57,7 @@ fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> Outcome
     connection
         .prepare_cached(
             "SELECT c.pk FROM turns t JOIN conversations c ON c.pk = t.conversation_pk AND c.deleted = 0
-             WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.kept >= ?3",
+             WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.kept >= ?3 AND t.attempt_of IS NULL",
         )
         .and_then(|mut select| {
             select.query_row(params![name.turn().uuid().as_bytes(), tenant.0, as_response], |row| row.get(0)).optional()
@@ -154,10 +154,11 @@ pub(crate) fn open(
     let (from, after) = ground.filter(|_| !whole).map_or((0, 0), |ground| (ground.tail, ground.through));
     let lineage = Lineage::of(connection, &state, session, through, after)?;
     let (messages, first_turn) = messages(connection, &lineage, from, after)?;
-    let mut unanswered = unanswered(connection, &lineage, first_turn)?;
-    if !unanswered.is_empty() {
+    let Failed { mut unanswered, mut begun_anew } = Failed::read(connection, &lineage, first_turn)?;
+    if !unanswered.is_empty() || !begun_anew.is_empty() {
         let read: HashSet<TurnId> = messages.iter().map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));
+        begun_anew.retain(|turn, _| read.contains(turn));
     }
     let Kept { system, counted, held_back, rewrites, untitled } = Kept::read(connection, state.key)?;
     // What a branch is to begin with has no history of its own yet.
@@ -171,6 +172,7 @@ pub(crate) fn open(
         rewrites: if is_to_be { 0 } else { rewrites },
         untitled: untitled || is_to_be,
         unanswered,
+        begun_anew,
         system,
         version: Version(state.version),
         ended: state.ended,
@@ -242,29 +244,47 @@ fn messages(
     Ok((read, first_turn))
 }
 
-/// The turns of a transcript, from one on, that have no answer.
-pub(crate) fn unanswered(
-    connection: &Connection,
-    lineage: &Lineage,
-    first: Option<i64>,
-) -> Outcome<HashMap<TurnId, Unanswered>> {
-    let Some(first) = first else { return Ok(HashMap::new()) };
-    let mut select = connection
-        .prepare_cached(
-            "SELECT id, state, attempt FROM turns WHERE conversation_pk = ?1 AND pk >= ?2 AND first_seq <= ?3
-             AND state IN ('failed', 'cancelled', 'interrupted')",
-        )
-        .translated()?;
-    let mut unanswered = HashMap::new();
-    for segment in lineage.segments() {
-        let mut turns = select.query([segment.conversation, first, segment.through]).translated()?;
-        while let Some(row) = turns.next().translated()? {
-            let id = TurnId::from_uuid(rows::uuid(row, 0).translated()?);
-            let state = rows::word(row, 1, TurnState::parse).translated()?;
-            unanswered.insert(id, Unanswered { state, attempt: row.get(2).translated()? });
+/// The turns of a transcript, from one on, that failed.
+struct Failed {
+    /// Those without an answer.
+    unanswered: HashMap<TurnId, Unanswered>,
+    /// Those that began anew after they had failed, and the first attempt there.
+    begun_anew: HashMap<TurnId, u32>,
+}
+
+impl Failed {
+    fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>) -> Outcome<Self> {
+        let mut failed = Self { unanswered: HashMap::new(), begun_anew: HashMap::new() };
+        let Some(first) = first else { return Ok(failed) };
+        // A branch may have the place where a turn failed, but not the later one: then the turn is unanswered there.
+        // What was left behind before the first turn may still be carried.
+        const FAILED: &str =
+            "SELECT coalesce(t.attempt_of, t.id), t.state, t.attempt, t.attempt_of IS NOT NULL AND EXISTS (
+             SELECT 1 FROM turns n WHERE (n.id = t.attempt_of OR n.attempt_of = t.attempt_of) AND n.pk > t.pk
+             AND coalesce(n.first_seq, n.last_seq) <= ?3)
+             FROM turns t WHERE t.conversation_pk = ?1 AND t.first_seq <= ?3";
+        let mut select = connection
+            .prepare_cached(&format!(
+                "{FAILED} AND t.pk >= ?2 AND t.state IN ('failed', 'cancelled', 'interrupted')
+                 UNION ALL {FAILED} AND t.pk < ?2 AND t.attempt_of IS NOT NULL"
+            ))
+            .translated()?;
+        for segment in lineage.segments() {
+            let mut turns = select.query([segment.conversation, first, segment.through]).translated()?;
+            while let Some(row) = turns.next().translated()? {
+                let id = TurnId::from_uuid(rows::uuid(row, 0).translated()?);
+                let attempt: u32 = row.get(2).translated()?;
+                if row.get(3).translated()? {
+                    let first = failed.begun_anew.entry(id).or_default();
+                    *first = (attempt + 1).max(*first);
+                } else {
+                    let state = rows::word(row, 1, TurnState::parse).translated()?;
+                    failed.unanswered.insert(id, Unanswered { state, attempt });
+                }
+            }
         }
+        Ok(failed)
     }
-    Ok(unanswered)
 }
 
 /// What a conversation keeps for its next turn.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Message, MessageId, Seq};
+use herma_model::{Alias, Message, MessageId, Seq, TurnState};
 use herma_store::{Entry, MessagePage, MessageRange, Order, Pin, Scope};
 use rusqlite::Connection;
 
@@ -33,7 +33,7 @@ pub(crate) fn page(
     };
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {ENTRY}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+            "SELECT {ENTRY}, t.state FROM sessions s JOIN messages m ON m.session_pk = s.pk
              LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
              WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 ORDER BY s.pk {direction}, m.seq {direction} LIMIT ?6"
         ))
@@ -42,24 +42,20 @@ pub(crate) fn page(
     if matches!(range.order, Order::NewestFirst { .. }) {
         segments.reverse();
     }
-    let mut read: Vec<(Entry, i64)> = Vec::new();
+    let mut read: Vec<(Entry, Option<TurnState>)> = Vec::new();
     for Segment { conversation, session, through } in segments {
         let room = range.limit as i64 + 1 - read.len() as i64;
         let mut entries = select.query([conversation, from, session, after, through.min(last), room]).translated()?;
         while let Some(row) = entries.next().translated()? {
-            read.push((rows::entry(row).translated()?, row.get(MESSAGE_WIDTH + 1).translated()?));
+            let state = rows::optional_word(row, MESSAGE_WIDTH + 1, TurnState::parse).translated()?;
+            read.push((rows::entry(row).translated()?, state));
         }
     }
     let has_more = read.len() > range.limit;
     read.truncate(range.limit);
-    let first_turn = read.iter().map(|(_, turn)| *turn).filter(|turn| *turn > 0).min();
+    let turn_states = read.iter().filter_map(|(entry, state)| Some((entry.seq(), (*state)?))).collect();
     let entries: Vec<_> = read.into_iter().map(|(entry, _)| entry).collect();
-    Ok(Some(MessagePage {
-        pinned: pinned(connection, state.key, &entries)?,
-        entries,
-        has_more,
-        unanswered: snapshot::unanswered(connection, &lineage, first_turn)?,
-    }))
+    Ok(Some(MessagePage { pinned: pinned(connection, state.key, &entries)?, entries, has_more, turn_states }))
 }
 
 /// Which places an order goes through, and how.

@@ -28,7 +28,8 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
             "SELECT {STATE}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
              t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at,
              t.first_seq IS NOT NULL, t.record, t.cut_off, t.stop_requested IS NOT NULL,
-             t.stop_kind IS 'cancel', t.cache_write_tokens FROM turns t JOIN conversations c ON c.pk = t.conversation_pk WHERE t.id = ?1 AND t.tenant_pk = ?2 AND c.deleted = 0"
+             t.stop_kind IS 'cancel', t.cache_write_tokens FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.attempt_of IS NULL AND c.deleted = 0"
         ))
         .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(connection, row, id)).optional())
         .translated()?;

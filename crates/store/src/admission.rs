@@ -177,6 +177,9 @@ pub struct Admission {
     pub may_reopen: bool,
     /// The unanswered last turn whose input this request repeats: it becomes that turn's next attempt.
     pub retry_of: Option<TurnId>,
+    /// The unanswered turn, not the last one, that this request repeats: it begins anew at the end, with `messages` and
+    /// under its own id. Its earlier messages stay where they are, as an attempt that failed there.
+    pub anew_of: Option<TurnId>,
     /// What to make if the conversation is new. A branch is of its own kind and has its own parent, whatever this says.
     pub creation: Creation,
     /// What to keep for the response that the turn is, if it is one.
@@ -187,6 +190,13 @@ pub struct Admission {
     pub api: &'static str,
     /// The clock.
     pub now: Timestamp,
+}
+
+impl Admission {
+    /// Whether the request is a further attempt of a turn.
+    pub const fn is_further_attempt(&self) -> bool {
+        self.retry_of.is_some() || self.anew_of.is_some()
+    }
 }
 
 /// A turn that holds its conversation's lease.
@@ -232,8 +242,9 @@ pub enum AdmitOutcome {
     },
     /// The request is this turn, which runs or was answered: its outcome is the answer.
     Joined(TurnId),
-    /// The request repeats an unanswered turn of this conversation: align with it and ask again.
-    RetryIn(ConversationId),
+    /// The request repeats this unanswered turn of this conversation: align with it and ask again for a further attempt
+    /// of the turn.
+    RetryIn(ConversationId, TurnId),
     /// The request names no conversation and repeats the only turn of this one, which failed less than a minute ago:
     /// align with it and ask again. If it is no further attempt of that turn after all, ask without `may_reopen`.
     Reopen(ConversationId),

@@ -3,9 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use herma_model::{
-    ConversationFacts, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnId, Unanswered, Usage,
-};
+use herma_model::{ConversationFacts, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnState, Usage};
 
 /// Which session of a conversation a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,6 +100,6 @@ pub struct MessagePage {
     pub pinned: HashSet<Seq>,
     /// Whether there are more.
     pub has_more: bool,
-    /// Turns of the conversation that have no answer.
-    pub unanswered: HashMap<TurnId, Unanswered>,
+    /// By place, where the turn of a message stands; of an attempt that was left behind, how it ended.
+    pub turn_states: HashMap<Seq, TurnState>,
 }

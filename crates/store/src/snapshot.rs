@@ -71,6 +71,9 @@ pub struct Snapshot {
     pub untitled: bool,
     /// The turns among them that have no answer.
     pub unanswered: HashMap<TurnId, Unanswered>,
+    /// The turns among them that began anew at a later place, and the first attempt there. The model is not shown what
+    /// earlier attempts of them said.
+    pub begun_anew: HashMap<TurnId, u32>,
     /// Whether the conversation was ended.
     pub ended: bool,
 }

@@ -111,11 +111,14 @@ impl Run {
 }
 
 pub(crate) fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
-    message.said.status == MessageStatus::Partial || transcript.ending(message.turn).is_some()
+    message.said.status == MessageStatus::Partial
+        || transcript.ending(message.turn).is_some()
+        || transcript.is_left_behind(message)
 }
 
-/// Steps over the input of trailing unanswered turns that the client sent again in its place. The last of them decides first: if
-/// the request ends with its input, it is a further attempt of that turn, even if an older one was asked the same.
+/// Steps over the input of trailing unanswered turns that the client sent again in its place. The last of them decides
+/// first: if the request ends with its input, it is a further attempt of that turn, even if an older one was asked the
+/// same.
 fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Option<Alignment> {
     let messages = transcript.messages;
     let answered = messages.iter().rposition(|message| transcript.ending(message.turn).is_none());
@@ -295,6 +298,21 @@ mod tests {
         assert_eq!(align(&[user("y")], story.transcript()), new(0), "that one is not the last");
         assert_eq!(align(&[user("z"), user("x")], story.transcript()), new(0), "something new comes before it");
         assert_eq!(align(&[user("x"), user("z")], story.transcript()), new(1));
+    }
+
+    #[test]
+    fn what_an_attempt_said_before_its_turn_began_anew_may_be_missing() {
+        let mut story = two_turns();
+        story.unanswered("x", None, TurnState::Failed);
+        let failed = story.last_turn();
+        story.turn("e", "f");
+        story.begin_anew(failed, "x");
+        story.answer_anew(failed, "y");
+        let rest = [user("e"), assistant("f"), user("x"), assistant("y"), user("new")];
+        let both = [&[user("c"), assistant("d"), user("x")], &rest[..]].concat();
+        let last = [&[user("c"), assistant("d")], &rest[..]].concat();
+        assert_eq!(new_from(&both, &story), 7);
+        assert_eq!(new_from(&last, &story), 6);
     }
 
     #[test]

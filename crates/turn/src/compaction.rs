@@ -116,7 +116,7 @@ impl Plan {
 /// turn that needs room, whose messages are all kept.
 pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<Message>], keep: u64) -> Option<Plan> {
     let messages = transcript.since_base();
-    let latest = latest_start(messages, running, keep);
+    let latest = latest_start(transcript, running, keep);
     if sum(messages) <= keep {
         return None;
     }
@@ -190,8 +190,10 @@ pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq
 
 /// Where the kept messages begin at the latest: with what the running turn brought, the calls it answers included; or with the last
 /// answer. Calls that nobody has answered are kept if they are not too long: the turn may yet come to nothing, and leave them open.
-fn latest_start(messages: &[Arc<Message>], running: Option<TurnId>, keep: u64) -> usize {
-    let input = messages.iter().position(|message| Some(message.turn) == running).unwrap_or(messages.len());
+fn latest_start(transcript: Transcript<'_>, running: Option<TurnId>, keep: u64) -> usize {
+    let messages = transcript.since_base();
+    let is_brought = |message: &Arc<Message>| Some(message.turn) == running && !transcript.is_left_behind(message);
+    let input = messages.iter().position(is_brought).unwrap_or(messages.len());
     let (before, brought) = messages.split_at(input);
     let Some(last_answer) = before.iter().rposition(|message| is_answer(message)) else {
         return if brought.is_empty() { 0 } else { input };

@@ -20,6 +20,8 @@ pub struct Transcript<'a> {
     pub whole: bool,
     /// Turns that ended without an answer.
     pub unanswered: &'a HashMap<TurnId, Unanswered>,
+    /// Turns that began anew at a later place, and the first attempt there.
+    pub begun_anew: &'a HashMap<TurnId, u32>,
 }
 
 impl<'a> Transcript<'a> {
@@ -32,6 +34,12 @@ impl<'a> Transcript<'a> {
     /// How a turn ended, if it ended without an answer.
     pub fn ending(&self, turn: TurnId) -> Option<Unanswered> {
         self.unanswered.get(&turn).copied()
+    }
+
+    /// Whether a message was said by an attempt that failed before its turn began anew, so that it is history for people
+    /// only.
+    pub fn is_left_behind(&self, message: &Message) -> bool {
+        self.begun_anew.get(&message.turn).is_some_and(|first| message.attempt < *first)
     }
 
     /// Whether a partial answer was replaced by a later attempt of its turn, so that it is history for people only.
@@ -52,9 +60,11 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
         Builder { payloads: Vec::with_capacity(system.len() + carried.len() + messages.len() + 2), open: Vec::new() };
     context.payloads.extend(system.iter().cloned());
     context.payloads.extend(transcript.base.map(|base| base.summary.said.payload.clone()));
-    carried.iter().for_each(|message| context.push(message));
+    let is_shown = |message: &&Arc<Message>| !transcript.is_left_behind(message);
+    carried.iter().filter(is_shown).for_each(|message| context.push(message));
     let mut shown: Option<&Message> = None;
-    for (at, message) in messages.iter().enumerate() {
+    let mut messages = messages.iter().filter(is_shown).peekable();
+    while let Some(message) = messages.next() {
         let is_running = Some(message.turn) == running;
         if message.said.status == MessageStatus::Partial {
             if !is_running && !transcript.is_superseded(message) {
@@ -63,7 +73,7 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
         } else {
             context.push(message);
         }
-        let ends_turn = messages.get(at + 1).is_none_or(|next| next.turn != message.turn);
+        let ends_turn = messages.peek().is_none_or(|next| next.turn != message.turn);
         if ends_turn
             && !is_running
             && let Some(ending) = transcript.ending(message.turn)
@@ -183,6 +193,23 @@ mod tests {
         story.input("d");
         let context = build(&[], story.transcript(), Some(story.last_turn()));
         assert_eq!(contents(&context), ["user: c", "assistant: whole", "user: d"]);
+    }
+
+    #[test]
+    fn a_turn_that_began_anew_is_shown_at_its_last_place_alone() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        story.unanswered("c", Some("half an"), TurnState::Failed);
+        let failed = story.last_turn();
+        story.turn("d", "e");
+        story.begin_anew(failed, "c");
+        let context = build(&[], story.transcript(), Some(failed));
+        let shown = ["user: a", "assistant: b", "user: d", "assistant: e", "user: c"];
+        assert_eq!(contents(&context), shown);
+        story.answer_anew(failed, "whole");
+        story.input("f");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(contents(&context), [&shown[..], &["assistant: whole", "user: f"]].concat());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::context::Transcript;
 pub(crate) struct Story {
     pub(crate) messages: Vec<Arc<Message>>,
     unanswered: HashMap<TurnId, Unanswered>,
+    begun_anew: HashMap<TurnId, u32>,
     base: Option<Base>,
     forgotten: bool,
     turns: u128,
@@ -24,7 +25,8 @@ pub(crate) struct Story {
 impl Story {
     pub(crate) fn transcript(&self) -> Transcript<'_> {
         let (base, whole) = (self.base.as_ref(), !self.forgotten);
-        Transcript { base, messages: &self.messages, whole, unanswered: &self.unanswered }
+        let (unanswered, begun_anew) = (&self.unanswered, &self.begun_anew);
+        Transcript { base, messages: &self.messages, whole, unanswered, begun_anew }
     }
 
     /// Puts a summary in place of the messages up to a place, but for those carried.
@@ -89,18 +91,34 @@ impl Story {
         self.unanswered.insert(self.last_turn(), Unanswered { state, attempt: 1 });
     }
 
+    /// A second attempt of an unanswered turn, after other turns.
+    pub(crate) fn begin_anew(&mut self, turn: TurnId, input: &str) {
+        self.begun_anew.insert(turn, 2);
+        self.push_to(turn, user(input), 2);
+    }
+
+    /// The answer to it.
+    pub(crate) fn answer_anew(&mut self, turn: TurnId, text: &str) {
+        self.unanswered.remove(&turn);
+        self.push_to(turn, assistant(text), 2);
+    }
+
     pub(crate) fn answer_again(&mut self, text: &str) {
         self.unanswered.remove(&self.last_turn());
         self.push(assistant(text), 2);
     }
 
     fn push(&mut self, said: Utterance, attempt: u32) {
+        self.push_to(self.last_turn(), said, attempt);
+    }
+
+    fn push_to(&mut self, turn: TurnId, said: Utterance, attempt: u32) {
         let place = self.messages.last().map_or(0, |last| last.seq.0) + 1;
         self.messages.push(Arc::new(Message {
             id: MessageId::from_uuid(Uuid::from_u128(place.unsigned_abs().into())),
             seq: Seq(place),
             session: SessionId::from_name("s"),
-            turn: self.last_turn(),
+            turn,
             attempt,
             created_at: Timestamp(place),
             said,

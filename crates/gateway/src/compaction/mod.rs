@@ -83,6 +83,7 @@ pub fn transcript(snapshot: &Snapshot) -> Transcript<'_> {
         messages: &snapshot.messages,
         whole: snapshot.whole,
         unanswered: &snapshot.unanswered,
+        begun_anew: &snapshot.begun_anew,
     }
 }
 

@@ -1,31 +1,8 @@
 //! A request that waits in one process and is sent again to another, before the first process dies.
 
-use herma_testkit::{Client, Herma};
+use herma_testkit::Herma;
 
-use crate::support::{CHAT, World, ask, ask_streamed, named, retry, send, transcript, until};
-
-/// How a client says that it sends a request again.
-#[derive(Clone, Copy)]
-enum Again {
-    Sdk,
-    Key,
-}
-
-impl Again {
-    fn first(self, client: Client) -> Client {
-        match self {
-            Self::Sdk => client,
-            Self::Key => client.header("idempotency-key", "k"),
-        }
-    }
-
-    fn second(self, client: Client) -> Client {
-        match self {
-            Self::Sdk => retry(&client, 1),
-            Self::Key => self.first(client),
-        }
-    }
-}
+use crate::support::{Again, CHAT, World, ask, ask_streamed, named, retry, send, transcript, until};
 
 /// Waits until a process has so many turns that run, wait or follow another.
 async fn until_live(herma: &Herma, wanted: usize) {

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod background;
+mod begun_anew;
 #[cfg(feature = "crash-points")]
 mod crash_points;
 mod disconnect;

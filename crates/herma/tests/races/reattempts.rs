@@ -69,17 +69,6 @@ async fn a_failed_turn_that_is_not_tried_again_leaves_its_message_and_a_note() {
 }
 
 #[tokio::test]
-async fn a_failed_turn_that_others_overtook_in_the_meantime_is_not_revived() {
-    let world = World::start().await;
-    world.upstream.push(Reply::status(400, "no"));
-    world.session("s").post_json(CHAT, &ask("one")).await.expect(502);
-    world.session("s").post_json(CHAT, &ask("two")).await.expect(200);
-    retry(&world.session("s"), 1).post_json(CHAT, &ask("one")).await.expect(200);
-    let said = transcript(&world.herma.client(), "s").await;
-    assert_eq!(said[1..], ["user: two", "assistant: reply to: two", "user: one", "assistant: reply to: one"]);
-}
-
-#[tokio::test]
 async fn the_last_failed_turn_is_tried_again_although_an_older_one_said_the_same() {
     let world = World::start().await;
     for text in ["x", "y", "x"] {

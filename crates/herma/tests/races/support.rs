@@ -94,6 +94,31 @@ pub(crate) fn retry(client: &Client, count: u32) -> Client {
     client.clone().header("x-stainless-retry-count", &count.to_string())
 }
 
+/// How a client says that it sends a request again.
+#[derive(Clone, Copy)]
+pub(crate) enum Again {
+    Sdk,
+    Key,
+}
+
+impl Again {
+    /// The first time.
+    pub(crate) fn first(self, client: Client) -> Client {
+        match self {
+            Self::Sdk => client,
+            Self::Key => client.header("idempotency-key", "k"),
+        }
+    }
+
+    /// The second time.
+    pub(crate) fn second(self, client: Client) -> Client {
+        match self {
+            Self::Sdk => retry(&client, 1),
+            Self::Key => self.first(client),
+        }
+    }
+}
+
 pub(crate) fn ask(text: &str) -> Value {
     json!({"model": "m", "messages": [{"role": "user", "content": text}]})
 }

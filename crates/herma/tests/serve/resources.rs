@@ -158,7 +158,9 @@ async fn messages_are_paged_oldest_first_in_both_views() {
 
     let row = &world.rows("s").await[1];
     let names: Vec<&str> = row.as_object().expect("a row").keys().map(String::as_str).collect();
-    assert_eq!(names, ["id", "object", "seq", "role", "content", "status", "session_id", "turn_id", "created_at"]);
+    let expected = ["id", "object", "seq", "role", "content", "status", "session_id", "turn_id", "turn_status"];
+    assert_eq!(names, [&expected[..], &["created_at"]].concat());
+    assert_eq!(row["turn_status"], "completed");
     assert!(row["id"].as_str().is_some_and(|id| id.starts_with("msg_")));
     assert!(row["turn_id"].as_str().is_some_and(|id| id.starts_with("turn_")));
     assert_eq!(

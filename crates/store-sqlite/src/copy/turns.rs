@@ -8,14 +8,15 @@ use herma_model::turn::FailureCode;
 use herma_model::{Resolution, Seq, SessionId, StopKind, Timestamp, TurnId, TurnState, Usage};
 use rusqlite::{Connection, Row};
 
-use super::read::Taker;
+use super::read::{Taker, optional_id};
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{END, Segment};
 use crate::{rows, waiting};
 
 const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t.rotated, t.first_seq, t.answer_seq, t.last_seq, t.model, t.finish_reason, \
      t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, \
-     t.promised, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens";
+     t.promised, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, \
+     t.attempt_of";
 
 /// What is said of a turn that runs while its conversation is taken out.
 const RUNNING: &str = "it was running when the conversation was exported";
@@ -64,6 +65,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedTurn)> {
     };
     let mut turn = CopiedTurn {
         id: TurnId::from_uuid(rows::uuid(row, 1)?),
+        attempt_of: optional_id(row, 30)?.map(TurnId::from_uuid),
         session_id: SessionId::from_name(row.get_ref(2)?.as_str()?),
         api: rows::text(row, 3)?,
         state: rows::word(row, 4, TurnState::parse)?,

@@ -30,6 +30,7 @@ enum Step {
     Retract(u8),
     Withdraw(u8),
     Retry { second: bool, name: u8 },
+    BeginAnew { second: bool, name: u8, turn: u8 },
     Journal(u8),
     Reopen { second: bool },
     Compact { second: bool, name: u8, mode: CompactionMode },
@@ -66,6 +67,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<u8>().prop_map(Step::Retract),
         2 => any::<u8>().prop_map(Step::Withdraw),
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Retry { second, name }),
+        3 => (any::<bool>(), any::<u8>(), any::<u8>())
+            .prop_map(|(second, name, turn)| Step::BeginAnew { second, name, turn }),
         1 => any::<u8>().prop_map(Step::Journal),
         1 => any::<bool>().prop_map(|second| Step::Reopen { second }),
         2 => (any::<bool>(), any::<u8>(), mode()).prop_map(|(second, name, mode)| Step::Compact { second, name, mode }),
@@ -189,6 +192,7 @@ impl Play {
                 }
             }
             Step::Retry { second, name } => self.retry(second, &self.name(name)).await,
+            Step::BeginAnew { second, name, turn } => self.begin_anew(second, &self.name(name), turn).await,
             Step::Journal(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
                     self.store(second).journal(turn.lease, herma_store::contract::fixture::noted("shown "));
@@ -362,6 +366,19 @@ impl Play {
             Admission { retry_of: Some(last.turn), messages: Vec::new(), policy: TurnPolicy::Reject, ..ask },
         )
         .await;
+    }
+
+    async fn begin_anew(&mut self, second: bool, name: &str, choice: u8) {
+        let Some(snapshot) = self.world.read(name).await else { return };
+        let mut unanswered: Vec<TurnId> = snapshot.unanswered.keys().copied().collect();
+        unanswered.sort_by_key(ToString::to_string);
+        let Some(turn) = take(&mut unanswered, choice) else { return };
+        // A turn that a branch inherits begins anew in its own conversation alone.
+        let record = self.world.turn(turn).await;
+        if record.is_some_and(|turn| turn.facts.id == snapshot.facts.id && turn.state.is_unanswered()) {
+            let ask = self.world.ask(name, "anew");
+            self.ask(second, Admission { anew_of: Some(turn), policy: TurnPolicy::Reject, ..ask }).await;
+        }
     }
 
     async fn ask(&mut self, second: bool, ask: Admission) {

@@ -185,7 +185,10 @@ pub async fn a_repeated_branch_is_recognised<S: Store>(world: &World<S>) {
         assert_eq!(joined(world.admit(&world.two, repeat(1)).await), first.turn);
         world.leave(&world.one, &first, TurnState::Failed, None).await;
         let outcome = world.admit(&world.two, repeat(2)).await;
-        assert!(matches!(outcome, AdmitOutcome::RetryIn(there) if there == first.facts.id), "{outcome:?}");
+        assert!(
+            matches!(outcome, AdmitOutcome::RetryIn(there, turn) if (there, turn) == (first.facts.id, first.turn)),
+            "{outcome:?}"
+        );
         let alias = name(&first.facts.id.to_string());
         let there = Target::Alias { alias, namespace: herma_model::alias::Namespace::Session, must_exist: true };
         let again = Admission { target: there, retry_of: Some(first.turn), messages: Vec::new(), ..repeat(2) };

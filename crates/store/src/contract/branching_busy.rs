@@ -109,7 +109,10 @@ pub async fn a_repeated_prompt_finds_its_branch<S: Store>(world: &World<S>) {
     assert_eq!(joined(world.admit(&world.one, ask()).await), branch.turn);
     world.leave(&world.two, &branch, TurnState::Failed, None).await;
     let outcome = world.admit(&world.one, ask()).await;
-    assert!(matches!(outcome, AdmitOutcome::RetryIn(to) if to == branch.facts.id), "{outcome:?}");
+    assert!(
+        matches!(outcome, AdmitOutcome::RetryIn(to, turn) if (to, turn) == (branch.facts.id, branch.turn)),
+        "{outcome:?}"
+    );
     let to = name(&branch.facts.id.to_string());
     let target = crate::Target::Alias { alias: to, namespace: Namespace::Session, must_exist: true };
     let again = Admission { target, retry_of: Some(branch.turn), messages: Vec::new(), ..ask() };

@@ -14,11 +14,12 @@ use crate::{
     StoreError,
 };
 
-/// A snapshot but for the order of a map.
+/// A snapshot but for the order of its maps.
 fn printed(snapshot: &Snapshot) -> String {
     let unanswered: BTreeMap<_, _> = snapshot.unanswered.iter().collect();
-    let snapshot = Snapshot { unanswered: Default::default(), ..snapshot.clone() };
-    format!("{snapshot:?} {unanswered:?}")
+    let begun_anew: BTreeMap<_, _> = snapshot.begun_anew.iter().collect();
+    let snapshot = Snapshot { unanswered: Default::default(), begun_anew: Default::default(), ..snapshot.clone() };
+    format!("{snapshot:?} {unanswered:?} {begun_anew:?}")
 }
 
 /// All that can be read of a conversation.
@@ -32,10 +33,10 @@ pub async fn everything<S: Store>(world: &World<S>, to: &str) -> Vec<String> {
     }
     let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 1000, pin: Pin::Head };
     let page = world.two.messages(&world.scope, &name(to), range).await.unwrap().unwrap();
-    let unanswered: BTreeMap<_, _> = page.unanswered.iter().collect();
+    let turn_states: BTreeMap<_, _> = page.turn_states.iter().collect();
     let mut pinned: Vec<_> = page.pinned.iter().collect();
     pinned.sort();
-    all.push(format!("{unanswered:?} {pinned:?}"));
+    all.push(format!("{turn_states:?} {pinned:?}"));
     let conversation = world.row(to).await.unwrap().facts.id;
     all.push(format!("{:?}", world.two.pinned(world.scope.tenant, conversation).await.unwrap()));
     for message in world.read_as(to, Extent::Whole).await.unwrap().messages {

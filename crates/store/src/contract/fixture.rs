@@ -185,6 +185,7 @@ impl<S: Store> World<S> {
             client: ClientConnection::default(),
             may_reopen: true,
             retry_of: None,
+            anew_of: None,
             creation: Creation {
                 conversation: ConversationId::from_uuid(Uuid::now_v7()),
                 session: SessionId::from_uuid(Uuid::now_v7()),

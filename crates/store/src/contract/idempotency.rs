@@ -67,8 +67,8 @@ pub async fn an_unanswered_turn_is_tried_again_where_it_was<S: Store>(world: &Wo
     world.leave(&world.one, &first, TurnState::Failed, None).await;
     let again = with_key(world.ask_anew("pay"), 1);
     let outcome = world.admit(&world.two, again.clone()).await;
-    let AdmitOutcome::RetryIn(conversation) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(conversation, first.facts.id);
+    let AdmitOutcome::RetryIn(conversation, turn) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((conversation, turn), (first.facts.id, first.turn));
     let alias = name(&conversation.to_string());
     let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
     let there = Admission { target, retry_of: Some(first.turn), messages: Vec::new(), ..again };

@@ -53,10 +53,11 @@ impl<S: Store> World<S> {
             let back = self.entries_back(scope, id, Pin::Head).await;
             let ledger = self.two.compactions(scope, &name(id), None, 1000).await.unwrap().unwrap();
             let mut turns: Vec<TurnRecord> = Vec::new();
-            for message in &whole.messages {
+            for message in whole.messages.iter().filter(|message| !is_left_behind(&whole, message)) {
                 if turns.last().is_none_or(|turn| turn.id != message.turn) {
                     // Of what was deleted, a branch has the messages, and nobody the turns.
-                    turns.extend(self.two.turn(scope, message.turn).await.unwrap());
+                    let turn = self.two.turn(scope, message.turn).await.unwrap();
+                    turns.extend(turn.filter(|turn| !is_later_elsewhere(&whole, turn)));
                 }
             }
             let shown = open(Extent::View).await;
@@ -213,6 +214,7 @@ impl View {
                 }
             }
         }
+        self.left_behind_holds_together();
         let deleted = |turn: &TurnId| !distinct.contains(turn);
         unanswered
             .extend(self.whole.unanswered.iter().filter(|(turn, _)| deleted(turn)).map(|(turn, how)| (*turn, *how)));
@@ -224,9 +226,23 @@ impl View {
         assert_eq!(self.row.running, running == 1, "the running turn is known");
     }
 
+    /// A turn that began anew stands after what it left behind, and only what is there is left behind.
+    fn left_behind_holds_together(&self) {
+        for (turn, first) in &self.whole.begun_anew {
+            let own = self.whole.messages.iter().filter(|message| message.turn == *turn);
+            let (left, there): (Vec<_>, Vec<_>) = own.partition(|message| message.attempt < *first);
+            assert!(left.iter().all(|left| there.iter().all(|later| left.seq < later.seq)));
+            assert!(self.rewritten || (!left.is_empty() && !there.is_empty()), "it has both places");
+        }
+        let read: HashSet<TurnId> = self.shown.messages.iter().map(|message| message.turn).collect();
+        let shown = self.whole.begun_anew.iter().filter(|(turn, _)| read.contains(turn));
+        assert_eq!(self.shown.begun_anew, shown.map(|(turn, first)| (*turn, *first)).collect());
+    }
+
     /// A turn is what it brought, what was shown of its attempts, and its answer.
     fn record_holds_together(&self, turn: &TurnRecord) {
         let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
+        let own = own.filter(|message| !is_left_behind(&self.whole, message));
         let own = own.filter(|message| message.said.status == MessageStatus::Complete);
         let answer = turn.answer.iter().filter(|_| turn.state == TurnState::Completed);
         let recorded: Vec<_> = turn.input.iter().chain(answer).collect();
@@ -243,9 +259,24 @@ impl View {
         }
         assert_eq!(turn.ended_at.is_none(), turn.state.is_live());
         let made = self.ledger.rows.iter().rev().filter(|row| row.turn == Some(turn.id) && row.summary.is_some());
+        let made: Vec<_> = made.map(|row| row.id).collect();
         let own = turn.facts.id == self.row.facts.id;
-        assert!(!own || made.map(|row| row.id).eq(turn.compactions.iter().copied()), "a record has its compactions");
+        // Those of an attempt that was left behind stay with it.
+        let is_rest = self.whole.begun_anew.contains_key(&turn.id) && made.ends_with(&turn.compactions);
+        assert!(!own || is_rest || made == turn.compactions, "a record has its compactions");
     }
+}
+
+/// Whether an attempt said it that failed before its turn began anew.
+fn is_left_behind(whole: &Snapshot, message: &Message) -> bool {
+    whole.begun_anew.get(&message.turn).is_some_and(|first| message.attempt < *first)
+}
+
+/// Whether a branch has a turn where it failed, and the turn has begun anew since, in the source of the branch alone.
+fn is_later_elsewhere(whole: &Snapshot, turn: &TurnRecord) -> bool {
+    let failed_here = whole.unanswered.get(&turn.id);
+    turn.facts.id != whole.facts.id
+        && failed_here.is_some_and(|here| here.attempt < turn.attempt || !turn.state.is_unanswered())
 }
 
 fn said(entry: &Entry) -> Option<Arc<Message>> {

@@ -29,7 +29,7 @@ pub async fn a_request_that_a_failed_retry_overtook_is_another_attempt_of_it<S: 
     let failed = running(world.admit(&world.one, attempt(1, world.ask_anew("hello"))).await);
     world.leave(&world.one, &failed, TurnState::Failed, None).await;
     let outcome = world.admit(&world.two, abandoned(attempt(0, world.ask_anew("hello")))).await;
-    assert!(matches!(outcome, AdmitOutcome::RetryIn(there) if there == failed.facts.id), "{outcome:?}");
+    assert!(matches!(outcome, AdmitOutcome::RetryIn(there, _) if there == failed.facts.id), "{outcome:?}");
 }
 
 pub async fn a_request_whose_client_still_waits_joins_nothing<S: Store>(world: &World<S>) {

@@ -90,7 +90,10 @@ pub async fn a_retry_of_a_turn_whose_owner_is_gone_is_tried_again<S: Store>(worl
     let mut retry = Admission { turn: world.ask_anew("hello").turn, ..ask };
     retry.retry.sdk_attempt = 1;
     let outcome = world.admit(&world.two, retry).await;
-    assert!(matches!(outcome, AdmitOutcome::RetryIn(there) if there == first.facts.id), "{outcome:?}");
+    assert!(
+        matches!(outcome, AdmitOutcome::RetryIn(there, turn) if (there, turn) == (first.facts.id, first.turn)),
+        "{outcome:?}"
+    );
 }
 
 pub async fn a_closed_store_says_so<S: Store>(world: &World<S>) {

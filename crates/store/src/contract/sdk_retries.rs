@@ -110,5 +110,8 @@ pub async fn an_unanswered_turn_of_no_name_is_tried_again_where_it_was<S: Store>
     let first = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
     world.leave(&world.one, &first, TurnState::Failed, None).await;
     let outcome = world.admit(&world.two, attempt(1, world.ask_anew("hello"))).await;
-    assert!(matches!(outcome, AdmitOutcome::RetryIn(there) if there == first.facts.id), "{outcome:?}");
+    assert!(
+        matches!(outcome, AdmitOutcome::RetryIn(there, turn) if (there, turn) == (first.facts.id, first.turn)),
+        "{outcome:?}"
+    );
 }

@@ -62,6 +62,18 @@ macro_rules! contract_suite {
                 the_last_turn_is_the_one_that_went_last
                 a_further_attempt_may_have_waited
             }
+            beginning_anew {
+                a_turn_that_failed_before_others_begins_anew_at_the_end
+                a_turn_may_begin_anew_more_than_once
+                an_attempt_that_begins_anew_may_have_waited
+                an_attempt_that_is_taken_back_leaves_the_turn_where_it_failed
+                only_an_unanswered_turn_of_the_conversation_begins_anew
+                a_branch_between_the_two_places_has_the_turn_where_it_failed
+                what_a_compaction_summarised_stays_left_behind
+                a_key_leads_to_the_turn_that_began_anew
+                a_copy_has_both_places
+                what_is_deleted_at_one_place_stays_at_the_other
+            }
             idempotency {
                 the_same_body_joins_a_running_turn
                 the_same_body_joins_an_answered_turn

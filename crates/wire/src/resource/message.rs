@@ -39,16 +39,16 @@ pub struct MessageRow<'a> {
 /// What wrote an entry.
 #[derive(Debug, Clone, Copy)]
 enum Writer {
-    /// A turn; how that ended, if it has no answer.
+    /// A turn, and where that stands, if it is known.
     Turn(TurnId, Option<TurnState>),
     /// A compaction: the entry is its summary.
     Compaction(CompactionId),
 }
 
 impl MessageRow<'_> {
-    /// The same row, of a turn that ended without an answer.
+    /// The same row, of a turn that stands there.
     #[must_use]
-    pub const fn unanswered(self, state: Option<TurnState>) -> Self {
+    pub const fn turn_status(self, state: Option<TurnState>) -> Self {
         let written_by = match self.written_by {
             Writer::Turn(turn, _) => Writer::Turn(turn, state),
             by @ Writer::Compaction(_) => by,
@@ -112,9 +112,9 @@ impl Serialize for MessageRow<'_> {
         row.serialize_entry("status", &said.status)?;
         row.serialize_entry("session_id", self.session)?;
         match self.written_by {
-            Writer::Turn(turn, unanswered) => {
+            Writer::Turn(turn, state) => {
                 row.serialize_entry("turn_id", &turn)?;
-                if let Some(state) = unanswered {
+                if let Some(state) = state {
                     row.serialize_entry("turn_status", &state)?;
                 }
             }

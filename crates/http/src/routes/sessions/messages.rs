@@ -70,8 +70,8 @@ async fn full(app: &Shared, principal: &Principal, alias: &Alias, part: Part) ->
 fn row<'a>(page: &MessagePage, entry: &'a Entry) -> MessageRow<'a> {
     match entry {
         Entry::Said(message) => {
-            let ending = page.unanswered.get(&message.turn).map(|ending| ending.state);
-            MessageRow::from(&**message).unanswered(ending).pinned(page.pinned.contains(&message.seq))
+            let state = page.turn_states.get(&message.seq).copied();
+            MessageRow::from(&**message).turn_status(state).pinned(page.pinned.contains(&message.seq))
         }
         Entry::Summary(summary) => MessageRow::from(&**summary),
     }

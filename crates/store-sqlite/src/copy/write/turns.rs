@@ -25,9 +25,9 @@ impl Writing<'_> {
                 "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, attempt, fence, owner, resolution, rotated, fingerprint, delivered,
                  stop_requested, stop_kind, first_seq, answer_seq, last_seq, model, finish_reason, input_tokens, output_tokens, cached_tokens,
                  reasoning_tokens, failure_code, failure_message, upstream_status, created_at, ended_at, echo, kept, promised, record, cut_off,
-                 cache_write_tokens)
+                 cache_write_tokens, attempt_of)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, x'', 1, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25,
-                 ?26, ?27, ?28, ?29, ?30, ?31)
+                 ?26, ?27, ?28, ?29, ?30, ?31, ?32)
                  ON CONFLICT (id) DO UPDATE SET session_pk = excluded.session_pk, echo = excluded.echo, kept = excluded.kept, promised = excluded.promised,
                  record = excluded.record, last_seq = excluded.last_seq WHERE conversation_pk = excluded.conversation_pk RETURNING pk",
             )
@@ -66,7 +66,8 @@ impl Writing<'_> {
                             turn.promised,
                             turn.record,
                             turn.cut_off,
-                            usage.map(|usage| usage.cache_write as i64).filter(|tokens| *tokens > 0)
+                            usage.map(|usage| usage.cache_write as i64).filter(|tokens| *tokens > 0),
+                            turn.attempt_of.map(|turn| turn.uuid().into_bytes())
                         ],
                         |row| row.get(0),
                     )

@@ -1,0 +1,62 @@
+//! The turn that the store says a request repeats, and what follows from how that turn stands.
+
+use herma_model::{TurnId, TurnState, Utterance};
+use herma_store::{Scope, Snapshot};
+use herma_turn::check_tool_results;
+
+use crate::admission::Door;
+use crate::compaction::transcript;
+use crate::error::GatewayError;
+use crate::input::Input;
+
+/// A turn that a request repeats.
+pub(crate) enum Repeated {
+    /// It was answered or called off, and that is the outcome of the request, too.
+    Over(TurnId),
+    /// It failed, and this is what it was asked.
+    Unanswered(TurnId, Vec<Utterance>),
+}
+
+impl Repeated {
+    /// The turn, if it can be tried again.
+    pub(crate) fn unanswered(&self) -> Option<TurnId> {
+        match self {
+            Self::Over(_) => None,
+            Self::Unanswered(turn, _) => Some(*turn),
+        }
+    }
+
+    /// The input of a further attempt. If alignment has found that the turn is the last one, the attempt goes on in its place. Else it
+    /// begins anew at the end, with what the turn was asked at first.
+    pub(crate) fn input<'a>(
+        &'a self,
+        aligned: Result<Input<'a>, GatewayError>,
+        before: &Snapshot,
+    ) -> Result<Input<'a>, GatewayError> {
+        let Self::Unanswered(turn, asked) = self else { return aligned };
+        if aligned.as_ref().is_ok_and(|input| input.retry_of == Some(*turn)) {
+            return aligned;
+        }
+        check_tool_results(transcript(before), asked)
+            .map_err(|bad| GatewayError::Invalid { message: bad.reason, param: None })?;
+        Ok(Input { new: asked, retry_of: None, anew_of: Some(*turn) })
+    }
+}
+
+impl Door<'_> {
+    /// How the turn stands that a request repeats; `None` while it waits or runs, and if nothing of it is left.
+    pub(crate) async fn repeated(&self, scope: &Scope, turn: TurnId) -> Result<Option<Repeated>, GatewayError> {
+        let Some(earlier) = self.gateway.store.turn(scope, turn).await? else { return Ok(None) };
+        Ok(match earlier.state {
+            TurnState::Queued | TurnState::Running => None,
+            TurnState::Completed => Some(Repeated::Over(turn)),
+            TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted if earlier.called_off => {
+                Some(Repeated::Over(turn))
+            }
+            TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
+                let asked: Vec<_> = earlier.input.iter().map(|message| message.said.clone()).collect();
+                (!asked.is_empty()).then_some(Repeated::Unanswered(turn, asked))
+            }
+        })
+    }
+}
