@@ -75,10 +75,10 @@ async fn a_context_is_summarised_for_a_client_that_sends_the_summary_back() {
 async fn the_last_question_is_kept_however_long_it_is_if_it_has_no_answer_yet() {
     let world = World::start().await;
     let question = format!("What about this? {}", "word ".repeat(400));
-    for history in [
-        json!([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": question}]),
-        json!([{"role": "user", "content": "Hello."}, {"role": "user", "content": question}]),
-    ] {
+    let greeting = json!({"role": "user", "content": "Hello."});
+    let answer = json!({"role": "assistant", "content": "Hello!"});
+    let last = json!({"role": "user", "content": question});
+    for history in [json!([greeting, answer, last]), json!([greeting, last])] {
         world.upstream.push(Reply::text("They greeted each other."));
         let body = with(with(said(""), "input", history), "store", json!(false));
         let done = world.client().post_json(COMPACT, &body).await.expect(200);
