@@ -49,11 +49,8 @@ pub(super) async fn disturb(
                 pause(server, &world, &book, LEASE + share(4000)).await;
             }
             93.. if options.has(Situation::Locks) => {
-                book.count("locks");
                 let longest = if options.is_long() { 8000 } else { 2000 };
-                let from = world.now();
-                hold_the_lock(&world, share(longest)).await;
-                book.stalled(Stall { from, to: world.now(), server: None });
+                hold_the_lock(&world, &book, share(longest)).await;
             }
             _ => {}
         }
@@ -70,7 +67,9 @@ pub(super) async fn pause(server: usize, world: &World, book: &Book, length: Dur
 }
 
 /// Another program writes to the store and takes its time.
-async fn hold_the_lock(world: &World, length: Duration) {
+pub(super) async fn hold_the_lock(world: &World, book: &Book, length: Duration) {
+    book.count("locks");
+    let from = world.now();
     let path = world.data().join("herma.db");
     let held = tokio::task::spawn_blocking(move || {
         let connection = rusqlite::Connection::open(path)?;
@@ -81,4 +80,5 @@ async fn hold_the_lock(world: &World, length: Duration) {
     });
     // A lock that could not be had is no finding: the processes were busy.
     let _held = held.await;
+    book.stalled(Stall { from, to: world.now(), server: None });
 }

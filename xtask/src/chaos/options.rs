@@ -38,8 +38,10 @@ pub(super) enum Situation {
     Pauses,
     /// `SIGSTOP` for longer than a lease: in the long form only.
     LongPauses,
-    /// The store's write lock is held by another program, in the long form for more than 5 s.
+    /// The store's write lock is held by another program for up to 2 s, in the long form for up to 8 s.
     Locks,
+    /// That lock is held for more than 6 s while an answer is to be written: in the long form only.
+    LongLocks,
     /// Clients that hang up in the middle of an answer.
     HangUps,
     /// Clients that wait 3 s to 6 s and then try again.
@@ -76,7 +78,7 @@ impl Options {
 
     /// Whether a situation is part of the run.
     pub(super) fn has(&self, situation: Situation) -> bool {
-        let is_for_long_only = situation == Situation::LongPauses;
+        let is_for_long_only = matches!(situation, Situation::LongPauses | Situation::LongLocks);
         !self.without.contains(&situation) && (self.is_long() || !is_for_long_only)
     }
 

@@ -22,11 +22,12 @@ const AT_0_THEN_1: u64 = 0xfe << 16;
 impl Worker {
     /// Plays scenes until the deadline.
     pub(super) async fn play(mut self, deadline: Instant) {
-        let all: [(&str, &[Situation]); 4] = [
+        let all: [(&str, &[Situation]); 5] = [
             ("waiting", &[Situation::Kills, Situation::HangUps]),
             ("overtaking", &[Situation::Pauses, Situation::HangUps]),
             ("hanging up", &[Situation::HangUps, Situation::CountedRetries]),
             ("stopped", &[Situation::LongPauses]),
+            ("locked", &[Situation::LongLocks]),
         ];
         let possible = |needs: &[Situation]| needs.iter().all(|one| self.options.has(*one));
         let scenes: Vec<&str> = all.iter().filter(|(_, needs)| possible(needs)).map(|(name, _)| *name).collect();
@@ -40,6 +41,7 @@ impl Worker {
                 "waiting" => self.waiting_process_is_killed(first).await,
                 "overtaking" => self.retry_overtakes_its_original(first).await,
                 "hanging up" => self.client_hangs_up_while_the_answer_is_written(first).await,
+                "locked" => self.store_is_locked_when_the_answer_ends(first).await,
                 _ => self.streaming_process_is_stopped(first).await,
             }
             self.book.count("scenes");
@@ -105,6 +107,17 @@ impl Worker {
         tokio::join!(self.ask(&mut streamed), async {
             tokio::time::sleep(shown).await;
             tokio::join!(disruptions::pause(0, &self.world, &self.book, length), self.ask(&mut next));
+        });
+    }
+
+    /// Another program takes the store's lock while an answer is shown, and keeps it for longer than 6 s.
+    async fn store_is_locked_when_the_answer_ends(&mut self, first: u32) {
+        let door = Door::Chat { is_streamed: true };
+        let mut asked = self.scene_by(door, SURE + first + 1, Retries::Never, AT_1);
+        let (shown, length) = (self.moment(50, 150), self.moment(6100, 1500));
+        tokio::join!(self.ask(&mut asked), async {
+            tokio::time::sleep(shown).await;
+            disruptions::hold_the_lock(&self.world, &self.book, length).await;
         });
     }
 
