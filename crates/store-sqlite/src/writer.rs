@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
-use self::pen::{Pen, Syncing, refuse};
+use self::pen::{Pen, Syncing};
 use crate::erasures::Erasures;
 use crate::failure::Outcome;
 use crate::instance::Instance;
@@ -303,9 +303,10 @@ impl Shared {
         let waiting = kept.len();
         queue.put_back(kept);
         drop(queue);
-        refused.into_iter().for_each(|work| refuse(work, error));
+        tracing::warn!(%error, waiting, refused = refused.len(), "the database takes no writes now; those that wait are tried again");
+        // Dropping work drops the channel that its caller waits on.
+        drop(refused);
         if waiting > 0 {
-            tracing::warn!(%error, waiting, "the database takes no writes now; these are tried again");
             std::thread::sleep(pause);
         }
     }

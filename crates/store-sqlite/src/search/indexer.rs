@@ -74,7 +74,8 @@ impl Indexer {
         let is_due = waiting.forgotten
             || waiting.messages > MOST_WAITING
             || (!is_serving && self.since.elapsed() > QUIET && (waiting.messages > 0 || waiting.again));
-        if !is_due || waiting.claimed {
+        // What was deleted does not wait until another process has done its part.
+        if !is_due || (waiting.claimed && !waiting.forgotten) {
             return Ok(());
         }
         let began = Instant::now();

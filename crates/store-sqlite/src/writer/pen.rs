@@ -167,7 +167,7 @@ impl Pen {
 }
 
 /// Dropping the work drops the channel its caller waits on; the reason goes to the log.
-pub(super) fn refuse(work: Work, error: &StoreError) {
+fn refuse(work: Work, error: &StoreError) {
     tracing::error!(%error, "a write could not begin");
     drop(work);
 }
