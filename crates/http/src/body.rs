@@ -70,7 +70,7 @@ impl Delivery {
         Self { gateway, turn: None, outlet: Outlet::default() }
     }
 
-    /// What the server is told the answer's connection by: an extension of the answer.
+    /// An extension of the answer, by which the server says which connection it goes out by.
     pub(crate) fn outlet(&self) -> Outlet {
         self.outlet.clone()
     }
@@ -99,6 +99,7 @@ impl Delivery {
 pub(crate) struct Outlet(Arc<OnceLock<Connection>>);
 
 impl Outlet {
+    /// Says which connection it is.
     pub(crate) fn is(&self, connection: &Connection) {
         // An answer goes out once.
         let _ = self.0.set(connection.clone());

@@ -148,7 +148,7 @@ fn failed_opening(connection: &Connection, admission: &Admission) -> Outcome<Opt
     Ok(failed.map(|id| AdmitOutcome::Reopen(ConversationId::from_uuid(id))))
 }
 
-/// Has no request recognised as a repetition of these turns by its fingerprint any more.
+/// Takes turns out of the index of joinable ones: no request is recognised by their fingerprint any more.
 pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> Outcome<()> {
     let mut update = connection.prepare_cached("UPDATE turns SET joinable = 0 WHERE id = ?1").translated()?;
     for turn in turns {
@@ -157,7 +157,7 @@ pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> Outcome<()> {
     Ok(())
 }
 
-/// Does so for all turns that ended too long ago, whichever process they were.
+/// Takes all turns out of that index that ended too long ago, of every process.
 pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> Outcome<()> {
     connection
         .execute(
