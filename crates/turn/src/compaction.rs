@@ -279,6 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_turn_left_behind_does_not_keep_what_came_after_it() {
+        let mut story = Story::default();
+        story.unanswered("and now?", None, herma_model::TurnState::Failed);
+        let failed = story.last_turn();
+        story.turn("a", "b");
+        story.begin_anew(failed, "and now?");
+        let plan = plan(story.transcript(), Some(failed), &[], 0).unwrap();
+        assert_eq!(kept(&story, &plan), [4]);
+        assert_eq!(payloads(&plan.covered(story.transcript())), ["user: a", "assistant: b"]);
+    }
+
+    #[test]
     fn between_turns_the_last_answer_is_kept_and_its_question_is_carried() {
         let mut story = long_story();
         story.answer("this");
