@@ -17,7 +17,7 @@ use herma_model::{
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
-    Snapshot, Ticket,
+    Snapshot, Target, Ticket,
 };
 use herma_turn::{Stop, repeats_history};
 use tokio::sync::watch;
@@ -164,6 +164,7 @@ impl Door<'_> {
                 Err(flaw) => return Err(flaw),
             };
             let asked_at = mint::now();
+            let is_to_continue = matches!(target, Target::Alias { .. });
             let admission = Admission {
                 scope: scope.clone(),
                 turn: self.turn,
@@ -190,7 +191,7 @@ impl Door<'_> {
             };
             match self.gateway.store.admit(admission).await? {
                 AdmitOutcome::Running(running) => {
-                    let left = running.resolution == Resolution::Branched && matches!(place, Place::Named { .. });
+                    let left = running.resolution == Resolution::Branched && is_to_continue;
                     let before = if left { Some(self.inherited(scope, &running).await?) } else { before };
                     let alias = match place {
                         Place::Named { .. } if left => own_alias(running.facts.head.id.as_str())?,

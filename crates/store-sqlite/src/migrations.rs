@@ -35,7 +35,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 15, sql: include_str!("../migrations/0015_overtaking_retries.sql") },
     Migration { number: 16, sql: include_str!("../migrations/0016_erasure.sql") },
     Migration { number: 17, sql: include_str!("../migrations/0017_trimmed_compactions.sql") },
-    Migration { number: 18, sql: include_str!("../migrations/0018_surface.sql") },
+    Migration { number: 18, sql: include_str!("../migrations/0018_answered.sql") },
 ];
 
 /// The newest schema this program knows.

@@ -178,3 +178,19 @@ async fn a_second_prompt_on_a_busy_conversation_becomes_a_branch_if_asked() {
     assert_eq!(idle["session"]["resolution"], "head", "nobody is in the way");
     world.stored().until_settled().await;
 }
+
+#[tokio::test]
+async fn a_response_that_continues_a_busy_conversation_becomes_a_branch_if_asked() {
+    let world = World::start().await;
+    let first = world.session("s").post_json("/v1/responses", &json!({"model": "m", "input": "one"})).await.expect(200);
+    let (gate, held) = world.hold(world.session("s"), ask("two")).await;
+    let leaving = world.herma.client().header("x-hermes-turn-policy", "branch");
+    let body = json!({"model": "m", "input": "three", "previous_response_id": first["id"]});
+    let branch = leaving.post_json("/v1/responses", &body).await.expect(200);
+    assert_eq!(branch["session"]["resolution"], "branched");
+    let context = world.upstream.last_request().transcript();
+    assert_eq!(context, ["user: one", "assistant: reply to: one", "user: three"], "what still runs is not part of it");
+    gate.open();
+    held.await.unwrap().expect(200);
+    world.stored().until_settled().await;
+}
