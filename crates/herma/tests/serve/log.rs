@@ -7,7 +7,7 @@ use crate::support::{CHAT, CONVERSATION_ID, World, chat, error, streamed, user};
 
 const JSON: &[(&str, &str)] = &[("HERMA_TELEMETRY__FORMAT", "json")];
 /// Words of a prompt, which no log may have.
-const PROMPT: &str = "the password of the safe is 4711";
+const PROMPT: &str = "the password of the safe is swordfish";
 
 /// The line of the request with this id, once it is there.
 async fn line(herma: &Herma, request_id: &str) -> Value {
@@ -51,10 +51,10 @@ async fn every_request_is_one_line_with_what_it_was_and_cost() {
     identified(world.client(), "req-row").get("/api/sessions/trip").await.expect(200);
     let row = line(&world.herma, "req-row").await;
     assert_eq!((&row["route"], &row["conversation"]), (&json!("/api/sessions/{alias}"), &whole["conversation"]));
-    identified(world.client(), "req-none").get("/nowhere/4711").await.expect(404);
+    identified(world.client(), "req-none").get("/nowhere/swordfish").await.expect(404);
     let none = line(&world.herma, "req-none").await;
     assert_eq!((&none["route"], &none["status"], &none["error"]), (&json!("none"), &json!(404), &json!("not_found")));
-    assert!(!world.herma.stderr().contains("4711"), "{}", world.herma.stderr());
+    assert!(!world.herma.stderr().contains("swordfish"), "{}", world.herma.stderr());
 }
 
 #[tokio::test]
@@ -120,20 +120,20 @@ async fn a_failing_model_server_is_a_warning_that_does_not_repeat_the_prompt() {
     assert_eq!(told.len(), 2, "one warning for the first try, one for the last: {told:?}");
     assert!(told[1]["why"].as_str().is_some_and(|why| why.contains("cannot be reached")), "{told:?}");
     for herma in [&world.herma, &herma] {
-        assert!(!herma.stderr().contains("4711"), "{}", herma.stderr());
+        assert!(!herma.stderr().contains("swordfish"), "{}", herma.stderr());
     }
 }
 
 #[tokio::test]
 async fn a_refused_key_is_a_warning_without_the_key() {
     let world = World::start().await;
-    let stranger = Client::new(world.herma.base_url().to_owned()).key("hk-not-a-key-4711");
+    let stranger = Client::new(world.herma.base_url().to_owned()).key("hk-not-a-key-swordfish");
     identified(stranger, "req-refused").get("/v1/models").await.expect(401);
     world.herma.until_stderr("req-refused").await;
     let stderr = world.herma.stderr();
     assert!(stderr.contains("WARN") && stderr.contains("an API key was refused"), "{stderr}");
     assert!(stderr.contains("status=401") && stderr.contains(r#"error="invalid_api_key""#), "{stderr}");
-    assert!(!stderr.contains("4711") && !stderr.contains("test-key"), "{stderr}");
+    assert!(!stderr.contains("swordfish") && !stderr.contains("test-key"), "{stderr}");
 }
 
 #[tokio::test]
