@@ -164,7 +164,7 @@ impl Door<'_> {
                 Err(flaw) => return Err(flaw),
             };
             let asked_at = mint::now();
-            let is_to_continue = matches!(target, Target::Alias { .. });
+            let (is_to_continue, is_retry) = (matches!(target, Target::Alias { .. }), retry.may_repeat());
             let admission = Admission {
                 scope: scope.clone(),
                 turn: self.turn,
@@ -203,6 +203,8 @@ impl Door<'_> {
                     return Ok(Admitted::Running(Box::new(Lead { running: *running, is_anew, before, alias })));
                 }
                 AdmitOutcome::Queued { ticket, facts, running } => {
+                    // Other turns may be answered while it waits. A retry stays an attempt of the turn that it repeats.
+                    repeated = repeated.or(input.retry_of.filter(|_| is_retry));
                     let view = SessionView {
                         facts,
                         requested: self.request.place.name(),

@@ -167,9 +167,9 @@ pub(crate) fn attempt_at_the_end(
     connection
         .execute(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, attempt, fence, owner,
-             resolution, fingerprint, brought_key, first_seq, created_at, echo, kept, promised)
+             resolution, fingerprint, brought_key, first_seq, created_at, echo, kept, promised, sdk_attempt, joinable)
              SELECT tenant_pk, ?2, conversation_pk, ?3, iif(?4 IS NULL, api, ?5), 'running', attempt + 1, ?6, ?7,
-             ?8, ?9, ?10, ?11, created_at, coalesce(?4, echo), coalesce(?12, kept), coalesce(?13, promised)
+             ?8, ?9, ?10, ?11, created_at, coalesce(?4, echo), coalesce(?12, kept), coalesce(?13, promised), ?14, 1
              FROM turns WHERE pk = ?1",
             params![
                 left,
@@ -184,13 +184,17 @@ pub(crate) fn attempt_at_the_end(
                 brings_key,
                 state.next_seq,
                 response.map(|response| response.kept),
-                response.map(|response| response.promised)
+                response.map(|response| response.promised),
+                admission.retry.sdk_attempt
             ],
         )
         .translated()?;
     let key = connection.last_insert_rowid();
     connection
-        .execute("UPDATE turns SET kept = 0, promised = 0, echo = NULL, delivered = 1 WHERE pk = ?1", [left])
+        .execute(
+            "UPDATE turns SET kept = 0, promised = 0, echo = NULL, delivered = 1, joinable = 0 WHERE pk = ?1",
+            [left],
+        )
         .translated()?;
     connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [left, key]).translated()?;
     Ok(Some(TurnRow { key, id: unanswered, attempt: attempt + 1, started_at: Timestamp(created_at) }))
@@ -231,8 +235,8 @@ pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) 
     connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [turn, left]).translated()?;
     connection
         .execute(
-            "UPDATE turns SET (echo, kept, promised, api, delivered) =
-             (SELECT echo, kept, promised, api, 0 FROM turns WHERE pk = ?2) WHERE pk = ?1",
+            "UPDATE turns SET (echo, kept, promised, api, delivered, joinable) =
+             (SELECT echo, kept, promised, api, 0, 1 FROM turns WHERE pk = ?2) WHERE pk = ?1",
             [left, turn],
         )
         .translated()?;

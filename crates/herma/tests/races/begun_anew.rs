@@ -62,6 +62,28 @@ async fn a_failed_turn_that_is_asked_for_again_after_another_is_one_turn_at_the_
 }
 
 #[tokio::test]
+async fn a_retry_that_waits_for_another_turn_is_still_an_attempt_of_the_failed_one() {
+    for again in [Again::Key, Again::Sdk] {
+        let world = World::start().await;
+        world.upstream.push(Reply::status(400, "no"));
+        again.first(world.session("s")).post_json(CHAT, &ask("one")).await.expect(502);
+        let (gate, other) = world.hold(world.session("s"), ask("two")).await;
+        let retry = send(again.second(world.session("s")), ask("one"));
+        world.stored().until_turns("queued", 1).await;
+        gate.open();
+        other.await.unwrap().expect(200);
+        retry.await.unwrap().expect(200);
+        let (said, turns) = turns(&world.herma.client(), "s").await;
+        let expected = ["failed: one", "completed: two", "completed: reply to: two", "completed: one"];
+        assert_eq!(said, [&expected[..], &["completed: reply to: one"]].concat());
+        assert_eq!(turns, [0, 1, 1, 0, 0]);
+        let context = world.upstream.last_request().transcript();
+        assert_eq!(context, ["user: two", "assistant: reply to: two", "user: one"]);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
 async fn a_turn_that_began_anew_is_joined_by_its_key_and_tried_again_in_place() {
     let world = World::start().await;
     let client = || Again::Key.first(world.session("s"));
