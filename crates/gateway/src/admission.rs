@@ -131,7 +131,7 @@ impl Door<'_> {
                     Opening::Repeats if is_fresh => (place, opening) = self.own_opening(),
                     // What was in memory may be old, and is out of it now.
                     Opening::Repeats => {}
-                    Opening::MayRepeat | Opening::IsNew => extent = Extent::Whole,
+                    Opening::MayRepeat | Opening::IsNew => (extent, stale) = (Extent::Whole, stale + 1),
                 }
                 continue;
             };
@@ -382,8 +382,9 @@ pub(crate) fn retry_identity(
     RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, unseen, idempotency }
 }
 
-/// Whether a retry shows by its own history that its client has not seen the answer. A request that names no conversation
-/// has all of its history in it, and `previous_response_id` names the last answer that its client has seen.
+/// Whether a retry shows by its own history that its client has not seen the answer. A request that names no
+/// conversation has all of its history in it, and `previous_response_id` names the last answer that its client has
+/// seen.
 fn shows_unseen_answer(request: &TurnRequest, before: Option<&Snapshot>) -> bool {
     if request.all_new {
         return false;

@@ -125,6 +125,9 @@ impl Follower<'_> {
         let mut told = Told::default();
         loop {
             let Some(record) = self.gateway.store.turn(&scope, self.turn).await? else { return Ok(None) };
+            if told.steps > 0 && told.attempt != record.attempt {
+                return Ok(Some(TurnEvent::Failed(Arc::new(GatewayError::CutOff(another_attempt())))));
+            }
             self.tell(&record, &mut told);
             if !record.state.is_live() {
                 return Ok(Some(self.outcome(record)));
@@ -147,6 +150,7 @@ impl Follower<'_> {
             let message = MessageId::answered(turn, record.attempt, 0);
             self.log.push(TurnEvent::Started { turn, started_at, session: Some(begun()), message });
         }
+        told.attempt = record.attempt;
         for step in steps(record).into_iter().skip(told.steps) {
             told.steps += 1;
             self.log.push(match step {
@@ -192,7 +196,15 @@ impl Follower<'_> {
 struct Told {
     queued: bool,
     started: bool,
+    /// The attempt that the steps are of.
+    attempt: u32,
     steps: usize,
+}
+
+/// Why a follower ends that has told a part of an attempt when the next one begins.
+fn another_attempt() -> TurnFailure {
+    let message = "the turn is tried again from its beginning; send the request again to read that";
+    TurnFailure::new(FailureCode::Abandoned, message)
 }
 
 /// What was shown of a turn, as far as it is known.

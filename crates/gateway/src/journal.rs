@@ -16,7 +16,8 @@ const JOURNAL_EVERY: Duration = Duration::from_millis(250);
 
 /// Writes what was shown down, now and then.
 ///
-/// At most one part is on its way at a time. A part that was not written is part of the next one, so the journal never has a gap.
+/// At most one part is on its way at a time. A part that was not written is part of the next one, so the journal never
+/// has a gap.
 pub(crate) struct Journal {
     is_shown: bool,
     is_recorded: bool,
@@ -53,8 +54,8 @@ impl Journal {
         }
     }
 
-    /// Waits until there is something to write. [`StoreError::Fenced`] if the last part was refused because the turn has lost its lease.
-    /// Cancel-safe.
+    /// Waits until there is something to write. [`StoreError::Fenced`] if the last part was refused because the turn
+    /// has lost its lease. Cancel-safe.
     pub(crate) async fn due(&mut self) -> Result<(), StoreError> {
         if let Some((receipt, through)) = &mut self.on_its_way {
             let (outcome, through) = (receipt.wait().await, *through);

@@ -26,8 +26,8 @@ impl Repeated {
         }
     }
 
-    /// The input of a further attempt. If alignment has found that the turn is the last one, the attempt goes on in its place. Else it
-    /// begins anew at the end, with what the turn was asked at first.
+    /// The input of a further attempt. If alignment has found that the turn is the last one, the attempt goes on in its
+    /// place. Else it begins anew at the end, with what the turn was asked at first.
     pub(crate) fn input<'a>(
         &'a self,
         aligned: Result<Input<'a>, GatewayError>,

@@ -176,8 +176,8 @@ impl Run<'_> {
         }
     }
 
-    /// Before something is shown: asks the store if the turn still holds its lease, if this process has not renewed its leases in time.
-    /// It may have been stopped for a while, and another process may have ended the turn.
+    /// Called before a piece is shown. If this process has not renewed its leases in time, it asks the store whether
+    /// the turn still holds its lease: the process may have been stopped, and another one may have ended the turn.
     async fn make_sure_of_the_lease(&self, turn: &mut RunningTurn) -> Result<(), StoreError> {
         let lease = &mut turn.running.lease;
         if !self.request.streaming || self.gateway.store.is_fresh(lease) {

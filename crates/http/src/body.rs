@@ -80,7 +80,8 @@ impl Delivery {
         self.turn = Some((tenant, turn));
     }
 
-    /// The last bytes are handed on. The turn is delivered when the socket takes them, unless the client hung up before.
+    /// Hands the last bytes on. The turn counts as delivered when the socket has taken them. It does not if the client
+    /// hung up before.
     pub(crate) fn done(&mut self, bytes: usize) {
         let Some((tenant, turn)) = self.turn.take() else { return };
         match self.outlet.0.get() {
@@ -99,14 +100,14 @@ impl Delivery {
 pub(crate) struct Outlet(Arc<OnceLock<Connection>>);
 
 impl Outlet {
-    /// Says which connection it is.
+    /// Sets the connection.
     pub(crate) fn is(&self, connection: &Connection) {
         // An answer goes out once.
         let _ = self.0.set(connection.clone());
     }
 }
 
-/// A whole answer that notes when it was handed to the connection.
+/// A whole answer that has its turn marked as delivered when the socket has taken it.
 pub(crate) struct TrackedBody {
     bytes: Option<Bytes>,
     delivery: Delivery,

@@ -62,9 +62,9 @@ impl Connection {
         self.0.upgrade().is_none_or(|socket| is_closed(&lock(&socket).stream))
     }
 
-    /// Has something done when the socket has taken all that hyper was handed, with these last bytes. It is not done if
-    /// that fails. A few bytes are sure to be taken by a socket that takes any: then it is done at once, and so before
-    /// the client can read them.
+    /// Calls `note` when the socket has taken everything that hyper has, including these last bytes. It is never called
+    /// if the write fails. If the socket is not full and the bytes are few, it will take them: then `note` is called at
+    /// once, before the client can read them.
     pub(crate) fn when_written(&self, bytes: usize, note: WhenWritten) {
         let Some(socket) = self.0.upgrade() else { return };
         let mut shared = lock(&socket);
@@ -76,7 +76,7 @@ impl Connection {
         }
     }
 
-    /// The same for the gateway, which asks nothing else.
+    /// The connection as the gateway sees it: it can only ask whether the client has hung up.
     pub(crate) fn client(&self) -> ClientConnection {
         let connection = self.clone();
         ClientConnection::watched(move || connection.is_closed())

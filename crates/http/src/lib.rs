@@ -8,6 +8,10 @@
 //! - [`stream`]: a turn as server-sent events.
 //! - [`rows`]: what the store knows, as the JSON that clients see.
 //! - [`readiness`]: whether turns can be taken.
+//! - [`body_budget`]: how many bytes all request bodies being read may hold.
+//! - [`client_socket`]: whether a client has hung up, and whether its answer was written to its end.
+//! - [`request_log`]: one line of the log for every request.
+//! - [`offered_models`]: the models that the model server offers.
 //! - [`sockets`]: how many WebSockets are open, and telling them to close.
 
 mod answer;

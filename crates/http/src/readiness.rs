@@ -13,7 +13,8 @@ const HOLDS: Duration = Duration::from_secs(1);
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), StoreError>)>>);
 
 impl Readiness {
-    /// What the store says, asked at most once a second. Those who ask at the same time wait for one answer. Cancel-safe.
+    /// What the store says, asked at most once a second. Those who ask at the same time wait for one answer.
+    /// Cancel-safe.
     pub(crate) async fn of(&self, store: &dyn Store) -> Result<(), StoreError> {
         let mut last = self.0.lock().await;
         if let Some((_, outcome)) = last.as_ref().filter(|(at, _)| at.elapsed() < HOLDS) {

@@ -16,8 +16,8 @@ pub const DEFAULT_PAGE: usize = 50;
 pub const MAX_PAGE: usize = 200;
 /// Most rows that a list can be told to leave out before its page begins. Cursors have no such limit.
 pub const MAX_OFFSET: usize = 10_000;
-/// How long after its end a turn can still be joined by an SDK's own retry, or a failed first turn be tried again without
-/// a name.
+/// How long after its end a turn can still be joined by an SDK's own retry, or a failed first turn be tried again
+/// without a name.
 pub const RETRY_WINDOW: Duration = Duration::from_secs(60);
 /// Highest attempt number of an SDK's own retry that can join a turn.
 pub const MAX_RETRY_ATTEMPT: u32 = 62;

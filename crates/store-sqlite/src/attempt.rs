@@ -240,6 +240,7 @@ pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) 
             [left, turn],
         )
         .translated()?;
+    expiry::look_again(connection, left)?;
     connection.execute("DELETE FROM turns WHERE pk = ?1", [turn]).translated()?;
     connection.execute("UPDATE turns SET id = attempt_of, attempt_of = NULL WHERE pk = ?1", [left]).translated()?;
     Ok(true)

@@ -159,8 +159,8 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs the write that ends a turn, again and again while the database is locked or away. If it fails for another reason, the turn is
-    /// given up: the next admission or sweep takes its lease over and records it as interrupted.
+    /// Runs the write that ends a turn, again and again while the database is locked or away. If it fails for another
+    /// reason, the turn is given up: the next admission or sweep takes its lease over and records it as interrupted.
     async fn end<T: Send + 'static>(
         &self,
         lease: Lease,

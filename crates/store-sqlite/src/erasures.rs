@@ -5,10 +5,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts deletions, and those that are in no file any more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Erasures {
     asked: AtomicU64,
     done: AtomicU64,
+}
+
+impl Default for Erasures {
+    /// Begins with one deletion that is due: a process that was killed may have left one behind.
+    fn default() -> Self {
+        Self { asked: AtomicU64::new(1), done: AtomicU64::new(0) }
+    }
 }
 
 impl Erasures {

@@ -1,8 +1,9 @@
 //! This process among others on the same file.
 //!
-//! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it ends, so a lease whose
-//! owner's lock can be taken is dead. An owner that has stopped without ending keeps its lock. It is dead once this process has itself
-//! watched it renew nothing for [`LEASE`], by the monotonic clock and while the database took writes. No wall clock decides.
+//! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it
+//! ends, so a lease whose owner's lock can be taken is dead. An owner that has stopped without ending keeps its lock.
+//! It is dead once this process has itself watched it renew nothing for [`LEASE`], by the monotonic clock and while the
+//! database took writes. No wall clock decides.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
@@ -21,9 +22,11 @@ use crate::retry;
 
 /// How long an owner must be watched renewing nothing until its leases can be taken over.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
-/// Longest time between two looks that counts as watched. After a longer one the database may have been locked in between.
+/// Longest time between two looks that counts as watched. After a longer one the database may have been locked in
+/// between.
 const LONGEST_GAP: Duration = Duration::from_secs(4);
-/// From here on an owner is late, and the watching process writes at every look, to know that the owner could have written too.
+/// From here on an owner is late, and the watching process writes at every look, to know that the owner could have
+/// written too.
 const LATE: Duration = Duration::from_secs(4);
 
 /// This process as an owner of leases, and as a watcher of other owners.
@@ -104,7 +107,8 @@ impl Instance {
         }
     }
 
-    /// Renews whether that is due or not, and so finds out whether the database takes writes. Registers this process if it has to.
+    /// Renews whether that is due or not, and so finds out whether the database takes writes. Registers this process if
+    /// it has to.
     pub(crate) fn renew(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
         let at = (self.clock)();
         let Some(own) = &mut self.registered else { return self.register(connection, now) };

@@ -171,7 +171,7 @@ impl Pulse {
         self.writer.restart_log();
     }
 
-    /// Copies the log into the database without holding anybody up, then has the writer empty its file.
+    /// Copies the log into the database without blocking readers or writers, then has the writer empty its file.
     fn empty_log(&self) {
         let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         tracing::debug!(?copied, "log copied into the database");

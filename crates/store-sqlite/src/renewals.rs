@@ -1,15 +1,15 @@
 //! When this process last renewed its leases, as the rest of the process may know it.
 //!
-//! A renewal is published only after its transaction was committed. Times are of the monotonic clock, so a step of the wall clock means
-//! nothing here.
+//! A renewal is published only after its transaction was committed. Times are of the monotonic clock, so a step of the
+//! wall clock means nothing here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often an owner renews.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
-/// How long after a renewal no other process can have taken a lease over. Well below [`crate::instance::LEASE`]: what was decided by it
-/// still has to be carried out.
+/// How long after a renewal no other process can have taken a lease over. Well below [`crate::instance::LEASE`]: what
+/// was decided by it still has to be carried out.
 const FRESH: Duration = Duration::from_secs(7);
 
 /// A monotonic clock.

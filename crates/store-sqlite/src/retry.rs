@@ -1,5 +1,7 @@
-//! Recognising a request that was made before: by its idempotency key, as an SDK's own retry, as one that its own retry
-//! overtook, or as another attempt of a first turn that failed.
+//! Recognising a request that was made before.
+//!
+//! It is recognised by its idempotency key, as an SDK's own retry, as a request that its own retry overtook, or as
+//! another attempt of a first turn that failed.
 
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
 use herma_model::{ConversationId, Timestamp, TurnId, TurnState};
@@ -52,7 +54,9 @@ struct Earlier {
 }
 
 impl Earlier {
-    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id, t.stop_kind IS 'cancel', t.first_seq IS NOT NULL";
+    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id, t.stop_kind IS 'cancel',
+         EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
+                 WHERE s.conversation_pk = t.conversation_pk AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial')";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -124,8 +128,8 @@ fn earliest(now: Timestamp) -> i64 {
     now.0 - RETRY_WINDOW.as_millis() as i64
 }
 
-/// The conversation whose only turn was asked the same and has failed, for a request that names none. Clients that retry
-/// without saying so would otherwise leave a conversation for each attempt.
+/// For a request that names no conversation: the conversation whose only turn has the same fingerprint and failed. A
+/// client that retries without a retry count would otherwise leave one conversation for each attempt.
 fn failed_opening(connection: &Connection, admission: &Admission) -> Outcome<Option<AdmitOutcome>> {
     let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
     let names_none = admission.target == Target::New && admission.creation.parent.is_none();

@@ -217,7 +217,7 @@ impl Writer {
         self.enqueue(Job::Checkpoint);
     }
 
-    /// Empties the log's file, after somebody else has copied most of it into the database.
+    /// Empties the log's file. The caller has copied most of it into the database before.
     pub(crate) fn truncate_log(&self) {
         self.enqueue(Job::Truncate(self.erasures.asked()));
     }
@@ -294,7 +294,8 @@ impl Shared {
         }
     }
 
-    /// After no transaction could begin: puts work back that is kept, refuses the rest, and pauses. A closed store keeps nothing.
+    /// Called when no transaction could begin: puts work back that is kept, refuses the rest, and pauses. A closed
+    /// store keeps nothing.
     fn postpone(&self, batch: &mut VecDeque<Work>, error: &StoreError, pause: Duration) {
         let mut queue = self.queue();
         let is_closed = queue.closed;

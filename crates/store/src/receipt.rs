@@ -4,7 +4,8 @@ use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 
-/// Resolves when the change behind it was made, or says why it was not. The operation says if that means committed or durable.
+/// Resolves when the change behind it was made, or says why it was not. The operation says if that means committed or
+/// durable.
 #[derive(Debug)]
 pub struct Receipt(Option<oneshot::Receiver<Result<(), StoreError>>>);
 

@@ -68,8 +68,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends a turn. Durable when it returns.
     ///
-    /// While the database is locked or away this tries again. So it ends only when the commit is written, the lease is lost, trying
-    /// again cannot help, or the store is closed. [`Store::retract`] does the same.
+    /// While the database is locked or away this tries again. So it ends only when the commit is written, the lease is
+    /// lost, trying again cannot help, or the store is closed. [`Store::retract`] does the same.
     ///
     /// [`StoreError::Fenced`] if the lease was lost, [`StoreError::StopRequested`] if the turn was asked to stop and wants to
     /// complete all the same.
@@ -95,15 +95,17 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<StopOutcome, StoreError>;
 
-    /// Adds what was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for. The receipt says when
-    /// it is committed, or [`StoreError::Fenced`] if the lease was lost. While the database is locked it stays open.
+    /// Adds what was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for.
+    /// The receipt says when it is committed, or [`StoreError::Fenced`] if the lease was lost. While the database is
+    /// locked it stays open.
     fn journal(&self, lease: Lease, shown: Shown) -> Receipt;
 
-    /// Whether no other process can have taken the lease over since it was given or confirmed. Compares clocks and reads nothing.
+    /// Whether no other process can have taken the lease over since it was given or confirmed. Compares clocks and
+    /// reads nothing.
     fn is_fresh(&self, lease: &Lease) -> bool;
 
-    /// Asks the database whether the turn still holds its lease: [`StoreError::Fenced`] if not. The lease that comes back is fresh if this
-    /// process has renewed its leases lately. Cancel-safe.
+    /// Asks the database whether the turn still holds its lease: [`StoreError::Fenced`] if not. The lease that comes
+    /// back is fresh if this process has renewed its leases lately. Cancel-safe.
     async fn confirm(&self, lease: Lease) -> Result<Lease, StoreError>;
 
     /// Notes that a turn's answer was written to its end. Written soon, not waited for.

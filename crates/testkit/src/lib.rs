@@ -8,7 +8,8 @@
 //! - [`gate`]: how a test holds an answer back without sleeping;
 //! - [`hermes`]: databases as Hermes leaves them.
 //!
-//! Nothing here knows Herma's own types: a test sees what a client sees. It may be a dev-dependency only, but for xtask.
+//! Nothing here knows Herma's own types: a test sees what a client sees. It may be a dev-dependency only, but for
+//! xtask.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test tool fails the test it serves")]
 
 pub mod gate;

@@ -134,9 +134,9 @@ pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<M
     through(transcript, pinned, messages.get(start.checked_sub(1)?)?.seq)
 }
 
-/// Plans to leave the oldest part out without a summary, so that about `keep` tokens of the newest messages stay and all
-/// that stays fits into `room` tokens. What the running turn brought stays even if it does not fit. Messages that a
-/// compaction carries, and an earlier summary, are left out if that is the only way.
+/// Plans to leave the oldest part out without a summary. About `keep` tokens of the newest messages stay, and all that
+/// stays fits into `room` tokens. What the running turn brought stays even if it does not fit. Messages that a
+/// compaction carries, and an earlier summary, are left out only if nothing else makes the turn fit.
 ///
 /// `None` if there is nothing but what the turn brought.
 pub fn trim(

@@ -36,8 +36,8 @@ impl<'a> Transcript<'a> {
         self.unanswered.get(&turn).copied()
     }
 
-    /// Whether a message was said by an attempt that failed before its turn began anew, so that it is history for people
-    /// only.
+    /// Whether a message was said by an attempt that failed before its turn began anew, so that it is history for
+    /// people only.
     pub fn is_left_behind(&self, message: &Message) -> bool {
         self.begun_anew.get(&message.turn).is_some_and(|first| message.attempt < *first)
     }

@@ -99,8 +99,8 @@ pub fn is_far_too_long(text: &str, limit: u64) -> bool {
     text.len() as u64 / 4 > limit.saturating_mul(FAR_TOO_LONG)
 }
 
-/// Most tokens that a summariser is asked to write. It may think before it writes, so that is more than a summary may
-/// have, but no more than the least that model servers allow, and no more than the window has left after the request.
+/// Most tokens that a summariser is asked to write. It is more than a summary may have, because a model may think
+/// before it writes. It is at most `MOST_OUTPUT`, and at most what the window has left after the request.
 pub fn most_output(request: &[Payload], window: u64, limit: u64) -> u64 {
     let bytes: usize = request.iter().map(|payload| payload.as_json().len()).sum();
     let left = window.saturating_sub(bytes as u64 / BYTES_IN_TOKEN);

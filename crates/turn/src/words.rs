@@ -1,5 +1,8 @@
-//! The gateway's own words: in a context, the note of an unanswered turn, the result of a call that was never made, what a summary
-//! is introduced with, and the note of a part that was left out; and what summaries and titles are asked for with.
+//! The gateway's own words.
+//!
+//! In a context these are: the note of an unanswered turn, the result of a call that was not made, the line that
+//! introduces a summary, and the note of a part that was left out. The instructions for summaries and titles are here
+//! too.
 
 use herma_model::{Payload, TurnState};
 use serde_json::{Value, json};

@@ -1,20 +1,18 @@
 //! Requests that go to the model server as they are: `POST /v1/completions` and `POST /v1/embeddings`.
 //!
-//! Only the model's name is read and replaced, and whether a stream is wanted. Everything else stays as it was written.
+//! Only the model's name is read and replaced. Everything else stays as it was written.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
-use crate::json::{Object, Writer, flag};
+use crate::json::{Object, Writer};
 
 /// A request to pass on.
 #[derive(Debug)]
 pub struct PassedRequest<'a> {
     /// The model the client asks for, if it names one.
     pub model: Option<String>,
-    /// Whether the answer is wanted as a stream.
-    pub stream: bool,
     fields: Vec<(String, &'a RawValue)>,
 }
 
@@ -27,8 +25,7 @@ pub fn parse(body: &[u8]) -> Result<PassedRequest<'_>, BadRequest> {
 fn read(mut body: Object<'_>) -> Result<PassedRequest<'_>, Flaw> {
     let model = body.take_text("model")?.filter(|name| !name.is_empty()).map(String::from);
     let fields: Vec<_> = body.rest().map(|(name, value)| (name.to_owned(), value)).collect();
-    let stream = body.take("stream").map_or(Ok(false), |raw| flag(raw).map_err(|flaw| flaw.within("stream")))?;
-    Ok(PassedRequest { model, stream, fields })
+    Ok(PassedRequest { model, fields })
 }
 
 impl PassedRequest<'_> {
@@ -71,11 +68,10 @@ mod tests {
     fn only_the_name_of_the_model_is_changed() {
         let body = br#"{ "prompt": [1, 2.50], "model": "mine", "stream": true, "x": {"b":1, "a":2} }"#;
         let request = parse(body).unwrap();
-        assert_eq!((request.model.as_deref(), request.stream), (Some("mine"), true));
+        assert_eq!(request.model.as_deref(), Some("mine"));
         let sent = r#"{"model":"theirs","prompt":[1, 2.50],"stream":true,"x":{"b":1, "a":2}}"#;
         assert_eq!(String::from_utf8(request.to_json("theirs")).unwrap(), sent);
         assert_eq!(parse(br#"{"model": 1}"#).unwrap_err().param.as_deref(), Some("model"));
-        assert_eq!(parse(br#"{"stream": "yes"}"#).unwrap_err().param.as_deref(), Some("stream"));
     }
 
     #[test]

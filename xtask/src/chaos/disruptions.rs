@@ -1,4 +1,4 @@
-//! What happens to the processes: kills, drains, pauses, and a foreign hand on the store's lock.
+//! What happens to the processes: kills, drains, pauses, and another program that holds the store's lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

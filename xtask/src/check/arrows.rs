@@ -1,7 +1,7 @@
 //! Which crate may know which: the layers of the workspace, and who owns an outside library.
 //!
 //! A crate depends on crates of lower layers only, so nothing points back and nothing points sideways.
-//! Dev-dependencies are free; the testkit may be nothing else, but of xtask.
+//! Dev-dependencies are free. The testkit may be a dev-dependency only; xtask alone may depend on it otherwise.
 
 use std::io;
 

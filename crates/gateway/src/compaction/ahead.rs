@@ -1,8 +1,8 @@
 //! Preparing a summary after an answer, so that the next turn need not wait for one.
 //!
 //! A turn never waits for a preparation. Before a turn calls the model server it makes every preparation drop its
-//! request, because a server may have one slot. A preparation goes on when no turn is at the model server any more;
-//! one of the turn's own conversation ends, and the turn's answer begins the next.
+//! request, because a server may have one slot. A preparation starts again when no turn is at the model server.
+//! A preparation of the turn's own conversation ends for good: the turn's answer begins the next one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -177,6 +177,14 @@ impl NoDraft {
         }
     }
 
+    /// The reason, for a log: without words of the model server.
+    fn for_log(&self) -> String {
+        match self {
+            Self::Failed(why, _) => format!("it could not be summarised: {}", why.for_log()),
+            other => other.reason(),
+        }
+    }
+
     /// What the tries at a summary took.
     fn into_cost(self) -> Cost {
         if let Self::Failed(_, cost) = self { cost } else { Cost::default() }
@@ -290,7 +298,8 @@ impl Draft {
         let said = summary::left_out();
         let Some(plan) = case.trim(pinned, budget, u64::from(said.tokens)) else { return Err(why) };
         let reason = why.reason();
-        tracing::warn!(conversation = %case.conversation(), %reason, "the oldest part is left out without a summary");
+        let (conversation, cause) = (case.conversation(), why.for_log());
+        tracing::warn!(%conversation, why = %cause, "the oldest part is left out without a summary");
         let note = Summarised { said, cost: why.into_cost() };
         Ok(Self { trimmed: Some(reason), ..Self::of(case, plan, note) })
     }

@@ -92,7 +92,7 @@ pub(crate) enum NoSummary {
 
 impl NoSummary {
     /// Why, for a log: without words of the model server.
-    fn for_log(&self) -> String {
+    pub(super) fn for_log(&self) -> String {
         match self {
             Self::Failed(failure) => failure.for_log().into_owned(),
             Self::Unusable(_) | Self::TimedOut(_) => self.to_string(),

@@ -139,8 +139,8 @@ impl LooseTurns {
     }
 }
 
-/// Whether a request joins a turn that has an answer, or will have one. It is an SDK's own retry, or was overtaken by the
-/// retry that began the turn: then its client is gone. Each attempt number joins once.
+/// Whether a request joins a turn that has an answer, or will have one. It is an SDK's own retry, or was overtaken by
+/// the retry that began the turn: then its client is gone. Each attempt number joins once.
 fn joins(earlier: &Known, identity: &RetryIdentity, client: &ClientConnection) -> bool {
     let attempt = identity.sdk_attempt;
     if attempt > MAX_RETRY_ATTEMPT {

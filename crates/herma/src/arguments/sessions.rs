@@ -129,7 +129,7 @@ pub(crate) struct UndoFlags {
 /// Which conversation, and how to print.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// Conversation, by any id or name that leads to it, or by as much of an id's beginning as is unique
+    /// Conversation, by its short id, any id or name that leads to it, or as much of an id's beginning as is unique
     #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) id: Alias,
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags
         }
         DeleteOutcome::Busy(running) => Err(place::busy(&alias, running)),
         DeleteOutcome::NotFound if flags.yes => {
-            Err(place::unknown(&alias).context("with --yes it has to be named whole, not by its beginning"))
+            Err(place::unknown(&alias).context("with --yes it has to be named whole, not by a short id or a beginning"))
         }
         DeleteOutcome::NotFound => Err(place::unknown(&alias)),
     }

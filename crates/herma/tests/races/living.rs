@@ -1,4 +1,5 @@
-//! While a process lives its answers live: a database that others hold locked, and processes that stand still for a while.
+//! While a process lives its answers live: a database that others hold locked, and processes that stand still for a
+//! while.
 
 use std::time::{Duration, Instant};
 

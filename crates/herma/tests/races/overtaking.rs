@@ -23,8 +23,8 @@ async fn stop(herma: &Herma) {
     .await;
 }
 
-/// Waits until the original has joined its retry. The server may drop it instead, when it reads the end of the connection
-/// before the request was taken: nothing announces that.
+/// Waits until the original has joined its retry. The server may drop it instead, when it reads the end of the
+/// connection before the request was taken: nothing announces that.
 async fn until_it_joined(is_so: impl AsyncFnMut() -> bool) {
     let joined = until("the original was to join its retry", is_so);
     let _joined_or_dropped = tokio::time::timeout(Duration::from_millis(500), joined).await;

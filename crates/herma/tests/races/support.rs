@@ -155,7 +155,8 @@ pub(crate) fn send(client: Client, body: Value) -> JoinHandle<herma_testkit::Ans
     tokio::spawn(async move { client.post_json(CHAT, &body).await })
 }
 
-/// Sends a request with these header lines and waits for nothing: the kernel takes it even for a process that stands still.
+/// Sends a request with these header lines and waits for nothing: the kernel takes it even for a process that stands
+/// still.
 pub(crate) async fn send_only(herma: &Herma, path: &str, headers: &str, body: &Value) -> TcpStream {
     let address = herma.base_url().trim_start_matches("http://").parse().unwrap();
     let socket = TcpSocket::new_v4().unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use herma_testkit::{Herma, Launch, PATIENCE};
 use serde_json::Value;
 
-/// A process that outlives writes past the limit of its files, and that limit set from outside: what a full disk is like.
+/// A process whose files cannot grow past a limit that the test sets: it behaves as on a full disk.
 struct Limited {
     herma: Herma,
     _directory: tempfile::TempDir,

@@ -190,7 +190,7 @@ impl Store for SqliteStore {
         if !self.readers.read(expiry::is_due).await? {
             return Ok(Expired { responses: 0, is_all: true });
         }
-        self.write(move |connection, _| expiry::step(connection, before)).await
+        self.erase(move |connection, _| expiry::step(connection, before)).await
     }
 
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {

@@ -325,8 +325,8 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
     Ok(true)
 }
 
-/// Takes the terms of rows out of the index that have gone or changed. `false`, and nothing was done, if these are not the first ones any
-/// more that wait for it: none may be left out, and none taken out twice.
+/// Takes the terms of deleted or changed rows out of the index. Returns `false` and does nothing if these rows are no
+/// longer the first in `search_forget`: another process has taken them out, and terms must be taken out exactly once.
 fn forget(connection: &Connection, forgotten: &[Forgotten]) -> Outcome<bool> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT min(pk) FROM search_forget")

@@ -12,7 +12,8 @@ use rusqlite::Connection;
 
 use crate::database::{Database, holds_together};
 
-/// The tables that hold anything of a conversation, and how many rows they have. That it is gone is told and counts for nothing. Of the search index, that is which rows it knows of.
+/// The tables that hold anything of a conversation, and how many rows they have. The event that tells of its deletion
+/// does not count. Of the search index, the rows that it knows count.
 fn rows(path: &Path) -> Vec<(String, i64)> {
     let connection = Connection::open(path).unwrap();
     let tables: Vec<String> = connection
@@ -65,8 +66,8 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
     }
 }
 
-/// The words that any file of the directory still has. The index leaves out what a term has in common with the one before it, so only
-/// the end of a word is looked for.
+/// The words that any file of the directory still has. The index leaves out what a term has in common with the one
+/// before it, so only the end of a word is looked for.
 fn found_in_files(path: &Path, words: &[String]) -> Vec<String> {
     let files = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     let contents: Vec<Vec<u8>> = files.filter(|file| file.is_file()).map(|file| std::fs::read(file).unwrap()).collect();

@@ -32,7 +32,7 @@ pub(crate) struct ListFlags {
     /// Most rows
     #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
     pub(crate) limit: usize,
-    /// Every row there is
+    /// As many rows as there are
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
 }

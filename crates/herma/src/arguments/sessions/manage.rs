@@ -76,7 +76,7 @@ Examples:
   herma sessions delete trip                       asks first
   herma sessions delete trip --children delete --yes
 
-With --yes the conversation is named whole, not by its beginning.
+With --yes the conversation is named whole, not by a short id or a beginning.
 
 This cannot be undone. What branches inherit stays readable in them, unless they go as well.";
 

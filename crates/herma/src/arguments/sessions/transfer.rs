@@ -24,7 +24,7 @@ the lines.";
 /// Flags of `sessions export`.
 #[derive(Args)]
 pub(crate) struct ExportFlags {
-    /// Conversations, by any id or name that leads to them, or by as much of an id's beginning as is unique
+    /// Conversations, by short id, any id or name that leads to them, or as much of an id's beginning as is unique
     #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text), required_unless_present = "all", conflicts_with = "all")]
     pub(crate) ids: Vec<Alias>,
     /// Every conversation there is, archived ones too

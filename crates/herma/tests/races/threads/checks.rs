@@ -76,7 +76,8 @@ impl Life {
         asked.map(|request| own(&request)).collect()
     }
 
-    /// The model was shown all that was said before its question, or a summary, or the note in its place, and the end of that.
+    /// The model was shown all that was said before its question. Or it was shown the end of that, after a summary or
+    /// the note that stands in place of one.
     pub(super) fn was_shown(&self, number: usize, before: &[Line]) {
         let history: Vec<(&str, &str)> = before
             .iter()
