@@ -52,6 +52,8 @@ pub(super) enum Situation {
     KeyedRetries,
     /// Retries in conversations that other clients use too, so that other turns come between.
     SharedRetries,
+    /// Retries of runs in such conversations: they may find another turn running.
+    SharedRunRetries,
     /// Retries by key after a failure and other turns.
     LateKeys,
     /// The model server fails, breaks off, and is slow.

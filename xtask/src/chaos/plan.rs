@@ -52,7 +52,8 @@ impl Plan {
             7 => Door::Response { is_streamed: true },
             _ => Door::Run,
         };
-        let may_retry = !is_shared || options.has(Situation::SharedRetries);
+        let may_retry_run = door != Door::Run || options.has(Situation::SharedRunRetries);
+        let may_retry = !is_shared || (options.has(Situation::SharedRetries) && may_retry_run);
         let retries = match random.below(10) {
             _ if !may_retry => Retries::Never,
             0..4 if options.has(Situation::CountedRetries) => Retries::Counted,
