@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::compaction::{Load, exceeded, longer_than, transcript};
 use crate::error::{GatewayError, KeyProblem};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Registered};
 use crate::history::History;
 use crate::input::Input;
 use crate::live::Place as PlaceInLine;
@@ -68,11 +68,13 @@ pub(crate) struct Door<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
     pub(crate) turn: TurnId,
+    /// The request's entry among the live turns.
+    pub(crate) registered: &'a Registered<'a>,
     pub(crate) log: &'a TurnLog,
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
 }
 
-impl Door<'_> {
+impl<'a> Door<'a> {
     /// Asks until there is a decision. Not cancel-safe: a waiting turn has to be withdrawn, which this does itself when it ends early.
     pub(crate) async fn pass(&mut self) -> Result<Admitted, GatewayError> {
         let scope = self.scope();
@@ -81,15 +83,21 @@ impl Door<'_> {
         {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
-        let mut waiting =
-            Waiting { ticket: None, place: None, until: Instant::now() + self.gateway.settings.queue_timeout };
+        let until = Instant::now() + self.gateway.settings.queue_timeout;
+        let mut waiting = Waiting { ticket: None, place: None, attempt_of: None, until };
         // A defect must not leave a place in line behind that nobody will ever take.
         let asked = AssertUnwindSafe(self.ask(&scope, &mut waiting)).catch_unwind().await;
         let outcome = asked.unwrap_or_else(|_| Err(GatewayError::Turn(defect())));
         if let Some(place) = waiting.place.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
             let why = outcome.as_ref().err().map_or_else(defect, given_up);
+            // Out of the live turns first: when the place is free, another attempt may be registered under the same id.
+            let attempt_of = waiting.attempt_of.take().map(|attempt| attempt.turn());
             let _ = self.gateway.store.withdraw(&scope, self.turn, why.clone(), mint::now()).await;
             place.leave();
+            if let Some(turn) = attempt_of.filter(|_| outcome.is_err()) {
+                // The turn stands again as it did before, or was cancelled: the store knows.
+                return Ok(Admitted::Joined(turn));
+            }
             if outcome.is_err() && self.request.is_promised() {
                 // Who reads it now is told what everybody is told who reads it later.
                 return Err(GatewayError::Turn(why));
@@ -103,7 +111,7 @@ impl Door<'_> {
         Scope::of(principal)
     }
 
-    async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting) -> Result<Admitted, GatewayError> {
+    async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting<'a>) -> Result<Admitted, GatewayError> {
         let mut place = self.request.place.clone();
         let mut opening = Opening::MayRepeat;
         let mut extent = Extent::View;
@@ -114,13 +122,16 @@ impl Door<'_> {
             let creation = self.creation();
             let conversation = before.as_ref().map_or(creation.conversation, |snapshot| snapshot.facts.id);
             let retry = retry_identity(self.request, conversation, before.as_ref());
-            // A turn whose id was given out while it waits repeats none.
-            let earlier = match repeated.filter(|_| waiting.ticket.is_none() || !self.request.is_promised()) {
+            let earlier = match repeated {
                 Some(turn) => self.repeated(scope, turn).await?,
                 None => None,
             };
             if let Some(Repeated::Over(turn)) = earlier {
                 return Ok(Admitted::Joined(turn));
+            }
+            // Another attempt of the turn whose id was given out runs.
+            if let Some(attempt) = waiting.attempt_of.as_ref().filter(|_| earlier.is_none()) {
+                return Ok(Admitted::Joined(attempt.turn()));
             }
             let aligned = match opening {
                 Opening::Repeats => before.as_ref().and_then(Input::of_only_turn).map(Ok),
@@ -202,16 +213,24 @@ impl Door<'_> {
                     let is_anew = input.anew_of.is_some();
                     return Ok(Admitted::Running(Box::new(Lead { running: *running, is_anew, before, alias })));
                 }
-                AdmitOutcome::Queued { ticket, facts, running } => {
+                AdmitOutcome::Queued { ticket, facts, running, attempt_of } => {
                     // Other turns may be answered while it waits. A retry stays an attempt of the turn that it repeats.
-                    repeated = repeated.or(input.retry_of.filter(|_| is_retry));
+                    // One whose own id is given out now repeats none.
+                    repeated = match waiting.ticket {
+                        None if self.request.is_promised() => attempt_of.map(|(turn, _)| turn),
+                        _ => repeated.or(input.retry_of.filter(|_| is_retry)),
+                    };
+                    let (turn, since) = attempt_of.unwrap_or((self.turn, asked_at));
+                    if attempt_of.is_some() {
+                        waiting.attempt_of = Some(self.registered.again(turn));
+                    }
                     let view = SessionView {
                         facts,
                         requested: self.request.place.name(),
                         resolution: Resolution::Head,
                         rotated: false,
                     };
-                    self.wait(waiting, ticket, asked_at, view, running).await?;
+                    self.wait(waiting, ticket, (turn, since), view, running).await?;
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
                 AdmitOutcome::RetryIn(there, turn) => {
@@ -251,11 +270,13 @@ impl Door<'_> {
         &self,
         scope: &Scope,
         input: &Input<'_>,
-        waiting: &Waiting,
+        waiting: &Waiting<'_>,
         retry: &RetryIdentity,
     ) -> Result<bool, GatewayError> {
         let Some(earlier) = input.retry_of else { return Ok(false) };
-        if self.request.is_promised() && (waiting.ticket.is_some() || !retry.may_repeat()) {
+        let attempt_of = waiting.attempt_of.as_ref().map(Registered::turn);
+        let has_own_id = waiting.ticket.is_some() && attempt_of != Some(earlier);
+        if self.request.is_promised() && (has_own_id || !retry.may_repeat()) {
             return Ok(true);
         }
         let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(false) };
@@ -266,9 +287,9 @@ impl Door<'_> {
     /// Waits until it may be this turn's time.
     async fn wait(
         &mut self,
-        waiting: &mut Waiting,
+        waiting: &mut Waiting<'a>,
         ticket: Ticket,
-        since: Timestamp,
+        (turn, since): (TurnId, Timestamp),
         view: SessionView,
         running: Option<TurnId>,
     ) -> Result<(), GatewayError> {
@@ -278,7 +299,7 @@ impl Door<'_> {
         if waiting.ticket.is_none() {
             waiting.ticket = Some(ticket);
             waiting.place = Some(self.gateway.live.wait_for(view.facts.id));
-            self.log.push(TurnEvent::Queued { turn: self.turn, since, session: view });
+            self.log.push(TurnEvent::Queued { turn, since, session: view });
         }
         let Some(place) = &waiting.place else { return Ok(()) };
         tokio::select! {
@@ -406,9 +427,12 @@ enum Opening {
     IsNew,
 }
 
-struct Waiting {
+struct Waiting<'a> {
     ticket: Option<Ticket>,
     place: Option<PlaceInLine>,
+    /// The entry under the id of a failed turn, if the request waits as a further attempt of that turn and the id was
+    /// given out.
+    attempt_of: Option<Registered<'a>>,
     until: Instant,
 }
 

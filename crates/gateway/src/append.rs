@@ -131,8 +131,8 @@ impl Gateway {
         let turn = mint::turn();
         let log = Arc::new(TurnLog::default());
         let (stop, mut stopped) = watch::channel(None::<Stop>);
-        let _registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
-        let mut door = Door { gateway: self, request, turn, log: &log, stop: &mut stopped };
+        let registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
+        let mut door = Door { gateway: self, request, turn, registered: &registered, log: &log, stop: &mut stopped };
         match door.pass().await? {
             Admitted::Joined(earlier) => self.added_before(request, earlier).await,
             Admitted::Running(lead) => self.write(request, *lead).await,

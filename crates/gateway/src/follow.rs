@@ -125,6 +125,7 @@ impl Follower<'_> {
         let mut told = Told::default();
         loop {
             let Some(record) = self.gateway.store.turn(&scope, self.turn).await? else { return Ok(None) };
+            let record = record.as_it_stands();
             if told.steps > 0 && told.attempt != record.attempt {
                 return Ok(Some(TurnEvent::Failed(Arc::new(GatewayError::CutOff(another_attempt())))));
             }

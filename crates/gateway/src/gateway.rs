@@ -130,7 +130,8 @@ impl Gateway {
                 let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
                 return loose.run().await;
             }
-            let mut door = Door { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
+            let mut door =
+                Door { gateway: self, request: &request, turn, registered: &registered, log: &log, stop: &mut stopped };
             match door.pass().await {
                 Err(error) => return log.push(TurnEvent::Failed(Arc::new(error))),
                 Ok(Admitted::Joined(other)) => {
@@ -193,8 +194,12 @@ impl<'a> Registered<'a> {
     }
 
     /// The same turn under the id of the unanswered one it turned out to be.
-    fn again(&self, turn: TurnId) -> Self {
+    pub(crate) fn again(&self, turn: TurnId) -> Self {
         Self::new(self.gateway, turn, self.live.clone())
+    }
+
+    pub(crate) const fn turn(&self) -> TurnId {
+        self.turn
     }
 }
 

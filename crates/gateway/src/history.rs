@@ -88,7 +88,7 @@ impl Door<'_> {
             silent = Some(message.turn);
         }
         // One that waits comes after everything that was said, and one that ended before it began leaves its conversation where it is.
-        let asked = self.gateway.store.turn(scope, turn).await?;
+        let asked = self.gateway.store.turn(scope, turn).await?.map(TurnRecord::as_it_stands);
         // (One of which nothing is left has nothing that it was asked, either.)
         let never_began = |asked: &TurnRecord| !asked.has_begun && !asked.input.is_empty();
         let is_after_all = asked.is_some_and(|asked| asked.state.is_live() || never_began(&asked));

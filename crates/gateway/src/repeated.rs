@@ -44,7 +44,8 @@ impl Repeated {
 }
 
 impl Door<'_> {
-    /// How the turn stands that a request repeats; `None` while it waits or runs, and if nothing of it is left.
+    /// How the turn stands that a request repeats; `None` while it waits or runs, and if it never began or nothing of
+    /// it is left.
     pub(crate) async fn repeated(&self, scope: &Scope, turn: TurnId) -> Result<Option<Repeated>, GatewayError> {
         let Some(earlier) = self.gateway.store.turn(scope, turn).await? else { return Ok(None) };
         Ok(match earlier.state {
@@ -55,7 +56,7 @@ impl Door<'_> {
             }
             TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
                 let asked: Vec<_> = earlier.input.iter().map(|message| message.said.clone()).collect();
-                (!asked.is_empty()).then_some(Repeated::Unanswered(turn, asked))
+                (earlier.has_begun && !asked.is_empty()).then_some(Repeated::Unanswered(turn, asked))
             }
         })
     }

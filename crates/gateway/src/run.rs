@@ -7,7 +7,7 @@ use futures_util::{StreamExt, TryFutureExt};
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
-use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError};
+use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError, Version};
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Stop};
 use herma_wire::chat::assistant_utterance;
@@ -237,11 +237,12 @@ impl Run<'_> {
                             compactions: turn.compactions.clone(),
                         };
                         let end = End::Answered(finished.answer.finish.usage);
-                        let (alias, mut snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, end));
+                        let (alias, seen) = (turn.alias.clone(), turn.running.version);
+                        let mut snapshot = turn.into_snapshot(&committed, end);
                         snapshot.untitled &= !is_named;
                         compaction::prepare(self.gateway, self.request, &snapshot);
                         naming.ask(self.gateway);
-                        self.keep(&alias, snapshot);
+                        self.keep(&alias, snapshot, seen);
                         TurnEvent::Finished(Arc::new(finished))
                     }
                     Err(StoreError::StopRequested(kind)) => {
@@ -294,16 +295,20 @@ impl Run<'_> {
         let record = record_of_unanswered(self.request, self.log);
         match self.commit(&turn, outcome, Kept { record, title: None }, &mut held).await {
             Ok(committed) => {
-                let (alias, snapshot) = (turn.alias.clone(), turn.into_snapshot(&committed, End::Unanswered(state)));
-                self.keep(&alias, snapshot);
+                let (alias, seen) = (turn.alias.clone(), turn.running.version);
+                self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state)), seen);
                 failed(GatewayError::Turn(failure))
             }
             Err(error) => failed(lost(error)),
         }
     }
 
-    /// Keeps the conversation in memory as it is now.
-    fn keep(&self, alias: &Alias, snapshot: Snapshot) {
+    /// Keeps the conversation in memory as it is now, unless something but this turn's end has changed it since it was
+    /// at this version.
+    fn keep(&self, alias: &Alias, snapshot: Snapshot, seen: Version) {
+        if snapshot.version != Version(seen.0 + 1) {
+            return;
+        }
         let namespace = match &self.request.place {
             Place::Named { namespace, .. } => *namespace,
             Place::New | Place::Nowhere | Place::After(_) => Namespace::Session,

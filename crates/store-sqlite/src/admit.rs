@@ -13,7 +13,7 @@ use herma_store::{
 };
 use rusqlite::{Connection, params};
 
-use crate::attempt::{Grant, attempt_at_the_end, first_attempt, next_attempt};
+use crate::attempt::{Grant, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
 use crate::branch::{self, Branching};
 use crate::commit::insert_message;
 use crate::conversation;
@@ -196,7 +196,7 @@ fn wait(
         Ahead::Waiting(turn) => (None, turn),
     };
     if let Some(ticket) = admission.ticket {
-        return Ok(AdmitOutcome::Queued { ticket, facts, running });
+        return Ok(AdmitOutcome::Queued { ticket, facts, running, attempt_of: None });
     }
     if admission.policy == TurnPolicy::Reject {
         return Ok(AdmitOutcome::Refused(Refusal::Busy(ahead)));
@@ -205,6 +205,11 @@ fn wait(
     if state.waiting >= limit && queue::length(connection, instance, state.key, admission.now)? >= limit {
         return Ok(AdmitOutcome::Refused(Refusal::QueueFull { limit: admission.queue_limit }));
     }
+    let (attempt_of, repeated) = match waits_as(connection, admission, state.key)? {
+        WaitsAs::Itself => (None, None),
+        WaitsAs::AttemptOf { turn, key, asked_at } => (Some((turn, asked_at)), Some(key)),
+        WaitsAs::Nothing => return Ok(AdmitOutcome::Stale),
+    };
     let waiter = NewWaiter {
         tenant: admission.scope.tenant.0,
         conversation: state.key,
@@ -215,21 +220,24 @@ fn wait(
         policy: admission.policy,
         retry: &admission.retry,
         resolution: resolution.as_str(),
-        response: admission.response.as_ref(),
+        response: admission.response.as_ref().filter(|_| attempt_of.is_none()),
+        attempt_of: attempt_of.map(|(turn, _)| turn),
         now: admission.now,
     };
     let ticket = queue::add(connection, &waiter)?;
-    let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
+    let is_promised = waiter.response.is_some_and(|response| response.promised);
     if is_promised {
         waiting::keep(connection, ticket, &admission.messages)?;
     }
-    // A further attempt may give up its place: until it begins, its key leads to the turn that it repeats. One whose id
-    // is given out is a turn of its own from here on.
-    if is_promised || !admission.is_further_attempt() {
+    // A further attempt may give up its place: until it begins, its key leads to the turn that it repeats. One whose own
+    // id is given out is a turn of its own from here on.
+    if let Some(repeated) = repeated {
+        retry::bind(connection, admission, repeated)?;
+    } else if is_promised || !admission.is_further_attempt() {
         retry::bind(connection, admission, ticket)?;
     }
     instance.live.insert(ticket, Fence(0));
-    Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running })
+    Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running, attempt_of })
 }
 
 /// The turn gets the lease: a new fence, its messages, its row.

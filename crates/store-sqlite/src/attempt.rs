@@ -200,6 +200,36 @@ pub(crate) fn attempt_at_the_end(
     Ok(Some(TurnRow { key, id: unanswered, attempt: attempt + 1, started_at: Timestamp(created_at) }))
 }
 
+/// Under which id an admission waits.
+pub(crate) enum WaitsAs {
+    /// Its own.
+    Itself,
+    /// That of the promised turn that it tries again.
+    AttemptOf { turn: TurnId, key: i64, asked_at: Timestamp },
+    /// The turn that it wants to try again has an answer, runs, or belongs to another conversation.
+    Nothing,
+}
+
+/// Decides under which id an admission waits. The id of a promised turn was given out, so all its attempts have it.
+pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversation: i64) -> Outcome<WaitsAs> {
+    let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
+    let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| is_promised) else {
+        return Ok(WaitsAs::Itself);
+    };
+    let Some((key, _, created_at)) = unanswered_turn(connection, conversation, turn)? else {
+        return Ok(WaitsAs::Nothing);
+    };
+    let was_promised: bool = connection
+        .query_row("SELECT promised AND api = ?2 FROM turns WHERE pk = ?1", params![key, admission.api], |row| {
+            row.get(0)
+        })
+        .translated()?;
+    Ok(match was_promised {
+        true => WaitsAs::AttemptOf { turn, key, asked_at: Timestamp(created_at) },
+        false => WaitsAs::Itself,
+    })
+}
+
 /// The row, the last attempt and the beginning of a turn of a conversation, if it has no answer.
 fn unanswered_turn(connection: &Connection, conversation: i64, turn: TurnId) -> Outcome<Option<(i64, u32, i64)>> {
     let found = connection
@@ -225,7 +255,7 @@ pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) 
     let left: Option<i64> = connection
         .query_row(
             "SELECT l.pk FROM turns t JOIN turns l ON l.attempt_of = t.id WHERE t.pk = ?1 AND l.attempt + 1 = ?2
-             ORDER BY l.pk DESC LIMIT 1",
+             AND l.state <> 'queued' ORDER BY l.pk DESC LIMIT 1",
             params![turn, attempt],
             |row| row.get(0),
         )

@@ -41,7 +41,7 @@ pub(crate) fn first(
     // Both conditions on the state, because only the first makes the index of live turns usable.
     let mut select = connection
         .prepare_cached(
-            "SELECT pk, owner, priority, id FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'
+            "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'
              ORDER BY priority DESC, pk LIMIT 1",
         )
         .translated()?;
@@ -58,7 +58,7 @@ pub(crate) fn first(
 pub(crate) fn length(connection: &Connection, instance: &Instance, conversation: i64, now: Timestamp) -> Outcome<i64> {
     let waiters: Vec<Waiter> = connection
         .prepare_cached(
-            "SELECT pk, owner, priority, id FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'",
+            "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'",
         )
         .and_then(|mut select| select.query_map([conversation], read)?.collect())
         .translated()?;
@@ -114,6 +114,8 @@ pub(crate) struct NewWaiter<'a> {
     pub(crate) retry: &'a RetryIdentity,
     pub(crate) resolution: &'a str,
     pub(crate) response: Option<&'a NewResponse>,
+    /// The turn under whose id it waits, if it is a further attempt of that one. It is forgotten when it gives up.
+    pub(crate) attempt_of: Option<TurnId>,
     pub(crate) now: Timestamp,
 }
 
@@ -122,7 +124,8 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
     connection
         .prepare_cached(
             "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at, echo,
-             kept, promised, sdk_attempt, joinable) VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1)",
+             kept, promised, sdk_attempt, joinable, attempt_of)
+             VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, ?15)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -139,13 +142,24 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
                 waiter.response.map(|response| &response.echo),
                 waiter.response.is_some_and(|response| response.kept),
                 waiter.response.is_some_and(|response| response.promised),
-                waiter.retry.sdk_attempt
+                waiter.retry.sdk_attempt,
+                waiter.attempt_of.map(|turn| turn.uuid().into_bytes())
             ])
         })
         .translated()?;
     let key = connection.last_insert_rowid();
     count(connection, waiter.conversation, 1)?;
     Ok(key)
+}
+
+/// The rows of attempts that wait under the id of a turn that failed, and their owners.
+pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> Outcome<Vec<(i64, i64)>> {
+    connection
+        .prepare_cached("SELECT pk, owner FROM turns WHERE attempt_of = ?1 AND state = 'queued'")
+        .and_then(|mut select| {
+            select.query_map([turn.uuid().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .translated()
 }
 
 /// Takes a turn out of line for another that is being admitted. One that was promised ends, any other is forgotten.

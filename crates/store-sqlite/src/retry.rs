@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
-use crate::{rows, snapshot};
+use crate::{queue, rows, snapshot};
 
 /// What the request turns out to be, if it is not a new one.
 pub(crate) fn recognise(
@@ -49,14 +49,18 @@ struct Earlier {
     conversation: ConversationId,
     /// Whether anything of what it was asked is left.
     has_messages: bool,
+    /// Whether this is the row of a further attempt that waits under the turn's id.
+    is_waiting_attempt: bool,
     /// Whether somebody called it off by its id: then it stays so, however often it is asked for.
     called_off: bool,
 }
 
 impl Earlier {
-    const COLUMNS: &str = "t.pk, t.id, t.state, t.owner, c.id, t.stop_kind IS 'cancel',
-         EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
-                 WHERE s.conversation_pk = t.conversation_pk AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial')";
+    const COLUMNS: &str = "t.pk, coalesce(t.attempt_of, t.id), t.state, t.owner, c.id, t.stop_kind IS 'cancel',
+         t.attempt_of IS NOT NULL OR EXISTS
+             (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = t.conversation_pk
+              AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial'),
+         t.attempt_of IS NOT NULL";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -67,6 +71,7 @@ impl Earlier {
             conversation: ConversationId::from_uuid(rows::uuid(row, 4)?),
             called_off: row.get(5)?,
             has_messages: row.get(6)?,
+            is_waiting_attempt: row.get(7)?,
         })
     }
 }
@@ -84,7 +89,7 @@ fn by_key(
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(7)?, Earlier::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(8)?, Earlier::read(row)?)))
                 .optional()
         })
         .translated()
@@ -185,7 +190,7 @@ fn again(
     }
     let over = earlier.state.is_unanswered()
         || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key)?);
-    if !over {
+    if !over || earlier.state.is_unanswered() && waits_again(connection, instance, earlier.turn)? {
         return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
     }
     if [admission.retry_of, admission.anew_of].contains(&Some(earlier.turn)) {
@@ -193,7 +198,7 @@ fn again(
     }
     let retry = AdmitOutcome::RetryIn(earlier.conversation, earlier.turn);
     Ok(match &admission.target {
-        _ if earlier.state.is_unanswered() => earlier.has_messages.then_some(retry),
+        _ if earlier.state.is_unanswered() || earlier.is_waiting_attempt => earlier.has_messages.then_some(retry),
         Target::New | Target::Branch { .. } => Some(retry),
         Target::Alias { alias, namespace, .. } if admission.policy == TurnPolicy::Branch => {
             let named = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
@@ -202,6 +207,16 @@ fn again(
         }
         Target::Alias { .. } => None,
     })
+}
+
+/// Whether an attempt waits under the id of a turn that failed, in a process that lives.
+fn waits_again(connection: &Connection, instance: &Instance, turn: TurnId) -> Outcome<bool> {
+    for (key, owner) in queue::attempts_of(connection, turn)? {
+        if !instance.is_dead(connection, owner, key)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Binds the request's idempotency key to the turn that now stands for it. A key that the turn has already keeps its

@@ -45,10 +45,50 @@ pub(crate) fn stop(
             Ok(StopOutcome::Ended)
         }
         TurnState::Running => stop_running(connection, instance, &wanted, grace, now),
-        TurnState::Completed | TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
+        TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
+            stop_waiting_attempts(connection, instance, turn, &wanted, now)?;
             Ok(StopOutcome::Ended)
         }
+        TurnState::Completed => Ok(StopOutcome::Ended),
     }
+}
+
+/// Takes the attempts of a failed turn out of line that wait under its id, if there are any. Then the turn was
+/// cancelled.
+fn stop_waiting_attempts(
+    connection: &Connection,
+    instance: &mut Instance,
+    turn: TurnId,
+    wanted: &Wanted,
+    now: Timestamp,
+) -> Outcome<()> {
+    let attempts = queue::attempts_of(connection, turn)?;
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    let why = Why::Cancelled.failure();
+    for (attempt, _) in attempts {
+        instance.live.remove(&attempt);
+        queue::leave(connection, wanted.conversation, attempt, &why, now)?;
+    }
+    connection
+        .execute(
+            "UPDATE turns SET state = ?2, stop_kind = ?3, failure_code = ?4, failure_message = ?5,
+             upstream_status = NULL, ended_at = ?6, cut_off = 0 WHERE pk = ?1",
+            params![
+                wanted.key,
+                why.code.ends_as().as_str(),
+                StopKind::Cancel.as_str(),
+                why.code.as_str(),
+                why.message,
+                now.0
+            ],
+        )
+        .translated()?;
+    connection
+        .execute("UPDATE conversations SET version = version + 1 WHERE pk = ?1", [wanted.conversation])
+        .map(drop)
+        .translated()
 }
 
 fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> Outcome<Option<Wanted>> {

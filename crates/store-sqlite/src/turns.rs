@@ -16,6 +16,7 @@ use serde_json::Map;
 use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::END;
+use crate::queue;
 use crate::rows::{self, MESSAGE, SESSION};
 use crate::snapshot::{STATE, STATE_WIDTH, Sessions};
 use crate::takeover;
@@ -48,6 +49,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         TurnState::Queued | TurnState::Running => record.shown = takeover::journal(connection, key)?,
         TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
             record.answer = partial(connection, key, record.attempt)?;
+            record.waits_again = !queue::attempts_of(connection, id)?.is_empty();
         }
     }
     if !record.state.is_live() {
@@ -95,6 +97,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         id,
         state,
         stopping: row.get::<_, bool>(AT + 22)? && state.is_live(),
+        waits_again: false,
         called_off: row.get::<_, bool>(AT + 23)? && state == TurnState::Cancelled,
         attempt: row.get(AT + 2)?,
         began: Arc::clone(&facts),

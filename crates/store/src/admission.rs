@@ -239,6 +239,9 @@ pub enum AdmitOutcome {
         facts: Arc<ConversationFacts>,
         /// The turn that is running, if one is: an interrupting turn stops that one, never one that waits.
         running: Option<TurnId>,
+        /// The turn under whose id it waits, and when that was first asked for: of a promised request that has just got
+        /// its place as a further attempt of a promised turn.
+        attempt_of: Option<(TurnId, Timestamp)>,
     },
     /// The request is this turn, which runs or was answered: its outcome is the answer.
     Joined(TurnId),

@@ -69,6 +69,9 @@ pub struct TurnRecord {
     pub state: TurnState,
     /// Whether it runs and was asked to end.
     pub stopping: bool,
+    /// Whether a further attempt of it waits whose id was given out. Until that begins, the rest tells of the attempt
+    /// before.
+    pub waits_again: bool,
     /// Whether it was cancelled by its id: then it stays so, and what it was asked is asked by another turn.
     pub called_off: bool,
     /// Its last attempt.
@@ -107,4 +110,25 @@ pub struct TurnRecord {
     pub shown: Shown,
     /// Whether somebody else ended it, so that more may have been shown than was written down.
     pub cut_off: bool,
+}
+
+impl TurnRecord {
+    /// The turn as its clients see it: while a further attempt waits, it waits, and how the attempt before ended does
+    /// not count.
+    pub fn as_it_stands(self) -> Self {
+        if !self.waits_again {
+            return self;
+        }
+        Self {
+            state: TurnState::Queued,
+            has_begun: false,
+            ended_at: None,
+            failure: None,
+            compactions: Vec::new(),
+            answer: Vec::new(),
+            shown: Shown::default(),
+            cut_off: false,
+            ..self
+        }
+    }
 }

@@ -31,4 +31,5 @@ mod stored;
 mod support;
 mod threads;
 mod turns;
+mod waiting_again;
 mod websocket;

@@ -49,6 +49,7 @@ pub mod overtaking;
 pub mod owners;
 pub mod pinning;
 pub mod promising;
+pub mod promising_again;
 pub mod queueing;
 pub mod responses;
 pub mod restoring;

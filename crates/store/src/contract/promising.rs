@@ -11,7 +11,7 @@ use super::World;
 use super::fixture::{finish, message, noted, refused, running, texts};
 use crate::{Admission, Commit, NewResponse, Outcome, Refusal, Shown, Store};
 
-fn promised(ask: Admission) -> Admission {
+pub fn promised(ask: Admission) -> Admission {
     Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, promised: true }), ..ask }
 }
 

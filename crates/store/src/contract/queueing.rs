@@ -10,7 +10,7 @@ pub async fn a_second_turn_waits_while_one_runs<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let ask = world.ask("trip", "second");
     let outcome = world.admit(&world.two, ask.clone()).await;
-    let AdmitOutcome::Queued { ticket, facts, running: ahead } = outcome else { panic!("{outcome:?}") };
+    let AdmitOutcome::Queued { ticket, facts, running: ahead, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!((facts.id, ahead), (first.facts.id, Some(first.turn)));
     assert_eq!(world.turn(ask.turn).await.unwrap().state, TurnState::Queued);
     let ask = Admission { ticket: Some(ticket), ..ask };

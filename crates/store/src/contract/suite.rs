@@ -33,6 +33,14 @@ macro_rules! contract_suite {
                 what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was_written
                 a_turn_remembers_where_it_began
             }
+            promising_again {
+                a_promised_turn_that_failed_waits_again_under_its_id
+                a_turn_that_waits_again_goes_on_in_place_if_nothing_came_after_it
+                a_turn_that_waits_again_and_gives_up_has_failed_as_before
+                a_turn_that_waits_again_in_a_process_that_is_gone_has_failed_as_before
+                a_turn_that_waits_again_is_cancelled_by_its_id
+                only_what_was_promised_waits_again_under_its_id
+            }
             stopping {
                 a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete
                 a_turn_that_does_not_end_is_ended

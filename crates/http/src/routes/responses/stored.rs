@@ -206,7 +206,7 @@ pub(super) async fn record(
     id: ResponseId,
 ) -> Result<(TurnRecord, Kept), ApiError> {
     let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
-    let record = found.filter(|record| record.kept && &*record.api == ROUTE).ok_or_else(unknown)?;
+    let record = found.filter(|record| record.kept && &*record.api == ROUTE).ok_or_else(unknown)?.as_it_stands();
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
     Ok((record, kept))
 }

@@ -110,7 +110,7 @@ fn state_of(record: &TurnRecord) -> RunState {
 /// A run's turn, and what is kept of its request. A turn of another door is no run.
 pub(super) async fn record(app: &Shared, principal: &Principal, id: RunId) -> Result<(TurnRecord, Kept), ApiError> {
     let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
-    let record = found.filter(|record| &*record.api == ROUTE).ok_or_else(unknown)?;
+    let record = found.filter(|record| &*record.api == ROUTE).ok_or_else(unknown)?.as_it_stands();
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
     Ok((record, kept))
 }

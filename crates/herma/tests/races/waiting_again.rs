@@ -1,0 +1,239 @@
+//! A run or a background response that failed and is asked for again while another turn runs: it waits under its first
+//! id.
+
+use herma_testkit::{Client, Reply};
+use serde_json::{Value, json};
+
+use crate::support::{Again, World, ask, named, retry, until};
+
+/// A door that gives ids out before the turn begins.
+#[derive(Clone, Copy)]
+enum Door {
+    Runs,
+    Responses,
+}
+
+impl Door {
+    const ALL: [Self; 2] = [Self::Runs, Self::Responses];
+
+    /// Asks for "one". The conversation is named only with a key: an SDK's retry of a request whose answer was written
+    /// to its end is recognised only if the request names none.
+    async fn ask(self, client: Client, again: Again) -> Value {
+        let (path, name, status) = match self {
+            Self::Runs => ("/v1/runs", "session_id", 202),
+            Self::Responses => ("/v1/responses", "conversation", 200),
+        };
+        let mut body = json!({"model": "m", "input": "one"});
+        if matches!(self, Self::Responses) {
+            body["background"] = json!(true);
+        }
+        if matches!(again, Again::Key) {
+            body[name] = json!("s");
+        }
+        client.post_json(path, &body).await.expect(status)
+    }
+
+    /// The same request once more, as the retry with this number.
+    async fn ask_again(self, client: Client, again: Again, number: u32) -> Value {
+        let client = match again {
+            Again::Key => again.second(client),
+            Again::Sdk => retry(&client, number),
+        };
+        self.ask(client, again).await
+    }
+
+    fn path(self, object: &Value) -> String {
+        match self {
+            Self::Runs => format!("/v1/runs/{}", object["run_id"].as_str().unwrap()),
+            Self::Responses => format!("/v1/responses/{}", object["id"].as_str().unwrap()),
+        }
+    }
+
+    async fn until(self, client: &Client, object: &Value, status: &str) -> Value {
+        let path = self.path(object);
+        let has_status = async || client.get(&path).await.expect(200)["status"] == status;
+        until(&format!("it was to be {status}"), has_status).await;
+        client.get(&path).await.expect(200)
+    }
+
+    async fn cancel(self, client: &Client, object: &Value) -> Value {
+        let verb = match self {
+            Self::Runs => "stop",
+            Self::Responses => "cancel",
+        };
+        client.post_json(&format!("{}/{verb}", self.path(object)), &json!({})).await.expect(200)
+    }
+
+    /// Fails for the first time, and returns what it is then.
+    async fn fail(self, world: &World, again: Again) -> Value {
+        world.upstream.push(Reply::status(400, "no"));
+        let first = self.ask(again.first(world.herma.client()), again).await;
+        self.until(&world.herma.client(), &first, "failed").await
+    }
+}
+
+/// The name of the conversation that a run or a response is in.
+fn conversation(object: &Value) -> &str {
+    object["session"]["conversation_id"].as_str().unwrap()
+}
+
+/// The full view as `turn status: text`, and whether each message is of the first one's turn.
+async fn turns(client: &Client, object: &Value) -> (Vec<String>, Vec<bool>) {
+    let path = format!("/api/sessions/{}/messages?limit=200", conversation(object));
+    let page = client.get(&path).await.expect(200);
+    let rows = page["data"].as_array().unwrap();
+    let text = |row: &Value| format!("{}: {}", row["turn_status"].as_str().unwrap(), row["content"].as_str().unwrap());
+    (rows.iter().map(text).collect(), rows.iter().map(|row| row["turn_id"] == rows[0]["turn_id"]).collect())
+}
+
+#[tokio::test]
+async fn a_retry_that_waits_keeps_the_first_id() {
+    for (door, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Door::ALL.map(|door| (door, again))) {
+        let world = World::start().await;
+        let elsewhere = world.another().await;
+        let client = world.herma.client();
+        let failed = door.fail(&world, again).await;
+        let path = door.path(&failed);
+        let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
+        let second = door.ask_again(world.herma.client(), again, 1).await;
+        assert_eq!((door.path(&second), second["status"].as_str()), (path.clone(), Some("queued")));
+        for client in [&client, &elsewhere.client()] {
+            let shown = client.get(&path).await.expect(200);
+            assert_eq!((&shown["status"], &shown["error"]), (&json!("queued"), &Value::Null));
+            let third = door.ask_again(client.clone(), again, 2).await;
+            assert_eq!(door.path(&third), path, "one more retry is the same");
+        }
+        assert_eq!(turns(&client, &failed).await.0, ["failed: one", "running: two"]);
+        assert_eq!(world.stored().turns("queued"), 1);
+        gate.open();
+        other.await.unwrap().expect(200);
+        door.until(&elsewhere.client(), &second, "completed").await;
+        let (said, is_first) = turns(&client, &failed).await;
+        let expected = ["failed: one", "completed: two", "completed: reply to: two", "completed: one"];
+        assert_eq!(said, [&expected[..], &["completed: reply to: one"]].concat());
+        assert_eq!(is_first, [true, false, false, true, true]);
+        let context = world.upstream.last_request().transcript();
+        assert_eq!(context, ["user: two", "assistant: reply to: two", "user: one"]);
+        assert_eq!(door.path(&door.ask_again(client.clone(), again, 3).await), path);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_retry_goes_on_in_place_if_the_other_turn_is_refused() {
+    for door in Door::ALL {
+        let world = World::start().await;
+        let failed = door.fail(&world, Again::Key).await;
+        let gate = herma_testkit::Gate::new();
+        let too_long = json!({"error": {"message": "too long", "code": "context_length_exceeded"}}).to_string();
+        world.upstream.push(Reply::status(400, &too_long).held(&gate));
+        let other = crate::support::send(world.session("s"), ask("two"));
+        gate.until_waiting(1).await;
+        let second = door.ask_again(world.herma.client(), Again::Key, 1).await;
+        assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+        gate.open();
+        assert_ne!(other.await.unwrap().status, 200);
+        door.until(&world.herma.client(), &second, "completed").await;
+        let (said, _) = turns(&world.herma.client(), &failed).await;
+        assert_eq!(said.last().map(String::as_str), Some("completed: reply to: one"), "{said:?}");
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_retry_whose_process_dies_while_it_waits_has_failed_as_before() {
+    for (door, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Door::ALL.map(|door| (door, again))) {
+        let mut world = World::start().await;
+        let elsewhere = world.another().await;
+        let failed = door.fail(&world, again).await;
+        let (gate, other) = world.hold(named(elsewhere.client(), conversation(&failed)), ask("two")).await;
+        let second = door.ask_again(world.herma.client(), again, 1).await;
+        assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+        world.herma.kill();
+        let ended = door.until(&elsewhere.client(), &second, "failed").await;
+        assert_eq!(ended["error"], failed["error"]);
+        let third = door.ask_again(elsewhere.client(), again, 2).await;
+        assert_eq!((door.path(&third), third["status"].as_str()), (door.path(&failed), Some("queued")));
+        gate.open();
+        other.await.unwrap().expect(200);
+        door.until(&elsewhere.client(), &third, "completed").await;
+        assert_eq!(turns(&elsewhere.client(), &failed).await.1, [true, false, false, true, true]);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_retry_that_waits_too_long_has_failed_as_before() {
+    for door in Door::ALL {
+        let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "300ms")]).await;
+        let client = world.herma.client();
+        let failed = door.fail(&world, Again::Key).await;
+        let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
+        for _ in 0..2 {
+            let second = door.ask_again(client.clone(), Again::Key, 1).await;
+            assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+            let ended = door.until(&client, &second, "failed").await;
+            assert_eq!(ended["error"], failed["error"]);
+        }
+        gate.open();
+        other.await.unwrap().expect(200);
+        let third = door.ask_again(client.clone(), Again::Key, 1).await;
+        assert_eq!(door.path(&third), door.path(&failed));
+        door.until(&client, &third, "completed").await;
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_retry_that_waits_is_cancelled_by_its_id_in_any_process() {
+    for (door, is_elsewhere) in [false, true].into_iter().flat_map(|other| Door::ALL.map(|door| (door, other))) {
+        let world = World::start().await;
+        let elsewhere = world.another().await;
+        let client = world.herma.client();
+        let failed = door.fail(&world, Again::Key).await;
+        let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
+        let second = door.ask_again(client.clone(), Again::Key, 1).await;
+        assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+        let caller = if is_elsewhere { elsewhere.client() } else { client.clone() };
+        assert_eq!(door.cancel(&caller, &second).await["status"], "cancelled");
+        let third = door.ask_again(client.clone(), Again::Key, 1).await;
+        assert_eq!((door.path(&third), third["status"].as_str()), (door.path(&failed), Some("cancelled")));
+        gate.open();
+        other.await.unwrap().expect(200);
+        world.session("s").post_json("/v1/chat/completions", &ask("three")).await.expect(200);
+        let seen = world.upstream.last_request().transcript();
+        named(elsewhere.client(), "s").post_json("/v1/chat/completions", &ask("four")).await.expect(200);
+        let read_again = world.upstream.last_request().transcript();
+        assert_eq!(read_again[..seen.len()], seen, "what is in memory is what is stored");
+        assert_eq!(world.upstream.requests().len(), 4);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn the_events_of_a_run_that_waits_again_are_those_of_its_last_attempt() {
+    let world = World::start().await;
+    let elsewhere = world.another().await;
+    let door = Door::Runs;
+    let failed = door.fail(&world, Again::Key).await;
+    let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
+    door.ask_again(world.herma.client(), Again::Key, 1).await;
+    let path = format!("{}/events", door.path(&failed));
+    let mut streams = Vec::new();
+    for client in [world.herma.client(), elsewhere.client()] {
+        streams.push(client.get_stream(&path).await);
+    }
+    gate.open();
+    other.await.unwrap().expect(200);
+    for stream in &mut streams {
+        let events = stream.rest().await;
+        let names: Vec<_> = events
+            .iter()
+            .filter(|event| event.comment.is_empty())
+            .map(|event| event.json()["event"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names.last().map(String::as_str), Some("run.completed"), "{names:?}");
+        assert!(!names.iter().any(|name| name == "run.failed"), "{names:?}");
+    }
+    world.stored().until_settled().await;
+}

@@ -1,0 +1,144 @@
+//! Turns whose ids were given out, that failed, and are asked for again while another turn runs: they wait under their
+//! first ids.
+
+use std::time::Duration;
+
+use herma_model::turn::FailureCode;
+use herma_model::{MessageId, TurnId, TurnState};
+
+use super::World;
+use super::fixture::{joined, refused, running, texts};
+use super::idempotency::with_key;
+use super::promising::promised;
+use crate::{Admission, AdmitOutcome, Refusal, Running, StopOutcome, Store};
+
+/// A promised request with a key.
+fn ask<S: Store>(world: &World<S>) -> Admission {
+    with_key(promised(world.ask("trip", "one")), 1)
+}
+
+/// The same as a further attempt at the end.
+fn anew<S: Store>(world: &World<S>, turn: TurnId) -> Admission {
+    Admission { anew_of: Some(turn), ..ask(world) }
+}
+
+/// A promised turn that failed, and one that runs now.
+async fn fail_and_go_on<S: Store>(world: &World<S>) -> (Running, Running) {
+    let failed = running(world.admit(&world.one, ask(world)).await);
+    world.leave(&world.one, &failed, TurnState::Failed, Some("we")).await;
+    (failed, world.start(&world.one, "trip", "two").await)
+}
+
+/// Where the turn stands, whether it waits again, and why it has no answer.
+async fn stands<S: Store>(world: &World<S>, turn: TurnId) -> (TurnState, bool, Option<FailureCode>) {
+    let record = world.turn(turn).await.unwrap();
+    (record.state, record.waits_again, record.failure.map(|failure| failure.code))
+}
+
+/// Asks by the key and checks that a further attempt is wanted.
+async fn expect_retry<S: Store>(world: &World<S>, turn: TurnId) {
+    let told = world.admit(&world.two, ask(world)).await;
+    assert!(matches!(told, AdmitOutcome::RetryIn(_, again) if again == turn), "{told:?}");
+}
+
+pub async fn a_promised_turn_that_failed_waits_again_under_its_id<S: Store>(world: &World<S>) {
+    let (failed, two) = fail_and_go_on(world).await;
+    let before = world.read("trip").await.unwrap();
+    let mut waiting = anew(world, failed.turn);
+    let outcome = world.admit(&world.two, waiting.clone()).await;
+    let AdmitOutcome::Queued { ticket, attempt_of, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(attempt_of, Some((failed.turn, failed.started_at)));
+    waiting.ticket = Some(ticket);
+    assert!(world.turn(waiting.turn).await.is_none(), "the request is no turn of its own");
+    let record = world.turn(failed.turn).await.unwrap();
+    assert_eq!((record.state, record.waits_again), (TurnState::Failed, true));
+    let record = record.as_it_stands();
+    assert_eq!((record.state, record.failure, record.ended_at), (TurnState::Queued, None, None));
+    assert_eq!((record.input.len(), record.answer.len()), (1, 0));
+    let after = world.read("trip").await.unwrap();
+    assert_eq!((&after.unanswered, &after.messages), (&before.unanswered, &before.messages), "nothing was said yet");
+    for store in [&world.one, &world.two] {
+        assert_eq!(joined(world.admit(store, ask(world)).await), failed.turn);
+    }
+    world.answer(&world.one, &two, "fine").await;
+    let second = running(world.admit(&world.two, waiting).await);
+    assert_eq!((second.turn, second.attempt, second.started_at), (failed.turn, 2, failed.started_at));
+    assert_eq!(second.messages[0].id, MessageId::brought(failed.turn, 2, 0));
+    assert_eq!(stands(world, failed.turn).await, (TurnState::Running, false, None));
+    world.answer(&world.two, &second, "well").await;
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["one", "we", "two", "fine", "one", "well"]);
+    assert_eq!(joined(world.admit(&world.one, ask(world)).await), failed.turn);
+    assert_eq!(world.row("trip").await.unwrap().turn_count, 2);
+}
+
+pub async fn a_turn_that_waits_again_goes_on_in_place_if_nothing_came_after_it<S: Store>(world: &World<S>) {
+    let (failed, two) = fail_and_go_on(world).await;
+    let waiting = world.queue(&world.two, anew(world, failed.turn)).await;
+    world.one.retract(two.lease).await.unwrap();
+    let in_place = Admission { retry_of: Some(failed.turn), anew_of: None, messages: Vec::new(), ..waiting };
+    let second = running(world.admit(&world.two, in_place).await);
+    assert_eq!((second.turn, second.attempt), (failed.turn, 2));
+    assert_eq!(stands(world, failed.turn).await, (TurnState::Running, false, None));
+    world.answer(&world.two, &second, "well").await;
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["one", "we", "well"]);
+}
+
+pub async fn a_turn_that_waits_again_and_gives_up_has_failed_as_before<S: Store>(world: &World<S>) {
+    let (failed, two) = fail_and_go_on(world).await;
+    let before = stands(world, failed.turn).await;
+    for _ in 0..2 {
+        let waiting = world.queue(&world.two, anew(world, failed.turn)).await;
+        assert!(stands(world, failed.turn).await.1);
+        world.withdraw(&world.two, &world.scope, waiting.turn).await;
+        assert_eq!(stands(world, failed.turn).await, before);
+        assert_eq!(refused(world.admit(&world.two, waiting).await), Refusal::Withdrawn);
+        expect_retry(world, failed.turn).await;
+    }
+    world.answer(&world.one, &two, "fine").await;
+    let second = running(world.admit(&world.two, anew(world, failed.turn)).await);
+    assert_eq!((second.turn, second.attempt), (failed.turn, 2));
+}
+
+pub async fn a_turn_that_waits_again_in_a_process_that_is_gone_has_failed_as_before<S: Store>(world: &World<S>) {
+    let failed = running(world.admit(&world.one, ask(world)).await);
+    world.leave(&world.one, &failed, TurnState::Failed, None).await;
+    let before = stands(world, failed.turn).await;
+    let two = world.start(&world.two, "trip", "two").await;
+    world.queue(&world.one, anew(world, failed.turn)).await;
+    world.one.close().await;
+    expect_retry(world, failed.turn).await;
+    let waiting = world.queue(&world.two, anew(world, failed.turn)).await;
+    world.withdraw(&world.two, &world.scope, waiting.turn).await;
+    world.answer(&world.two, &two, "fine").await;
+    world.talk(&world.two, "trip", "three", "good").await;
+    assert_eq!(stands(world, failed.turn).await, before);
+    expect_retry(world, failed.turn).await;
+}
+
+pub async fn a_turn_that_waits_again_is_cancelled_by_its_id<S: Store>(world: &World<S>) {
+    let (failed, two) = fail_and_go_on(world).await;
+    let waiting = world.queue(&world.two, anew(world, failed.turn)).await;
+    let stop = async || world.one.stop(&world.scope, failed.turn, Duration::ZERO, world.now()).await.unwrap();
+    let version = world.read("trip").await.unwrap().version;
+    assert_eq!(stop().await, StopOutcome::Ended);
+    let cancelled = (TurnState::Cancelled, false, Some(FailureCode::Cancelled));
+    assert_eq!(stands(world, failed.turn).await, cancelled);
+    assert_ne!(world.read("trip").await.unwrap().version, version, "what was read before is old");
+    assert_eq!(refused(world.admit(&world.two, waiting).await), Refusal::Withdrawn);
+    world.answer(&world.one, &two, "fine").await;
+    assert_eq!(joined(world.admit(&world.two, ask(world)).await), failed.turn, "it stays so");
+    assert_eq!(stop().await, StopOutcome::Ended);
+    assert_eq!(stands(world, failed.turn).await, cancelled);
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["one", "we", "two", "fine"]);
+}
+
+pub async fn only_what_was_promised_waits_again_under_its_id<S: Store>(world: &World<S>) {
+    let failed = world.start(&world.one, "trip", "one").await;
+    world.leave(&world.one, &failed, TurnState::Failed, None).await;
+    world.start(&world.one, "trip", "two").await;
+    for ask in [anew(world, failed.turn), Admission { anew_of: Some(failed.turn), ..world.ask("trip", "one") }] {
+        let outcome = world.admit(&world.two, ask).await;
+        assert!(matches!(outcome, AdmitOutcome::Queued { attempt_of: None, .. }), "{outcome:?}");
+        assert_eq!(world.turn(failed.turn).await.map(|record| record.waits_again), Some(false));
+    }
+}
