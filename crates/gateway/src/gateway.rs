@@ -125,7 +125,10 @@ impl Gateway {
         let mut turn = mint::turn();
         let log = Arc::clone(&live.log);
         for _ in 0..MOST_JOINS {
-            let registered = Registered::new(self, turn, live.clone());
+            let registered = Registered::claim(self, turn, live.clone()).unwrap_or_else(|| {
+                turn = mint::turn();
+                Registered::new(self, turn, live.clone())
+            });
             if request.place == Place::Nowhere {
                 let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
                 return loose.run().await;
@@ -142,8 +145,8 @@ impl Gateway {
                         return;
                     }
                     // Listeners may know the forgotten turn's id, so this request takes it over. If another request of
-                    // this process has done that already, this one joins it.
-                    turn = if self.live.get(other).is_none() { other } else { mint::turn() };
+                    // this process has done that already, this one joins it under an id of its own.
+                    turn = other;
                 }
                 Ok(Admitted::Running(lead)) => {
                     let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));
@@ -191,6 +194,11 @@ impl<'a> Registered<'a> {
     pub(crate) fn new(gateway: &'a Gateway, turn: TurnId, live: LiveTurn) -> Self {
         gateway.live.add(turn, live.clone());
         Self { gateway, turn, live }
+    }
+
+    /// The same, or `None` if another request of this process has this id.
+    fn claim(gateway: &'a Gateway, turn: TurnId, live: LiveTurn) -> Option<Self> {
+        gateway.live.add_if_absent(turn, live.clone()).then(|| Self { gateway, turn, live })
     }
 
     /// The same turn under the id of the unanswered one it turned out to be.

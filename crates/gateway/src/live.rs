@@ -1,5 +1,6 @@
 //! The turns of this process: which run, which wait, and how to reach them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,6 +36,17 @@ impl LiveTurns {
 
     pub(crate) fn add(&self, turn: TurnId, live: LiveTurn) {
         self.lock().turns.insert(turn, live);
+    }
+
+    /// Adds a turn unless there is one of this id; says whether it did.
+    pub(crate) fn add_if_absent(&self, turn: TurnId, live: LiveTurn) -> bool {
+        match self.lock().turns.entry(turn) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(live);
+                true
+            }
+        }
     }
 
     pub(crate) fn remove(&self, turn: TurnId) {
