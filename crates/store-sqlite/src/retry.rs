@@ -12,6 +12,9 @@ use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::{queue, rows, snapshot};
 
+/// Most rows of one request that are looked at: its turn, and attempts that waited in processes that died.
+const MOST_ATTEMPTS: usize = 16;
+
 /// What the request turns out to be, if it is not a new one.
 pub(crate) fn recognise(
     connection: &Connection,
@@ -28,7 +31,7 @@ pub(crate) fn recognise(
             return Ok(Some(outcome));
         }
     }
-    if let Some((bit, earlier)) = by_fingerprint(connection, admission)? {
+    if let Some((bit, earlier)) = by_fingerprint(connection, instance, admission)? {
         let outcome = again(connection, instance, admission, &earlier)?;
         if matches!(outcome, Some(AdmitOutcome::Joined(_))) {
             connection
@@ -98,8 +101,13 @@ fn by_key(
 /// The turn that a retry repeats, or that a retry of this very request began before it, and the bit of its number.
 ///
 /// A delivered turn counts only if the retry shows that its client has not seen the answer. A request counts as
-/// overtaken only if its client is gone: one that still waits is a request of its own, with the same words.
-fn by_fingerprint(connection: &Connection, admission: &Admission) -> Outcome<Option<(i64, Earlier)>> {
+/// overtaken only if its client is gone: one that still waits is a request of its own, with the same words. An attempt
+/// whose process died while it waited counts only if there is no other: it may have waited to repeat a turn that failed.
+fn by_fingerprint(
+    connection: &Connection,
+    instance: &Instance,
+    admission: &Admission,
+) -> Outcome<Option<(i64, Earlier)>> {
     let attempt = admission.retry.sdk_attempt;
     if attempt > MAX_RETRY_ATTEMPT {
         return Ok(None);
@@ -109,23 +117,30 @@ fn by_fingerprint(connection: &Connection, admission: &Admission) -> Outcome<Opt
         return Ok(None);
     }
     let bit = 1_i64 << attempt;
-    let earlier = connection
+    let found: Vec<Earlier> = connection
         .prepare_cached(&format!(
             "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
                AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4)
                AND (?5 > 0 AND (t.delivered = 0 OR ?6) OR t.sdk_attempt > ?5 AND ?7)
-             ORDER BY t.delivered, t.pk DESC LIMIT 1",
+             ORDER BY t.delivered, t.pk DESC LIMIT {MOST_ATTEMPTS}",
             Earlier::COLUMNS
         ))
         .and_then(|mut select| {
             let (retry, tenant) = (&admission.retry, admission.scope.tenant.0);
             let wanted =
                 params![&retry.fingerprint, tenant, bit, earliest(admission.now), attempt, retry.unseen, hung_up];
-            select.query_row(wanted, Earlier::read).optional()
+            select.query_map(wanted, Earlier::read)?.collect()
         })
         .translated()?;
-    Ok(earlier.map(|earlier| (bit, earlier)))
+    let mut lost = None;
+    for earlier in found {
+        if earlier.state != TurnState::Queued || !instance.is_dead(connection, earlier.owner, earlier.key)? {
+            return Ok(Some((bit, earlier)));
+        }
+        lost.get_or_insert(earlier);
+    }
+    Ok(lost.map(|earlier| (bit, earlier)))
 }
 
 /// The earliest end of a turn that can still be recognised.

@@ -1,6 +1,6 @@
 //! A request that waits in one process and is sent again to another, before the first process dies.
 
-use herma_testkit::Herma;
+use herma_testkit::{Herma, Reply};
 
 use crate::support::{Again, CHAT, World, ask, ask_streamed, named, retry, send, transcript, until};
 
@@ -37,6 +37,33 @@ async fn a_retry_in_another_process_outlives_the_waiting_turn_that_it_joined() {
         let said = transcript(&other.client(), "s").await;
         assert_eq!(said, ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two"]);
         assert_eq!(world.stored().all_turns(), 2);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_further_retry_finds_the_failed_turn_behind_a_waiting_attempt_that_was_lost() {
+    for (again, next) in [(Again::Sdk, 2), (Again::Key, 0)] {
+        let mut world = World::start().await;
+        let other = world.another().await;
+        world.upstream.push(Reply::status(400, "no"));
+        again.first(world.session("s")).post_json(CHAT, &ask("one")).await.expect(502);
+        let (gate, running) = world.hold(named(other.client(), "s"), ask("two")).await;
+        let lost = send(again.second(world.session("s")), ask("one"));
+        world.stored().until_turns("queued", 1).await;
+        lost.abort();
+        world.herma.kill();
+        let waited = world.stored().last_waiting();
+        let further = retry(&again.first(named(other.client(), "s")), next);
+        let retried = send(further, ask("one"));
+        until("the retry was to wait by itself", async || world.stored().last_waiting() > waited).await;
+        gate.open();
+        running.await.unwrap().expect(200);
+        assert_eq!(retried.await.unwrap().content(), "reply to: one");
+        let context = world.upstream.last_request().transcript();
+        assert_eq!(context, ["user: two", "assistant: reply to: two", "user: one"]);
+        let row = other.client().get("/api/sessions/s").await.expect(200);
+        assert_eq!(row["turn_count"], 2, "the first turn and the other one");
         world.stored().until_settled().await;
     }
 }
