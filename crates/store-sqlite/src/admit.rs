@@ -229,8 +229,8 @@ fn wait(
     if is_promised {
         waiting::keep(connection, ticket, &admission.messages)?;
     }
-    // A further attempt may give up its place: until it begins, its key leads to the turn that it repeats. One whose own
-    // id is given out is a turn of its own from here on.
+    // A further attempt may give up its place. Until it begins, its key leads to the turn that it repeats. One whose
+    // own id is given out is a turn of its own from here on.
     if let Some(repeated) = repeated {
         retry::bind(connection, admission, repeated)?;
     } else if is_promised || !admission.is_further_attempt() {

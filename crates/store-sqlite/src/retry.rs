@@ -102,7 +102,7 @@ fn by_key(
 ///
 /// A delivered turn counts only if the retry shows that its client has not seen the answer. A request counts as
 /// overtaken only if its client is gone: one that still waits is a request of its own, with the same words. An attempt
-/// whose process died while it waited counts only if there is no other: it may have waited to repeat a turn that failed.
+/// whose process died while it waited counts only if there is no other. It may have waited to repeat a failed turn.
 fn by_fingerprint(
     connection: &Connection,
     instance: &Instance,
