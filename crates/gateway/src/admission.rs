@@ -50,6 +50,8 @@ pub(crate) enum Admitted {
     Running(Box<Lead>),
     /// It is this turn.
     Joined(TurnId),
+    /// It is this promised turn, which ended before it began, and takes over its id.
+    NeverBegan(TurnId),
 }
 
 /// A turn with its lease, and the conversation as it was when the lease was taken.
@@ -68,6 +70,8 @@ pub(crate) struct Door<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
     pub(crate) turn: TurnId,
+    /// Whether that is the id of a promised turn of the same request, which ended before it began.
+    pub(crate) takes_over: bool,
     /// The request's entry among the live turns.
     pub(crate) registered: &'a Registered<'a>,
     pub(crate) log: &'a TurnLog,
@@ -174,11 +178,11 @@ impl<'a> Door<'a> {
                 }
                 Err(flaw) => return Err(flaw),
             };
-            let asked_at = mint::now();
             let (is_to_continue, is_retry) = (matches!(target, Target::Alias { .. }), retry.may_repeat());
             let admission = Admission {
                 scope: scope.clone(),
                 turn: self.turn,
+                takes_over: self.takes_over,
                 ticket: waiting.ticket,
                 intent,
                 target,
@@ -198,7 +202,7 @@ impl<'a> Door<'a> {
                 response: self.request.response.clone(),
                 durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
                 api: self.request.identity.route,
-                now: asked_at,
+                now: mint::now(),
             };
             match self.gateway.store.admit(admission).await? {
                 AdmitOutcome::Running(running) => {
@@ -213,17 +217,17 @@ impl<'a> Door<'a> {
                     let is_anew = input.anew_of.is_some();
                     return Ok(Admitted::Running(Box::new(Lead { running: *running, is_anew, before, alias })));
                 }
-                AdmitOutcome::Queued { ticket, facts, running, attempt_of } => {
+                AdmitOutcome::Queued { ticket, facts, running, since, attempt_of } => {
                     // Other turns may be answered while it waits. A retry stays an attempt of the turn that it repeats.
                     // One whose own id is given out now repeats none.
                     repeated = match waiting.ticket {
-                        None if self.request.is_promised() => attempt_of.map(|(turn, _)| turn),
+                        None if self.request.is_promised() => attempt_of,
                         _ => repeated.or(input.retry_of.filter(|_| is_retry)),
                     };
-                    let (turn, since) = attempt_of.unwrap_or((self.turn, asked_at));
-                    if attempt_of.is_some() {
+                    if let Some(turn) = attempt_of {
                         waiting.attempt_of = Some(self.registered.again(turn));
                     }
+                    let turn = attempt_of.unwrap_or(self.turn);
                     let view = SessionView {
                         facts,
                         requested: self.request.place.name(),
@@ -233,6 +237,7 @@ impl<'a> Door<'a> {
                     self.wait(waiting, ticket, (turn, since), view, running).await?;
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
+                AdmitOutcome::NeverBegan(turn) => return Ok(Admitted::NeverBegan(turn)),
                 AdmitOutcome::RetryIn(there, turn) => {
                     if repeated.replace(turn) == Some(turn) {
                         stale += 1;
@@ -275,7 +280,7 @@ impl<'a> Door<'a> {
     ) -> Result<bool, GatewayError> {
         let Some(earlier) = input.retry_of else { return Ok(false) };
         let attempt_of = waiting.attempt_of.as_ref().map(Registered::turn);
-        let has_own_id = waiting.ticket.is_some() && attempt_of != Some(earlier);
+        let has_own_id = (waiting.ticket.is_some() || self.takes_over) && attempt_of != Some(earlier);
         if self.request.is_promised() && (has_own_id || !retry.may_repeat()) {
             return Ok(true);
         }

@@ -132,9 +132,10 @@ impl Gateway {
         let log = Arc::new(TurnLog::default());
         let (stop, mut stopped) = watch::channel(None::<Stop>);
         let registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
-        let mut door = Door { gateway: self, request, turn, registered: &registered, log: &log, stop: &mut stopped };
+        let (registered, stop) = (&registered, &mut stopped);
+        let mut door = Door { gateway: self, request, turn, takes_over: false, registered, log: &log, stop };
         match door.pass().await? {
-            Admitted::Joined(earlier) => self.added_before(request, earlier).await,
+            Admitted::Joined(earlier) | Admitted::NeverBegan(earlier) => self.added_before(request, earlier).await,
             Admitted::Running(lead) => self.write(request, *lead).await,
         }
     }

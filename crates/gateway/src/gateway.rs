@@ -122,31 +122,44 @@ impl Gateway {
     }
 
     async fn drive(self: &Arc<Self>, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {
-        let mut turn = mint::turn();
         let log = Arc::clone(&live.log);
+        // The id of a turn that this request takes over: one that was forgotten, or one that ended before it began.
+        let mut earlier: Option<Earlier> = None;
         for _ in 0..MOST_JOINS {
-            let registered = Registered::claim(self, turn, live.clone()).unwrap_or_else(|| {
-                turn = mint::turn();
-                Registered::new(self, turn, live.clone())
-            });
+            let claimed = earlier.and_then(|earlier| Registered::claim(self, earlier.turn, live.clone()));
+            if let (Some(Earlier { turn, never_began: true }), None) = (earlier, &claimed) {
+                // Another request of this process was faster.
+                if self.join(&request, turn, &log).await == Followed::ToTheEnd {
+                    return;
+                }
+            }
+            let takes_over = claimed.is_some() && earlier.is_some_and(|earlier| earlier.never_began);
+            let registered = claimed.unwrap_or_else(|| Registered::new(self, mint::turn(), live.clone()));
+            let turn = registered.turn();
             if request.place == Place::Nowhere {
                 let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
                 return loose.run().await;
             }
-            let mut door =
-                Door { gateway: self, request: &request, turn, registered: &registered, log: &log, stop: &mut stopped };
+            let mut door = Door {
+                gateway: self,
+                request: &request,
+                turn,
+                takes_over,
+                registered: &registered,
+                log: &log,
+                stop: &mut stopped,
+            };
             match door.pass().await {
                 Err(error) => return log.push(TurnEvent::Failed(Arc::new(error))),
-                Ok(Admitted::Joined(other)) => {
+                Ok(Admitted::NeverBegan(turn)) => earlier = Some(Earlier { turn, never_began: true }),
+                Ok(Admitted::Joined(turn)) => {
                     drop(registered);
-                    let (principal, requested) = (&request.principal, request.place.name());
-                    let follower = Follower { gateway: self, principal, requested, turn: other, log: &log };
-                    if follower.follow().await == Followed::ToTheEnd {
+                    if self.join(&request, turn, &log).await == Followed::ToTheEnd {
                         return;
                     }
                     // Listeners may know the forgotten turn's id, so this request takes it over. If another request of
                     // this process has done that already, this one joins it under an id of its own.
-                    turn = other;
+                    earlier = Some(Earlier { turn, never_began: false });
                 }
                 Ok(Admitted::Running(lead)) => {
                     let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));
@@ -156,6 +169,12 @@ impl Gateway {
             }
         }
         log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound)));
+    }
+
+    /// Reads the turn that a request turned out to be, to its end or until it is forgotten.
+    async fn join(&self, request: &TurnRequest, turn: TurnId, log: &TurnLog) -> Followed {
+        let (principal, requested) = (&request.principal, request.place.name());
+        Follower { gateway: self, principal, requested, turn, log }.follow().await
     }
 
     /// Notes that a turn's answer was written to its end.
@@ -181,6 +200,14 @@ impl Gateway {
         let all = u32::try_from(self.settings.max_live_turns).unwrap_or(u32::MAX);
         let _ = self.places.acquire_many(all).await;
     }
+}
+
+/// An earlier turn of the same request, whose id the request takes over.
+#[derive(Clone, Copy)]
+struct Earlier {
+    turn: TurnId,
+    /// Whether the store still has it: it was promised, and ended before it began.
+    never_began: bool,
 }
 
 /// A turn's entry among the live ones, for as long as it lives.

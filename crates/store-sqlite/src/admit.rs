@@ -32,6 +32,10 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     {
         return Ok(outcome);
     }
+    if admission.takes_over && admission.ticket.is_none() && !queue::can_be_taken_over(connection, instance, admission)?
+    {
+        return Ok(AdmitOutcome::Joined(admission.turn));
+    }
     if admission.intent == Intent::Repeat {
         return not_repeated(connection, instance, admission);
     }
@@ -196,7 +200,7 @@ fn wait(
         Ahead::Waiting(turn) => (None, turn),
     };
     if let Some(ticket) = admission.ticket {
-        return Ok(AdmitOutcome::Queued { ticket, facts, running, attempt_of: None });
+        return Ok(AdmitOutcome::Queued { ticket, facts, running, since: admission.now, attempt_of: None });
     }
     if admission.policy == TurnPolicy::Reject {
         return Ok(AdmitOutcome::Refused(Refusal::Busy(ahead)));
@@ -205,39 +209,46 @@ fn wait(
     if state.waiting >= limit && queue::length(connection, instance, state.key, admission.now)? >= limit {
         return Ok(AdmitOutcome::Refused(Refusal::QueueFull { limit: admission.queue_limit }));
     }
-    let (attempt_of, repeated) = match waits_as(connection, admission, state.key)? {
-        WaitsAs::Itself => (None, None),
-        WaitsAs::AttemptOf { turn, key, asked_at } => (Some((turn, asked_at)), Some(key)),
+    let repeated = match waits_as(connection, admission, state.key)? {
+        WaitsAs::Itself => None,
+        WaitsAs::AttemptOf(repeated) => Some(repeated),
         WaitsAs::Nothing => return Ok(AdmitOutcome::Stale),
     };
-    let waiter = NewWaiter {
-        tenant: admission.scope.tenant.0,
-        conversation: state.key,
-        session: state.head,
-        id: admission.turn,
-        api: admission.api,
-        owner: instance.key(connection, admission.now)?,
-        policy: admission.policy,
-        retry: &admission.retry,
-        resolution: resolution.as_str(),
-        response: admission.response.as_ref().filter(|_| attempt_of.is_none()),
-        attempt_of: attempt_of.map(|(turn, _)| turn),
-        now: admission.now,
+    let response = admission.response.as_ref().filter(|_| repeated.is_none());
+    let (ticket, since) = if admission.takes_over {
+        queue::take_over(connection, instance, admission, state, resolution)?
+    } else {
+        let waiter = NewWaiter {
+            tenant: admission.scope.tenant.0,
+            conversation: state.key,
+            session: state.head,
+            id: admission.turn,
+            api: admission.api,
+            owner: instance.key(connection, admission.now)?,
+            policy: admission.policy,
+            retry: &admission.retry,
+            resolution: resolution.as_str(),
+            response,
+            attempt_of: repeated.as_ref().map(|repeated| repeated.turn),
+            now: admission.now,
+        };
+        let since = repeated.as_ref().map_or(admission.now, |repeated| repeated.asked_at);
+        (queue::add(connection, &waiter)?, since)
     };
-    let ticket = queue::add(connection, &waiter)?;
-    let is_promised = waiter.response.is_some_and(|response| response.promised);
+    let is_promised = response.is_some_and(|response| response.promised);
     if is_promised {
         waiting::keep(connection, ticket, &admission.messages)?;
     }
     // A further attempt may give up its place. Until it begins, its key leads to the turn that it repeats. One whose
     // own id is given out is a turn of its own from here on.
-    if let Some(repeated) = repeated {
-        retry::bind(connection, admission, repeated)?;
+    if let Some(repeated) = &repeated {
+        retry::bind(connection, admission, repeated.key)?;
     } else if is_promised || !admission.is_further_attempt() {
         retry::bind(connection, admission, ticket)?;
     }
     instance.live.insert(ticket, Fence(0));
-    Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running, attempt_of })
+    let attempt_of = repeated.map(|repeated| repeated.turn);
+    Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running, since, attempt_of })
 }
 
 /// The turn gets the lease: a new fence, its messages, its row.
@@ -251,11 +262,17 @@ fn start(
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
-    let line = admission.ticket.map(|ticket| queue::line_of(connection, ticket)).transpose()?;
+    let ticket = match admission.ticket {
+        None if admission.takes_over => {
+            Some(Ticket(queue::take_over(connection, instance, admission, &state, resolution)?.0))
+        }
+        ticket => ticket,
+    };
+    let line = ticket.map(|ticket| queue::line_of(connection, ticket)).transpose()?;
     let row = match (admission.retry_of, admission.anew_of) {
         (Some(last), _) => next_attempt(connection, admission, &state, last, grant)?,
         (None, Some(unanswered)) => attempt_at_the_end(connection, admission, &state, unanswered, grant)?,
-        (None, None) => Some(first_attempt(connection, admission, &state, grant)?),
+        (None, None) => Some(first_attempt(connection, admission, ticket, &state, grant)?),
     };
     let Some(row) = row else { return Ok(AdmitOutcome::Stale) };
     let mut messages = Vec::with_capacity(admission.messages.len());
@@ -296,7 +313,7 @@ fn start(
         state.facts.session_key.clone_from(&admission.session_key);
         bring_key(connection, &state)?;
     }
-    if let Some(ticket) = admission.ticket {
+    if let Some(ticket) = ticket {
         instance.live.remove(&ticket.0);
     }
     instance.live.insert(row.key, Fence(fence));

@@ -1,7 +1,7 @@
 //! The row of a turn that gets the lease, for the first time or again.
 
 use herma_model::{Resolution, Timestamp, TurnId, TurnState};
-use herma_store::{Admission, StoreError};
+use herma_store::{Admission, StoreError, Ticket};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::expiry;
@@ -30,12 +30,13 @@ pub(crate) struct TurnRow {
 pub(crate) fn first_attempt(
     connection: &Connection,
     admission: &Admission,
+    ticket: Option<Ticket>,
     state: &ConversationState,
     grant: Grant,
 ) -> Outcome<TurnRow> {
     let Grant { owner, fence, resolution, brings_key } = grant;
     let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at };
-    if let Some(ticket) = admission.ticket {
+    if let Some(ticket) = ticket {
         let queued_at = connection
             .prepare_cached(
                 "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5, first_seq = ?6, conversation_pk = ?7
@@ -205,9 +206,16 @@ pub(crate) enum WaitsAs {
     /// Its own.
     Itself,
     /// That of the promised turn that it tries again.
-    AttemptOf { turn: TurnId, key: i64, asked_at: Timestamp },
+    AttemptOf(RepeatedTurn),
     /// The turn that it wants to try again has an answer, runs, or belongs to another conversation.
     Nothing,
+}
+
+/// A promised turn that failed.
+pub(crate) struct RepeatedTurn {
+    pub(crate) turn: TurnId,
+    pub(crate) key: i64,
+    pub(crate) asked_at: Timestamp,
 }
 
 /// Decides under which id an admission waits. The id of a promised turn was given out, so all its attempts have it.
@@ -225,7 +233,7 @@ pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversat
         })
         .translated()?;
     Ok(match was_promised {
-        true => WaitsAs::AttemptOf { turn, key, asked_at: Timestamp(created_at) },
+        true => WaitsAs::AttemptOf(RepeatedTurn { turn, key, asked_at: Timestamp(created_at) }),
         false => WaitsAs::Itself,
     })
 }

@@ -1,15 +1,15 @@
 //! Waiting turns: rows in ticket order, those of dead processes left out.
 
-use herma_model::turn::FailureCode;
-use herma_model::{Timestamp, TurnFailure, TurnId};
-use herma_store::{Admission, NewResponse, RetryIdentity, Scope, Ticket, TurnPolicy};
+use herma_model::{Resolution, Timestamp, TurnFailure, TurnId, TurnState};
+use herma_store::{Admission, NewResponse, RetryIdentity, Scope, StoreError, Ticket, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
-use crate::rows;
+use crate::rows::{self, ConversationState};
 use crate::takeover::Why;
+use crate::waiting;
 
 /// A turn in line.
 pub(crate) struct Waiter {
@@ -152,6 +152,68 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
     Ok(key)
 }
 
+/// A turn's row, if the turn never began and does not wait in a living process. One that was called off stays so.
+fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> Outcome<Option<i64>> {
+    let row: Option<(i64, TurnState, i64)> = connection
+        .query_row(
+            "SELECT pk, state, owner FROM turns WHERE id = ?1 AND first_seq IS NULL AND stop_kind IS NOT 'cancel'",
+            [turn.uuid().as_bytes()],
+            |row| Ok((row.get(0)?, rows::word(row, 1, TurnState::parse)?, row.get(2)?)),
+        )
+        .optional()
+        .translated()?;
+    Ok(match row {
+        Some((key, state, _)) if state.is_unanswered() => Some(key),
+        Some((key, TurnState::Queued, owner)) if instance.is_dead(connection, owner, key)? => Some(key),
+        _ => None,
+    })
+}
+
+/// Whether the turn can be taken over whose id an admission brings.
+pub(crate) fn can_be_taken_over(connection: &Connection, instance: &Instance, admission: &Admission) -> Outcome<bool> {
+    Ok(never_began(connection, instance, admission.turn)?.is_some())
+}
+
+/// Puts a turn in line again that never began, with its id, its age and what its response repeats of the request.
+pub(crate) fn take_over(
+    connection: &Connection,
+    instance: &mut Instance,
+    admission: &Admission,
+    state: &ConversationState,
+    resolution: Resolution,
+) -> Outcome<(i64, Timestamp)> {
+    let gone = || StoreError::Unavailable("the turn that is asked for again is gone".to_owned());
+    let key = never_began(connection, instance, admission.turn)?.ok_or_else(gone)?;
+    connection
+        .execute(
+            "UPDATE conversations SET waiting = waiting - 1
+             WHERE pk = (SELECT conversation_pk FROM turns WHERE pk = ?1 AND state = 'queued')",
+            [key],
+        )
+        .translated()?;
+    let since = connection
+        .query_row(
+            "UPDATE turns SET state = 'queued', conversation_pk = ?2, session_pk = ?3, owner = ?4, priority = ?5,
+             resolution = ?6, fingerprint = ?7, sdk_attempt = ?8, joinable = 1, delivered = 0, retried = 0,
+             failure_code = NULL, failure_message = NULL, ended_at = NULL WHERE pk = ?1 RETURNING created_at",
+            params![
+                key,
+                state.key,
+                state.head,
+                instance.key(connection, admission.now)?,
+                priority(admission.policy),
+                resolution.as_str(),
+                &admission.retry.fingerprint,
+                admission.retry.sdk_attempt
+            ],
+            |row| row.get(0),
+        )
+        .translated()?;
+    waiting::drop_all(connection, key)?;
+    count(connection, state.key, 1)?;
+    Ok((key, Timestamp(since)))
+}
+
 /// The rows of attempts that wait under the id of a turn that failed, and their owners.
 pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> Outcome<Vec<(i64, i64)>> {
     connection
@@ -171,18 +233,18 @@ fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailu
     if forgotten == 0 && !end(connection, conversation, turn, why, now)? {
         return Ok(());
     }
-    // Who asks again for what was called off is told so.
-    if forgotten == 1 || why.code != FailureCode::Cancelled {
+    if forgotten == 1 {
         forget_idempotency(connection, turn)?;
     }
     count(connection, conversation, -1)
 }
 
-/// Ends a turn that waits. Its conversation has had a turn then, even if it was its only one.
+/// Ends a turn that waits. Its conversation has had a turn then, even if it was its only one. The same request finds it
+/// by its key or its fingerprint, and may take it over.
 fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> Outcome<bool> {
     let ended = connection
         .execute(
-            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, ended_at = ?5, joinable = 0
+            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, ended_at = ?5
              WHERE pk = ?1 AND state = 'queued'",
             params![turn, why.code.ends_as().as_str(), why.code.as_str(), why.message, now.0],
         )

@@ -50,6 +50,10 @@ struct Earlier {
     state: TurnState,
     owner: i64,
     conversation: ConversationId,
+    /// Whether it got the lease at least once.
+    has_begun: bool,
+    /// Whether its id is given out as soon as it waits.
+    promised: bool,
     /// Whether anything of what it was asked is left.
     has_messages: bool,
     /// Whether this is the row of a further attempt that waits under the turn's id.
@@ -63,7 +67,7 @@ impl Earlier {
          t.attempt_of IS NOT NULL OR EXISTS
              (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = t.conversation_pk
               AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial'),
-         t.attempt_of IS NOT NULL";
+         t.attempt_of IS NOT NULL, t.first_seq IS NOT NULL, t.promised";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -75,6 +79,8 @@ impl Earlier {
             called_off: row.get(5)?,
             has_messages: row.get(6)?,
             is_waiting_attempt: row.get(7)?,
+            has_begun: row.get(8)?,
+            promised: row.get(9)?,
         })
     }
 }
@@ -92,7 +98,7 @@ fn by_key(
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(8)?, Earlier::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(10)?, Earlier::read(row)?)))
                 .optional()
         })
         .translated()
@@ -210,6 +216,10 @@ fn again(
     }
     if [admission.retry_of, admission.anew_of].contains(&Some(earlier.turn)) {
         return Ok(None);
+    }
+    if earlier.promised && !earlier.has_begun {
+        let takes_over = admission.takes_over && admission.turn == earlier.turn;
+        return Ok((!takes_over).then_some(AdmitOutcome::NeverBegan(earlier.turn)));
     }
     let retry = AdmitOutcome::RetryIn(earlier.conversation, earlier.turn);
     Ok(match &admission.target {

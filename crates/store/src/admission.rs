@@ -150,6 +150,8 @@ pub struct Admission {
     pub scope: Scope,
     /// The turn's id. A turn that waits asks again with the same one.
     pub turn: TurnId,
+    /// Whether the id is that of an earlier turn of the same request, which never began ([`AdmitOutcome::NeverBegan`]).
+    pub takes_over: bool,
     /// Its place in the queue, once it has one.
     pub ticket: Option<Ticket>,
     /// What the caller can take.
@@ -239,15 +241,19 @@ pub enum AdmitOutcome {
         facts: Arc<ConversationFacts>,
         /// The turn that is running, if one is: an interrupting turn stops that one, never one that waits.
         running: Option<TurnId>,
-        /// The turn under whose id it waits, and when that was first asked for: of a promised request that has just got
-        /// its place as a further attempt of a promised turn.
-        attempt_of: Option<(TurnId, Timestamp)>,
+        /// When the turn was first asked for.
+        since: Timestamp,
+        /// The turn under whose id it waits: of a promised request that has just got its place as a further attempt of
+        /// a promised turn.
+        attempt_of: Option<TurnId>,
     },
     /// The request is this turn, which runs or was answered: its outcome is the answer.
     Joined(TurnId),
     /// The request repeats this unanswered turn of this conversation: align with it and ask again for a further attempt
     /// of the turn.
     RetryIn(ConversationId, TurnId),
+    /// The request is this promised turn, which ended before it began: ask again under its id, with `takes_over`.
+    NeverBegan(TurnId),
     /// The request names no conversation and repeats the only turn of this one, which failed less than a minute ago:
     /// align with it and ask again. If it is no further attempt of that turn after all, ask without `may_reopen`.
     Reopen(ConversationId),

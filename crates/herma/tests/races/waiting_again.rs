@@ -1,10 +1,10 @@
-//! A run or a background response that failed and is asked for again while another turn runs: it waits under its first
-//! id.
+//! A run or a background response that failed, before or after it began, and is asked for again while another turn
+//! runs: it waits under its first id.
 
 use herma_testkit::{Client, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{Again, World, ask, named, retry, until};
+use crate::support::{Again, World, ask, named, retry, transcript, until};
 
 /// A door that gives ids out before the turn begins.
 #[derive(Clone, Copy)]
@@ -180,6 +180,59 @@ async fn a_retry_that_waits_too_long_has_failed_as_before() {
         let third = door.ask_again(client.clone(), Again::Key, 1).await;
         assert_eq!(door.path(&third), door.path(&failed));
         door.until(&client, &third, "completed").await;
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn what_never_began_because_its_process_died_keeps_its_id() {
+    for (door, has_ended) in [false, true].into_iter().flat_map(|ended| Door::ALL.map(|door| (door, ended))) {
+        let mut world = World::start().await;
+        let elsewhere = world.another().await;
+        let client = elsewhere.client();
+        let (gate, other) = world.hold(named(elsewhere.client(), "s"), ask("two")).await;
+        let first = door.ask(Again::Key.first(world.herma.client()), Again::Key).await;
+        assert_eq!(first["status"], "queued");
+        world.herma.kill();
+        if has_ended {
+            world.stored().until_turns("queued", 0).await;
+            assert_ne!(client.get(&door.path(&first)).await.expect(200)["status"], "queued");
+        }
+        let second = door.ask_again(elsewhere.client(), Again::Key, 1).await;
+        assert_eq!(door.path(&second), door.path(&first));
+        assert_eq!(second["created_at"], first["created_at"]);
+        gate.open();
+        other.await.unwrap().expect(200);
+        door.until(&client, &first, "completed").await;
+        assert_eq!(
+            transcript(&client, "s").await,
+            ["user: two", "assistant: reply to: two", "user: one", "assistant: reply to: one"]
+        );
+        assert_eq!(door.path(&door.ask_again(elsewhere.client(), Again::Key, 2).await), door.path(&first));
+        assert_eq!(client.get("/api/sessions/s").await.expect(200)["turn_count"], 2);
+        world.stored().until_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn what_waited_too_long_keeps_its_id() {
+    for door in Door::ALL {
+        let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "300ms")]).await;
+        let client = world.herma.client();
+        let (gate, other) = world.hold(world.session("s"), ask("two")).await;
+        let first = door.ask(Again::Key.first(client.clone()), Again::Key).await;
+        door.until(&client, &first, "failed").await;
+        // Two at once: one takes the id over, the other joins it.
+        let again = || door.ask_again(client.clone(), Again::Key, 1);
+        let (second, third) = tokio::join!(again(), again());
+        assert_eq!((door.path(&second), door.path(&third)), (door.path(&first), door.path(&first)));
+        assert_eq!((&second["status"], &third["status"]), (&json!("queued"), &json!("queued")));
+        door.until(&client, &first, "failed").await;
+        gate.open();
+        other.await.unwrap().expect(200);
+        assert_eq!(door.path(&again().await), door.path(&first));
+        door.until(&client, &first, "completed").await;
+        assert_eq!(transcript(&client, "s").await.len(), 4);
         world.stored().until_settled().await;
     }
 }

@@ -180,6 +180,7 @@ impl<S: Store> World<S> {
             session_key: None,
             policy: TurnPolicy::Queue,
             queue_limit: 100,
+            takes_over: false,
             interrupt_grace: Duration::from_secs(2),
             retry: RetryIdentity { fingerprint, sdk_attempt: 0, unseen: false, idempotency: None },
             client: ClientConnection::default(),

@@ -10,7 +10,7 @@ use super::World;
 use super::fixture::{joined, refused, running, texts};
 use super::idempotency::with_key;
 use super::promising::promised;
-use crate::{Admission, AdmitOutcome, Refusal, Running, StopOutcome, Store};
+use crate::{Admission, AdmitOutcome, Refusal, RetryIdentity, Running, StopOutcome, Store, TurnPolicy};
 
 /// A promised request with a key.
 fn ask<S: Store>(world: &World<S>) -> Admission {
@@ -46,8 +46,8 @@ pub async fn a_promised_turn_that_failed_waits_again_under_its_id<S: Store>(worl
     let before = world.read("trip").await.unwrap();
     let mut waiting = anew(world, failed.turn);
     let outcome = world.admit(&world.two, waiting.clone()).await;
-    let AdmitOutcome::Queued { ticket, attempt_of, .. } = outcome else { panic!("{outcome:?}") };
-    assert_eq!(attempt_of, Some((failed.turn, failed.started_at)));
+    let AdmitOutcome::Queued { ticket, since, attempt_of, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((attempt_of, since), (Some(failed.turn), failed.started_at));
     waiting.ticket = Some(ticket);
     assert!(world.turn(waiting.turn).await.is_none(), "the request is no turn of its own");
     let record = world.turn(failed.turn).await.unwrap();
@@ -141,4 +141,82 @@ pub async fn only_what_was_promised_waits_again_under_its_id<S: Store>(world: &W
         assert!(matches!(outcome, AdmitOutcome::Queued { attempt_of: None, .. }), "{outcome:?}");
         assert_eq!(world.turn(failed.turn).await.map(|record| record.waits_again), Some(false));
     }
+}
+
+/// A promised request that waited and gave up its place before it began, and the turn that it waited for.
+async fn give_up<S: Store>(world: &World<S>, ask: Admission) -> (TurnId, Running) {
+    let other = world.start(&world.one, "trip", "two").await;
+    let waiting = world.queue(&world.one, ask).await;
+    world.withdraw(&world.one, &world.scope, waiting.turn).await;
+    (waiting.turn, other)
+}
+
+/// Asks and checks that the id of a turn is to be taken over.
+async fn expect_never_began<S: Store>(world: &World<S>, ask: Admission, turn: TurnId) {
+    let told = world.admit(&world.two, ask).await;
+    assert!(matches!(told, AdmitOutcome::NeverBegan(never) if never == turn), "{told:?}");
+}
+
+pub async fn a_promised_turn_that_never_began_waits_and_runs_under_its_id<S: Store>(world: &World<S>) {
+    let (turn, other) = give_up(world, ask(world)).await;
+    let asked_at = world.turn(turn).await.unwrap().started_at;
+    world.pass(Duration::from_secs(1));
+    expect_never_began(world, ask(world), turn).await;
+    let mut again = Admission { turn, takes_over: true, ..ask(world) };
+    let outcome = world.admit(&world.two, again.clone()).await;
+    let AdmitOutcome::Queued { ticket, since, attempt_of, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((attempt_of, since), (None, asked_at));
+    again.ticket = Some(ticket);
+    assert_eq!(stands(world, turn).await, (TurnState::Queued, false, None));
+    assert_eq!(world.turn(turn).await.unwrap().input.len(), 1);
+    for store in [&world.one, &world.two] {
+        assert_eq!(joined(world.admit(store, ask(world)).await), turn);
+    }
+    world.answer(&world.one, &other, "fine").await;
+    let begun = running(world.admit(&world.two, again).await);
+    assert_eq!((begun.turn, begun.attempt, begun.started_at), (turn, 1, asked_at));
+    world.answer(&world.two, &begun, "well").await;
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["two", "fine", "one", "well"]);
+    assert_eq!(joined(world.admit(&world.one, ask(world)).await), turn);
+    assert_eq!(world.row("trip").await.unwrap().turn_count, 2);
+}
+
+pub async fn a_promised_turn_whose_process_died_before_it_began_is_taken_over<S: Store>(world: &World<S>) {
+    let other = world.start(&world.two, "trip", "two").await;
+    let first = promised(world.ask("trip", "one"));
+    let again = Admission { retry: RetryIdentity { sdk_attempt: 1, ..first.retry.clone() }, ..first.clone() };
+    let waiting = world.queue(&world.one, first).await;
+    world.one.close().await;
+    let again = Admission { turn: world.ask("trip", "one").turn, ..again };
+    expect_never_began(world, again.clone(), waiting.turn).await;
+    world.answer(&world.two, &other, "fine").await;
+    let again = Admission { turn: waiting.turn, takes_over: true, ..again };
+    let begun = running(world.admit(&world.two, again.clone()).await);
+    assert_eq!((begun.turn, begun.attempt), (waiting.turn, 1));
+    assert_eq!(joined(world.admit(&world.two, again).await), waiting.turn, "only one takes it over");
+    world.answer(&world.two, &begun, "well").await;
+    world.talk(&world.two, "trip", "three", "good").await;
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["two", "fine", "one", "well", "three", "good"]);
+}
+
+pub async fn a_promised_turn_that_was_called_off_before_it_began_is_not_taken_over<S: Store>(world: &World<S>) {
+    let other = world.start(&world.one, "trip", "two").await;
+    let waiting = world.queue(&world.one, ask(world)).await;
+    let stopped = world.two.stop(&world.scope, waiting.turn, Duration::ZERO, world.now()).await.unwrap();
+    assert_eq!(stopped, StopOutcome::Ended);
+    assert_eq!(joined(world.admit(&world.two, ask(world)).await), waiting.turn);
+    let forced = Admission { turn: waiting.turn, takes_over: true, ..ask(world) };
+    assert_eq!(joined(world.admit(&world.two, forced).await), waiting.turn);
+    assert_eq!(stands(world, waiting.turn).await.0, TurnState::Cancelled);
+    world.answer(&world.one, &other, "fine").await;
+}
+
+pub async fn a_refused_request_leaves_a_turn_that_never_began_as_it_was<S: Store>(world: &World<S>) {
+    let (turn, other) = give_up(world, ask(world)).await;
+    let before = stands(world, turn).await;
+    let policy = TurnPolicy::Reject;
+    let again = Admission { turn, takes_over: true, policy, ..ask(world) };
+    assert_eq!(refused(world.admit(&world.two, again).await), Refusal::Busy(other.turn));
+    assert_eq!(stands(world, turn).await, before);
+    world.answer(&world.one, &other, "fine").await;
 }

@@ -40,6 +40,10 @@ macro_rules! contract_suite {
                 a_turn_that_waits_again_in_a_process_that_is_gone_has_failed_as_before
                 a_turn_that_waits_again_is_cancelled_by_its_id
                 only_what_was_promised_waits_again_under_its_id
+                a_promised_turn_that_never_began_waits_and_runs_under_its_id
+                a_promised_turn_whose_process_died_before_it_began_is_taken_over
+                a_promised_turn_that_was_called_off_before_it_began_is_not_taken_over
+                a_refused_request_leaves_a_turn_that_never_began_as_it_was
             }
             stopping {
                 a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete
