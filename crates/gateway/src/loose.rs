@@ -6,27 +6,28 @@
 mod remembered;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryFutureExt};
 use herma_model::{
-    Answer, Message, MessageId, MessageStatus, ModelCall, Payload, Seq, SessionId, Timestamp, TurnFailure, TurnId,
-    TurnState,
+    Answer, Delta, Message, MessageId, MessageStatus, ModelCall, ModelFailure, Payload, Seq, SessionId, Timestamp,
+    TurnFailure, TurnId, TurnState,
 };
 use herma_store::{LooseOutcome, LooseTurn, Scope};
-use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Stop, Transcript, build, truncated};
+use herma_turn::{AllowedTools, Ending, Event, Need, Room, Stop, Transcript, build, truncated};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
 use crate::admission::{check_window, defect, retry_identity};
 use crate::compaction;
+use crate::driver::{Host, drive, stopped};
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::Gateway;
 use crate::input::Input;
 use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::TurnRequest;
-use crate::run::cut_off;
 use crate::warning;
 
 pub(crate) use remembered::{LooseTurns, Recognised};
@@ -68,44 +69,15 @@ impl Loose<'_> {
         if self.request.streaming {
             self.log.push(TurnEvent::Started { turn: self.turn, started_at, session: None, message });
         }
-        let ending = self.call_model(started_at).await?;
+        let ending = self.call_model(started_at).await;
         self.end(ending, started_at, message)
     }
 
-    async fn call_model(&mut self, started_at: Timestamp) -> Result<Ending, GatewayError> {
-        let (model, _) = self.gateway.settings.resolve_model(self.request.model.as_deref());
-        let call = ModelCall {
-            model,
-            messages: self.context(started_at),
-            params: Arc::clone(&self.request.params),
-            streaming: self.request.streaming,
-            retries: self.request.identity.upstream_retries(),
-        };
+    async fn call_model(&mut self, started_at: Timestamp) -> Ending {
         let _at_model = self.gateway.at_model(None);
-        let model = call.model.clone();
-        let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
-        let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
-        loop {
-            let event = tokio::select! {
-                biased;
-                stop = self.stop.wait_for(Option::is_some) => {
-                    Event::Stop(stop.ok().and_then(|stop| *stop).unwrap_or(Stop::Cancel))
-                }
-                event = events.next() => match event {
-                    Some(Ok(event)) => Event::Model(event),
-                    Some(Err(failure)) => Event::Failed(failure),
-                    None => Event::Failed(cut_off()),
-                },
-            };
-            if let Event::Failed(failure) = &event {
-                warning::model_call_failed(failure, &model, None);
-            }
-            match machine.on(event) {
-                Some(Effect::Show(delta)) => self.log.push(TurnEvent::Delta(Arc::new(delta))),
-                Some(Effect::End(ending)) => return Ok(ending),
-                None => {}
-            }
-        }
+        let (upstream, allowed) = (&*self.gateway.upstream, AllowedTools::of(&self.request.params));
+        let Ok(ending) = drive(upstream, allowed, &mut Running { loose: self, started_at }).await;
+        ending
     }
 
     /// What the model is shown: what the client sent.
@@ -185,5 +157,47 @@ impl Loose<'_> {
             started_at,
             ended_at: mint::now(),
         });
+    }
+}
+
+/// A turn of no conversation while it runs.
+struct Running<'a, 'b> {
+    loose: &'a mut Loose<'b>,
+    started_at: Timestamp,
+}
+
+impl Host for Running<'_, '_> {
+    type Error = Infallible;
+
+    async fn make_room(&mut self, _: &Need) -> Result<Event, Infallible> {
+        Ok(Event::Room(Room::Nothing))
+    }
+
+    fn call(&self) -> ModelCall {
+        let Loose { gateway, request, .. } = &*self.loose;
+        ModelCall {
+            model: gateway.settings.resolve_model(request.model.as_deref()).0,
+            messages: self.loose.context(self.started_at),
+            params: Arc::clone(&request.params),
+            streaming: request.streaming,
+            retries: request.identity.upstream_retries(),
+        }
+    }
+
+    async fn wait(&mut self, _: &str) -> Result<Option<Stop>, Infallible> {
+        Ok(Some(stopped(self.loose.stop).await))
+    }
+
+    async fn may_show(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, Infallible> {
+        self.loose.log.push(TurnEvent::Delta(Arc::new(delta)));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn call_failed(&mut self, failure: &ModelFailure, model: &str) {
+        warning::model_call_failed(failure, model, None);
     }
 }

@@ -1,10 +1,13 @@
-//! A model call of the gateway's own: nobody is shown what comes, and it is of use as a whole or not at all.
+//! A model call of Herma's own, for a summary or a title. Its answer is shown to no client, and is of use only as a whole.
 
-use futures_util::{StreamExt, TryFutureExt};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
 use herma_model::generation::ModelFailureKind;
-use herma_model::{Answer, ModelCall, ModelFailure};
-use herma_turn::{Effect, Ending, Event, Machine};
+use herma_model::{Answer, Delta, ModelCall, ModelFailure, TurnFailure};
+use herma_turn::{AllowedTools, Ending, Event, Need, Room, Stop};
 
+use crate::driver::{Host, drive};
 use crate::gateway::Gateway;
 use crate::warning;
 
@@ -23,24 +26,57 @@ impl Gateway {
         call: ModelCall,
         is_far_too_long: impl Fn(&str) -> bool,
     ) -> Result<Answer, NoAnswer> {
-        let model = call.model.clone();
-        let mut events = std::pin::pin!(self.upstream.call(call).try_flatten_stream());
-        let mut machine = Machine::default();
-        while let Some(event) = events.next().await {
-            let event = event.map_err(|failure| self.unanswered(failure, &model))?;
-            if let Some(Effect::End(Ending::Answered(answer))) = machine.on(Event::Model(event)) {
-                return Ok(*answer);
-            }
-            if is_far_too_long(machine.shown()) {
-                return Err(NoAnswer::TooLong(machine.shown().to_owned()));
-            }
+        let mut own = OwnCall { call, is_far_too_long, failure: None };
+        let Ok(ending) = drive(&*self.upstream, AllowedTools::default(), &mut own).await;
+        match ending {
+            Ending::Answered(answer) => Ok(*answer),
+            Ending::TooLong(failure) => Err(NoAnswer::Failed(failure)),
+            Ending::Unanswered { failure, shown, .. } => Err(match own.failure {
+                Some(failure) => NoAnswer::Failed(failure),
+                None => shown.map_or_else(|| NoAnswer::Failed(nonsense(&failure)), NoAnswer::TooLong),
+            }),
+            Ending::Refused(failure) => Err(NoAnswer::Failed(nonsense(&failure))),
         }
-        let cut_off = "the model server stopped before its answer was complete";
-        Err(self.unanswered(ModelFailure::new(ModelFailureKind::CutOff, cut_off), &model))
+    }
+}
+
+fn nonsense(failure: &TurnFailure) -> ModelFailure {
+    ModelFailure::new(ModelFailureKind::Nonsense, &*failure.message)
+}
+
+/// The call while it is made.
+struct OwnCall<F> {
+    call: ModelCall,
+    is_far_too_long: F,
+    failure: Option<ModelFailure>,
+}
+
+impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
+    type Error = Infallible;
+
+    async fn make_room(&mut self, _: &Need) -> Result<Event, Infallible> {
+        Ok(Event::Room(Room::Nothing))
     }
 
-    fn unanswered(&self, failure: ModelFailure, model: &str) -> NoAnswer {
-        warning::model_call_failed(&failure, model, None);
-        NoAnswer::Failed(failure)
+    fn call(&self) -> ModelCall {
+        self.call.clone()
+    }
+
+    /// It is stopped by dropping its future.
+    async fn wait(&mut self, _: &str) -> Result<Option<Stop>, Infallible> {
+        std::future::pending().await
+    }
+
+    async fn may_show(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    async fn show(&mut self, _: Delta, shown: &str) -> Result<ControlFlow<()>, Infallible> {
+        Ok(if (self.is_far_too_long)(shown) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn call_failed(&mut self, failure: &ModelFailure, model: &str) {
+        warning::model_call_failed(failure, model, None);
+        self.failure = Some(failure.clone());
     }
 }

@@ -1,21 +1,19 @@
-//! From the lease to the end of a turn: make room, call the model, show what it says, commit.
+//! A turn of a conversation, from its lease to its commit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::{StreamExt, TryFutureExt};
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, ConversationId, MessageStatus, ModelCall, NewMessage, TurnFailure, TurnState, Utterance};
+use herma_model::{Alias, ConversationId, MessageStatus, NewMessage, TurnFailure, TurnState, Utterance};
 use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError, Version};
-use herma_turn::compaction::system_tokens as tokens_of;
-use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Stop};
+use herma_turn::{AllowedTools, Ending, Stop};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
 use crate::admission::Lead;
-use crate::compaction::{self, Fit, Need, Room};
+use crate::compaction;
 use crate::crash;
+use crate::driver::drive;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::journal::{Journal, record_of_answered, record_of_unanswered};
@@ -23,10 +21,7 @@ use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::{Place, TurnRequest};
 use crate::running::{End, RunningTurn};
-use crate::warning;
-
-/// Pause before the store is asked again for a lease while it cannot be read.
-const CONFIRM_AGAIN: Duration = Duration::from_millis(500);
+use crate::stored_turn::StoredTurn;
 
 /// A turn that holds its lease.
 pub(crate) struct Run<'a> {
@@ -50,163 +45,13 @@ impl Run<'_> {
         self.log.push(event);
     }
 
-    /// Makes room if the turn needs any, and calls the model; once more, after a compaction, if the model server says that the context is
-    /// too long.
     async fn answer(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
         let gateway = self.gateway;
         let _at_model = gateway.at_model(Some(turn.session.facts.id));
-        if let Some(ending) = self.make_room(turn, &Need::Threshold).await? {
-            return Ok(ending);
-        }
-        let ending = self.call_model(turn).await?;
-        let Ending::TooLong(failure) = ending else { return Ok(ending) };
-        if let Some(ending) = self.make_room(turn, &Need::TooLong(failure)).await? {
-            return Ok(ending);
-        }
-        self.call_model(turn).await
-    }
-
-    /// Compacts the conversation if the turn would not fit otherwise. Says how the turn ends if it cannot go on.
-    async fn make_room(&mut self, turn: &mut RunningTurn, need: &Need) -> Result<Option<Ending>, StoreError> {
-        let Some(snapshot) = &turn.before else {
-            return Ok(match need {
-                _ if self.request.truncate => self.cut(turn, need),
-                Need::Threshold => None,
-                Need::TooLong(failure) => Some(Ending::TooLong(failure.clone())),
-            });
-        };
-        let tight = match self.gateway.measure(self.request, snapshot, turn.running.lease, need) {
-            Fit::Fits => return Ok(None),
-            Fit::Refused(failure) => return Ok(self.leave_out(turn, need, failure)),
-            Fit::Tight(tight) => tight,
-        };
-        if !turn.is_told {
-            turn.running.durable.wait().await?;
-            tell(self.request, self.log, turn.started());
-            turn.is_told = true;
-        }
-        let room = tokio::select! {
-            biased;
-            stop = self.stop.wait_for(Option::is_some) => {
-                let why = (*stop.map_err(|_| StoreError::Closed)?).unwrap_or(Stop::Cancel);
-                return Ok(Some(ended_by(Event::Stop(why))));
-            }
-            room = self.gateway.find_room(&tight) => room?,
-        };
-        match room {
-            Room::Enough => Ok(None),
-            Room::Refused(failure) => Ok(self.leave_out(turn, need, failure)),
-            Room::Unreachable(failure) => Ok(Some(ended_by(Event::Failed(failure)))),
-            Room::Found(found) => {
-                if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
-                    turn.compacted(&compacted, base);
-                    let (id, session) = (compacted.record.id, turn.session.clone());
-                    tell(self.request, self.log, TurnEvent::Compacted { id, session });
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// Goes on with a part of the context if the request allows it, else ends the turn as refused.
-    fn leave_out(&self, turn: &mut RunningTurn, need: &Need, failure: TurnFailure) -> Option<Ending> {
-        if self.request.truncate { self.cut(turn, need) } else { Some(Ending::Refused(failure)) }
-    }
-
-    /// Goes on with as much of the context as fits, without its beginning.
-    fn cut(&self, turn: &mut RunningTurn, need: &Need) -> Option<Ending> {
-        let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
-        let shown = tokens_of(&turn.context());
-        let room = match need {
-            Need::Threshold => window.map_or(shown, u64::from),
-            // Whatever was said of the window, this did not fit it.
-            Need::TooLong(_) => shown / 2,
-        };
-        turn.room = Some(room);
-        None
-    }
-
-    /// Calls the model and shows its answer as it comes. Nothing is shown before the admission is on disk.
-    async fn call_model(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
-        let call = self.call(turn);
-        let (model, conversation) = (call.model.clone(), turn.session.facts.id);
-        let mut events = std::pin::pin!(self.gateway.upstream.call(call).try_flatten_stream());
-        let mut machine = Machine::allowing(AllowedTools::of(&self.request.params));
-        let mut journal = Journal::of(self.request);
-        loop {
-            let event = tokio::select! {
-                biased;
-                stop = self.stop.wait_for(Option::is_some) => Event::Stop((*stop.map_err(|_| StoreError::Closed)?).unwrap_or(Stop::Cancel)),
-                durable = turn.running.durable.wait(), if !turn.is_told => {
-                    durable?;
-                    turn.is_told = true;
-                    tell(self.request, self.log, turn.started());
-                    continue;
-                }
-                due = journal.due() => {
-                    due?;
-                    journal.write(self.gateway, turn.running.lease, machine.shown(), self.log);
-                    continue;
-                }
-                event = events.next() => match event {
-                    Some(Ok(event)) => Event::Model(event),
-                    Some(Err(failure)) => Event::Failed(failure),
-                    None => Event::Failed(cut_off()),
-                },
-            };
-            if let Event::Failed(failure) = &event {
-                warning::model_call_failed(failure, &model, Some(conversation));
-            }
-            let effect = machine.on(event);
-            if !turn.is_told {
-                turn.running.durable.wait().await?;
-                turn.is_told = true;
-                tell(self.request, self.log, turn.started());
-            }
-            match effect {
-                Some(Effect::Show(delta)) => {
-                    self.make_sure_of_the_lease(turn).await?;
-                    self.log.push(TurnEvent::Delta(Arc::new(delta)));
-                    journal.shown();
-                    crash::point(crash::SHOWN);
-                }
-                Some(Effect::End(ending)) => return Ok(ending),
-                None => {}
-            }
-        }
-    }
-
-    /// Called before a piece is shown. If this process has not renewed its leases in time, it asks the store whether
-    /// the turn still holds its lease: the process may have been stopped, and another one may have ended the turn.
-    async fn make_sure_of_the_lease(&self, turn: &mut RunningTurn) -> Result<(), StoreError> {
-        let lease = &mut turn.running.lease;
-        if !self.request.streaming || self.gateway.store.is_fresh(lease) {
-            return Ok(());
-        }
-        loop {
-            match self.gateway.store.confirm(*lease).await {
-                Ok(confirmed) => {
-                    *lease = confirmed;
-                    return Ok(());
-                }
-                Err(StoreError::Unavailable(why)) => {
-                    tracing::warn!(%why, turn = %lease.id, "the lease of a turn could not be confirmed yet; it is tried again");
-                    tokio::time::sleep(CONFIRM_AGAIN).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn call(&self, turn: &RunningTurn) -> ModelCall {
-        let (model, _) = self.gateway.settings.resolve_model(self.request.model.as_deref());
-        ModelCall {
-            model,
-            messages: turn.context(),
-            params: Arc::clone(&self.request.params),
-            streaming: self.request.streaming,
-            retries: self.request.identity.upstream_retries(),
-        }
+        let allowed = AllowedTools::of(&self.request.params);
+        let journal = Journal::of(self.request);
+        let mut host = StoredTurn { gateway, request: self.request, log: self.log, stop: self.stop, turn, journal };
+        drive(&*gateway.upstream, allowed, &mut host).await
     }
 
     /// Writes the end down, then says what listeners are told.
@@ -246,10 +91,8 @@ impl Run<'_> {
                         TurnEvent::Finished(Arc::new(finished))
                     }
                     Err(StoreError::StopRequested(kind)) => {
-                        let Ending::Unanswered { state, failure, .. } = ended_by(Event::Stop(kind.into())) else {
-                            return failed(GatewayError::Turn(crate::admission::defect()));
-                        };
-                        self.end_unanswered(turn, state, failure, answer.content, held).await
+                        let ending = Ending::stopped(kind.into(), answer.content);
+                        Box::pin(self.end(turn, ending, held)).await
                     }
                     Err(error) => failed(lost(error)),
                 }
@@ -376,21 +219,6 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Only a stream has something to do with how a turn comes along; who waits for the whole answer is not woken.
-fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
-    if request.streaming {
-        log.push(event);
-    }
-}
-
-/// How a turn ends that an event ends while nothing of its answer was shown.
-fn ended_by(event: Event) -> Ending {
-    match Machine::default().on(event) {
-        Some(Effect::End(ending)) => ending,
-        _ => Ending::Refused(crate::admission::defect()),
-    }
-}
-
 fn failed(error: GatewayError) -> TurnEvent {
     TurnEvent::Failed(Arc::new(error))
 }
@@ -403,9 +231,4 @@ pub(crate) fn lost(error: StoreError) -> GatewayError {
         }
         other => GatewayError::Store(other),
     }
-}
-
-pub(crate) fn cut_off() -> herma_model::ModelFailure {
-    let kind = herma_model::generation::ModelFailureKind::CutOff;
-    herma_model::ModelFailure::new(kind, "the model server stopped without finishing its answer")
 }

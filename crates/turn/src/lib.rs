@@ -9,7 +9,8 @@
 //! - [`summary`]: asking for what stands in place of the rest, and judging it.
 //! - [`sentences`]: where a summary that is too long can be cut.
 //! - [`title`]: what a conversation is called that nobody gave a title.
-//! - [`machine`]: what becomes of the model's answer.
+//! - [`machine`]: the loop of a turn, from making room to its end.
+//! - [`pieces`]: the pieces of an answer, put together.
 //! - [`words`]: the few sentences of the gateway's own that a model ever sees.
 
 pub mod align;
@@ -18,6 +19,7 @@ pub mod compaction;
 pub mod context;
 pub mod machine;
 pub mod pairing;
+mod pieces;
 pub mod seen;
 mod sentences;
 pub mod summary;
@@ -31,6 +33,6 @@ pub use align::{Alignment, align};
 pub use allowed::AllowedTools;
 pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
-pub use machine::{Effect, Ending, Event, Machine, Stop};
+pub use machine::{Effect, Ending, Event, Machine, Need, Room, Stop};
 pub use pairing::{BadToolResult, check_tool_results};
 pub use seen::repeats_history;

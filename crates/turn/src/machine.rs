@@ -1,21 +1,49 @@
-//! What becomes of a model's answer: events in, effects out, nothing else.
+//! The loop of a turn as a pure machine: events in, effects out.
+//!
+//! ```text
+//! begin ──► MakeRoom ──► CallModel ──► Show … ──► End
+//!              ▲              │
+//!              └──────────────┘ the context is too long: once
+//! ```
+//!
+//! The machine decides what comes next. It does nothing by itself: a driver carries the effects out and reports what
+//! happened as events. Stored turns, turns without a conversation, and Herma's own calls use the same machine.
+//!
+//! A new kind of step starts here: an effect that asks for it, and an event that reports its outcome. For example, an
+//! answer that calls tools of the gateway would lead to an effect that appends the answer and runs the calls. Their
+//! results would be an event, and the next effect would be `MakeRoom` again.
 
-use herma_model::generation::{Finish, ModelFailureKind, ToolCall};
+use herma_model::generation::{Finish, ModelFailureKind};
 use herma_model::turn::FailureCode;
 use herma_model::{Answer, Delta, ModelEvent, ModelFailure, StopKind, TurnFailure, TurnState};
-use serde_json::{Map, Value};
 
 use crate::allowed::AllowedTools;
+use crate::pieces::Pieces;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
+    /// The driver has looked for room.
+    Room(Room),
     /// The model server sent something.
     Model(ModelEvent),
     /// The model call failed.
     Failed(ModelFailure),
-    /// Somebody wants the turn to end now.
+    /// The turn has to end now.
     Stop(Stop),
+}
+
+/// What was found for a turn that asked for room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Room {
+    /// The context fits, as it is or after a compaction.
+    Enough,
+    /// There is nothing that could be left out.
+    Nothing,
+    /// A summary is needed, and its model cannot be reached.
+    Unreachable(ModelFailure),
+    /// The context does not fit, and nothing can be done about it.
+    Refused(TurnFailure),
 }
 
 /// Why a turn is to end before its answer.
@@ -38,13 +66,26 @@ impl From<StopKind> for Stop {
     }
 }
 
-/// What to do about it.
+/// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Show this piece to whoever listens.
+    /// Make sure that the context fits; compact it if it does not. Then report [`Event::Room`].
+    MakeRoom(Need),
+    /// Call the model with the context as it is now, and report what comes.
+    CallModel,
+    /// Show this piece to the listeners.
     Show(Delta),
     /// End the turn like this.
     End(Ending),
+}
+
+/// Why a turn needs room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// Its context may be longer than the threshold.
+    Threshold,
+    /// The model server said that its context is too long.
+    TooLong(ModelFailure),
 }
 
 /// How a turn ends.
@@ -61,127 +102,142 @@ pub enum Ending {
         /// Text that had been shown.
         shown: Option<String>,
     },
-    /// The model server takes no context of this length. A shorter one may do; else nothing of the request is kept.
+    /// The model server takes no context of this length, and it cannot be made shorter: nothing of the request is kept.
     TooLong(ModelFailure),
     /// The request cannot be answered as it is: nothing of it is kept.
     Refused(TurnFailure),
 }
 
-/// A turn whose model call is under way. After an `End` nothing happens any more.
-#[derive(Debug, Default)]
+impl Ending {
+    /// The end of a turn that was stopped.
+    pub fn stopped(stop: Stop, shown: Option<String>) -> Self {
+        let (state, code, message) = match stop {
+            Stop::Interrupt => (TurnState::Interrupted, FailureCode::Interrupted, "another turn interrupted this one"),
+            Stop::Shutdown => (
+                TurnState::Interrupted,
+                FailureCode::Abandoned,
+                "the gateway was stopped before the answer was complete; send the request again",
+            ),
+            Stop::Cancel => (TurnState::Cancelled, FailureCode::Cancelled, "the turn was cancelled"),
+        };
+        Self::Unanswered { state, failure: TurnFailure::new(code, message), shown }
+    }
+}
+
+/// Where a turn is in its loop.
+#[derive(Debug)]
+enum State {
+    /// The driver looks for room.
+    MakingRoom(Need),
+    /// The model is called.
+    Calling,
+    /// Nothing happens any more.
+    Ended,
+}
+
+/// One turn.
+#[derive(Debug)]
 pub struct Machine {
-    content: String,
-    refusal: String,
-    tool_calls: Vec<ToolCall>,
-    extra: Map<String, Value>,
-    choice_extra: Map<String, Value>,
+    state: State,
+    pieces: Pieces,
     allowed: AllowedTools,
-    ended: bool,
+    /// Whether room was made because the model server wanted a shorter context.
+    was_too_long: bool,
 }
 
 impl Machine {
-    /// The machine of a call whose answer may call these tools and no others.
-    pub fn allowing(allowed: AllowedTools) -> Self {
-        Self { allowed, ..Self::default() }
+    /// A turn whose answer may call these tools and no others, and what it begins with.
+    pub fn begin(allowed: AllowedTools) -> (Self, Effect) {
+        let need = Need::Threshold;
+        let state = State::MakingRoom(need.clone());
+        (Self { state, pieces: Pieces::default(), allowed, was_too_long: false }, Effect::MakeRoom(need))
     }
 
-    /// Takes an event and says what to do.
+    /// Takes an event and says what to do. An event that does not belong to where the turn is changes nothing.
     pub fn on(&mut self, event: Event) -> Option<Effect> {
-        if self.ended {
-            return None;
-        }
-        let effect = match event {
-            Event::Model(ModelEvent::Delta(delta)) => {
-                let shown = self.content.len();
-                self.add(&delta);
-                let Some(failure) = self.allowed.breach(&self.tool_calls).map(forbidden) else {
-                    return (!delta.is_empty()).then_some(Effect::Show(delta));
-                };
-                self.content.truncate(shown);
-                self.unanswered(TurnState::Failed, failure)
+        let effect = match (&self.state, event) {
+            (State::Ended, _) => return None,
+            (State::MakingRoom(_) | State::Calling, Event::Stop(stop)) => self.stopped(stop),
+            (State::MakingRoom(need), Event::Room(room)) => after_looking(need, room),
+            (State::Calling, Event::Model(event)) => self.model_sent(event)?,
+            (State::Calling, Event::Failed(failure)) => self.call_failed(failure),
+            (State::MakingRoom(_), Event::Model(_) | Event::Failed(_)) | (State::Calling, Event::Room(_)) => {
+                return None;
             }
-            Event::Model(ModelEvent::Finished(finish)) => self.answered(finish),
-            Event::Model(ModelEvent::Answered(answer)) => {
-                match self.allowed.breach_of_answer(&answer.tool_calls).map(forbidden) {
-                    Some(failure) => self.unanswered(TurnState::Failed, failure),
-                    None => Ending::Answered(answer),
-                }
-            }
-            Event::Failed(failure) if failure.kind == ModelFailureKind::ContextTooLong && !self.has_shown() => {
-                Ending::TooLong(failure)
-            }
-            Event::Failed(failure) => self.unanswered(TurnState::Failed, failure.into()),
-            Event::Stop(Stop::Interrupt) => self.unanswered(
-                TurnState::Interrupted,
-                TurnFailure::new(FailureCode::Interrupted, "another turn interrupted this one"),
-            ),
-            Event::Stop(Stop::Shutdown) => self.unanswered(
-                TurnState::Interrupted,
-                TurnFailure::new(
-                    FailureCode::Abandoned,
-                    "the gateway was stopped before the answer was complete; send the request again",
-                ),
-            ),
-            Event::Stop(Stop::Cancel) => self
-                .unanswered(TurnState::Cancelled, TurnFailure::new(FailureCode::Cancelled, "the turn was cancelled")),
         };
-        self.ended = true;
-        Some(Effect::End(effect))
+        match &effect {
+            Effect::MakeRoom(need) => self.state = State::MakingRoom(need.clone()),
+            Effect::CallModel => self.state = State::Calling,
+            Effect::End(_) => self.state = State::Ended,
+            Effect::Show(_) => {}
+        }
+        Some(effect)
     }
 
     /// Text shown so far, for the journal.
     pub fn shown(&self) -> &str {
-        &self.content
+        &self.pieces.content
     }
 
-    fn has_shown(&self) -> bool {
-        !(self.content.is_empty() && self.refusal.is_empty() && self.tool_calls.is_empty())
-    }
-
-    fn unanswered(&mut self, state: TurnState, failure: TurnFailure) -> Ending {
-        let shown = std::mem::take(&mut self.content);
-        Ending::Unanswered { state, failure, shown: Some(shown).filter(|text| !text.is_empty()) }
-    }
-
-    fn add(&mut self, delta: &Delta) {
-        self.content.push_str(delta.content.as_deref().unwrap_or(""));
-        self.refusal.push_str(delta.refusal.as_deref().unwrap_or(""));
-        for piece in &delta.tool_calls {
-            let at = piece.index as usize;
-            if at > self.tool_calls.len() {
-                continue;
+    fn model_sent(&mut self, event: ModelEvent) -> Option<Effect> {
+        Some(match event {
+            ModelEvent::Delta(delta) => {
+                let shown = self.pieces.content.len();
+                self.pieces.add(&delta);
+                let Some(failure) = self.allowed.breach(&self.pieces.tool_calls).map(forbidden) else {
+                    return (!delta.is_empty()).then_some(Effect::Show(delta));
+                };
+                self.pieces.content.truncate(shown);
+                self.failed(failure)
             }
-            if at == self.tool_calls.len() {
-                self.tool_calls.push(ToolCall::default());
-            }
-            let call = &mut self.tool_calls[at];
-            if let Some(id) = &piece.id {
-                call.id.clone_from(id);
-            }
-            call.name.push_str(piece.name.as_deref().unwrap_or(""));
-            call.arguments.push_str(piece.arguments.as_deref().unwrap_or(""));
-            merge(&mut call.extra, &piece.extra);
-        }
-        merge(&mut self.extra, &delta.extra);
-        merge(&mut self.choice_extra, &delta.choice_extra);
+            ModelEvent::Finished(finish) => self.finished(finish),
+            ModelEvent::Answered(answer) => match self.allowed.breach_of_answer(&answer.tool_calls).map(forbidden) {
+                Some(failure) => self.failed(failure),
+                None => Effect::End(Ending::Answered(answer)),
+            },
+        })
     }
 
-    fn answered(&mut self, finish: Finish) -> Ending {
-        match self.allowed.breach_of_answer(&self.tool_calls).map(forbidden) {
-            Some(failure) => self.unanswered(TurnState::Failed, failure),
-            None => Ending::Answered(Box::new(self.answer(finish))),
+    fn finished(&mut self, finish: Finish) -> Effect {
+        match self.allowed.breach_of_answer(&self.pieces.tool_calls).map(forbidden) {
+            Some(failure) => self.failed(failure),
+            None => Effect::End(Ending::Answered(Box::new(self.pieces.answer(finish)))),
         }
     }
 
-    fn answer(&mut self, finish: Finish) -> Answer {
-        Answer {
-            content: Some(std::mem::take(&mut self.content)).filter(|text| !text.is_empty()),
-            refusal: Some(std::mem::take(&mut self.refusal)).filter(|text| !text.is_empty()),
-            tool_calls: std::mem::take(&mut self.tool_calls),
-            extra: std::mem::take(&mut self.extra),
-            choice_extra: std::mem::take(&mut self.choice_extra),
-            finish,
+    fn call_failed(&mut self, failure: ModelFailure) -> Effect {
+        if failure.kind != ModelFailureKind::ContextTooLong || !self.pieces.are_empty() {
+            return self.failed(failure.into());
         }
+        match std::mem::replace(&mut self.was_too_long, true) {
+            true => Effect::End(Ending::TooLong(failure)),
+            false => Effect::MakeRoom(Need::TooLong(failure)),
+        }
+    }
+
+    fn failed(&mut self, failure: TurnFailure) -> Effect {
+        Effect::End(Ending::Unanswered { state: TurnState::Failed, failure, shown: self.take_shown() })
+    }
+
+    fn stopped(&mut self, stop: Stop) -> Effect {
+        Effect::End(Ending::stopped(stop, self.take_shown()))
+    }
+
+    fn take_shown(&mut self) -> Option<String> {
+        Some(std::mem::take(&mut self.pieces.content)).filter(|text| !text.is_empty())
+    }
+}
+
+/// How a turn goes on that has asked for room.
+fn after_looking(need: &Need, room: Room) -> Effect {
+    match (room, need) {
+        (Room::Enough, _) | (Room::Nothing, Need::Threshold) => Effect::CallModel,
+        (Room::Nothing, Need::TooLong(failure)) => Effect::End(Ending::TooLong(failure.clone())),
+        (Room::Unreachable(failure), _) => {
+            let (state, failure) = (TurnState::Failed, failure.into());
+            Effect::End(Ending::Unanswered { state, failure, shown: None })
+        }
+        (Room::Refused(failure), _) => Effect::End(Ending::Refused(failure)),
     }
 }
 
@@ -189,20 +245,6 @@ impl Machine {
 fn forbidden(name: &str) -> TurnFailure {
     let message = format!("the model called '{name}', which is not among the allowed tools of tool_choice");
     ModelFailure::new(ModelFailureKind::Nonsense, message).into()
-}
-
-/// Adds the fields of a piece to those of the whole: texts and lists go on, objects merge, anything else is replaced.
-fn merge(whole: &mut Map<String, Value>, piece: &Map<String, Value>) {
-    for (name, value) in piece {
-        match (whole.get_mut(name), value) {
-            (Some(Value::String(text)), Value::String(more)) => text.push_str(more),
-            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more.iter().cloned()),
-            (Some(Value::Object(inner)), Value::Object(more)) => merge(inner, more),
-            _ => {
-                whole.insert(name.clone(), value.clone());
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -216,13 +258,29 @@ mod tests {
         Event::Model(ModelEvent::Delta(Delta { content: Some(content.to_owned()), ..Delta::default() }))
     }
 
+    /// A machine that has called the model.
+    fn calling() -> Machine {
+        allowing(AllowedTools::default())
+    }
+
+    fn allowing(allowed: AllowedTools) -> Machine {
+        let (mut machine, first) = Machine::begin(allowed);
+        assert_eq!(first, Effect::MakeRoom(Need::Threshold));
+        assert_eq!(machine.on(Event::Room(Room::Enough)), Some(Effect::CallModel));
+        machine
+    }
+
+    fn too_long() -> ModelFailure {
+        ModelFailure::new(ModelFailureKind::ContextTooLong, "too long")
+    }
+
     fn finish() -> Finish {
-        Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() }
+        Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() }
     }
 
     #[test]
     fn pieces_become_one_answer() {
-        let mut machine = Machine::default();
+        let mut machine = calling();
         assert!(matches!(machine.on(text("a ")), Some(Effect::Show(_))));
         machine.on(text("b"));
         let Some(Effect::End(Ending::Answered(answer))) = machine.on(Event::Model(ModelEvent::Finished(finish())))
@@ -234,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_was_shown_is_kept_and_half_calls_are_dropped() {
-        let mut machine = Machine::default();
+        let mut machine = calling();
         machine.on(text("so far"));
         machine.on(Event::Model(ModelEvent::Delta(Delta {
             tool_calls: vec![ToolCallDelta { index: 0, id: Some("x".into()), ..ToolCallDelta::default() }],
@@ -248,13 +306,54 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_too_long_is_refused_unless_something_was_shown() {
-        let failure = ModelFailure::new(ModelFailureKind::ContextTooLong, "too long");
-        let mut machine = Machine::default();
-        assert!(matches!(machine.on(Event::Failed(failure.clone())), Some(Effect::End(Ending::TooLong(_)))));
-        let mut machine = Machine::default();
+    fn a_context_that_is_too_long_is_made_shorter_once() {
+        let mut machine = calling();
+        let shorter = Effect::MakeRoom(Need::TooLong(too_long()));
+        assert_eq!(machine.on(Event::Failed(too_long())), Some(shorter));
+        assert_eq!(machine.on(Event::Room(Room::Enough)), Some(Effect::CallModel));
+        assert_eq!(machine.on(Event::Failed(too_long())), Some(Effect::End(Ending::TooLong(too_long()))));
+    }
+
+    #[test]
+    fn a_context_that_is_too_long_ends_the_turn_if_nothing_can_be_left_out_or_something_was_shown() {
+        let mut machine = calling();
+        machine.on(Event::Failed(too_long()));
+        assert_eq!(machine.on(Event::Room(Room::Nothing)), Some(Effect::End(Ending::TooLong(too_long()))));
+        let mut machine = calling();
         machine.on(text("x"));
-        assert!(matches!(machine.on(Event::Failed(failure)), Some(Effect::End(Ending::Unanswered { .. }))));
+        assert!(matches!(machine.on(Event::Failed(too_long())), Some(Effect::End(Ending::Unanswered { .. }))));
+    }
+
+    #[test]
+    fn a_turn_without_room_ends_before_the_model_is_called() {
+        let look = |room| Machine::begin(AllowedTools::default()).0.on(Event::Room(room));
+        assert_eq!(look(Room::Nothing), Some(Effect::CallModel), "there is nothing to leave out yet");
+        let refused = TurnFailure::new(FailureCode::ContextLengthExceeded, "too much");
+        assert_eq!(look(Room::Refused(refused.clone())), Some(Effect::End(Ending::Refused(refused))));
+        let away = ModelFailure::new(ModelFailureKind::Unreachable, "away");
+        let Some(Effect::End(Ending::Unanswered { state, .. })) = look(Room::Unreachable(away)) else {
+            panic!("no end");
+        };
+        assert_eq!(state, TurnState::Failed);
+    }
+
+    #[test]
+    fn a_turn_is_stopped_while_it_makes_room() {
+        let (mut machine, _) = Machine::begin(AllowedTools::default());
+        let Some(Effect::End(Ending::Unanswered { state, .. })) = machine.on(Event::Stop(Stop::Interrupt)) else {
+            panic!("no end");
+        };
+        assert_eq!(state, TurnState::Interrupted);
+        assert_eq!(machine.on(Event::Room(Room::Enough)), None, "it has ended");
+    }
+
+    #[test]
+    fn what_does_not_belong_to_where_the_turn_is_changes_nothing() {
+        let (mut machine, _) = Machine::begin(AllowedTools::default());
+        assert_eq!(machine.on(text("early")), None);
+        assert_eq!(machine.on(Event::Room(Room::Enough)), Some(Effect::CallModel));
+        assert_eq!(machine.on(Event::Room(Room::Nothing)), None);
+        assert_eq!(machine.shown(), "");
     }
 
     #[test]
@@ -267,14 +366,14 @@ mod tests {
             let delta = Delta { content: Some(" unseen".into()), tool_calls: vec![piece], ..Delta::default() };
             Event::Model(ModelEvent::Delta(delta))
         };
-        let mut machine = Machine::allowing(allowed.clone());
+        let mut machine = allowing(allowed.clone());
         machine.on(text("seen"));
         let Some(Effect::End(Ending::Unanswered { state, shown, failure })) = machine.on(call("touch")) else {
             panic!("no end");
         };
         assert_eq!((state, shown.as_deref()), (TurnState::Failed, Some("seen")));
         assert_eq!(failure.code, FailureCode::UpstreamError);
-        let mut machine = Machine::allowing(allowed);
+        let mut machine = allowing(allowed);
         assert!(matches!(machine.on(call("lo")), Some(Effect::Show(_))));
         let end = machine.on(Event::Model(ModelEvent::Finished(finish())));
         assert!(matches!(end, Some(Effect::End(Ending::Unanswered { .. }))), "its name never became whole: {end:?}");
@@ -282,7 +381,7 @@ mod tests {
 
     #[test]
     fn nothing_happens_after_the_end() {
-        let mut machine = Machine::default();
+        let mut machine = calling();
         machine.on(Event::Stop(Stop::Cancel));
         assert_eq!(machine.on(text("late")), None);
         assert_eq!(machine.on(Event::Stop(Stop::Interrupt)), None);

@@ -38,7 +38,7 @@ use summarise::{Summarised, Task};
 
 pub(crate) use ahead::prepare;
 pub use manual::{CompactionRequest, Preview, UndoRequest};
-pub(crate) use room::{Fit, Need, Room};
+pub(crate) use room::{Fit, FoundRoom};
 
 /// What a summary for a client may at least have, in tokens, however little it stands for.
 const LEAST_FOR_CLIENT: u64 = 512;

@@ -6,6 +6,7 @@ use herma_model::compaction::{Base, CompactionTrigger};
 use herma_model::provenance::CompactionMode;
 use herma_model::{ModelFailure, TurnFailure};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Snapshot, StoreError};
+use herma_turn::Need;
 
 use super::draft::{Case, Draft, NoDraft};
 use super::summarise::NoSummary;
@@ -13,14 +14,6 @@ use super::{Load, exceeded, longer_than};
 use crate::crash;
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
-
-/// Why a turn needs room.
-pub(crate) enum Need {
-    /// It may pass the threshold.
-    Threshold,
-    /// The model server said that its context is too long.
-    TooLong(ModelFailure),
-}
 
 /// Whether a turn fits.
 pub(crate) enum Fit<'a> {
@@ -42,17 +35,17 @@ pub(crate) struct Tight<'a> {
 }
 
 impl Tight<'_> {
-    fn refused(&self, why: &str) -> Room {
-        Room::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
+    fn refused(&self, why: &str) -> FoundRoom {
+        FoundRoom::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
     }
 }
 
 /// What was found for a turn that needs room.
-pub(crate) enum Room {
+pub(crate) enum FoundRoom {
     /// Nothing, but it can go on as it is.
     Enough,
     /// A compaction that makes it fit.
-    Found(Box<Found>),
+    Compaction(Box<Found>),
     /// Nothing, because the conversation's own model cannot be reached.
     Unreachable(ModelFailure),
     /// Nothing, and it cannot go on.
@@ -114,16 +107,16 @@ impl Gateway {
     }
 
     /// Looks for room. Writes nothing. Cancel-safe.
-    pub(crate) async fn find_room(&self, tight: &Tight<'_>) -> Result<Room, StoreError> {
+    pub(crate) async fn find_room(&self, tight: &Tight<'_>) -> Result<FoundRoom, StoreError> {
         match self.draft(tight.case).await {
             Ok(draft) => {
                 let new = draft.compaction(tight.case, Authority::Lease(tight.lease));
-                Ok(Room::Found(Box::new(Found { draft, new })))
+                Ok(FoundRoom::Compaction(Box::new(Found { draft, new })))
             }
             Err(NoDraft::Store(error)) => Err(error),
-            Err(_) if !tight.case.is_needed() => Ok(Room::Enough),
+            Err(_) if !tight.case.is_needed() => Ok(FoundRoom::Enough),
             Err(why) if self.goes_on_without(tight.case, &why) => Ok(tight.refused(&why.reason())),
-            Err(NoDraft::Failed(NoSummary::Failed(failure), _)) => Ok(Room::Unreachable(failure)),
+            Err(NoDraft::Failed(NoSummary::Failed(failure), _)) => Ok(FoundRoom::Unreachable(failure)),
             Err(why) => Ok(tight.refused(&why.reason())),
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent, RunId, SessionId};
-use herma_turn::machine::{Effect, Ending, Event, Machine};
+use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Room};
 use herma_wire::chat::{answer_of, assistant_utterance};
 use herma_wire::record::{Step, of_answered, of_shown, shown_steps, steps};
 use herma_wire::responses::{Events, Outcome, compaction_item};
@@ -60,7 +60,8 @@ fn stream() -> impl Strategy<Value = Vec<Step<'static>>> {
 
 /// What the steps say, as a turn puts it together and as the store gives it back.
 fn stored_answer(steps: &[Step<'_>]) -> Answer {
-    let mut machine = Machine::default();
+    let (mut machine, _) = Machine::begin(AllowedTools::default());
+    machine.on(Event::Room(Room::Enough));
     for step in steps {
         if let Step::Delta(delta) = step {
             machine.on(Event::Model(ModelEvent::Delta(delta.clone().into_owned())));

@@ -1,0 +1,111 @@
+//! The driver of a turn: it carries out what the machine decides, and reports what happened.
+//!
+//! There is one driver for stored turns ([`crate::run`]), turns without a conversation ([`crate::loose`]) and Herma's own
+//! calls ([`crate::own_call`]). They differ in what stands behind a [`Host`].
+
+use std::ops::ControlFlow;
+
+use futures_util::{StreamExt, TryFutureExt};
+use herma_model::generation::ModelFailureKind;
+use herma_model::{Delta, ModelCall, ModelFailure};
+use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Need, Stop};
+use herma_upstream::ModelServer;
+use tokio::sync::watch;
+
+/// What a kind of turn does with the machine's effects.
+pub(crate) trait Host {
+    /// Why a turn cannot go on: for a stored turn, the store failed.
+    type Error;
+
+    /// Makes sure that the context fits. The outcome is [`Event::Room`], or [`Event::Stop`] if the turn has to end.
+    async fn make_room(&mut self, need: &Need) -> Result<Event, Self::Error>;
+
+    /// The call of the model with the context as it is now.
+    fn call(&self) -> ModelCall;
+
+    /// Waits for what else concerns the turn while the model is called, such as a request to stop. `None` if the turn
+    /// just goes on. Cancel-safe.
+    async fn wait(&mut self, shown: &str) -> Result<Option<Stop>, Self::Error>;
+
+    /// Waits until the turn may show something. Called after each event that has an effect.
+    async fn may_show(&mut self) -> Result<(), Self::Error>;
+
+    /// Shows a piece of the answer. `shown` is all text so far. `Break` if more is of no use.
+    async fn show(&mut self, delta: Delta, shown: &str) -> Result<ControlFlow<()>, Self::Error>;
+
+    /// Takes note of a failed call of this model.
+    fn call_failed(&mut self, failure: &ModelFailure, model: &str);
+}
+
+/// Runs a turn to its end. Cancel-safe if the host's methods are.
+pub(crate) async fn drive<H: Host>(
+    upstream: &dyn ModelServer,
+    allowed: AllowedTools,
+    host: &mut H,
+) -> Result<Ending, H::Error> {
+    let (mut machine, mut effect) = Machine::begin(allowed);
+    loop {
+        effect = match effect {
+            Effect::End(ending) => return Ok(ending),
+            Effect::CallModel => call_model(upstream, &mut machine, host).await?,
+            Effect::MakeRoom(need) => {
+                let event = host.make_room(&need).await?;
+                next(&mut machine, event)
+            }
+            // Pieces are shown where they come from.
+            Effect::Show(_) => Effect::End(defect()),
+        };
+    }
+}
+
+/// Calls the model and shows what comes. Returns what the turn does after the call.
+async fn call_model<H: Host>(
+    upstream: &dyn ModelServer,
+    machine: &mut Machine,
+    host: &mut H,
+) -> Result<Effect, H::Error> {
+    let call = host.call();
+    let model = call.model.clone();
+    let mut events = std::pin::pin!(upstream.call(call).try_flatten_stream());
+    loop {
+        let event = tokio::select! {
+            biased;
+            stop = host.wait(machine.shown()) => match stop? {
+                Some(stop) => Event::Stop(stop),
+                None => continue,
+            },
+            event = events.next() => match event {
+                Some(Ok(event)) => Event::Model(event),
+                Some(Err(failure)) => Event::Failed(failure),
+                None => Event::Failed(cut_off()),
+            },
+        };
+        if let Event::Failed(failure) = &event {
+            host.call_failed(failure, &model);
+        }
+        let Some(effect) = machine.on(event) else { continue };
+        host.may_show().await?;
+        let Effect::Show(delta) = effect else { return Ok(effect) };
+        if host.show(delta, machine.shown()).await?.is_break() {
+            return Ok(next(machine, Event::Stop(Stop::Cancel)));
+        }
+    }
+}
+
+/// The next effect after an event that always has one.
+fn next(machine: &mut Machine, event: Event) -> Effect {
+    machine.on(event).unwrap_or_else(|| Effect::End(defect()))
+}
+
+fn defect() -> Ending {
+    Ending::Refused(crate::admission::defect())
+}
+
+/// Waits until the turn is told to stop. Cancel-safe.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
+    stop.wait_for(Option::is_some).await.ok().and_then(|stop| *stop).unwrap_or(Stop::Cancel)
+}
+
+fn cut_off() -> ModelFailure {
+    ModelFailure::new(ModelFailureKind::CutOff, "the model server stopped without finishing its answer")
+}
