@@ -9,12 +9,13 @@ use std::time::Duration;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    Answer, FinishReason, Message, MessageId, MessageStatus, Principal, Seq, TurnFailure, TurnId, TurnState,
+    Answer, Delta, FinishReason, Message, MessageId, MessageStatus, Principal, Seq, Step, TurnFailure, TurnId,
+    TurnState,
 };
 use herma_store::{Scope, StopOutcome, TurnRecord};
 use herma_turn::Stop;
-use herma_wire::chat::{answer_of, assistant_utterance, whole_answer_deltas};
-use herma_wire::record::{self, Step};
+use herma_wire::chat::{answer_of, assistant_utterance, shown_text, whole_answer_deltas};
+use herma_wire::record::{self, Shown as Piece};
 use tokio::sync::watch;
 
 use crate::admission::INTERRUPT_GRACE;
@@ -126,7 +127,7 @@ impl Follower<'_> {
         loop {
             let Some(record) = self.gateway.store.turn(&scope, self.turn).await? else { return Ok(None) };
             let record = record.as_it_stands();
-            if told.steps > 0 && told.attempt != record.attempt {
+            if told.shown > 0 && told.attempt != record.attempt {
                 return Ok(Some(TurnEvent::Failed(Arc::new(GatewayError::CutOff(another_attempt())))));
             }
             self.tell(&record, &mut told);
@@ -152,11 +153,11 @@ impl Follower<'_> {
             self.log.push(TurnEvent::Started { turn, started_at, session: Some(begun()), message });
         }
         told.attempt = record.attempt;
-        for step in steps(record).into_iter().skip(told.steps) {
-            told.steps += 1;
-            self.log.push(match step {
-                Step::Delta(delta) => TurnEvent::Delta(Arc::new(delta.into_owned())),
-                Step::Compacted(id) => TurnEvent::Compacted { id, session: self.view(record) },
+        for shown in shown(record).into_iter().skip(told.shown) {
+            told.shown += 1;
+            self.log.push(match shown {
+                Shown::Piece(delta) => TurnEvent::Delta(Arc::new(delta)),
+                Shown::Step(step) => TurnEvent::Step { step, session: self.view(record) },
             });
         }
     }
@@ -184,9 +185,9 @@ impl Follower<'_> {
             turn: record.id,
             tenant: self.principal.tenant,
             started_at: record.started_at,
-            message: record.answer.last().map_or_else(|| Arc::new(message_of(&record, &answer)), Arc::clone),
+            message: record.said().last().map_or_else(|| Arc::new(message_of(&record, &answer)), Arc::clone),
             answer,
-            compactions: record.compactions.clone(),
+            steps: record.steps.clone(),
             session: Some(self.view(&record)),
         }))
     }
@@ -197,9 +198,10 @@ impl Follower<'_> {
 struct Told {
     queued: bool,
     started: bool,
-    /// The attempt that the steps are of.
+    /// The attempt that was shown.
     attempt: u32,
-    steps: usize,
+    /// Pieces and steps of it.
+    shown: usize,
 }
 
 /// Why a follower ends that has told a part of an attempt when the next one begins.
@@ -208,27 +210,72 @@ fn another_attempt() -> TurnFailure {
     TurnFailure::new(FailureCode::Abandoned, message)
 }
 
-/// What was shown of a turn, as far as it is known.
-fn steps(record: &TurnRecord) -> Vec<Step<'static>> {
-    let Some(answer) = stored_answer(record) else {
-        return record::shown_steps(&record.shown.record, &record.shown.text).unwrap_or_default();
-    };
-    if record.state != TurnState::Completed {
-        let text = answer.content.as_deref().unwrap_or_default();
-        return record::shown_steps(&record.shown.record, text).unwrap_or_default();
+/// Something that listeners were shown before the turn's end.
+enum Shown {
+    Piece(Delta),
+    Step(Step),
+}
+
+/// What was shown of a turn, as far as it is known: the pieces of each message, and then the step that it is. The last
+/// step of a turn with an answer comes with its end.
+fn shown(record: &TurnRecord) -> Vec<Shown> {
+    let mut shown = Vec::new();
+    let mut parts = record::parts(&record.shown.record);
+    let mut compactions = Vec::new();
+    let mut cut_off = None;
+    for step in &record.steps {
+        match step {
+            Step::Compacted(_) => compactions.push(Shown::Step(step.clone())),
+            Step::Said(message) if message.said.status == MessageStatus::Partial => cut_off = Some(message),
+            Step::Said(message) => {
+                let part = parts.next().unwrap_or_default();
+                let answer = answer_of(&message.said, record.finish.clone().unwrap_or_else(unknown_finish));
+                // One that was not shown piece by piece has no record.
+                match Some(part).filter(|part| !part.is_empty()).and_then(|part| record::steps(part, &answer)) {
+                    Some(pieces) => shown.extend(pieces.into_iter().map(Shown::from)),
+                    None => {
+                        shown.append(&mut compactions);
+                        shown.extend(whole_answer_deltas(&answer).into_iter().map(Shown::Piece));
+                    }
+                }
+                compactions.clear();
+                shown.push(Shown::Step(step.clone()));
+            }
+        }
     }
-    let whole = || whole_answer_deltas(&answer).into_iter().map(|delta| Step::Delta(std::borrow::Cow::Owned(delta)));
-    match record.shown.record.as_str() {
-        // It was not shown piece by piece.
-        "" => record.compactions.iter().copied().map(Step::Compacted).chain(whole()).collect(),
-        pieces => record::steps(pieces, &answer).unwrap_or_else(|| whole().collect()),
+    if record.state == TurnState::Completed {
+        shown.pop();
+        return shown;
+    }
+    let text = cut_off.and_then(|message| shown_text(&message.said));
+    let text = text.as_deref().unwrap_or(&record.shown.text);
+    let pieces = record::shown_steps(parts.next().unwrap_or_default(), text).unwrap_or_default();
+    shown.extend(pieces.into_iter().map(Shown::from));
+    shown
+}
+
+impl From<Piece<'_>> for Shown {
+    fn from(piece: Piece<'_>) -> Self {
+        match piece {
+            Piece::Delta(delta) => Self::Piece(delta.into_owned()),
+            Piece::Compacted(id) => Self::Step(Step::Compacted(id)),
+        }
     }
 }
 
-/// A turn's answer, or what was shown of one.
+/// A turn's answer, or what was shown of one: the texts of its messages, with a blank line between them, and all else
+/// of the last one.
 pub fn stored_answer(record: &TurnRecord) -> Option<Answer> {
     let finish = record.finish.clone().unwrap_or_else(unknown_finish);
-    record.answer.last().map(|message| answer_of(&message.said, finish))
+    let mut said = record.said();
+    let last = said.next_back()?;
+    let mut answer = answer_of(&last.said, finish);
+    let mut texts: Vec<String> = said.filter_map(|message| shown_text(&message.said)).collect();
+    if !texts.is_empty() {
+        texts.extend(answer.content.take());
+        answer.content = Some(texts.join("\n\n"));
+    }
+    Some(answer)
 }
 
 /// What is left of an answer that somebody took out of its conversation.

@@ -1,10 +1,12 @@
-//! What a running turn has shown, written down now and then, so that a crash keeps it; and how it was shown, for those who read it again.
+//! What a running turn has shown of its current message, written down now and then, so that a crash keeps it; and in
+//! what pieces its steps were shown, for those who read it again.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
+use herma_model::Step;
 use herma_store::{Lease, Receipt, Shown, StoreError};
-use herma_wire::record::{self, Step};
+use herma_wire::record::{self, Shown as Piece};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
@@ -81,7 +83,7 @@ impl Journal {
         self.due = None;
         let new = text.get(self.written.text..).unwrap_or_default();
         let events = if self.is_recorded { log.from(self.written.events) } else { Vec::new() };
-        let record = record::of_shown(steps(&events));
+        let record = record::of_shown(pieces(&events));
         let through = Written { text: text.len(), events: self.written.events + events.len() };
         if new.is_empty() && record.is_empty() {
             self.written = through;
@@ -92,24 +94,38 @@ impl Journal {
     }
 }
 
-/// How a turn was shown that has its answer, if that may be asked for again.
+/// In what pieces a turn was shown that has its answer, if that may be asked for again.
 pub(crate) fn record_of_answered(request: &TurnRequest, log: &TurnLog) -> Option<String> {
-    is_recorded(request).then(|| record::of_answered(steps(&log.from(0))))
+    is_recorded(request).then(|| {
+        let events = log.from(0);
+        record::join(messages(&events).map(|message| record::of_answered(pieces(message))))
+    })
 }
 
-/// The same, of a turn without an answer.
+/// The same, of a turn without an answer: its last message was cut off.
 pub(crate) fn record_of_unanswered(request: &TurnRequest, log: &TurnLog) -> Option<String> {
-    is_recorded(request).then(|| record::of_shown(steps(&log.from(0))))
+    is_recorded(request).then(|| {
+        let events = log.from(0);
+        let mut messages: Vec<_> = messages(&events).collect();
+        let last = messages.pop().map(|message| record::of_shown(pieces(message)));
+        record::join(messages.into_iter().map(|message| record::of_answered(pieces(message))).chain(last))
+    })
 }
 
 fn is_recorded(request: &TurnRequest) -> bool {
     request.streaming && request.response.as_ref().is_some_and(|response| response.kept)
 }
 
-fn steps(events: &[TurnEvent]) -> impl Iterator<Item = Step<'_>> {
+/// The events of each model message. One that was said in the middle of the turn ends with its step.
+fn messages(events: &[TurnEvent]) -> impl Iterator<Item = &[TurnEvent]> {
+    events.split(|event| matches!(event, TurnEvent::Step { step: Step::Said(_), .. }))
+}
+
+fn pieces(events: &[TurnEvent]) -> impl Iterator<Item = Piece<'_>> {
     events.iter().filter_map(|event| match event {
-        TurnEvent::Delta(delta) => Some(Step::Delta(Cow::Borrowed(delta))),
-        TurnEvent::Compacted { id, .. } => Some(Step::Compacted(*id)),
+        TurnEvent::Delta(delta) => Some(Piece::Delta(Cow::Borrowed(delta))),
+        TurnEvent::Step { step: Step::Compacted(id), .. } => Some(Piece::Compacted(*id)),
+        TurnEvent::Step { step: Step::Said(_), .. } => None,
         TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Finished(_) | TurnEvent::Failed(_) => None,
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use herma_model::{
-    Answer, CompactionId, ConversationFacts, Delta, Message, MessageId, Resolution, TenantId, Timestamp, TurnId,
+    Answer, ConversationFacts, Delta, Message, MessageId, Resolution, Step, TenantId, Timestamp, TurnId,
 };
 use tokio::sync::Notify;
 
@@ -35,10 +35,10 @@ pub struct Finished {
     pub session: Option<SessionView>,
     /// What was answered.
     pub answer: Answer,
-    /// The answer as it is stored.
+    /// Its steps, in order. The last is the message that ended it.
+    pub steps: Vec<Step>,
+    /// The last message, as it is stored.
     pub message: Arc<Message>,
-    /// Compactions that made room for it, in order.
-    pub compactions: Vec<CompactionId>,
 }
 
 /// Something that happened to a turn.
@@ -64,11 +64,11 @@ pub enum TurnEvent {
         /// The id that its answer will have.
         message: MessageId,
     },
-    /// Its conversation was compacted to make room for it; the head may be another now.
-    Compacted {
-        /// By which compaction.
-        id: CompactionId,
-        /// Where the turn belongs now.
+    /// It made a step in the middle, durably. The steps that end it come with its end.
+    Step {
+        /// What it did.
+        step: Step,
+        /// Where the turn belongs now. A compaction may have moved the head.
         session: SessionView,
     },
     /// A piece of its answer.

@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use herma_model::{
-    Answer, Delta, Message, MessageId, MessageStatus, ModelCall, ModelFailure, Payload, Seq, SessionId, Timestamp,
-    TurnFailure, TurnId, TurnState,
+    Answer, Delta, Message, MessageId, MessageStatus, ModelCall, ModelFailure, Payload, Seq, SessionId, Step,
+    Timestamp, TurnFailure, TurnId, TurnState,
 };
 use herma_store::{LooseOutcome, LooseTurn, Scope};
 use herma_turn::{AllowedTools, Ending, Event, Need, Room, Stop, Transcript, build, truncated};
@@ -138,8 +138,8 @@ impl Loose<'_> {
             started_at,
             session: None,
             answer,
+            steps: vec![Step::Said(Arc::clone(&message))],
             message,
-            compactions: Vec::new(),
         }
     }
 

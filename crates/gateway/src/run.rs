@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, ConversationId, MessageStatus, NewMessage, TurnFailure, TurnState, Utterance};
+use herma_model::{Alias, ConversationId, MessageStatus, NewMessage, Step, TurnFailure, TurnState, Utterance};
 use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError, Version};
 use herma_turn::{AllowedTools, Ending, Stop};
 use herma_wire::chat::assistant_utterance;
@@ -72,14 +72,16 @@ impl Run<'_> {
                         let Some(message) = committed.messages.last().map(Arc::clone) else {
                             return failed(GatewayError::Turn(crate::admission::defect()));
                         };
+                        let mut steps = turn.steps.clone();
+                        steps.extend(committed.messages.iter().cloned().map(Step::Said));
                         let finished = Finished {
                             turn: turn.running.turn,
                             tenant: turn.running.lease.tenant,
                             started_at: turn.running.started_at,
                             session: Some(turn.session.clone()),
                             answer: *answer,
+                            steps,
                             message,
-                            compactions: turn.compactions.clone(),
                         };
                         let end = End::Answered(finished.answer.finish.usage);
                         let (alias, seen) = (turn.alias.clone(), turn.running.version);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::tokens::Counted;
-use herma_model::{Base, CompactionId, Message, MessageId, Payload, SessionKind, TurnState, Unanswered, Usage};
+use herma_model::{Base, Message, MessageId, Payload, SessionKind, Step, TurnState, Unanswered, Usage};
 use herma_store::{Committed, Compacted, Snapshot};
 use herma_turn::{Transcript, build, truncated};
 
@@ -27,8 +27,8 @@ pub(crate) struct RunningTurn {
     pub(crate) answer_id: MessageId,
     /// Tokens to which its context is cut, if it is.
     pub(crate) room: Option<u64>,
-    /// Compactions that made room for it.
-    pub(crate) compactions: Vec<CompactionId>,
+    /// Its steps so far.
+    pub(crate) steps: Vec<Step>,
     /// Whether its listeners know that it runs.
     pub(crate) is_told: bool,
 }
@@ -61,7 +61,7 @@ impl RunningTurn {
             instructions,
             answer_id,
             room: None,
-            compactions: Vec::new(),
+            steps: Vec::new(),
             is_told: false,
         }
     }
@@ -113,7 +113,7 @@ impl RunningTurn {
     /// Goes on with a conversation that was compacted.
     pub(crate) fn compacted(&mut self, compacted: &Compacted, base: Arc<Base>) {
         let moved = compacted.facts.head.id != self.session.facts.head.id;
-        self.compactions.push(compacted.record.id);
+        self.steps.push(Step::Compacted(compacted.record.id));
         self.session.facts = Arc::clone(&compacted.facts);
         self.session.rotated |= moved;
         self.running.facts = Arc::clone(&compacted.facts);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use herma_model::{Delta, ModelCall, ModelFailure, TurnFailure};
+use herma_model::{Delta, ModelCall, ModelFailure, Step, TurnFailure};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{Event, Need, Room, Stop};
@@ -62,8 +62,8 @@ impl Host for StoredTurn<'_> {
             FoundRoom::Compaction(found) => {
                 if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
                     self.turn.compacted(&compacted, base);
-                    let (id, session) = (compacted.record.id, self.turn.session.clone());
-                    tell(self.request, self.log, TurnEvent::Compacted { id, session });
+                    let (step, session) = (Step::Compacted(compacted.record.id), self.turn.session.clone());
+                    tell(self.request, self.log, TurnEvent::Step { step, session });
                 }
                 Room::Enough
             }

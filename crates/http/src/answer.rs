@@ -80,9 +80,7 @@ fn end(app: &Shared, event: &TurnEvent, began: Instant) -> Option<Result<Arc<Fin
             app.metrics.turn_ended(error.label(), began);
             Some(Err(error))
         }
-        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Compacted { .. } | TurnEvent::Delta(_) => {
-            None
-        }
+        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Step { .. } | TurnEvent::Delta(_) => None,
     }
 }
 

@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
-use herma_model::Provenance;
+use herma_model::{CompactionId, Delta, MessageId, Provenance, Step, Timestamp, TurnId};
 use herma_wire::session::SessionObject;
 use herma_wire::sse;
 use http::HeaderValue;
@@ -49,8 +49,22 @@ pub(crate) trait Frames: Send + 'static {
     /// What a stream ends with, however its turn did.
     const LAST: &'static [u8] = sse::DONE;
 
-    /// What is shown of an event that does not end the turn, or ends it with an answer.
-    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes>;
+    /// What is shown of a turn that waits.
+    fn queued(&mut self, _: &Begun<'_>) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    /// What is shown of a turn that runs. `message` is the id of its first model message.
+    fn started(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Bytes>;
+
+    /// What is shown of a compaction that made room for the turn.
+    fn compacted(&mut self, id: CompactionId, session: &SessionView) -> Vec<Bytes>;
+
+    /// What is shown of a piece of the answer.
+    fn delta(&mut self, delta: &Delta) -> Vec<Bytes>;
+
+    /// What is shown of a turn that has its answer.
+    fn finished(&mut self, finished: &Finished) -> Vec<Bytes>;
 
     /// What is shown of a turn without an answer, in a stream that has begun.
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes>;
@@ -59,6 +73,13 @@ pub(crate) trait Frames: Send + 'static {
     fn word(error: ApiError) -> ApiError {
         error
     }
+}
+
+/// A turn that waits or runs.
+pub(crate) struct Begun<'a> {
+    pub(crate) turn: TurnId,
+    pub(crate) started_at: Timestamp,
+    pub(crate) session: Option<&'a SessionView>,
 }
 
 /// Who reads a stream, and when it opens.
@@ -156,7 +177,7 @@ impl<F: Frames> TurnStream<F> {
     fn take(&mut self, event: &TurnEvent) {
         self.is_known = true;
         match event {
-            TurnEvent::Queued { session, .. } | TurnEvent::Compacted { session, .. } => {
+            TurnEvent::Queued { session, .. } | TurnEvent::Step { session, .. } => {
                 self.session = Some(session.clone());
             }
             TurnEvent::Started { session, .. } => self.session.clone_from(session),
@@ -180,7 +201,18 @@ impl<F: Frames> TurnStream<F> {
                 let told = self.failed(error);
                 self.frames.fail(error, &told, self.session.as_ref())
             }
-            event => self.frames.show(event),
+            TurnEvent::Queued { turn, since, session } => {
+                self.frames.queued(&Begun { turn: *turn, started_at: *since, session: Some(session) })
+            }
+            TurnEvent::Started { turn, started_at, session, message } => {
+                let begun = Begun { turn: *turn, started_at: *started_at, session: session.as_ref() };
+                self.frames.started(&begun, *message)
+            }
+            TurnEvent::Step { step: Step::Compacted(id), session } => self.frames.compacted(*id, session),
+            // Its pieces were shown.
+            TurnEvent::Step { step: Step::Said(_), .. } => Vec::new(),
+            TurnEvent::Delta(delta) => self.frames.delta(delta),
+            TurnEvent::Finished(finished) => self.frames.finished(finished),
         };
         self.ready.extend(shown);
         if matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_)) {

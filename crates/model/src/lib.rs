@@ -16,6 +16,7 @@ pub mod message;
 pub mod principal;
 pub mod provenance;
 pub mod session_key;
+pub mod step;
 pub mod text;
 pub mod time;
 pub mod tokens;
@@ -34,6 +35,7 @@ pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, R
 pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, Resolution, SessionFacts};
 pub use session_key::{KeyScope, SessionKey};
+pub use step::Step;
 pub use time::Timestamp;
 pub use turn::{Fence, StopKind, TurnFailure, TurnState, Unanswered};
 pub use usage::Usage;

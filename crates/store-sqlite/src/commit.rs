@@ -1,9 +1,9 @@
-//! The end of a turn, under its fence.
+//! What a turn writes under its fence: steps while it runs, and its end.
 
 use std::sync::Arc;
 
-use herma_model::{Message, NewMessage, Seq, StopKind, TenantId, Timestamp, TurnId};
-use herma_store::{Commit, Committed, Outcome as TurnOutcome, StoreError, Version};
+use herma_model::{Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
+use herma_store::{Append, Commit, Committed, Lease, Outcome as TurnOutcome, StoreError, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{Outcome, Translate};
@@ -22,21 +22,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
         TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
     };
-    let held: Option<(i64, i64, i64)> = connection
-        .prepare_cached(
-            "SELECT head_pk, next_seq, version + 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
-        )
-        .and_then(|mut select| {
-            select
-                .query_row([lease.conversation, lease.tenant.0, lease.turn, lease.fence.0], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                })
-                .optional()
-        })
-        .translated()?;
-    let Some((session, seq, version)) = held else {
-        return Err(StoreError::Fenced);
-    };
+    let Held { session, seq, version } = Held::by(connection, lease)?;
     let last_seq = seq + added.len() as i64 - 1;
     let is_answer = matches!(&commit.outcome, TurnOutcome::Completed { messages, .. } if !messages.is_empty());
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
@@ -68,22 +54,86 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     if let Some(title) = &commit.title {
         title::make(connection, lease.conversation, title, commit.now)?;
     }
-    let mut messages = Vec::with_capacity(added.len());
-    for (place, message) in (seq..).zip(added) {
-        insert_message(connection, session, place, lease.turn, lease.attempt, message, commit.now)?;
-        messages.push(Arc::new(Message {
-            id: message.id,
-            seq: Seq(place),
-            session: commit.session.clone(),
-            turn: lease.id,
-            attempt: lease.attempt,
-            created_at: commit.now,
-            said: message.said.clone(),
-        }));
-    }
+    let messages = insert(connection, lease, &commit.session, (session, seq), added, commit.now)?;
     clear_journal(connection, lease.turn)?;
     instance.end(lease);
     Ok(Committed { version: Version(version), messages })
+}
+
+/// Writes steps of a turn that goes on, or changes nothing. What was shown of them is in the journal no longer.
+pub(crate) fn append(connection: &Connection, append: &Append) -> Outcome<Committed> {
+    let Append { lease, session, messages, record, now } = append;
+    let held = Held::by(connection, *lease)?;
+    let added = messages.len() as i64;
+    let written = connection
+        .execute(
+            "UPDATE turns SET answer_seq = coalesce(answer_seq, ?2), record = ?3 WHERE pk = ?1 AND stop_requested IS NULL",
+            params![lease.turn, held.seq, record],
+        )
+        .translated()?;
+    if written == 0 {
+        return Err(stop_requested(connection, lease.turn)?);
+    }
+    connection
+        .execute(
+            "UPDATE conversations SET version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
+             updated_at = ?4 WHERE pk = ?1",
+            params![lease.conversation, held.version, added, now.0],
+        )
+        .translated()?;
+    let messages = insert(connection, *lease, session, (held.session, held.seq), messages, *now)?;
+    clear_journal(connection, lease.turn)?;
+    Ok(Committed { version: Version(held.version), messages })
+}
+
+/// A conversation whose lease is held: its head, its next place, and its next version.
+struct Held {
+    session: i64,
+    seq: i64,
+    version: i64,
+}
+
+impl Held {
+    fn by(connection: &Connection, lease: Lease) -> Outcome<Self> {
+        connection
+            .prepare_cached(
+                "SELECT head_pk, next_seq, version + 1 FROM conversations
+                 WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
+            )
+            .and_then(|mut select| {
+                let held = [lease.conversation, lease.tenant.0, lease.turn, lease.fence.0];
+                select
+                    .query_row(held, |row| Ok(Self { session: row.get(0)?, seq: row.get(1)?, version: row.get(2)? }))
+                    .optional()
+            })
+            .translated()?
+            .ok_or(StoreError::Fenced)
+    }
+}
+
+/// Writes messages of a turn from a place of its session on.
+fn insert(
+    connection: &Connection,
+    lease: Lease,
+    session: &SessionId,
+    (key, seq): (i64, i64),
+    added: &[NewMessage],
+    now: Timestamp,
+) -> Outcome<Vec<Arc<Message>>> {
+    let mut messages = Vec::with_capacity(added.len());
+    for (place, message) in (seq..).zip(added) {
+        insert_message(connection, key, place, lease.turn, lease.attempt, message, now)?;
+        messages.push(Arc::new(Message {
+            id: message.id,
+            seq: Seq(place),
+            session: session.clone(),
+            turn: lease.id,
+            attempt: lease.attempt,
+            created_at: now,
+            said: message.said.clone(),
+        }));
+    }
+    Ok(messages)
 }
 
 /// Ends the turn's row. A turn that was asked to stop cannot be completed.
@@ -94,7 +144,7 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
             connection
                 .prepare_cached(
                     "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
-                     cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, answer_seq = ?9,
+                     cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL, upstream_status = NULL, answer_seq = coalesce(answer_seq, ?9),
                      last_seq = ?10, record = ?11, cache_write_tokens = ?12, cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
@@ -134,15 +184,17 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
             })
             .translated()?,
     };
-    if ended == 1 {
-        return Ok(());
-    }
+    if ended == 1 { Ok(()) } else { Err(stop_requested(connection, commit.lease.turn)?) }
+}
+
+/// Why a turn that was asked to stop can write no more of its answer.
+fn stop_requested(connection: &Connection, turn: i64) -> Outcome<StoreError> {
     let kind = connection
-        .query_row("SELECT stop_kind FROM turns WHERE pk = ?1", [commit.lease.turn], |row| {
+        .query_row("SELECT stop_kind FROM turns WHERE pk = ?1", [turn], |row| {
             rows::optional_word(row, 0, StopKind::parse)
         })
         .translated()?;
-    Err(StoreError::StopRequested(kind.unwrap_or(StopKind::Interrupt)))
+    Ok(StoreError::StopRequested(kind.unwrap_or(StopKind::Interrupt)))
 }
 
 /// Writes one message at its place.

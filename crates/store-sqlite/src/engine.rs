@@ -159,30 +159,31 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs the write that ends a turn, again and again while the database is locked or away. If it fails for another
-    /// reason, the turn is given up: the next admission or sweep takes its lease over and records it as interrupted.
-    async fn end<T: Send + 'static>(
+    /// Runs a write that a turn cannot go on without, again and again while the database is locked or away. If it fails
+    /// for another reason, the turn is given up: the next admission or sweep takes its lease over and records it as
+    /// interrupted.
+    async fn under_lease<T: Send + 'static>(
         &self,
         lease: Lease,
         work: impl Fn(&Connection, &mut Instance) -> Outcome<T> + Send + Sync + 'static,
     ) -> Outcome<T> {
-        let mut held = Held { writer: Arc::clone(&self.writer), lease, ended: false };
+        let mut held = Held { writer: Arc::clone(&self.writer), lease, is_written: false };
         let work = Arc::new(work);
         let mut pause = FIRST_PAUSE;
         loop {
-            let outcome = self.try_to_end(Arc::clone(&work)).await;
+            let outcome = self.try_under_lease(Arc::clone(&work)).await;
             let Err(StoreError::Unavailable(why)) = &outcome else {
                 // A turn that was asked to stop has yet to be ended otherwise.
-                held.ended = matches!(outcome, Ok(_) | Err(StoreError::StopRequested(_)));
+                held.is_written = matches!(outcome, Ok(_) | Err(StoreError::StopRequested(_)));
                 return outcome;
             };
-            tracing::warn!(%why, turn = %lease.id, "the end of a turn could not be written yet; it is tried again");
+            tracing::warn!(%why, turn = %lease.id, "what a turn has to write could not be written yet; it is tried again");
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
-    async fn try_to_end<T: Send + 'static>(
+    async fn try_under_lease<T: Send + 'static>(
         &self,
         work: Arc<impl Fn(&Connection, &mut Instance) -> Outcome<T> + Send + Sync + 'static>,
     ) -> Outcome<T> {
@@ -232,16 +233,16 @@ fn sync_names(path: &Path, log: &File) -> std::io::Result<()> {
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
-/// Lets a turn go unless the write that ends it has happened.
+/// Gives a turn up unless what it has to write is written.
 struct Held {
     writer: Arc<Writer>,
     lease: Lease,
-    ended: bool,
+    is_written: bool,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.is_written {
             self.writer.give_up(self.lease);
         }
     }

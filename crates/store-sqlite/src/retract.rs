@@ -27,6 +27,7 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
     }
     let turn = Retracted::read(connection, lease.turn)?;
     let removed = remove_messages(connection, lease, &turn)?;
+    forget_appends(connection, lease.turn)?;
     clear_journal(connection, lease.turn)?;
     connection
         .execute(
@@ -61,6 +62,19 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
         take_key_back(connection, lease.conversation)?;
     }
     Ok(())
+}
+
+/// A turn whose appended messages were all removed has answered nothing yet.
+fn forget_appends(connection: &Connection, turn: i64) -> Outcome<()> {
+    connection
+        .execute(
+            "UPDATE turns SET answer_seq = NULL, record = NULL WHERE pk = ?1 AND answer_seq IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk AND m.seq >= turns.answer_seq
+              WHERE s.conversation_pk = turns.conversation_pk AND m.turn_pk = turns.pk AND m.status <> 'partial')",
+            [turn],
+        )
+        .map(drop)
+        .translated()
 }
 
 /// Takes the session key from a conversation that is still there. One that has gone had it to the end, so that nobody else is told.

@@ -97,21 +97,24 @@ pub(crate) fn take_over(
         tracing::warn!(%conversation, turn = %id, "the owner of a running turn is gone; the turn is taken over");
     }
     let Shown { text, record } = journal(connection, turn)?;
+    let appended = appended(connection, turn)?;
     if !text.is_empty() {
-        let partial = NewMessage { id: MessageId::answered(id, attempt, 0), said: Utterance::partial_text(&text) };
+        let id = MessageId::answered(id, attempt, appended);
+        let partial = NewMessage { id, said: Utterance::partial_text(&text) };
         insert_message(connection, session, conversation.next_seq, turn, attempt, &partial, now)?;
         conversation.next_seq += 1;
     }
     connection
         .prepare_cached(
             "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, upstream_status = NULL, ended_at = ?5, last_seq = ?6,
-             record = ?7, cut_off = 1 WHERE pk = ?1",
+             record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = 1 WHERE pk = ?1",
         )
         .and_then(|mut update| {
             let failure = why.failure();
             let state = failure.code.ends_as().as_str();
             let last_seq = conversation.next_seq - 1;
-            update.execute(params![turn, state, failure.code.as_str(), failure.message, now.0, last_seq, record])
+            let (code, message) = (failure.code.as_str(), failure.message);
+            update.execute(params![turn, state, code, message, now.0, last_seq, record, appended > 0])
         })
         .translated()?;
     clear_journal(connection, turn)?;
@@ -127,7 +130,20 @@ pub(crate) fn take_over(
         .translated()
 }
 
-/// What a running turn is known to have shown.
+/// How many messages the running attempt of a turn has appended.
+pub(crate) fn appended(connection: &Connection, turn: i64) -> Outcome<usize> {
+    connection
+        .query_row(
+            "SELECT count(*) FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.answer_seq AND m.turn_pk = t.pk AND m.attempt = t.attempt
+             WHERE t.pk = ?1",
+            [turn],
+            |row| row.get::<_, u32>(0).map(|count| count as usize),
+        )
+        .translated()
+}
+
+/// What a running turn is known to have shown since its last append.
 pub(crate) fn journal(connection: &Connection, turn: i64) -> Outcome<Shown> {
     let mut select = connection
         .prepare_cached("SELECT text, record FROM turn_journal WHERE turn_pk = ?1 ORDER BY part")

@@ -6,8 +6,8 @@ use herma_model::generation::{Finish, FinishReason};
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, StopKind, Timestamp,
-    TurnFailure, TurnId, TurnState, Usage,
+    CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Step, StopKind,
+    Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
 use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -43,21 +43,27 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         return Ok(Some(record));
     }
     record.input = input(connection, key)?;
-    record.compactions = compactions(connection, key)?;
+    record.steps = steps(connection, key, record.state)?;
     match record.state {
-        TurnState::Completed => record.answer = answer(connection, key)?,
-        TurnState::Queued | TurnState::Running => record.shown = takeover::journal(connection, key)?,
+        TurnState::Completed => {}
+        TurnState::Queued | TurnState::Running => {
+            // Without an append the stored record is that of the attempt before.
+            if takeover::appended(connection, key)? == 0 {
+                record.shown.record.clear();
+            }
+            record.shown.add(&takeover::journal(connection, key)?);
+        }
         TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
-            record.answer = partial(connection, key, record.attempt)?;
             record.waits_again = !queue::attempts_of(connection, id)?.is_empty();
         }
     }
     if !record.state.is_live() {
         record.facts = Arc::new(as_it_was(connection, &record.facts, key, Moment::End)?);
     }
-    record.began = match record.compactions.as_slice() {
-        [] => Arc::clone(&record.facts),
-        _ => Arc::new(as_it_was(connection, &record.facts, key, Moment::Beginning)?),
+    let has_compacted = record.compactions().next().is_some();
+    record.began = match has_compacted {
+        false => Arc::clone(&record.facts),
+        true => Arc::new(as_it_was(connection, &record.facts, key, Moment::Beginning)?),
     };
     Ok(Some(record))
 }
@@ -113,8 +119,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         failure,
         has_begun: row.get(AT + 19)?,
         input: Vec::new(),
-        compactions: Vec::new(),
-        answer: Vec::new(),
+        steps: Vec::new(),
         shown: Shown { text: String::new(), record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default() },
         cut_off: row.get(AT + 21)?,
     };
@@ -169,13 +174,17 @@ fn as_it_was(
     })
 }
 
-/// What a turn brought, in whatever sessions: a split may lie between it and its answer.
+/// The sessions that can have messages of a turn: its last one alone, if what it brought is there too. Else a split lies
+/// between the two.
+const SESSIONS: &str = "sessions s ON s.conversation_pk = t.conversation_pk
+     AND s.pk BETWEEN iif(EXISTS (SELECT 1 FROM messages f WHERE f.session_pk = t.session_pk AND f.seq = t.first_seq), t.session_pk, 0)
+     AND t.session_pk";
+
+/// What a turn brought.
 fn input(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
-             AND s.pk BETWEEN iif(EXISTS (SELECT 1 FROM messages f WHERE f.session_pk = t.session_pk AND f.seq = t.first_seq), t.session_pk, 0)
-             AND t.session_pk
+            "SELECT {MESSAGE} FROM turns t JOIN {SESSIONS}
              JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.first_seq AND m.seq < coalesce(t.answer_seq, ?2)
              WHERE t.pk = ?1 AND m.turn_pk = t.pk AND m.status <> 'partial' ORDER BY s.pk, m.seq"
         ))
@@ -183,40 +192,44 @@ fn input(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
     select.query_map([turn, END], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
 }
 
-fn compactions(connection: &Connection, turn: i64) -> Outcome<Vec<CompactionId>> {
+/// The steps of a turn, in the order of their places.
+fn steps(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Step>> {
+    let mut said = said(connection, turn, state)?.into_iter().peekable();
+    let mut steps = Vec::with_capacity(said.len());
+    for (id, place) in compactions(connection, turn)? {
+        steps.extend(std::iter::from_fn(|| said.next_if(|message| message.seq.0 < place)).map(Step::Said));
+        steps.push(Step::Compacted(id));
+    }
+    steps.extend(said.map(Step::Said));
+    Ok(steps)
+}
+
+/// The compactions of a turn, and the places of their summaries.
+fn compactions(connection: &Connection, turn: i64) -> Outcome<Vec<(CompactionId, i64)>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT k.id FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
-             WHERE t.pk = ?1 AND k.turn_pk = t.pk AND k.summary_pk IS NOT NULL ORDER BY k.pk",
+            "SELECT k.id, m.seq FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
+             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND k.turn_pk = t.pk ORDER BY k.pk",
         )
         .translated()?;
     select
-        .query_map([turn], |row| rows::uuid(row, 0).map(CompactionId::from_uuid))
+        .query_map([turn], |row| Ok((CompactionId::from_uuid(rows::uuid(row, 0)?), row.get(1)?)))
         .and_then(Iterator::collect)
         .translated()
 }
 
-fn answer(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
+/// What a turn answered with. If it has no answer, that includes what its last attempt had shown of one.
+fn said(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.pk = t.session_pk
-             JOIN messages m ON m.session_pk = t.session_pk AND m.seq BETWEEN t.answer_seq AND t.last_seq WHERE t.pk = ?1 ORDER BY m.seq"
-        ))
-        .translated()?;
-    select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()
-}
-
-/// What the last attempt of an unanswered turn had shown.
-fn partial(connection: &Connection, turn: i64, attempt: u32) -> Outcome<Vec<Arc<Message>>> {
-    let mut select = connection
-        .prepare_cached(&format!(
-            "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.pk = t.session_pk
-             JOIN messages m ON m.session_pk = t.session_pk AND m.seq >= t.first_seq AND m.seq <= coalesce(t.last_seq, ?3)
-             WHERE t.pk = ?1 AND m.turn_pk = t.pk AND m.attempt = ?2 AND m.status = 'partial' ORDER BY m.seq"
+            "SELECT {MESSAGE} FROM turns t JOIN {SESSIONS}
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.first_seq AND m.seq <= iif(?2, ?3, coalesce(t.last_seq, ?3))
+             WHERE t.pk = ?1 AND m.turn_pk = t.pk
+               AND iif(m.status = 'partial', ?4 AND m.attempt = t.attempt, m.seq >= t.answer_seq) ORDER BY s.pk, m.seq"
         ))
         .translated()?;
     select
-        .query_map(params![turn, attempt, END], |row| rows::message(row).map(Arc::new))
+        .query_map(params![turn, state.is_live(), END, state.is_unanswered()], |row| rows::message(row).map(Arc::new))
         .and_then(Iterator::collect)
         .translated()
 }

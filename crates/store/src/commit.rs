@@ -29,12 +29,28 @@ pub struct Lease {
     pub renewal_series: u64,
 }
 
+/// Steps of a running turn, written before the turn goes on. The turn keeps its lease.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The lease.
+    pub lease: Lease,
+    /// The session the messages belong to.
+    pub session: SessionId,
+    /// The messages, in order.
+    pub messages: Vec<NewMessage>,
+    /// In what pieces all messages of the turn up to here were shown, if that may be asked for again. Opaque. It
+    /// replaces what was written down before; what is written down later simply follows.
+    pub record: Option<String>,
+    /// The clock.
+    pub now: Timestamp,
+}
+
 /// How a turn ends.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// With an answer.
     Completed {
-        /// The messages of the answer, in order.
+        /// The last messages of the answer, in order: those that were not appended before.
         messages: Vec<NewMessage>,
         /// How the model ended it.
         finish: Finish,
@@ -50,7 +66,7 @@ pub enum Outcome {
     },
 }
 
-/// The end of a turn under its lease.
+/// The end of a turn under its lease: its last append.
 #[derive(Debug, Clone)]
 pub struct Commit {
     /// The lease, which this ends.
@@ -78,11 +94,19 @@ pub struct Shown {
     pub record: String,
 }
 
-/// A turn that has ended, durably.
+impl Shown {
+    /// Adds what was written later.
+    pub fn add(&mut self, later: &Self) {
+        self.text.push_str(&later.text);
+        self.record.push_str(&later.record);
+    }
+}
+
+/// What a turn has written, durably.
 #[derive(Debug, Clone)]
 pub struct Committed {
     /// The version after it.
     pub version: Version,
-    /// Its messages as stored.
+    /// The messages as stored.
     pub messages: Vec<Arc<Message>>,
 }

@@ -50,7 +50,7 @@ pub use admission::{
     Admission, AdmitOutcome, ClientConnection, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity,
     Running, Seen, Target, Ticket, TurnPolicy,
 };
-pub use commit::{Commit, Committed, Lease, Outcome, Shown};
+pub use commit::{Append, Commit, Committed, Lease, Outcome, Shown};
 pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
     UndoRefusal,

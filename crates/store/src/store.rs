@@ -12,7 +12,7 @@ use herma_model::{
 use tokio::sync::watch;
 
 use crate::admission::{Admission, AdmitOutcome};
-use crate::commit::{Commit, Committed, Lease, Shown};
+use crate::commit::{Append, Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::conversations::{
     BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch, NewConversation,
@@ -65,6 +65,11 @@ pub trait Store: Send + Sync + 'static {
     /// Asks for the lease of a conversation. Answers when every process can see the decision; the [`crate::Receipt`] says when it is also
     /// on disk.
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError>;
+
+    /// Writes steps of a turn that goes on. Durable when it returns, so that what has effects outside can follow.
+    ///
+    /// It tries again like [`Store::commit`], and has the same errors: a turn that was asked to stop appends nothing.
+    async fn append(&self, append: Append) -> Result<Committed, StoreError>;
 
     /// Ends a turn. Durable when it returns.
     ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    CompactionId, ConversationFacts, Message, Resolution, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
+    CompactionId, ConversationFacts, Message, Resolution, Step, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
 };
 
 use crate::commit::Shown;
@@ -102,10 +102,8 @@ pub struct TurnRecord {
     pub has_begun: bool,
     /// The messages it brought.
     pub input: Vec<Arc<Message>>,
-    /// The compactions that it made, in order.
-    pub compactions: Vec<CompactionId>,
-    /// The messages it answered with; of a turn without an answer, what had been shown of one.
-    pub answer: Vec<Arc<Message>>,
+    /// Its steps, in order. Those of a turn that has not ended are those that were written so far.
+    pub steps: Vec<Step>,
     /// What was shown, as it was written down: of a turn that runs, so far.
     pub shown: Shown,
     /// Whether somebody else ended it, so that more may have been shown than was written down.
@@ -113,6 +111,16 @@ pub struct TurnRecord {
 }
 
 impl TurnRecord {
+    /// The messages it answered with; of a turn without an answer, what had been shown of one.
+    pub fn said(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
+        self.steps.iter().filter_map(Step::message)
+    }
+
+    /// The compactions that it made, in order.
+    pub fn compactions(&self) -> impl DoubleEndedIterator<Item = CompactionId> {
+        self.steps.iter().filter_map(Step::compaction)
+    }
+
     /// The turn as its clients see it: while a further attempt waits, it waits, and how the attempt before ended does
     /// not count.
     pub fn as_it_stands(self) -> Self {
@@ -124,8 +132,7 @@ impl TurnRecord {
             has_begun: false,
             ended_at: None,
             failure: None,
-            compactions: Vec::new(),
-            answer: Vec::new(),
+            steps: Vec::new(),
             shown: Shown::default(),
             cut_off: false,
             ..self

@@ -8,7 +8,7 @@ use herma_gateway::{
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, CreatorKind, Delta, Params, Principal, SessionKind};
+use herma_model::{Answer, CreatorKind, Delta, Params, Principal, SessionKind, Step};
 use herma_wire::chat::simple_user;
 
 use super::conversation::Conversation;
@@ -103,7 +103,9 @@ impl Talk<'_> {
                 TurnEvent::Started { session, .. } => {
                     session.iter().for_each(|session| self.conversation.went_to(&session.facts));
                 }
-                TurnEvent::Compacted { session, .. } => output::note(&compacted(&session)),
+                TurnEvent::Step { step: Step::Compacted(_), session } => output::note(&compacted(&session)),
+                // Its pieces were shown.
+                TurnEvent::Step { step: Step::Said(_), .. } => {}
                 TurnEvent::Delta(delta) => shown.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
                     shown.finish(&finished.answer)?;

@@ -217,7 +217,7 @@ async fn what_never_began_because_its_process_died_keeps_its_id() {
 #[tokio::test]
 async fn what_waited_too_long_keeps_its_id() {
     for door in Door::ALL {
-        let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "300ms")]).await;
+        let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "1s")]).await;
         let client = world.herma.client();
         let (gate, other) = world.hold(world.session("s"), ask("two")).await;
         let first = door.ask(Again::Key.first(client.clone()), Again::Key).await;

@@ -12,7 +12,7 @@ use herma_model::{
     TenantId, Timestamp, TurnFailure, TurnId,
 };
 use herma_store::{
-    Admission, AdmitOutcome, ApiKeyRow, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
+    Admission, AdmitOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
     ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
     Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
     ListFilter, LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
@@ -105,8 +105,12 @@ impl Store for SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
+    async fn append(&self, append: Append) -> Result<Committed, StoreError> {
+        self.under_lease(append.lease, move |connection, _| commit::append(connection, &append)).await
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.end(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
+        self.under_lease(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
     }
 
     fn abandon(&self, lease: Lease) {
@@ -119,7 +123,7 @@ impl Store for SqliteStore {
 
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
         let now = pulse::now();
-        self.end(lease, move |connection, instance| retract::retract(connection, instance, lease, now)).await
+        self.under_lease(lease, move |connection, instance| retract::retract(connection, instance, lease, now)).await
     }
 
     async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError> {

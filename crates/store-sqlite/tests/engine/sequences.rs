@@ -35,6 +35,7 @@ enum Step {
     Reopen { second: bool },
     Compact { second: bool, name: u8, mode: CompactionMode },
     CompactDuring { turn: u8, mode: CompactionMode },
+    Append(u8),
     Undo { second: bool, name: u8 },
     Pin { name: u8, message: u8, pinned: bool },
     Create { second: bool, name: u8 },
@@ -73,6 +74,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<bool>().prop_map(|second| Step::Reopen { second }),
         2 => (any::<bool>(), any::<u8>(), mode()).prop_map(|(second, name, mode)| Step::Compact { second, name, mode }),
         3 => (any::<u8>(), mode()).prop_map(|(turn, mode)| Step::CompactDuring { turn, mode }),
+        3 => any::<u8>().prop_map(Step::Append),
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Undo { second, name }),
         1 => (any::<u8>(), any::<u8>(), any::<bool>())
             .prop_map(|(name, message, pinned)| Step::Pin { name, message, pinned }),
@@ -110,13 +112,16 @@ struct Play {
     /// The conversations there are: those with a name, and branches by their own ids.
     names: Vec<String>,
     answered: Vec<TurnId>,
+    /// Numbers of appended messages, out of the way of those that the store and the fixture choose.
+    appended: usize,
 }
 
 async fn play(steps: &[Step]) {
     let database = Database::new();
     let world = database.world().await;
     let names = NAMES.map(str::to_owned).to_vec();
-    let mut play = Play { database, world, running: Vec::new(), waiting: Vec::new(), names, answered: Vec::new() };
+    let mut play =
+        Play { database, world, running: Vec::new(), waiting: Vec::new(), names, answered: Vec::new(), appended: 50 };
     for step in steps {
         play.step(*step).await;
     }
@@ -211,6 +216,11 @@ impl Play {
                     self.compact_during(second, turn, mode).await;
                 }
             }
+            Step::Append(turn) => {
+                if let Some((second, turn)) = take(&mut self.running, turn) {
+                    self.append(second, turn).await;
+                }
+            }
             Step::Undo { second, name } => self.undo(second, &self.name(name)).await,
             Step::Pin { name, message, pinned } => {
                 let name = self.name(name);
@@ -264,6 +274,15 @@ impl Play {
             }
             Err(StoreError::Fenced) => {}
             other => panic!("{other:?}"),
+        }
+    }
+
+    async fn append(&mut self, second: bool, turn: Running) {
+        self.appended += 1;
+        match self.world.append(&self.store(second), &turn, self.appended, "a part").await {
+            Ok(_) | Err(StoreError::StopRequested(_)) => self.running.push((second, turn)),
+            Err(StoreError::Fenced) => {}
+            Err(other) => panic!("{other}"),
         }
     }
 

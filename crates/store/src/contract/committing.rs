@@ -6,7 +6,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{MessageStatus, Payload, Role, Seq, TurnState, Usage};
 
 use super::World;
-use super::fixture::{finish, message, noted, running, texts};
+use super::fixture::{answer_of, finish, message, noted, running, texts};
 use crate::{Admission, AdmitOutcome, Commit, Lease, Outcome, Running, Seen, Store, StoreError};
 
 pub async fn a_turn_is_read_back_as_it_was_said<S: Store>(world: &World<S>) {
@@ -31,7 +31,7 @@ pub async fn a_turn_is_read_back_as_it_was_said<S: Store>(world: &World<S>) {
     assert_eq!((record.state, record.attempt, record.rotated), (TurnState::Completed, 1, false));
     assert_eq!((record.resolution, record.started_at), (turn.resolution, turn.started_at));
     assert_eq!(record.finish, Some(finish()));
-    assert_eq!(record.answer, committed.messages);
+    assert_eq!(answer_of(&record), committed.messages);
     let row = world.row("trip").await.unwrap();
     assert_eq!(row.usage, Usage { input: 10, output: 3, cached: 2, reasoning: 1, ..Usage::default() });
     assert_eq!((row.turn_count, row.message_count, row.running), (1, 3, false));
@@ -61,7 +61,7 @@ pub async fn an_answer_of_several_messages_is_read_back_whole<S: Store>(world: &
     let committed =
         world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish: finish() })).await.unwrap();
     assert_eq!(committed.messages.len(), 3);
-    assert_eq!(world.turn(turn.turn).await.unwrap().answer, committed.messages);
+    assert_eq!(answer_of(&world.turn(turn.turn).await.unwrap()), committed.messages);
 }
 
 pub async fn history_that_has_changed_is_stale<S: Store>(world: &World<S>) {
@@ -134,7 +134,7 @@ pub async fn an_unanswered_turn_shows_with_what_was_shown<S: Store>(world: &Worl
             assert_eq!(texts(&snapshot).last().unwrap(), shown);
         }
         let record = world.turn(turn.turn).await.unwrap();
-        assert_eq!((record.state, record.finish, record.answer.len()), (state, None, usize::from(shown.is_some())));
+        assert_eq!((record.state, &record.finish, record.said().count()), (state, &None, usize::from(shown.is_some())));
         let failure = record.failure.unwrap();
         assert_eq!(failure.message, "it was not to be");
         assert_eq!(failure.code == FailureCode::UpstreamError, state == TurnState::Failed);

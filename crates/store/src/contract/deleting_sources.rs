@@ -222,7 +222,7 @@ pub async fn a_deleted_branch_changes_nothing_in_its_source<S: Store>(world: &Wo
     let branch = world.branch(&world.one, first.turn, "instead", "fine").await;
     gone(world, &branch.facts.id.to_string()).await;
     assert_eq!(everything(world, "trip").await, before);
-    assert_eq!(world.turn(first.turn).await.unwrap().answer.len(), 1);
+    assert_eq!(world.turn(first.turn).await.unwrap().said().count(), 1);
     world.branch(&world.one, first.turn, "once more", "fine").await;
 }
 

@@ -9,16 +9,16 @@ use herma_model::generation::Finish;
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    Alias, ConversationId, CreatorKind, FinishReason, KeyScope, MessageId, MessageStatus, NewMessage, Payload, Role,
-    SessionId, SessionKind, Timestamp, TurnFailure, TurnId, TurnState, Usage,
+    Alias, ConversationId, CreatorKind, FinishReason, KeyScope, Message, MessageId, MessageStatus, NewMessage, Payload,
+    Role, SessionId, SessionKind, Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
 use uuid::Uuid;
 
 use super::Engine;
 use crate::{
-    Admission, AdmitOutcome, Archived, ClientConnection, Commit, Committed, ConversationRow, Creation, Durability,
-    Extent, Intent, Lease, ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown, Snapshot,
-    Store, StoreError, Target, Ticket, TurnPolicy, TurnRecord,
+    Admission, AdmitOutcome, Append, Archived, ClientConnection, Commit, Committed, ConversationRow, Creation,
+    Durability, Extent, Intent, Lease, ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown,
+    Snapshot, Store, StoreError, Target, Ticket, TurnPolicy, TurnRecord,
 };
 
 /// Text that was shown, with a record of it.
@@ -122,6 +122,11 @@ pub fn refused(outcome: AdmitOutcome) -> Refusal {
         AdmitOutcome::Refused(refusal) => refusal,
         other => panic!("expected a refusal, got {other:?}"),
     }
+}
+
+/// What a turn answered with.
+pub fn answer_of(record: &TurnRecord) -> Vec<Arc<Message>> {
+    record.said().cloned().collect()
 }
 
 /// What the messages of a snapshot say, in order.
@@ -253,6 +258,14 @@ impl<S: Store> World<S> {
     pub async fn queue(&self, store: &S, admission: Admission) -> Admission {
         let ticket = queued(self.admit(store, admission.clone()).await);
         Admission { ticket: Some(ticket), ..admission }
+    }
+
+    /// Writes a message of a turn that goes on.
+    pub async fn append(&self, store: &S, turn: &Running, nth: usize, text: &str) -> Result<Committed, StoreError> {
+        let id = MessageId::answered(turn.turn, turn.attempt, nth);
+        let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
+        let session = self.turn(turn.turn).await.unwrap().facts.head.id.clone();
+        store.append(Append { lease: turn.lease, session, messages, record: None, now: self.now() }).await
     }
 
     /// Ends a turn with an answer.

@@ -244,26 +244,31 @@ impl View {
         let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
         let own = own.filter(|message| !is_left_behind(&self.whole, message));
         let own = own.filter(|message| message.said.status == MessageStatus::Complete);
-        let answer = turn.answer.iter().filter(|_| turn.state == TurnState::Completed);
-        let recorded: Vec<_> = turn.input.iter().chain(answer).collect();
+        let (answer, shown): (Vec<_>, Vec<_>) =
+            turn.said().partition(|message| message.said.status == MessageStatus::Complete);
+        let recorded: Vec<_> = turn.input.iter().chain(answer.iter().copied()).collect();
         let own: Vec<_> = own.collect();
         // A branch may leave its source in the middle of what a client added at once.
         let is_cut = turn.facts.id != self.row.facts.id && recorded.starts_with(&own);
         assert!(own == recorded || is_cut, "a record has all that was said, the answer last");
         match turn.state {
             TurnState::Completed => {
-                assert!(!turn.answer.is_empty() || self.rewritten, "what is completed has an answer");
+                assert!(!answer.is_empty() || self.rewritten, "what is completed has an answer");
+                assert!(shown.is_empty(), "and nothing that was only shown");
             }
-            TurnState::Queued | TurnState::Running => assert!(turn.answer.is_empty(), "what runs has none yet"),
-            _ => assert!(turn.answer.len() <= 1, "of an attempt, at most one text was shown"),
+            TurnState::Queued | TurnState::Running => assert!(shown.is_empty(), "what runs has a journal"),
+            _ => assert!(shown.len() <= 1, "of an attempt, at most one text was shown"),
         }
+        let places: Vec<_> = turn.said().map(|message| message.seq).collect();
+        assert!(places.is_sorted(), "its steps are in order");
         assert_eq!(turn.ended_at.is_none(), turn.state.is_live());
         let made = self.ledger.rows.iter().rev().filter(|row| row.turn == Some(turn.id) && row.summary.is_some());
         let made: Vec<_> = made.map(|row| row.id).collect();
+        let compactions: Vec<_> = turn.compactions().collect();
         let own = turn.facts.id == self.row.facts.id;
         // Those of an attempt that was left behind stay with it.
-        let is_rest = self.whole.begun_anew.contains_key(&turn.id) && made.ends_with(&turn.compactions);
-        assert!(!own || is_rest || made == turn.compactions, "a record has its compactions");
+        let is_rest = self.whole.begun_anew.contains_key(&turn.id) && made.ends_with(&compactions);
+        assert!(!own || is_rest || made == compactions, "a record has its compactions");
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::Store;
 
+pub mod appending;
 pub mod beginning_anew;
 pub mod branching;
 pub mod branching_apart;

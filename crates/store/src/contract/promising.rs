@@ -24,7 +24,7 @@ pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &Worl
     assert_eq!(ended.failure.map(|failure| failure.code), Some(FailureCode::Cancelled));
     let brought: Vec<_> = ended.input.iter().map(|message| message.said.payload.clone()).collect();
     assert_eq!(brought, waiting.messages.iter().map(|message| message.said.payload.clone()).collect::<Vec<_>>());
-    assert!(ended.answer.is_empty() && !ended.has_begun, "it never began");
+    assert!(ended.steps.is_empty() && !ended.has_begun, "it never began");
     assert_eq!(refused(world.admit(&world.two, waiting).await), Refusal::Withdrawn);
     world.answer(&world.one, &first, "one").await;
     world.talk(&world.two, "trip", "third", "three").await;
@@ -87,7 +87,7 @@ pub async fn what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was
     let record = world.turn(turn.turn).await.unwrap();
     assert_eq!((record.state, record.cut_off), (TurnState::Interrupted, true));
     assert_eq!(record.shown.record, "[on]");
-    let shown: Vec<_> = record.answer.iter().map(|message| message.said.status).collect();
+    let shown: Vec<_> = record.said().map(|message| message.said.status).collect();
     assert_eq!(shown, [MessageStatus::Partial], "the text is a message, marked as partial");
 }
 

@@ -53,8 +53,8 @@ pub async fn a_promised_turn_that_failed_waits_again_under_its_id<S: Store>(worl
     let record = world.turn(failed.turn).await.unwrap();
     assert_eq!((record.state, record.waits_again), (TurnState::Failed, true));
     let record = record.as_it_stands();
-    assert_eq!((record.state, record.failure, record.ended_at), (TurnState::Queued, None, None));
-    assert_eq!((record.input.len(), record.answer.len()), (1, 0));
+    assert_eq!((record.state, &record.failure, record.ended_at), (TurnState::Queued, &None, None));
+    assert_eq!((record.input.len(), record.said().count()), (1, 0));
     let after = world.read("trip").await.unwrap();
     assert_eq!((&after.unanswered, &after.messages), (&before.unanswered, &before.messages), "nothing was said yet");
     for store in [&world.one, &world.two] {

@@ -7,7 +7,7 @@ use herma_model::{KeyScope, Resolution, Role, SessionKey, Timestamp, TurnId, Tur
 use uuid::Uuid;
 
 use super::World;
-use super::fixture::{message, name, refused, running};
+use super::fixture::{answer_of, message, name, refused, running};
 use super::retrying::again;
 use super::summaries::shown;
 use crate::{Admission, Expired, NewResponse, Refusal, Running, Scope, Store, Target};
@@ -66,12 +66,12 @@ pub async fn a_record_has_what_a_response_shows<S: Store>(world: &World<S>) {
     let turn = running(world.admit(&world.one, ask).await);
     let runs = world.turn(turn.turn).await.unwrap();
     assert_eq!((runs.echo.as_deref(), runs.kept, &*runs.api), (Some("{\"metadata\":{}}"), true, "responses"));
-    assert_eq!((&runs.input, runs.ended_at, runs.answer.len()), (&turn.messages, None, 0));
+    assert_eq!((&runs.input, runs.ended_at, runs.said().count()), (&turn.messages, None, 0));
     let committed = world.answer(&world.one, &turn, "one").await;
     let ended = world.turn(turn.turn).await.unwrap();
     assert_eq!((&ended.echo, ended.kept, &ended.input), (&runs.echo, true, &turn.messages));
-    assert_eq!((&ended.answer, ended.ended_at.is_some()), (&committed.messages, true));
-    assert!(ended.compactions.is_empty());
+    assert_eq!((&answer_of(&ended), ended.ended_at.is_some()), (&committed.messages, true));
+    assert!(ended.compactions().next().is_none());
     let plain = world.talk(&world.one, "trip", "second", "two").await;
     let record = world.turn(plain.turn).await.unwrap();
     assert_eq!((record.echo, record.kept, record.input), (None, false, plain.messages));
@@ -86,9 +86,12 @@ pub async fn a_record_is_whole_after_a_split_during_the_turn<S: Store>(world: &W
     let committed = world.answer(&world.one, &turn, "two").await;
     world.compact(&world.one, "trip", Split, "later").await;
     let record = world.turn(turn.turn).await.unwrap();
-    assert_eq!((&record.input, &record.answer), (&turn.messages, &committed.messages));
-    assert_ne!(record.input[0].session, record.answer[0].session);
-    assert_eq!((record.compactions, record.rotated), (vec![split.record.id, in_place.record.id], true));
+    assert_eq!((&record.input, &answer_of(&record)), (&turn.messages, &committed.messages));
+    assert_ne!(record.input[0].session, answer_of(&record)[0].session);
+    assert_eq!(
+        (record.compactions().collect::<Vec<_>>(), record.rotated),
+        (vec![split.record.id, in_place.record.id], true)
+    );
 }
 
 pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S>) {
@@ -96,7 +99,7 @@ pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S
     world.leave(&world.one, &first, TurnState::Failed, Some("on")).await;
     let failed = world.turn(first.turn).await.unwrap();
     assert_eq!((failed.echo.as_deref(), failed.kept, &failed.input), (Some("1"), false, &first.messages));
-    assert_eq!((failed.ended_at.is_some(), failed.answer.len()), (true, 1), "what was shown is in the record");
+    assert_eq!((failed.ended_at.is_some(), failed.said().count()), (true, 1), "what was shown is in the record");
     world.compact(&world.one, "trip", Split, "so far").await;
     let refused = running(world.admit(&world.two, again(world, first.turn)).await);
     world.two.retract(refused.lease).await.unwrap();
@@ -112,7 +115,7 @@ pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S
     let record = world.turn(first.turn).await.unwrap();
     assert_eq!((record.echo.as_deref(), record.kept), (Some("2"), true), "another door brought nothing of its own");
     assert_eq!(&*record.api, "runs", "it is what it was last asked for as");
-    assert_eq!((&record.input, &record.answer), (&first.messages, &committed.messages));
+    assert_eq!((&record.input, &answer_of(&record)), (&first.messages, &committed.messages));
     assert_eq!(world.read(&first.turn.as_response().to_string()).await.unwrap().facts.id, first.facts.id);
 }
 

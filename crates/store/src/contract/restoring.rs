@@ -109,7 +109,7 @@ pub async fn what_comes_back_is_what_it_was<S: Store>(world: &World<S>) {
     assert_eq!((after.created_at, after.updated_at, after.usage), (before.created_at, before.updated_at, before.usage));
     assert_eq!((after.session.creator, after.session.kind), (CreatorKind::Api, SessionKind::Main));
     let turn = world.turn(lost.lease.id).await.unwrap();
-    assert_eq!((turn.state, turn.input.len(), turn.answer.len()), (TurnState::Failed, 1, 1));
+    assert_eq!((turn.state, turn.input.len(), turn.said().count()), (TurnState::Failed, 1, 1));
 }
 
 pub async fn what_was_left_out_without_a_summary_comes_back_as_that<S: Store>(world: &World<S>) {

@@ -7,7 +7,7 @@ use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{KeyScope, Message, MessageId, Role, Seq, SessionKey};
 
 use super::World;
-use super::fixture::{message, name, running, texts};
+use super::fixture::{answer_of, message, name, running, texts};
 use super::pinning::with_calls;
 use super::summaries::{compacted, shown, undone};
 use crate::{
@@ -82,7 +82,7 @@ pub async fn a_message_says_what_is_left_of_it<S: Store>(world: &World<S>) {
     assert_eq!(world.one.rewrite(rewrite).await.unwrap(), RewriteOutcome::Done);
     let left = world.nth("trip", 1).await;
     assert_eq!(*left, Message { said, ..(*seen).clone() }, "it is the same message in the same place");
-    assert_eq!(world.turn(turn.turn).await.unwrap().answer, [Arc::clone(&left)]);
+    assert_eq!(answer_of(&world.turn(turn.turn).await.unwrap()), [Arc::clone(&left)]);
     assert_eq!(world.two.message(&world.scope, &name("trip"), seen.id).await.unwrap(), Some(left));
     assert_eq!(world.row("trip").await.unwrap().message_count, 2);
 }

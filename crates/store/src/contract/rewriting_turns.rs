@@ -6,7 +6,7 @@ use herma_model::provenance::CompactionMode::Split;
 use herma_model::{Seq, TurnId, TurnState};
 
 use super::World;
-use super::fixture::{message, refused, running, text_of, texts};
+use super::fixture::{answer_of, message, refused, running, text_of, texts};
 use super::retrying::again;
 use crate::{Admission, DeleteOutcome, Extent, NewResponse, Refusal, Store};
 
@@ -16,7 +16,7 @@ async fn record<S: Store>(world: &World<S>, turn: TurnId) -> (Vec<String>, Vec<S
     let said = |messages: &[Arc<herma_model::Message>]| {
         messages.iter().map(|message| text_of(message.said.payload.as_json())).collect()
     };
-    (said(&record.input), said(&record.answer))
+    (said(&record.input), said(&answer_of(&record)))
 }
 
 fn of(texts: &[&str]) -> Vec<String> {

@@ -60,6 +60,15 @@ macro_rules! contract_suite {
                 a_turn_that_does_not_yield_is_cut_off_and_commits_nothing
                 a_refused_interrupt_asks_nobody_to_stop
             }
+            appending {
+                what_a_turn_appends_is_part_of_its_answer
+                compactions_and_messages_of_a_turn_keep_their_order
+                a_turn_whose_process_dies_keeps_what_it_appended
+                a_further_attempt_goes_on_after_what_was_appended
+                what_was_shown_of_an_attempt_before_is_not_part_of_the_next
+                what_a_refused_turn_appended_is_taken_back
+                a_turn_without_its_lease_or_asked_to_stop_appends_nothing
+            }
             committing {
                 a_turn_is_read_back_as_it_was_said
                 the_newest_system_messages_hold

@@ -6,7 +6,7 @@ use herma_model::generation::ToolCallDelta;
 use herma_model::{Answer, Delta};
 use serde_json::{Map, Value};
 
-use super::Step;
+use super::Shown;
 use super::run::{Piece, Probabilities, Run};
 use crate::chat::logprobs;
 
@@ -53,7 +53,7 @@ impl<'a> Cuts<'a> {
 }
 
 /// Every step, or none if one of them does not fit what is stored.
-pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Step<'static>>> {
+pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Shown<'static>>> {
     let mut steps = Vec::new();
     for line in record.lines() {
         match serde_json::from_str(line).ok()? {
@@ -83,7 +83,7 @@ pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Step<'stati
                 call(ToolCallDelta { index, arguments: Some(text), ..ToolCallDelta::default() })
             })?,
             Run::Probabilities(run) => steps.push(step(probabilities(run, &mut cuts.probabilities)?)),
-            Run::Compacted(id) => steps.push(Step::Compacted(id.parse().ok()?)),
+            Run::Compacted(id) => steps.push(Shown::Compacted(id.parse().ok()?)),
         }
     }
     Some(steps)
@@ -93,7 +93,7 @@ pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Step<'stati
 fn said(
     pieces: Vec<Piece>,
     stored: &mut &str,
-    steps: &mut Vec<Step<'static>>,
+    steps: &mut Vec<Shown<'static>>,
     delta: impl Fn(String) -> Delta,
 ) -> Option<()> {
     for piece in pieces {
@@ -140,6 +140,6 @@ fn call(piece: ToolCallDelta) -> Delta {
     Delta { tool_calls: vec![piece], ..Delta::default() }
 }
 
-fn step(delta: Delta) -> Step<'static> {
-    Step::Delta(Cow::Owned(delta))
+fn step(delta: Delta) -> Shown<'static> {
+    Shown::Delta(Cow::Owned(delta))
 }

@@ -4,7 +4,7 @@ use herma_model::Delta;
 use herma_model::generation::ToolCallDelta;
 use serde_json::{Map, Value};
 
-use super::Step;
+use super::Shown;
 use super::run::{Piece, Probabilities, Run};
 use crate::chat::logprobs;
 use crate::json::Writer;
@@ -18,12 +18,12 @@ pub(super) enum Kept {
     Said,
 }
 
-pub(super) fn record<'a>(steps: impl IntoIterator<Item = Step<'a>>, kept: Kept) -> String {
+pub(super) fn record<'a>(steps: impl IntoIterator<Item = Shown<'a>>, kept: Kept) -> String {
     let mut recorder = Recorder { kept, runs: Vec::new(), waiting: Vec::new(), hidden: 0, calls: 0 };
     for step in steps {
         match step {
-            Step::Delta(delta) => recorder.delta(&delta),
-            Step::Compacted(id) => recorder.runs.push(Run::Compacted(id.to_string())),
+            Shown::Delta(delta) => recorder.delta(&delta),
+            Shown::Compacted(id) => recorder.runs.push(Run::Compacted(id.to_string())),
         }
     }
     recorder.finish()

@@ -6,7 +6,7 @@ use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent, RunId, SessionId};
 use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Room};
 use herma_wire::chat::{answer_of, assistant_utterance};
-use herma_wire::record::{Step, of_answered, of_shown, shown_steps, steps};
+use herma_wire::record::{Shown, join, of_answered, of_shown, parts, shown_steps, steps};
 use herma_wire::responses::{Events, Outcome, compaction_item};
 use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
 use herma_wire::sse::Frame;
@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use crate::responses::{MESSAGE, about, call, ending, failed, reasoning, refusal, text};
 
-fn compacted(number: u128) -> Step<'static> {
-    Step::Compacted(CompactionId::from_uuid(Uuid::from_u128(number)))
+fn compacted(number: u128) -> Shown<'static> {
+    Shown::Compacted(CompactionId::from_uuid(Uuid::from_u128(number)))
 }
 
-fn piece(delta: Delta) -> Step<'static> {
-    Step::Delta(Cow::Owned(delta))
+fn piece(delta: Delta) -> Shown<'static> {
+    Shown::Delta(Cow::Owned(delta))
 }
 
 /// Any piece, with anything in it that a model server may send.
@@ -49,7 +49,7 @@ fn delta() -> impl Strategy<Value = Delta> {
     )
 }
 
-fn stream() -> impl Strategy<Value = Vec<Step<'static>>> {
+fn stream() -> impl Strategy<Value = Vec<Shown<'static>>> {
     let step = prop_oneof![
         4 => "\\PC{0,4}".prop_map(|said| piece(text(&said))),
         4 => delta().prop_map(piece),
@@ -59,11 +59,11 @@ fn stream() -> impl Strategy<Value = Vec<Step<'static>>> {
 }
 
 /// What the steps say, as a turn puts it together and as the store gives it back.
-fn stored_answer(steps: &[Step<'_>]) -> Answer {
+fn stored_answer(steps: &[Shown<'_>]) -> Answer {
     let (mut machine, _) = Machine::begin(AllowedTools::default());
     machine.on(Event::Room(Room::Enough));
     for step in steps {
-        if let Step::Delta(delta) = step {
+        if let Shown::Delta(delta) = step {
             machine.on(Event::Model(ModelEvent::Delta(delta.clone().into_owned())));
         }
     }
@@ -73,25 +73,25 @@ fn stored_answer(steps: &[Step<'_>]) -> Answer {
     answer_of(&assistant_utterance(&answer, MessageStatus::Complete), finish)
 }
 
-fn frames(steps: &[Step<'_>], outcome: Outcome) -> Vec<Frame> {
+fn frames(steps: &[Shown<'_>], outcome: Outcome) -> Vec<Frame> {
     let (mut events, mut frames) = Events::begin(about(&json!({})), MESSAGE, None);
     for step in steps {
         frames.extend(match step {
-            Step::Delta(delta) => events.delta(delta),
-            Step::Compacted(id) => events.compacted(compaction_item(*id, id.to_string())),
+            Shown::Delta(delta) => events.delta(delta),
+            Shown::Compacted(id) => events.compacted(compaction_item(*id, id.to_string())),
         });
     }
     frames.extend(events.end(&ending(outcome), None));
     frames
 }
 
-fn run_frames(steps: &[Step<'_>]) -> Vec<Frame> {
+fn run_frames(steps: &[Shown<'_>]) -> Vec<Frame> {
     let mut events = RunEvents::new(RunId::from_uuid(Uuid::from_u128(3)));
     let mut frames = Vec::new();
     for step in steps {
         frames.extend(match step {
-            Step::Delta(delta) => events.delta(delta),
-            Step::Compacted(id) => events.compacted(*id, &SessionId::from_name("s")),
+            Shown::Delta(delta) => events.delta(delta),
+            Shown::Compacted(id) => events.compacted(*id, &SessionId::from_name("s")),
         });
     }
     frames.extend(events.end(&RunEnding::Cancelled, &RunOutput::default(), None));
@@ -99,7 +99,7 @@ fn run_frames(steps: &[Step<'_>]) -> Vec<Frame> {
 }
 
 /// By every door that shows a stream.
-fn assert_same(again: &[Step<'_>], shown: &[Step<'_>], outcome: &Outcome) {
+fn assert_same(again: &[Shown<'_>], shown: &[Shown<'_>], outcome: &Outcome) {
     for (again, shown) in
         [(frames(again, outcome.clone()), frames(shown, outcome.clone())), (run_frames(again), run_frames(shown))]
     {
@@ -185,6 +185,17 @@ fn an_answered_turn_is_remembered_by_lengths() {
     {"a":[0,["1}"]]}
     {"f":["No."]}
     "#);
+}
+
+#[test]
+fn the_records_of_several_messages_are_told_apart() {
+    let records = [of_answered([piece(text("Let me look."))]), of_shown([piece(text("It is"))])];
+    for count in [1, 2] {
+        let whole = join(records[..count].to_vec());
+        assert_eq!(parts(&whole).collect::<Vec<_>>(), records[..count]);
+    }
+    let empty = join([String::new(), records[1].clone()]);
+    assert_eq!(parts(&empty).collect::<Vec<_>>(), ["", &records[1]]);
 }
 
 #[test]

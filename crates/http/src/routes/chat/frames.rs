@@ -1,13 +1,13 @@
 //! A turn as the chunks of a chat completion.
 
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent};
-use herma_model::{Timestamp, TurnId};
+use herma_gateway::{Finished, GatewayError, SessionView};
+use herma_model::{CompactionId, Delta, MessageId, Timestamp, TurnId};
 use herma_wire::chat::{self, Head};
 use herma_wire::sse;
 
 use crate::error::ApiError;
-use crate::stream::{Frames, session_object};
+use crate::stream::{Begun, Frames, session_object};
 
 /// The id a chat completion has, made from its turn's.
 pub(super) fn completion_id(turn: TurnId) -> String {
@@ -71,23 +71,23 @@ impl ChatFrames {
 }
 
 impl Frames for ChatFrames {
-    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
-        match event {
-            TurnEvent::Started { turn, started_at, .. } => {
-                self.is_turn(*turn, *started_at);
-                Vec::new()
-            }
-            TurnEvent::Compacted { session, .. } if self.extras.events => {
-                vec![sse::compacted_frame(&session_object(session))]
-            }
-            TurnEvent::Delta(delta) => {
-                self.any_delta = true;
-                let role = self.role();
-                role.into_iter().chain([chat::delta_chunk(&self.head(), delta)]).collect()
-            }
-            TurnEvent::Finished(finished) => self.finish(finished),
-            TurnEvent::Queued { .. } | TurnEvent::Compacted { .. } | TurnEvent::Failed(_) => Vec::new(),
-        }
+    fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
+        self.is_turn(begun.turn, begun.started_at);
+        Vec::new()
+    }
+
+    fn compacted(&mut self, _: CompactionId, session: &SessionView) -> Vec<Bytes> {
+        if self.extras.events { vec![sse::compacted_frame(&session_object(session))] } else { Vec::new() }
+    }
+
+    fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
+        self.any_delta = true;
+        let role = self.role();
+        role.into_iter().chain([chat::delta_chunk(&self.head(), delta)]).collect()
+    }
+
+    fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {
+        self.finish(finished)
     }
 
     fn fail(&mut self, _: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {

@@ -98,7 +98,7 @@ async fn promised(
         // It is this request's, and may be over by now; but clients want to be told that it has begun.
         record = TurnRecord {
             state: if record.state.is_live() { record.state } else { TurnState::Running },
-            answer: Vec::new(),
+            steps: Vec::new(),
             finish: None,
             ended_at: None,
             ..record
@@ -191,7 +191,7 @@ fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
         about: &about,
         state: &state,
         completed_at: Some(finished.message.created_at),
-        output: &output(&finished.compactions, &finished.message, &state),
+        output: &output(&finished.steps, &state),
         usage: finished.answer.finish.usage,
         session: session.as_ref(),
     };

@@ -1,15 +1,15 @@
 //! A turn as the events of a response.
 
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, now};
+use herma_gateway::{Finished, GatewayError, SessionView, now};
 use herma_model::turn::FailureCode;
-use herma_model::{ConversationId, MessageId, ResponseId, Timestamp, TurnId};
+use herma_model::{CompactionId, ConversationId, Delta, MessageId, ResponseId, Timestamp};
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compaction_item};
 
 use super::stored::{Identified, Kept};
 use crate::error::ApiError;
-use crate::stream::{Frames, UNKNOWN_EVENTS, session_object};
+use crate::stream::{Begun, Frames, UNKNOWN_EVENTS, session_object};
 
 /// The events of a response.
 pub(super) struct ResponseFrames {
@@ -20,13 +20,6 @@ pub(super) struct ResponseFrames {
     any_delta: bool,
     /// The number of the last event that the reader has.
     after: Option<u64>,
-}
-
-/// A turn that has begun.
-struct Begun<'a> {
-    turn: TurnId,
-    started_at: Timestamp,
-    session: Option<&'a SessionView>,
 }
 
 impl Identified for Begun<'_> {
@@ -97,22 +90,31 @@ impl ResponseFrames {
 }
 
 impl Frames for ResponseFrames {
-    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
-        let frames = match (event, &mut self.events) {
-            (TurnEvent::Queued { turn, since, session }, _) => {
-                self.queue(&Begun { turn: *turn, started_at: *since, session: Some(session) })
-            }
-            (TurnEvent::Started { turn, started_at, session, message }, _) => {
-                self.begin(&Begun { turn: *turn, started_at: *started_at, session: session.as_ref() }, *message)
-            }
-            (TurnEvent::Compacted { id, .. }, Some(events)) => events.compacted(compaction_item(*id, id.to_string())),
-            (TurnEvent::Delta(delta), Some(events)) => {
-                self.any_delta = true;
-                events.delta(delta)
-            }
-            (TurnEvent::Finished(finished), _) => self.finish(finished),
-            _ => Vec::new(),
-        };
+    fn queued(&mut self, begun: &Begun<'_>) -> Vec<Bytes> {
+        let frames = self.queue(begun);
+        self.bytes(frames)
+    }
+
+    fn started(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Bytes> {
+        let frames = self.begin(begun, message);
+        self.bytes(frames)
+    }
+
+    fn compacted(&mut self, id: CompactionId, _: &SessionView) -> Vec<Bytes> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        let frames = events.compacted(compaction_item(id, id.to_string()));
+        self.bytes(frames)
+    }
+
+    fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        self.any_delta = true;
+        let frames = events.delta(delta);
+        self.bytes(frames)
+    }
+
+    fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {
+        let frames = self.finish(finished);
         self.bytes(frames)
     }
 

@@ -27,7 +27,7 @@ pub(crate) async fn look_up(app: &Shared, principal: &Principal, ids: &[String])
 /// Keeps all items of a message: what else is named is likely to be among them.
 async fn keep(app: &Shared, scope: &Scope, message: MessageId, kept: &mut KeptItems) -> Result<(), ApiError> {
     let Some(turn) = app.gateway.store().turn(scope, message.turn()).await? else { return Ok(()) };
-    let found = turn.input.iter().chain(&turn.answer).filter(|said| said.id == message);
+    let found = turn.input.iter().chain(turn.said()).filter(|said| said.id == message);
     kept.extend(found.flat_map(|said| items_of(said)).map(|item| (item.id().to_owned(), item)));
     Ok(())
 }

@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_gateway::{GatewayError, SessionView};
-use herma_model::{CompactionId, ConversationId, Message, Principal, ResponseId, TurnState};
+use herma_model::{ConversationId, Principal, ResponseId, Step, TurnState};
 use herma_store::{Scope, TurnRecord};
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
@@ -99,14 +99,21 @@ impl Identified for TurnRecord {
     }
 }
 
-/// The output of a response: what made room for it, then what was answered.
-pub(super) fn output(compactions: &[CompactionId], answer: &Message, state: &ResponseState) -> Vec<Item> {
-    let mut items: Vec<Item> = compactions.iter().map(|id| compaction_item(*id, id.to_string())).collect();
-    let last = match state {
-        ResponseState::Ended(Outcome::Incomplete(_)) => ItemStatus::Incomplete,
-        _ => ItemStatus::from(answer.said.status),
-    };
-    items.extend(output_items(answer.id, &answer.said, last));
+/// The output of a response: its steps as items.
+pub(super) fn output(steps: &[Step], state: &ResponseState) -> Vec<Item> {
+    let is_cut = matches!(state, ResponseState::Ended(Outcome::Incomplete(_)));
+    let last = steps.iter().rposition(|step| step.message().is_some());
+    let mut items = Vec::with_capacity(steps.len());
+    for (at, step) in steps.iter().enumerate() {
+        match step {
+            Step::Compacted(id) => items.push(compaction_item(*id, id.to_string())),
+            Step::Said(message) => {
+                let is_cut = is_cut && Some(at) == last;
+                let status = if is_cut { ItemStatus::Incomplete } else { ItemStatus::from(message.said.status) };
+                items.extend(output_items(message.id, &message.said, status));
+            }
+        }
+    }
     items
 }
 
@@ -155,7 +162,8 @@ pub(crate) async fn cancel(
 /// A stored response as it is now.
 pub(super) fn stored_object(record: &TurnRecord, kept: Kept) -> Vec<u8> {
     let state = state_of(record);
-    let items = record.answer.last().map(|answer| output(&record.compactions, answer, &state)).unwrap_or_default();
+    // One that has said nothing yet shows no items, as its stream has none to give again.
+    let items = if record.said().next().is_some() { output(&record.steps, &state) } else { Vec::new() };
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
     let session = SessionView {
         facts: Arc::clone(&record.facts),

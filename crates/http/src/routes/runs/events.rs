@@ -8,8 +8,8 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent};
-use herma_model::{Principal, RunId};
+use herma_gateway::{Finished, GatewayError, SessionView};
+use herma_model::{CompactionId, Delta, MessageId, Principal, RunId};
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::Frame;
 use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
@@ -23,7 +23,7 @@ use crate::error::ApiError;
 use crate::headers;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::stream::{Frames, Reader, TurnStream, UNKNOWN_EVENTS, session_object};
+use crate::stream::{Begun, Frames, Reader, TurnStream, UNKNOWN_EVENTS, session_object};
 
 /// The events from the first on, or after the one that the reader has. Where both say which, the header counts: a browser that
 /// connects again sends it to the same address.
@@ -80,19 +80,27 @@ impl RunFrames {
 impl Frames for RunFrames {
     const LAST: &'static [u8] = sse::CLOSED;
 
-    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
-        let frames = match (event, &mut self.events) {
-            (TurnEvent::Started { started_at, session: Some(session), .. }, Some(events)) => {
-                events.started(*started_at, &session_object(session))
-            }
-            (TurnEvent::Compacted { id, session }, Some(events)) => events.compacted(*id, &session.facts.head.id),
-            (TurnEvent::Delta(delta), Some(events)) => {
-                self.any_delta = true;
-                events.delta(delta)
-            }
-            (TurnEvent::Finished(finished), _) => self.finish(finished),
-            _ => Vec::new(),
-        };
+    fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
+        let (Some(events), Some(session)) = (&mut self.events, begun.session) else { return Vec::new() };
+        let frames = events.started(begun.started_at, &session_object(session));
+        self.bytes(frames)
+    }
+
+    fn compacted(&mut self, id: CompactionId, session: &SessionView) -> Vec<Bytes> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        let frames = events.compacted(id, &session.facts.head.id);
+        self.bytes(frames)
+    }
+
+    fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        self.any_delta = true;
+        let frames = events.delta(delta);
+        self.bytes(frames)
+    }
+
+    fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {
+        let frames = self.finish(finished);
         self.bytes(frames)
     }
 

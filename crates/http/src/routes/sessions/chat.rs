@@ -7,9 +7,9 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnEvent, TurnHandle, TurnRequest, now};
-use herma_model::Principal;
+use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnHandle, TurnRequest, now};
 use herma_model::alias::Namespace;
+use herma_model::{CompactionId, Delta, MessageId, Principal};
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses;
 use herma_wire::session_chat::{self, ChatEvents};
@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::path::Named;
 use crate::routes::responses::{references, turn_request};
-use crate::stream::{Frames, Reader, TurnStream, session_object};
+use crate::stream::{Begun, Frames, Reader, TurnStream, session_object};
 
 /// The name of this door in the store.
 const ROUTE: &str = "sessions.chat";
@@ -97,24 +97,26 @@ impl SessionChatFrames {
 impl Frames for SessionChatFrames {
     const LAST: &'static [u8] = herma_wire::sse::CLOSED;
 
-    fn show(&mut self, event: &TurnEvent) -> Vec<Bytes> {
-        match (event, &mut self.events) {
-            (TurnEvent::Started { turn, started_at, session: Some(session), .. }, None) => {
-                let (events, frames) = ChatEvents::begin(turn.as_run(), &session_object(session), *started_at);
-                self.events = Some(events);
-                frames
-            }
-            (TurnEvent::Compacted { session, .. }, Some(events)) => {
-                events.moved(&session.facts.head.id);
-                Vec::new()
-            }
-            (TurnEvent::Delta(delta), Some(events)) => {
-                self.any_delta = true;
-                events.delta(delta, now())
-            }
-            (TurnEvent::Finished(finished), _) => self.finish(finished),
-            _ => Vec::new(),
-        }
+    fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
+        let (None, Some(session)) = (&self.events, begun.session) else { return Vec::new() };
+        let (events, frames) = ChatEvents::begin(begun.turn.as_run(), &session_object(session), begun.started_at);
+        self.events = Some(events);
+        frames
+    }
+
+    fn compacted(&mut self, _: CompactionId, session: &SessionView) -> Vec<Bytes> {
+        self.events.iter_mut().for_each(|events| events.moved(&session.facts.head.id));
+        Vec::new()
+    }
+
+    fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        self.any_delta = true;
+        events.delta(delta, now())
+    }
+
+    fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {
+        self.finish(finished)
     }
 
     fn fail(&mut self, _: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
