@@ -149,12 +149,12 @@ fn make(
     } else {
         Lineage::after(connection, source, 0)?.up_to(point.inherited)
     };
-    let inherited = inherited.count(connection)?;
+    let (message_count, answered) = (inherited.count(connection)?, inherited.has_answer(connection)?);
     connection
         .prepare_cached(
             "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, system, version, fence, next_seq,
              message_count, created_at, updated_at, parent_pk, title, metadata, answered)
-             SELECT tenant_pk, ?2, 0, 0, ?3, coalesce(session_key, ?9), ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8, pk, ?10, ?11, answered AND ?7 > 0
+             SELECT tenant_pk, ?2, 0, 0, ?3, coalesce(session_key, ?9), ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8, pk, ?10, ?11, ?12
              FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut insert| {
@@ -165,11 +165,12 @@ fn make(
                 creation.owner.map(|owner| owner.uuid().into_bytes()),
                 creation.source,
                 through + 1,
-                inherited,
+                message_count,
                 making.now.0,
                 making.session_key.map(SessionKey::as_str),
                 making.title,
-                making.metadata
+                making.metadata,
+                answered
             ])
         })
         .translated()?;

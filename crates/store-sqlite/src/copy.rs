@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::restore::restore;
 use crate::failure::{Outcome, Translate};
-use crate::lineage::{END, Lineage, Segment};
+use crate::lineage::{Lineage, Segment};
 use crate::snapshot;
 
 /// How many pieces wait to be taken: each may be as large as a message.
@@ -49,12 +49,7 @@ pub(crate) fn out(
     for source in sources {
         read::source(connection, *source, &mut hand_out)?;
     }
-    read::conversation(connection, whole(state.key), &mut hand_out)
-}
-
-/// All of a conversation.
-fn whole(conversation: i64) -> Segment {
-    Segment { conversation, session: END, through: END }
+    read::conversation(connection, Segment::whole(state.key), &mut hand_out)
 }
 
 fn is_inherited(connection: &Connection, conversation: i64) -> Outcome<bool> {

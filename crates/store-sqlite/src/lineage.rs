@@ -20,6 +20,29 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// All of a conversation.
+    pub(crate) const fn whole(conversation: i64) -> Self {
+        Self { conversation, session: END, through: END }
+    }
+
+    /// Whether a model ever answered in it: a turn was completed with at least one message of its own.
+    ///
+    /// This is the rule of `conversations.answered`. A commit sets the column when such a turn ends; all other writers
+    /// ask here. An answer that was removed later still counts in its own conversation, but a branch does not inherit a
+    /// turn of which no message is left. Items that a client added are no answer.
+    pub(crate) fn has_answer(self, connection: &Connection) -> Outcome<bool> {
+        connection
+            .prepare_cached(
+                "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
+                 WHERE s.conversation_pk = ?1 AND s.pk <= ?2 AND m.seq <= ?3
+                 AND t.state = 'completed' AND t.answer_seq <= min(t.last_seq, ?3)
+                 UNION ALL SELECT 1 FROM turns WHERE ?3 = ?4 AND conversation_pk = ?1 AND first_seq IS NULL
+                 AND state = 'completed' AND answer_seq <= last_seq",
+            )
+            .and_then(|mut select| select.exists([self.conversation, self.session, self.through, END]))
+            .translated()
+    }
+
     /// What was said in its own conversation when a completed turn ended.
     pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> Outcome<Option<Self>> {
         connection
@@ -91,6 +114,16 @@ impl Lineage {
     /// The conversation in which a place lies.
     pub(crate) fn holder(&self, place: i64) -> Option<i64> {
         self.0.iter().find(|segment| place <= segment.through).map(|segment| segment.conversation)
+    }
+
+    /// Whether a model ever answered in it: [`Segment::has_answer`] is the rule.
+    pub(crate) fn has_answer(&self, connection: &Connection) -> Outcome<bool> {
+        for segment in &self.0 {
+            if segment.has_answer(connection)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// How many messages were said.

@@ -1,5 +1,7 @@
 //! What is stored of a conversation, as pieces.
 
+use std::collections::HashSet;
+
 use herma_model::alias::Namespace;
 use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
 use herma_model::copy::{
@@ -62,8 +64,8 @@ pub(super) fn source(connection: &Connection, part: Segment, take: Taker<'_>) ->
 
 fn belongings(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
     sessions(connection, part, take)?;
-    turns(connection, part, take)?;
-    compactions(connection, part, take)?;
+    let turns = turns(connection, part, take)?;
+    compactions(connection, part, &turns, take)?;
     messages(connection, part, take)
 }
 
@@ -210,7 +212,8 @@ fn message(row: &Row<'_>) -> rusqlite::Result<CopiedMessage> {
     })
 }
 
-fn compactions(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
+/// Hands out the ledger. A compaction names its turn only if that turn was handed out: a restore knows no other.
+fn compactions(connection: &Connection, part: Segment, turns: &HashSet<TurnId>, take: Taker<'_>) -> Outcome<()> {
     let mut select = connection
         .prepare_cached(
             &format!(
@@ -218,8 +221,7 @@ fn compactions(connection: &Connection, part: Segment, take: Taker<'_>) -> Outco
              k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at
              FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
              LEFT JOIN compactions g ON g.pk = k.base_pk LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk
-             LEFT JOIN turns t ON t.pk = k.turn_pk AND t.conversation_pk = k.conversation_pk AND coalesce(t.first_seq, 0) <= ?2
-             LEFT JOIN messages m ON m.pk = k.summary_pk
+             LEFT JOIN turns t ON t.pk = k.turn_pk LEFT JOIN messages m ON m.pk = k.summary_pk
              WHERE k.conversation_pk = ?1 AND (?2 = ?3 OR m.seq <= ?2) ORDER BY k.pk"
             ),
         )
@@ -228,6 +230,7 @@ fn compactions(connection: &Connection, part: Segment, take: Taker<'_>) -> Outco
     let mut found = select.query([part.conversation, part.through, END]).translated()?;
     while let Some(row) = found.next().translated()? {
         let (key, mut compaction) = compaction(row).translated()?;
+        compaction.turn_id = compaction.turn_id.filter(|turn| turns.contains(turn));
         if is_part {
             compaction.undone_by = None;
         }

@@ -9,8 +9,9 @@ use herma_store::{Restoration, RestoreOutcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::write::{Writing, described, whole_row};
-use super::{measure, read, whole};
+use super::{measure, read};
 use crate::failure::{Outcome, Translate};
+use crate::lineage::Segment;
 use crate::{events, parent};
 
 /// Why a restoration goes no further. Whatever it wrote is taken back.
@@ -109,7 +110,7 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
 /// Whether what is stored under the id is what comes.
 fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation>) -> Outcome<RestoreOutcome> {
     let mut gathering = Gathering::default();
-    read::conversation(connection, whole(key), &mut |piece| {
+    read::conversation(connection, Segment::whole(key), &mut |piece| {
         gathering.add(piece).map_err(|misplaced| StoreError::Unavailable(misplaced.to_string()))
     })?;
     let here = gathering.finish().map(|(_, conversation)| without_parents(conversation));

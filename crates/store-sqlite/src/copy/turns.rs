@@ -1,5 +1,6 @@
 //! The turns of a conversation, as pieces.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use herma_model::copy::{CopiedFailure, CopiedTurn, CopiedWaiting, Piece};
@@ -21,8 +22,8 @@ const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t
 /// What is said of a turn that runs while its conversation is taken out.
 const RUNNING: &str = "it was running when the conversation was exported";
 
-/// Hands out the turns of a conversation that have begun or ended.
-pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
+/// Hands out the turns of a conversation that have begun or ended, and says which they are.
+pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<HashSet<TurnId>> {
     let is_part = part.through != END;
     // Turns without messages are those of which nothing is left or which never began; nobody inherits them.
     let without_messages = if is_part {
@@ -39,8 +40,10 @@ pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> 
         ))
         .translated()?;
     let mut found = select.query([part.conversation, part.session, part.through]).translated()?;
+    let mut ids = HashSet::new();
     while let Some(row) = found.next().translated()? {
         let (key, mut turn) = turn(row).translated()?;
+        ids.insert(turn.id);
         if is_part {
             (turn.kept, turn.promised, turn.echo, turn.record) = (false, false, None, None);
         }
@@ -50,7 +53,7 @@ pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> 
         }
         take(Piece::Turn(Box::new(turn)))?;
     }
-    Ok(())
+    Ok(ids)
 }
 
 fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedTurn)> {

@@ -10,11 +10,10 @@ use std::collections::HashMap;
 use herma_model::alias::Namespace;
 use herma_model::copy::{
     Copied, CopiedBase, CopiedConversation, CopiedMessage, CopiedName, CopiedParent, CopiedSession, CopiedSource,
-    CopiedTurn,
 };
 use herma_model::{
     CompactionId, ConversationId, EndReason, NewMessage, ParentRelation, SessionId, SessionKey, TenantId, Timestamp,
-    TurnId, TurnState,
+    TurnId,
 };
 use herma_store::RestoreOutcome;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -125,11 +124,6 @@ pub(super) struct Writing<'a> {
     pub(super) summaries: HashMap<CompactionId, i64>,
 }
 
-/// Whether a model answered a turn: what a client added has no answer.
-fn is_answered(turn: &CopiedTurn) -> bool {
-    turn.state == TurnState::Completed && turn.answer_place.is_some_and(|first| Some(first) <= turn.last_place)
-}
-
 impl<'a> Writing<'a> {
     pub(super) fn new(
         connection: &'a Connection,
@@ -151,18 +145,16 @@ impl<'a> Writing<'a> {
         for turn in &copied.turns {
             self.turn(turn)?;
         }
-        let inherits = |session: &CopiedSession| session.base.as_ref().is_some_and(|base| base.place.0 > 0);
-        if copied.turns.iter().any(is_answered) || copied.sessions.first().is_some_and(inherits) {
-            self.connection
-                .prepare_cached("UPDATE conversations SET answered = 1 WHERE pk = ?1")
-                .and_then(|mut update| update.execute([self.conversation]))
-                .translated()?;
-        }
         for message in &copied.messages {
             self.message(message)?;
         }
         let state = snapshot::load(self.connection, self.conversation)?;
         let lineage = Lineage::after(self.connection, &state, 0)?;
+        let answered = lineage.has_answer(self.connection)?;
+        self.connection
+            .prepare_cached("UPDATE conversations SET answered = ?2 WHERE pk = ?1")
+            .and_then(|mut update| update.execute(params![self.conversation, answered]))
+            .translated()?;
         for compaction in &copied.compactions {
             self.compaction(compaction, &lineage)?;
         }

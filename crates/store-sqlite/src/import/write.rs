@@ -19,6 +19,7 @@ use super::remember;
 use crate::commit::insert_message;
 use crate::conversation;
 use crate::failure::{Outcome, Translate};
+use crate::lineage::Segment;
 
 /// What is written, and where.
 pub(super) struct Target<'a> {
@@ -373,12 +374,13 @@ impl<'a> Writing<'a> {
         });
         let (count, mode) = modes.fold((0, None), |(count, _), mode| (count + 1, Some(mode)));
         let previous = self.sessions.len().checked_sub(2).map(|at| self.sessions[at]);
+        let answered = Segment::whole(*conversation).has_answer(self.connection)?;
         self.connection
             .prepare_cached(
                 "UPDATE conversations SET root_pk = ?2, head_pk = ?3, previous_pk = ?4, next_seq = ?5, message_count = ?6, turn_count = ?7, input_tokens = ?8,
                  output_tokens = ?9, cached_tokens = ?10, reasoning_tokens = ?11, compaction_count = ?12, compaction_mode = ?13,
                  updated_at = max(updated_at, ?14), title = iif(nameless, NULL, coalesce(title, ?15)), version = version + 1,
-                 answered = max(answered, ?16) WHERE pk = ?1",
+                 answered = ?16 WHERE pk = ?1",
             )
             .and_then(|mut update| {
                 update.execute(params![
@@ -397,7 +399,7 @@ impl<'a> Writing<'a> {
                     mode.map(CompactionMode::as_str),
                     new.updated_at.0,
                     new.title,
-                    plan.turns.iter().any(|turn| turn.answer.is_some())
+                    answered
                 ])
             })
             .map(drop)

@@ -110,6 +110,13 @@ const NEVER: &[(&str, &str)] = &[
          ON s.conversation_pk = l.part JOIN messages m ON m.session_pk = s.pk AND m.seq <= l.through AND m.compaction_pk IS NULL WHERE l.whole = c.pk)",
     ),
     (
+        "a conversation is answered if a turn of its own has an answer, or one that it inherits and that left messages",
+        "SELECT count(*) FROM conversations c WHERE deleted = 0 AND answered <> EXISTS (SELECT 1 FROM lineage l
+         JOIN turns t ON t.conversation_pk = l.part AND t.state = 'completed' AND t.answer_seq <= min(t.last_seq, l.through)
+         WHERE l.whole = c.pk AND (l.part = c.pk OR EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
+         AND m.seq <= l.through WHERE s.conversation_pk = l.part AND m.turn_pk = t.pk)))",
+    ),
+    (
         "the head is the one session that has not ended",
         "SELECT count(*) FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE (s.ended_at IS NULL) <> (s.pk = c.head_pk)",
     ),

@@ -65,7 +65,12 @@ pub fn branched(outcome: BranchOutcome) -> ConversationRow {
 }
 
 /// A turn that brings and answers with these messages.
-async fn exchange<S: Store>(world: &World<S>, to: &str, brought: &[NewMessage], answered: &[NewMessage]) -> Running {
+pub async fn exchange<S: Store>(
+    world: &World<S>,
+    to: &str,
+    brought: &[NewMessage],
+    answered: &[NewMessage],
+) -> Running {
     let turn = Admission { messages: brought.to_vec(), ..world.ask(to, "") };
     let turn = running(world.admit(&world.one, turn).await);
     let outcome = Outcome::Completed { messages: answered.to_vec(), finish: finish() };

@@ -54,6 +54,7 @@ pub mod promising_again;
 pub mod queueing;
 pub mod responses;
 pub mod restoring;
+pub mod restoring_branches;
 pub mod retracting;
 pub mod retrying;
 pub mod rewriting;

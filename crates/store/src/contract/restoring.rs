@@ -48,11 +48,11 @@ impl<S: Store> World<S> {
         self.rewritten.store(other.rewritten.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    async fn restore(&self, copy: Copy) -> RestoreOutcome {
+    pub(super) async fn restore(&self, copy: Copy) -> RestoreOutcome {
         self.restore_as(&self.scope, copy, RestoreIntent::Restore).await
     }
 
-    async fn gone(&self, to: &str) {
+    pub(super) async fn gone(&self, to: &str) {
         let deleted = self.one.delete(&self.scope, &name(to), Children::Keep, self.now()).await.unwrap();
         assert!(matches!(deleted, DeleteOutcome::Deleted(_)), "{deleted:?}");
     }

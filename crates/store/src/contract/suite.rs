@@ -465,6 +465,11 @@ macro_rules! contract_suite {
                 a_copy_is_nobody_elses
                 a_turn_that_runs_comes_back_as_one_that_was_cut_off
             }
+            restoring_branches {
+                a_branch_comes_back_with_a_compaction_whose_turn_left_nothing
+                a_branch_is_answered_by_the_answers_that_it_inherits
+                an_answer_that_was_removed_was_given
+            }
             searching {
                 what_was_said_is_found_by_its_words
                 parts_of_words_are_found_after_whole_words
