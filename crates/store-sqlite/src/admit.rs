@@ -15,13 +15,13 @@ use rusqlite::{Connection, params};
 
 use crate::attempt::{Grant, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
 use crate::branch::{self, Branching};
-use crate::commit::insert_message;
 use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::parent::Declared;
 use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
+use crate::tables::insert_message;
 use crate::takeover::{self, Why, take_over};
 use crate::{retry, snapshot, waiting};
 

@@ -2,11 +2,12 @@
 
 use herma_model::{Resolution, Timestamp, TurnId, TurnState};
 use herma_store::{Admission, StoreError, Ticket};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, ConversationState};
+use crate::tables::{TurnColumns, insert};
 use crate::waiting;
 
 /// What a turn is given with the lease.
@@ -34,7 +35,7 @@ pub(crate) fn first_attempt(
     state: &ConversationState,
     grant: Grant,
 ) -> Outcome<TurnRow> {
-    let Grant { owner, fence, resolution, brings_key } = grant;
+    let Grant { fence, resolution, brings_key, .. } = grant;
     let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at };
     if let Some(ticket) = ticket {
         let queued_at = connection
@@ -52,34 +53,33 @@ pub(crate) fn first_attempt(
         let lost = || StoreError::Unavailable("the turn lost its place in the queue".to_owned());
         return queued_at.map(|at| row(ticket.0, Timestamp(at))).ok_or_else(lost);
     }
-    connection
-        .prepare_cached(
-            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, brought_key, first_seq, created_at,
-             echo, kept, promised, sdk_attempt, joinable)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                admission.scope.tenant.0,
-                admission.turn.uuid().as_bytes(),
-                state.key,
-                state.head,
-                admission.api,
-                fence,
-                owner,
-                resolution.as_str(),
-                &admission.retry.fingerprint,
-                brings_key,
-                state.next_seq,
-                admission.now.0,
-                admission.response.as_ref().map(|response| &response.echo),
-                admission.response.as_ref().is_some_and(|response| response.kept),
-                admission.response.as_ref().is_some_and(|response| response.promised),
-                admission.retry.sdk_attempt
-            ])
-        })
-        .translated()?;
-    Ok(row(connection.last_insert_rowid(), admission.now))
+    let columns = TurnColumns {
+        tenant_pk: admission.scope.tenant.0,
+        id: admission.turn.uuid().into_bytes(),
+        api: admission.api,
+        created_at: admission.now.0,
+        ..started(admission, state, grant)
+    };
+    let key = insert(connection, &columns.with_response(admission.response.as_ref()))?;
+    Ok(row(key, admission.now))
+}
+
+/// What a turn's row says that was given the lease now.
+fn started<'a>(admission: &'a Admission, state: &ConversationState, grant: Grant) -> TurnColumns<'a> {
+    TurnColumns {
+        conversation_pk: state.key,
+        session_pk: state.head,
+        state: TurnState::Running.as_str(),
+        fence: grant.fence,
+        owner: grant.owner,
+        resolution: grant.resolution.as_str(),
+        fingerprint: &admission.retry.fingerprint,
+        brought_key: grant.brings_key,
+        first_seq: Some(state.next_seq),
+        sdk_attempt: admission.retry.sdk_attempt,
+        joinable: true,
+        ..TurnColumns::default()
+    }
 }
 
 /// Runs an unanswered turn again, if the last that was said in the conversation is its.
@@ -150,55 +150,39 @@ pub(crate) fn attempt_at_the_end(
     unanswered: TurnId,
     grant: Grant,
 ) -> Outcome<Option<TurnRow>> {
-    let Some((left, attempt, created_at)) = unanswered_turn(connection, state.key, unanswered)? else {
-        return Ok(None);
-    };
+    let Some(left) = UnansweredTurn::find(connection, state.key, unanswered)? else { return Ok(None) };
     if let Some(ticket) = admission.ticket {
         connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
     }
-    let Grant { owner, fence, resolution, brings_key } = grant;
-    let response = admission.response.as_ref();
-    let (id, left_id) = (unanswered.uuid(), unanswered.left_behind(attempt).uuid());
+    let (id, left_id) = (unanswered.uuid(), unanswered.left_behind(left.attempt).uuid());
     connection
         .execute(
             "UPDATE turns SET id = ?2, attempt_of = ?3 WHERE pk = ?1",
-            params![left, left_id.as_bytes(), id.as_bytes()],
+            params![left.key, left_id.as_bytes(), id.as_bytes()],
         )
         .translated()?;
-    connection
-        .execute(
-            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, attempt, fence, owner,
-             resolution, fingerprint, brought_key, first_seq, created_at, echo, kept, promised, sdk_attempt, joinable)
-             SELECT tenant_pk, ?2, conversation_pk, ?3, iif(?4 IS NULL, api, ?5), 'running', attempt + 1, ?6, ?7,
-             ?8, ?9, ?10, ?11, created_at, coalesce(?4, echo), coalesce(?12, kept), coalesce(?13, promised), ?14, 1
-             FROM turns WHERE pk = ?1",
-            params![
-                left,
-                id.as_bytes(),
-                state.head,
-                response.map(|response| &response.echo),
-                admission.api,
-                fence,
-                owner,
-                resolution.as_str(),
-                &admission.retry.fingerprint,
-                brings_key,
-                state.next_seq,
-                response.map(|response| response.kept),
-                response.map(|response| response.promised),
-                admission.retry.sdk_attempt
-            ],
-        )
-        .translated()?;
-    let key = connection.last_insert_rowid();
+    let response = admission.response.as_ref();
+    let attempt = left.attempt + 1;
+    let columns = TurnColumns {
+        tenant_pk: admission.scope.tenant.0,
+        id: id.into_bytes(),
+        api: if response.is_some() { admission.api } else { &left.api },
+        attempt,
+        created_at: left.created_at.0,
+        echo: response.map(|response| response.echo.as_ref()).or(left.echo.as_deref()),
+        kept: response.map_or(left.kept, |response| response.kept),
+        promised: response.map_or(left.promised, |response| response.promised),
+        ..started(admission, state, grant)
+    };
+    let key = insert(connection, &columns)?;
     connection
         .execute(
             "UPDATE turns SET kept = 0, promised = 0, echo = NULL, delivered = 1, joinable = 0 WHERE pk = ?1",
-            [left],
+            [left.key],
         )
         .translated()?;
-    connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [left, key]).translated()?;
-    Ok(Some(TurnRow { key, id: unanswered, attempt: attempt + 1, started_at: Timestamp(created_at) }))
+    connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [left.key, key]).translated()?;
+    Ok(Some(TurnRow { key, id: unanswered, attempt, started_at: left.created_at }))
 }
 
 /// Under which id an admission waits.
@@ -224,37 +208,49 @@ pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversat
     let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| is_promised) else {
         return Ok(WaitsAs::Itself);
     };
-    let Some((key, _, created_at)) = unanswered_turn(connection, conversation, turn)? else {
-        return Ok(WaitsAs::Nothing);
-    };
-    let was_promised: bool = connection
-        .query_row("SELECT promised AND api = ?2 FROM turns WHERE pk = ?1", params![key, admission.api], |row| {
-            row.get(0)
-        })
-        .translated()?;
-    Ok(match was_promised {
-        true => WaitsAs::AttemptOf(RepeatedTurn { turn, key, asked_at: Timestamp(created_at) }),
+    let Some(found) = UnansweredTurn::find(connection, conversation, turn)? else { return Ok(WaitsAs::Nothing) };
+    Ok(match found.promised && found.api == admission.api {
+        true => WaitsAs::AttemptOf(RepeatedTurn { turn, key: found.key, asked_at: found.created_at }),
         false => WaitsAs::Itself,
     })
 }
 
-/// The row, the last attempt and the beginning of a turn of a conversation, if it has no answer.
-fn unanswered_turn(connection: &Connection, conversation: i64, turn: TurnId) -> Outcome<Option<(i64, u32, i64)>> {
-    let found = connection
-        .prepare_cached(
-            "SELECT pk, attempt, created_at, state FROM turns
-             WHERE id = ?1 AND conversation_pk = ?2 AND first_seq IS NOT NULL",
-        )
-        .and_then(|mut select| {
-            select
-                .query_row(params![turn.uuid().as_bytes(), conversation], |row| {
-                    let state = rows::word(row, 3, TurnState::parse)?;
-                    Ok(state.is_unanswered().then_some((row.get(0)?, row.get(1)?, row.get(2)?)))
-                })
-                .optional()
-        })
-        .translated()?;
-    Ok(found.flatten())
+/// A turn of a conversation that began and has no answer.
+struct UnansweredTurn {
+    key: i64,
+    /// The number of its last attempt.
+    attempt: u32,
+    created_at: Timestamp,
+    api: String,
+    echo: Option<String>,
+    kept: bool,
+    promised: bool,
+}
+
+impl UnansweredTurn {
+    fn find(connection: &Connection, conversation: i64, turn: TurnId) -> Outcome<Option<Self>> {
+        let read = |row: &Row<'_>| {
+            let is_unanswered = rows::word(row, 3, TurnState::parse)?.is_unanswered();
+            let found = Self {
+                key: row.get(0)?,
+                attempt: row.get(1)?,
+                created_at: Timestamp(row.get(2)?),
+                api: row.get(4)?,
+                echo: row.get(5)?,
+                kept: row.get(6)?,
+                promised: row.get(7)?,
+            };
+            Ok(is_unanswered.then_some(found))
+        };
+        let found = connection
+            .prepare_cached(
+                "SELECT pk, attempt, created_at, state, api, echo, kept, promised FROM turns
+                 WHERE id = ?1 AND conversation_pk = ?2 AND first_seq IS NOT NULL",
+            )
+            .and_then(|mut select| select.query_row(params![turn.uuid().as_bytes(), conversation], read).optional())
+            .translated()?;
+        Ok(found.flatten())
+    }
 }
 
 /// Takes an attempt back that began anew: the turn's id returns to the row where the turn had failed before, and the

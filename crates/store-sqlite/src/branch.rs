@@ -7,7 +7,7 @@ use herma_model::{
 use herma_store::{
     Admission, BranchOutcome, BranchPoint, Creation, NewBranch, NewConversation, Refusal, Seen, Version,
 };
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
@@ -15,6 +15,7 @@ use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
 use crate::point::{Found, Point};
 use crate::rows::ConversationState;
+use crate::tables::{ConversationColumns, SessionColumns, insert};
 use crate::{conversation, events, listing, snapshot};
 
 /// What came of a turn that asks for a branch.
@@ -149,32 +150,29 @@ fn make(
     } else {
         Lineage::after(connection, source, 0)?.up_to(point.inherited)
     };
-    let (message_count, answered) = (inherited.count(connection)?, inherited.has_answer(connection)?);
-    connection
-        .prepare_cached(
-            "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, system, version, fence, next_seq,
-             message_count, created_at, updated_at, parent_pk, title, metadata, answered)
-             SELECT tenant_pk, ?2, 0, 0, ?3, coalesce(session_key, ?9), ?4, ?5, system, 0, 0, ?6, ?7, ?8, ?8, pk, ?10, ?11, ?12
-             FROM conversations WHERE pk = ?1",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                source.key,
-                creation.conversation.uuid().as_bytes(),
-                SessionKind::Branch.as_str(),
-                creation.owner.map(|owner| owner.uuid().into_bytes()),
-                creation.source,
-                through + 1,
-                message_count,
-                making.now.0,
-                making.session_key.map(SessionKey::as_str),
-                making.title,
-                making.metadata,
-                answered
-            ])
-        })
+    let system = connection
+        .prepare_cached("SELECT system FROM conversations WHERE pk = ?1")
+        .and_then(|mut select| select.query_row([source.key], |row| row.get(0)))
         .translated()?;
-    let key = connection.last_insert_rowid();
+    let conversation = ConversationColumns {
+        tenant_pk: making.tenant.0,
+        id: creation.conversation.uuid().into_bytes(),
+        origin_kind: SessionKind::Branch.as_str(),
+        session_key: source.facts.session_key.as_ref().or(making.session_key).map(SessionKey::as_str),
+        owner_key: creation.owner.map(|owner| owner.uuid().into_bytes()),
+        source: &creation.source,
+        title: making.title,
+        metadata: making.metadata,
+        system,
+        next_seq: through + 1,
+        message_count: inherited.count(connection)?,
+        created_at: making.now.0,
+        updated_at: making.now.0,
+        parent_pk: Some(source.key),
+        answered: inherited.has_answer(connection)?,
+        ..ConversationColumns::default()
+    };
+    let key = insert(connection, &conversation)?;
     let id = making.name.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
     let parent = Parent::session(connection, point.parent, source, ParentRelation::Branch)?;
     let head = first_session(connection, making, key, &id, &parent, point.inherited)?;
@@ -203,28 +201,21 @@ fn first_session(
 ) -> Outcome<i64> {
     // What the source inherited itself may be deleted: what it stands on there, the source knows.
     let ground = Ground::at(connection, parent.session, inherited.through)?;
-    connection
-        .prepare_cached(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_pk, parent_id, parent_relation, creator_kind, reason,
-             base_session_pk, base_seq, base_compaction_pk, created_at) VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                making.tenant.0,
-                conversation,
-                id.as_str(),
-                SessionKind::Branch.as_str(),
-                parent.session,
-                parent.id.as_str(),
-                parent.relation.as_str(),
-                CreatorKind::Branch.as_str(),
-                making.creation.reason,
-                inherited.session,
-                inherited.through,
-                ground.map(|ground| ground.key),
-                making.now.0
-            ])
-        })
-        .translated()?;
-    Ok(connection.last_insert_rowid())
+    let session = SessionColumns {
+        tenant_pk: making.tenant.0,
+        conversation_pk: conversation,
+        id: id.as_str(),
+        kind: SessionKind::Branch.as_str(),
+        parent_pk: Some(parent.session),
+        parent_id: Some(parent.id.as_str()),
+        parent_relation: Some(parent.relation.as_str()),
+        creator_kind: CreatorKind::Branch.as_str(),
+        reason: making.creation.reason.as_deref(),
+        base_session_pk: Some(inherited.session),
+        base_seq: Some(inherited.through),
+        base_compaction_pk: ground.map(|ground| ground.key),
+        created_at: making.now.0,
+        ..SessionColumns::default()
+    };
+    insert(connection, &session)
 }

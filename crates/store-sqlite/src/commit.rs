@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
+use crate::tables::insert_message;
 use crate::takeover::clear_journal;
 use crate::{rows, title};
 
@@ -195,43 +196,6 @@ fn stop_requested(connection: &Connection, turn: i64) -> Outcome<StoreError> {
         })
         .translated()?;
     Ok(StoreError::StopRequested(kind.unwrap_or(StopKind::Interrupt)))
-}
-
-/// Writes one message at its place.
-pub(crate) fn insert_message(
-    connection: &Connection,
-    session: i64,
-    seq: i64,
-    turn: i64,
-    attempt: u32,
-    message: &NewMessage,
-    now: Timestamp,
-) -> Outcome<()> {
-    let said = &message.said;
-    connection
-        .prepare_cached(
-            "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, extra, digest, calls, tokens, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                session,
-                seq,
-                message.id.uuid().as_bytes(),
-                turn,
-                attempt,
-                said.role.as_str(),
-                said.status.as_str(),
-                said.payload.as_json(),
-                said.extra.as_deref(),
-                &said.digest.0,
-                rows::calls_to(&said.calls),
-                said.tokens,
-                now.0
-            ])
-        })
-        .map(drop)
-        .translated()
 }
 
 /// Notes that a turn's answer was written to its end.

@@ -5,17 +5,18 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
+use herma_model::compaction::{CompactionAction, CompactionOutcome};
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, Happening, Timestamp, TurnId};
+use herma_model::{Alias, Happening, TenantId, Timestamp, TurnId};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Scope, StoreError, Version};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::base::Ground;
-use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::lineage::Lineage;
 use crate::rows::ConversationState;
+use crate::tables::{CompactionColumns, add_compaction, carry, insert_message, stand_on};
 use crate::takeover::live_turn;
 use crate::{conversation, events, ledger, snapshot};
 
@@ -25,11 +26,15 @@ pub(crate) fn compact(
     instance: &mut Instance,
     compaction: &NewCompaction,
 ) -> Outcome<CompactOutcome> {
-    let (state, turn) = match &compaction.authority {
-        Authority::Lease(lease) => (held(connection, instance, *lease)?, Some(lease.turn)),
+    let (tenant, turn) = match &compaction.authority {
+        Authority::Lease(lease) => (lease.tenant, Some(lease.turn)),
+        Authority::Idle { scope, .. } => (scope.tenant, None),
+    };
+    let state = match &compaction.authority {
+        Authority::Lease(lease) => held(connection, instance, *lease)?,
         Authority::Idle { scope, alias } => match idle(connection, instance, scope, alias, compaction.now)? {
             Idle::Free(state) if state.ended => return Ok(CompactOutcome::Ended),
-            Idle::Free(state) => (state, None),
+            Idle::Free(state) => state,
             Idle::Busy(turn) => return Ok(CompactOutcome::Busy(turn)),
             Idle::NotFound => return Ok(CompactOutcome::NotFound),
         },
@@ -45,9 +50,10 @@ pub(crate) fn compact(
         CompactionMode::Split => conversation::go_on(connection, &state, compaction)?,
         CompactionMode::InPlace => state.head,
     };
-    let key = write(connection, &state, head, ground, turn, compaction)?;
+    let key = write(connection, &state, head, ground, (tenant, turn), compaction)?;
     stand_on(connection, head, Some(key))?;
-    carry(connection, &state, key, compaction)?;
+    let lineage = Lineage::after(connection, &state, 0)?;
+    carry(connection, state.key, &lineage, key, compaction.carried.iter().copied())?;
     connection
         .execute(
             "UPDATE conversations SET version = version + 1, next_seq = next_seq + 1,
@@ -144,93 +150,43 @@ fn write(
     state: &ConversationState,
     head: i64,
     ground: Option<Ground>,
-    turn: Option<i64>,
+    (tenant, turn): (TenantId, Option<i64>),
     compaction: &NewCompaction,
 ) -> Outcome<i64> {
-    insert_message(connection, head, state.next_seq, 0, 0, &compaction.summary, compaction.now)?;
-    let summary = connection.last_insert_rowid();
-    let usage = compaction.usage;
-    connection
-        .execute(
-            "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
-             first_seq, through_seq, tail_session_pk, summary_pk, model, tokens_before, tokens_after, input_tokens, output_tokens, cached_tokens,
-             reasoning_tokens, duration_ms, turn_pk, created_at, trimmed, failure)
-             SELECT tenant_pk, pk, ?2, 'compact', ?3, ?4, 'applied', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-             ?22 IS NOT NULL, ?22
-             FROM conversations WHERE pk = ?1",
-            params![
-                state.key,
-                compaction.id.uuid().as_bytes(),
-                compaction.mode.as_str(),
-                compaction.trigger.as_str(),
-                state.head,
-                head,
-                ground.map(|ground| ground.key),
-                ground.map_or(0, |ground| ground.through) + 1,
-                compaction.through.0,
-                tail(connection, state, ground, compaction.through.0)?,
-                summary,
-                compaction.model,
-                compaction.sizes.before as i64,
-                compaction.sizes.after as i64,
-                usage.input as i64,
-                usage.output as i64,
-                usage.cached as i64,
-                usage.reasoning as i64,
-                compaction.duration_ms as i64,
-                turn,
-                compaction.now.0,
-                compaction.trimmed
-            ],
-        )
-        .translated()?;
-    let key = connection.last_insert_rowid();
-    connection.execute("UPDATE messages SET compaction_pk = ?2 WHERE pk = ?1", [summary, key]).translated()?;
-    Ok(key)
+    let summary = insert_message(connection, head, state.next_seq, 0, 0, &compaction.summary, compaction.now)?;
+    let columns = CompactionColumns {
+        tenant_pk: tenant.0,
+        conversation_pk: state.key,
+        id: compaction.id.uuid().into_bytes(),
+        action: CompactionAction::Compact.as_str(),
+        mode: compaction.mode.as_str(),
+        trigger: compaction.trigger.as_str(),
+        outcome: CompactionOutcome::Applied.as_str(),
+        session_before_pk: state.head,
+        session_after_pk: head,
+        base_pk: ground.map(|ground| ground.key),
+        first_seq: ground.map_or(0, |ground| ground.through) + 1,
+        through_seq: compaction.through.0,
+        tail_session_pk: Some(tail(connection, state, ground, compaction.through.0)?),
+        summary_pk: Some(summary),
+        model: compaction.model.as_deref(),
+        tokens_before: compaction.sizes.before as i64,
+        tokens_after: compaction.sizes.after as i64,
+        duration_ms: compaction.duration_ms as i64,
+        failure: compaction.trimmed.as_deref(),
+        trimmed: compaction.trimmed.is_some(),
+        turn_pk: turn,
+        created_at: compaction.now.0,
+        ..CompactionColumns::default()
+    };
+    add_compaction(connection, &columns.with_usage(compaction.usage))
 }
 
 /// The session in which the first message after a place lies; if there is none yet, it will be this head or a later one.
 fn tail(connection: &Connection, state: &ConversationState, ground: Option<Ground>, through: i64) -> Outcome<i64> {
     let from = ground.filter(|ground| ground.through <= through).map_or(0, |ground| ground.tail);
-    let mut select = connection
-        .prepare_cached(
-            "SELECT s.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3
-             AND m.seq > ?4 AND m.seq <= ?5 AND m.compaction_pk IS NULL ORDER BY s.pk LIMIT 1",
-        )
-        .translated()?;
-    for segment in Lineage::after(connection, state, through)?.segments() {
-        let range = [segment.conversation, from, segment.session, through, segment.through];
-        if let Some(first) = select.query_row(range, |row| row.get(0)).optional().translated()? {
-            return Ok(first);
-        }
-    }
-    Ok(state.head)
-}
-
-/// Makes a session stand on a compaction.
-pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> Outcome<()> {
-    connection
-        .execute("UPDATE sessions SET base_compaction_pk = ?2 WHERE pk = ?1", params![session, compaction])
-        .map(drop)
-        .translated()
-}
-
-/// Writes down what a compaction keeps word for word. Most of it is pinned; the rest is new, so the latest sessions are looked through
-/// first: the cost does not grow with the number of sessions.
-fn carry(connection: &Connection, state: &ConversationState, key: i64, compaction: &NewCompaction) -> Outcome<()> {
-    let lineage = Lineage::after(connection, state, 0)?;
-    let mut insert = connection
-        .prepare_cached(
-            "INSERT INTO carried (compaction_pk, seq, message_pk) SELECT ?1, ?3, message FROM (SELECT coalesce(
-             (SELECT message_pk FROM pins WHERE conversation_pk = ?2 AND seq = ?3),
-             (SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?4 AND m.seq = ?3
-              AND m.compaction_pk IS NULL ORDER BY s.pk DESC LIMIT 1)) AS message) WHERE message IS NOT NULL",
-        )
-        .translated()?;
-    for seq in &compaction.carried {
-        insert.execute(params![key, state.key, seq.0, lineage.holder(seq.0)]).translated()?;
-    }
-    Ok(())
+    let first = Lineage::after(connection, state, through)?.first_after(connection, through, from)?;
+    Ok(first.unwrap_or(state.head))
 }
 
 /// A conversation after a row was added to its ledger, which is told.

@@ -12,6 +12,7 @@ use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
+use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert};
 use crate::{erase, events, snapshot};
 
 /// Where a conversation's first message stands.
@@ -57,59 +58,46 @@ pub(crate) fn create(
 
 /// Makes a conversation, its first session and their names.
 pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<ConversationState> {
-    let Making { tenant: TenantId(tenant), creation, name, session_key, parent, now: Timestamp(now), .. } = *making;
+    let Making { tenant, creation, name, session_key, parent, now, .. } = *making;
     let (named, chat_id) = match name {
         Some((alias, Namespace::Session)) => (Some(alias), None),
         Some((alias, Namespace::ChatId)) => (None, Some(alias)),
         None => (None, None),
     };
     let session_id = named.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
-    connection
-        .prepare_cached(
-            "INSERT INTO conversations (tenant_pk, id, head_pk, root_pk, origin_kind, session_key, owner_key, source, metadata, version, fence, next_seq,
-             created_at, updated_at, title, parent_pk) VALUES (?1, ?2, 0, 0, ?3, ?9, ?4, ?5, ?8, 0, 0, ?7, ?6, ?6, ?10, ?11)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                tenant,
-                creation.conversation.uuid().as_bytes(),
-                creation.kind.as_str(),
-                creation.owner.map(|owner| owner.uuid().into_bytes()),
-                creation.source,
-                now,
-                FIRST_SEQ,
-                making.metadata,
-                session_key.map(SessionKey::as_str),
-                making.title,
-                parent.map(|parent| parent.conversation)
-            ])
-        })
-        .translated()?;
-    let key = connection.last_insert_rowid();
-    connection
-        .prepare_cached(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, creator_kind, reason, created_at, parent_pk, parent_id, parent_relation)
-             VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                tenant,
-                key,
-                session_id.as_str(),
-                creation.kind.as_str(),
-                creation.creator.as_str(),
-                creation.reason,
-                now,
-                parent.map(|parent| parent.session),
-                parent.map(|parent| parent.id.as_str()),
-                parent.map(|parent| parent.relation.as_str())
-            ])
-        })
-        .translated()?;
-    let head = connection.last_insert_rowid();
+    let conversation = ConversationColumns {
+        tenant_pk: tenant.0,
+        id: creation.conversation.uuid().into_bytes(),
+        origin_kind: creation.kind.as_str(),
+        session_key: session_key.map(SessionKey::as_str),
+        owner_key: creation.owner.map(|owner| owner.uuid().into_bytes()),
+        source: &creation.source,
+        title: making.title,
+        metadata: making.metadata,
+        next_seq: FIRST_SEQ,
+        created_at: now.0,
+        updated_at: now.0,
+        parent_pk: parent.map(|parent| parent.conversation),
+        ..ConversationColumns::default()
+    };
+    let key = insert(connection, &conversation)?;
+    let session = SessionColumns {
+        tenant_pk: tenant.0,
+        conversation_pk: key,
+        id: session_id.as_str(),
+        kind: creation.kind.as_str(),
+        parent_pk: parent.map(|parent| parent.session),
+        parent_id: parent.map(|parent| parent.id.as_str()),
+        parent_relation: parent.map(|parent| parent.relation.as_str()),
+        creator_kind: creation.creator.as_str(),
+        reason: creation.reason.as_deref(),
+        created_at: now.0,
+        ..SessionColumns::default()
+    };
+    let head = insert(connection, &session)?;
     begin(connection, making.tenant, creation.conversation, key, head, &session_id)?;
     if let Some(chat_id) = chat_id {
-        alias(connection, tenant, Namespace::ChatId.as_str(), chat_id.as_str(), key, None)?;
+        alias(connection, tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
     }
     let facts = new_facts(making, session_id);
     events::tell(connection, key, &facts, Happening::Created { title: making.title }, making.now)?;
@@ -140,8 +128,9 @@ pub(crate) fn begin(
         .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute([conversation, session]))
         .translated()?;
-    alias(connection, tenant.0, "session", &own.to_string(), conversation, None)?;
-    alias(connection, tenant.0, "session", id.as_str(), conversation, Some(session))
+    let names = Names { connection, tenant, conversation };
+    names.of_conversation(own)?;
+    names.of_session(id, session)
 }
 
 fn new_facts(making: &Making<'_>, session: SessionId) -> ConversationFacts {
@@ -165,25 +154,9 @@ fn new_facts(making: &Making<'_>, session: SessionId) -> ConversationFacts {
     }
 }
 
-/// Makes a name lead to a conversation, and to one of its sessions if it is its id.
-pub(crate) fn alias(
-    connection: &Connection,
-    tenant: i64,
-    namespace: &str,
-    name: &str,
-    conversation: i64,
-    session: Option<i64>,
-) -> Outcome<()> {
-    connection
-        .prepare_cached("INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk) VALUES (?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut insert| insert.execute(params![tenant, namespace, name, conversation, session]))
-        .map(drop)
-        .translated()
-}
-
 /// Ends the head and starts its continuation, with its name.
 pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> Outcome<i64> {
-    let (id, now) = (compaction.session.as_str(), compaction.now.0);
+    let now = compaction.now.0;
     let compression = EndReason::Compression.as_str();
     let tenant: i64 = connection
         .query_row(
@@ -192,28 +165,24 @@ pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compacti
             |row| row.get(0),
         )
         .translated()?;
-    connection
-        .execute(
-            "INSERT INTO sessions (tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind, reason, base_session_pk,
-             base_seq, created_at, parent_pk) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?10)",
-            params![
-                tenant,
-                state.key,
-                id,
-                SessionKind::Continuation.as_str(),
-                state.facts.head.depth + 1,
-                state.facts.head.id.as_str(),
-                ParentRelation::Continuation.as_str(),
-                CreatorKind::Compression.as_str(),
-                compression,
-                state.head,
-                compaction.through.0,
-                now
-            ],
-        )
-        .translated()?;
-    let head = connection.last_insert_rowid();
-    alias(connection, tenant, Namespace::Session.as_str(), id, state.key, Some(head))?;
+    let session = SessionColumns {
+        tenant_pk: tenant,
+        conversation_pk: state.key,
+        id: compaction.session.as_str(),
+        kind: SessionKind::Continuation.as_str(),
+        depth: state.facts.head.depth + 1,
+        parent_pk: Some(state.head),
+        parent_id: Some(state.facts.head.id.as_str()),
+        parent_relation: Some(ParentRelation::Continuation.as_str()),
+        creator_kind: CreatorKind::Compression.as_str(),
+        reason: Some(compression),
+        base_session_pk: Some(state.head),
+        base_seq: Some(compaction.through.0),
+        created_at: now,
+        ..SessionColumns::default()
+    };
+    let head = insert(connection, &session)?;
+    Names { connection, tenant: TenantId(tenant), conversation: state.key }.of_session(&compaction.session, head)?;
     connection
         .execute("UPDATE conversations SET head_pk = ?2, previous_pk = head_pk WHERE pk = ?1", [state.key, head])
         .translated()?;

@@ -10,6 +10,7 @@
 mod measure;
 mod read;
 mod restore;
+mod row;
 mod turns;
 mod write;
 

@@ -19,7 +19,7 @@ use self::known::Known;
 use self::plan::Plan;
 use self::write::Target;
 use crate::failure::{Outcome, Translate};
-use crate::{conversation, erase, events, listing, parent, snapshot};
+use crate::{erase, events, listing, parent, snapshot, tables};
 
 /// Brings in all of an import.
 pub(crate) fn bring(connection: &Connection, import: &Import) -> Outcome<ImportOutcome> {
@@ -138,14 +138,7 @@ fn name(
         match leads(connection, import, alias.as_str())? {
             Some(other) if other != conversation => taken.push(alias.clone()),
             Some(_) => {}
-            None => conversation::alias(
-                connection,
-                import.tenant.0,
-                Namespace::Session.as_str(),
-                alias.as_str(),
-                conversation,
-                None,
-            )?,
+            None => tables::alias(connection, import.tenant, Namespace::Session, alias.as_str(), conversation, None)?,
         }
     }
     Ok(taken)

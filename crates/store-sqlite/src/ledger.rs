@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, MESSAGE_WIDTH, SUMMARY};
 use crate::snapshot;
+use crate::tables::{CompactionColumns, add_compaction};
 
 /// What came of a compaction, as a column. The table's own `outcome` has no word for one that left its range out.
 pub(crate) const OUTCOME: &str = "iif(k.outcome = 'applied' AND k.trimmed = 1, 'trimmed', k.outcome)";
@@ -117,35 +118,40 @@ fn with_carried(connection: &Connection, (key, mut compaction): (i64, Compaction
 
 /// Notes a compaction that came to nothing; the context stayed as large as it was.
 pub(crate) fn record_failed(connection: &Connection, failed: &FailedCompaction) -> Outcome<()> {
-    let usage = failed.usage;
-    connection
-        .execute(
-            "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
-             first_seq, through_seq, model, tokens_before, tokens_after, input_tokens, output_tokens, cached_tokens, reasoning_tokens, duration_ms,
-             failure, turn_pk, created_at)
-             SELECT c.tenant_pk, c.pk, ?3, 'compact', ?4, ?5, 'failed', h.pk, h.pk, h.base_compaction_pk, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14,
-             ?15, (SELECT pk FROM turns WHERE id = ?16 AND conversation_pk = c.pk), ?17
-             FROM conversations c JOIN sessions h ON h.pk = c.head_pk WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.unmade = 0 AND c.deleted = 0",
-            params![
-                failed.tenant.0,
-                failed.conversation.uuid().as_bytes(),
-                failed.id.uuid().as_bytes(),
-                failed.mode.as_str(),
-                failed.trigger.as_str(),
-                failed.first.0,
-                failed.through.0,
-                failed.model,
-                failed.tokens as i64,
-                usage.input as i64,
-                usage.output as i64,
-                usage.cached as i64,
-                usage.reasoning as i64,
-                failed.duration_ms as i64,
-                failed.failure,
-                failed.turn.map(|turn| turn.uuid().into_bytes()),
-                failed.now.0
-            ],
+    let conversation = connection
+        .prepare_cached(
+            "SELECT c.pk, h.pk, h.base_compaction_pk, t.pk FROM conversations c JOIN sessions h ON h.pk = c.head_pk
+             LEFT JOIN turns t ON t.id = ?3 AND t.conversation_pk = c.pk
+             WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.unmade = 0 AND c.deleted = 0",
         )
-        .map(drop)
-        .translated()
+        .and_then(|mut select| {
+            let turn = failed.turn.map(|turn| turn.uuid().into_bytes());
+            let found = params![failed.tenant.0, failed.conversation.uuid().into_bytes(), turn];
+            select.query_row(found, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).optional()
+        })
+        .translated()?;
+    let Some((conversation, head, base, turn)) = conversation else { return Ok(()) };
+    let columns = CompactionColumns {
+        tenant_pk: failed.tenant.0,
+        conversation_pk: conversation,
+        id: failed.id.uuid().into_bytes(),
+        action: CompactionAction::Compact.as_str(),
+        mode: failed.mode.as_str(),
+        trigger: failed.trigger.as_str(),
+        outcome: CompactionOutcome::Failed.as_str(),
+        session_before_pk: head,
+        session_after_pk: head,
+        base_pk: base,
+        first_seq: failed.first.0,
+        through_seq: failed.through.0,
+        model: failed.model.as_deref(),
+        tokens_before: failed.tokens as i64,
+        tokens_after: failed.tokens as i64,
+        duration_ms: failed.duration_ms as i64,
+        failure: Some(&failed.failure),
+        turn_pk: turn,
+        created_at: failed.now.0,
+        ..CompactionColumns::default()
+    };
+    add_compaction(connection, &columns.with_usage(failed.usage)).map(drop)
 }

@@ -52,6 +52,7 @@ mod search;
 mod snapshot;
 mod stop;
 mod sync;
+mod tables;
 mod takeover;
 mod title;
 mod transcript;

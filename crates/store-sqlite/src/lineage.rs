@@ -126,6 +126,23 @@ impl Lineage {
         Ok(false)
     }
 
+    /// The first session, from one on, in which something was said after a place.
+    pub(crate) fn first_after(&self, connection: &Connection, place: i64, from: i64) -> Outcome<Option<i64>> {
+        let mut select = connection
+            .prepare_cached(
+                "SELECT s.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+                 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 AND m.turn_pk > 0 ORDER BY s.pk LIMIT 1",
+            )
+            .translated()?;
+        for segment in &self.0 {
+            let range = [segment.conversation, from, segment.session, place, segment.through];
+            if let Some(first) = select.query_row(range, |row| row.get(0)).optional().translated()? {
+                return Ok(Some(first));
+            }
+        }
+        Ok(None)
+    }
+
     /// How many messages were said.
     pub(crate) fn count(&self, connection: &Connection) -> Outcome<i64> {
         let mut select = connection

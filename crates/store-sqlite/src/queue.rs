@@ -8,6 +8,7 @@ use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
+use crate::tables::{TurnColumns, insert};
 use crate::takeover::Why;
 use crate::waiting;
 
@@ -121,33 +122,24 @@ pub(crate) struct NewWaiter<'a> {
 
 /// Puts a turn in line: an interrupting one before those that merely wait.
 pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i64> {
-    connection
-        .prepare_cached(
-            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, priority, resolution, fingerprint, created_at, echo,
-             kept, promised, sdk_attempt, joinable, attempt_of)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'queued', 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, ?15)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                waiter.tenant,
-                waiter.id.uuid().as_bytes(),
-                waiter.conversation,
-                waiter.session,
-                waiter.api,
-                waiter.owner,
-                priority(waiter.policy),
-                waiter.resolution,
-                &waiter.retry.fingerprint,
-                waiter.now.0,
-                waiter.response.map(|response| &response.echo),
-                waiter.response.is_some_and(|response| response.kept),
-                waiter.response.is_some_and(|response| response.promised),
-                waiter.retry.sdk_attempt,
-                waiter.attempt_of.map(|turn| turn.uuid().into_bytes())
-            ])
-        })
-        .translated()?;
-    let key = connection.last_insert_rowid();
+    let columns = TurnColumns {
+        tenant_pk: waiter.tenant,
+        id: waiter.id.uuid().into_bytes(),
+        conversation_pk: waiter.conversation,
+        session_pk: waiter.session,
+        api: waiter.api,
+        state: TurnState::Queued.as_str(),
+        owner: waiter.owner,
+        priority: priority(waiter.policy),
+        resolution: waiter.resolution,
+        fingerprint: &waiter.retry.fingerprint,
+        created_at: waiter.now.0,
+        sdk_attempt: waiter.retry.sdk_attempt,
+        joinable: true,
+        attempt_of: waiter.attempt_of.map(|turn| turn.uuid().into_bytes()),
+        ..TurnColumns::default()
+    };
+    let key = insert(connection, &columns.with_response(waiter.response))?;
     count(connection, waiter.conversation, 1)?;
     Ok(key)
 }

@@ -6,10 +6,10 @@ use herma_model::{MessageId, NewMessage, StopKind, Timestamp, TurnFailure, TurnI
 use herma_store::{Lease, Shown, StoreError};
 use rusqlite::{Connection, params};
 
-use crate::commit::insert_message;
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
+use crate::tables::insert_message;
 
 /// Why a turn is ended by somebody else.
 #[derive(Clone, Copy)]

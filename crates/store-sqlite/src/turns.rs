@@ -19,6 +19,7 @@ use crate::lineage::END;
 use crate::queue;
 use crate::rows::{self, MESSAGE, SESSION};
 use crate::snapshot::{STATE, STATE_WIDTH, Sessions};
+use crate::tables::{TurnColumns, insert};
 use crate::takeover;
 use crate::waiting;
 
@@ -240,35 +241,23 @@ pub(crate) fn note_loose(connection: &Connection, turn: &LooseTurn) -> Outcome<(
         LooseOutcome::Completed(finish) => (TurnState::Completed, Some(finish), None),
         LooseOutcome::Unanswered { state, failure } => (*state, None, Some(failure)),
     };
-    let usage = finish.and_then(|finish| finish.usage);
-    connection
-        .prepare_cached(
-            "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, delivered, model,
-             finish_reason, input_tokens, output_tokens, cached_tokens, reasoning_tokens, failure_code, failure_message, upstream_status, created_at,
-             ended_at) VALUES (?1, ?2, 0, 0, ?3, ?4, 0, 0, ?5, x'', 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        )
-        .and_then(|mut insert| {
-            insert.execute(params![
-                turn.tenant.0,
-                turn.id.uuid().as_bytes(),
-                turn.api,
-                state.as_str(),
-                Resolution::Created.as_str(),
-                finish.and_then(|finish| finish.model.as_deref()),
-                finish.map(|finish| finish.reason.as_str()),
-                usage.map(|usage| usage.input as i64),
-                usage.map(|usage| usage.output as i64),
-                usage.map(|usage| usage.cached as i64),
-                usage.map(|usage| usage.reasoning as i64),
-                failure.map(|failure| failure.code.as_str()),
-                failure.map(|failure| failure.message.as_str()),
-                failure.and_then(|failure| failure.upstream_status),
-                turn.started_at.0,
-                turn.ended_at.0
-            ])
-        })
-        .map(drop)
-        .translated()
+    let columns = TurnColumns {
+        tenant_pk: turn.tenant.0,
+        id: turn.id.uuid().into_bytes(),
+        api: turn.api,
+        state: state.as_str(),
+        resolution: Resolution::Created.as_str(),
+        delivered: true,
+        model: finish.and_then(|finish| finish.model.as_deref()),
+        finish_reason: finish.map(|finish| finish.reason.as_str()),
+        failure_code: failure.map(|failure| failure.code.as_str()),
+        failure_message: failure.map(|failure| failure.message.as_str()),
+        upstream_status: failure.and_then(|failure| failure.upstream_status),
+        created_at: turn.started_at.0,
+        ended_at: Some(turn.ended_at.0),
+        ..TurnColumns::default()
+    };
+    insert(connection, &columns.with_usage(finish.and_then(|finish| finish.usage))).map(drop)
 }
 
 /// Makes a turn one that cannot be fetched as a response.

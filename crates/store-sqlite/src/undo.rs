@@ -1,15 +1,17 @@
 //! Taking a compaction back: the head stands again on what was beneath it.
 
 use herma_model::CompactionId;
-use herma_model::compaction::{CompactionAction, CompactionOutcome};
+use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
+use herma_model::provenance::CompactionMode;
 use herma_store::{Undo, UndoOutcome, UndoRefusal};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::base::Ground;
-use crate::compact::{Idle, compacted, idle, stand_on};
+use crate::compact::{Idle, compacted, idle};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
 use crate::rows;
+use crate::tables::{CompactionColumns, add_compaction, stand_on};
 
 /// Undoes, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) -> Outcome<UndoOutcome> {
@@ -26,23 +28,26 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
     if let Some(refusal) = target.refusal(ground) {
         return Ok(UndoOutcome::Refused(refusal));
     }
-    connection
-        .execute(
-            "INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk, session_after_pk, base_pk,
-             first_seq, through_seq, tokens_before, tokens_after, undoes_pk, created_at)
-             SELECT tenant_pk, conversation_pk, ?2, 'undo', mode, 'manual', 'applied', ?3, ?3, pk, first_seq, through_seq, ?4, ?5, pk, ?6
-             FROM compactions WHERE pk = ?1",
-            params![
-                target.key,
-                undo.id.uuid().as_bytes(),
-                state.head,
-                undo.sizes.before as i64,
-                undo.sizes.after as i64,
-                undo.now.0
-            ],
-        )
-        .translated()?;
-    let key = connection.last_insert_rowid();
+    let columns = CompactionColumns {
+        tenant_pk: undo.scope.tenant.0,
+        conversation_pk: state.key,
+        id: undo.id.uuid().into_bytes(),
+        action: CompactionAction::Undo.as_str(),
+        mode: target.mode.as_str(),
+        trigger: CompactionTrigger::Manual.as_str(),
+        outcome: CompactionOutcome::Applied.as_str(),
+        session_before_pk: state.head,
+        session_after_pk: state.head,
+        base_pk: Some(target.key),
+        first_seq: target.first,
+        through_seq: target.through,
+        tokens_before: undo.sizes.before as i64,
+        tokens_after: undo.sizes.after as i64,
+        undoes_pk: Some(target.key),
+        created_at: undo.now.0,
+        ..CompactionColumns::default()
+    };
+    let key = add_compaction(connection, &columns)?;
     connection
         .execute("UPDATE compactions SET outcome = 'undone', undone_by_pk = ?2 WHERE pk = ?1", [target.key, key])
         .translated()?;
@@ -62,13 +67,16 @@ struct Target {
     action: CompactionAction,
     outcome: CompactionOutcome,
     below: Option<i64>,
+    mode: CompactionMode,
+    first: i64,
+    through: i64,
 }
 
 impl Target {
     fn find(connection: &Connection, conversation: i64, id: CompactionId) -> Outcome<Option<Self>> {
         connection
             .query_row(
-                "SELECT pk, action, outcome, base_pk FROM compactions WHERE id = ?1 AND conversation_pk = ?2",
+                "SELECT pk, action, outcome, base_pk, mode, first_seq, through_seq FROM compactions WHERE id = ?1 AND conversation_pk = ?2",
                 params![id.uuid().as_bytes(), conversation],
                 |row| {
                     Ok(Self {
@@ -76,6 +84,9 @@ impl Target {
                         action: rows::word(row, 1, CompactionAction::parse)?,
                         outcome: rows::word(row, 2, CompactionOutcome::parse)?,
                         below: row.get(3)?,
+                        mode: rows::word(row, 4, CompactionMode::parse)?,
+                        first: row.get(5)?,
+                        through: row.get(6)?,
                     })
                 },
             )

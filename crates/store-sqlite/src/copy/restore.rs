@@ -3,19 +3,21 @@
 use std::collections::HashSet;
 
 use herma_model::alias::Namespace;
-use herma_model::copy::{Copied, CopiedConversation, CopiedSource, Gathering};
+use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedSource, Gathering};
 use herma_model::{ConversationId, Seq, SessionKey, TenantId};
 use herma_store::{Restoration, RestoreOutcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::write::{Writing, described, whole_row};
+use super::row::{inherited_row, whole_row};
+use super::write::PieceWriter;
 use super::{measure, read};
 use crate::failure::{Outcome, Translate};
 use crate::lineage::Segment;
+use crate::tables::{alias, insert, replace};
 use crate::{events, parent};
 
-/// Why a restoration goes no further. Whatever it wrote is taken back.
-pub(super) enum Halt {
+/// Why a restoration goes no further. All that it wrote is taken back.
+pub(crate) enum Halt {
     /// The store failed.
     Failed(StoreError),
     /// It cannot be.
@@ -29,7 +31,7 @@ impl From<StoreError> for Halt {
 }
 
 /// A step of a restoration.
-pub(super) type Attempt<T> = Result<T, Halt>;
+pub(crate) type Attempt<T> = Result<T, Halt>;
 
 /// Something that a piece names is not there.
 pub(super) fn broken<T>(what: String) -> Attempt<T> {
@@ -95,11 +97,18 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
     if reach >= conversation.what.next_place.0 {
         return Err(Halt::Left(RestoreOutcome::Differs));
     }
-    let key = whole_row(connection, *tenant, &conversation.what, kept, restoration.now)?;
-    let mut writing = Writing::new(connection, *tenant, key, id, reach);
-    let lineage = writing.write(conversation)?;
-    writing.pin(&conversation.what.pinned, &lineage)?;
-    writing.name(&conversation.what.names)?;
+    if conversation.sessions.is_empty() {
+        return broken("it has no session".to_owned());
+    }
+    let columns = whole_row(*tenant, &conversation.what, restoration.now);
+    let key = match kept {
+        Some(kept) => replace(connection, kept, &columns).map(|()| kept)?,
+        None => insert(connection, &columns)?,
+    };
+    let mut writer = PieceWriter::new(connection, *tenant, key, id, reach);
+    let lineage = writer.write(conversation)?;
+    writer.pin(&conversation.what.pinned, &lineage)?;
+    name(&writer, &conversation.what.names)?;
     parent::reunite(connection, key)?;
     if comes_from_itself(connection, key)? {
         return broken("it comes from itself".to_owned());
@@ -159,6 +168,19 @@ fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attem
     Ok(())
 }
 
+/// Gives a conversation its names.
+fn name(writer: &PieceWriter<'_>, further: &[CopiedName]) -> Outcome<()> {
+    let names = writer.names();
+    names.of_conversation(writer.id)?;
+    for (id, key) in &writer.sessions {
+        names.of_session(id, *key)?;
+    }
+    for CopiedName { namespace, name } in further {
+        alias(writer.connection, writer.tenant, *namespace, name.as_str(), writer.conversation, None)?;
+    }
+    Ok(())
+}
+
 /// Whether a conversation is among those that it comes from.
 fn comes_from_itself(connection: &Connection, key: i64) -> Outcome<bool> {
     let above: Option<i64> = connection
@@ -174,10 +196,13 @@ fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSour
         Some(stored) if stored.tenant != tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
         Some(stored) if stored.is_deleted => stored.key,
         Some(stored) => return found(connection, stored.key, source),
-        None => described(connection, tenant, &source.what)?,
+        None => insert(connection, &inherited_row(tenant, &source.what))?,
     };
+    if source.sessions.is_empty() {
+        return broken("what it inherits has no session".to_owned());
+    }
     let reach = last_place(connection, key)?;
-    Writing::new(connection, tenant, key, id, reach).write(source)?;
+    PieceWriter::new(connection, tenant, key, id, reach).write(source)?;
     Ok(hide(connection, key, source.what.through)?)
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use herma_model::alias::Namespace;
 use herma_model::compaction::CompactionTrigger;
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
@@ -16,10 +15,9 @@ use rusqlite::{Connection, params};
 use super::known::{Known, Stored};
 use super::plan::{Placed, Plan, Turn, What};
 use super::remember;
-use crate::commit::insert_message;
-use crate::conversation;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::Segment;
+use crate::tables::{Names, insert_message};
 
 /// What is written, and where.
 pub(super) struct Target<'a> {
@@ -58,9 +56,8 @@ pub(super) fn conversation(connection: &Connection, import: &Import, new: &Impor
 
 /// Writes everything into a conversation that is empty.
 pub(super) fn all(connection: &Connection, target: &Target<'_>) -> Outcome<()> {
-    let tenant = target.import.tenant.0;
-    let names = Namespace::Session.as_str();
-    conversation::alias(connection, tenant, names, &target.id.to_string(), target.conversation, None)?;
+    let tenant = target.import.tenant;
+    Names { connection, tenant, conversation: target.conversation }.of_conversation(target.id)?;
     Writing::new(connection, target).write(0).map(drop)
 }
 
@@ -175,8 +172,8 @@ impl<'a> Writing<'a> {
             })
             .translated()?;
         let key = self.connection.last_insert_rowid();
-        let names = Namespace::Session.as_str();
-        conversation::alias(self.connection, import.tenant.0, names, session.id.as_str(), *conversation, Some(key))?;
+        let names = Names { connection: self.connection, tenant: import.tenant, conversation: *conversation };
+        names.of_session(&session.id, key)?;
         self.sessions.push(key);
         Ok(())
     }

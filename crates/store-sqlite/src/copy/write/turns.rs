@@ -4,81 +4,99 @@ use herma_model::copy::CopiedTurn;
 use herma_model::generation::FinishReason;
 use herma_model::{NewMessage, StopKind};
 use herma_store::RestoreOutcome;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
-use super::Writing;
+use super::PieceWriter;
 use crate::copy::restore::{Attempt, Halt, broken};
-use crate::failure::Translate;
+use crate::failure::{Outcome, Translate};
+use crate::tables::{TurnColumns, insert};
 use crate::waiting;
 
-impl Writing<'_> {
+impl PieceWriter<'_> {
     pub(super) fn turn(&mut self, turn: &CopiedTurn) -> Attempt<()> {
         if turn.state.is_live() {
             return broken(format!("turn {} has not ended", turn.id));
         }
-        let session = self.own_session(&turn.session_id)?;
-        let failure = turn.failure.as_ref();
-        // It is delivered, and no request can be a retry of it: those are known by who made them, which does not travel.
-        let key: Option<i64> = self
-            .connection
-            .prepare_cached(
-                "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, attempt, fence, owner, resolution, rotated, fingerprint, delivered,
-                 stop_requested, stop_kind, first_seq, answer_seq, last_seq, model, finish_reason, input_tokens, output_tokens, cached_tokens,
-                 reasoning_tokens, failure_code, failure_message, upstream_status, created_at, ended_at, echo, kept, promised, record, cut_off,
-                 cache_write_tokens, attempt_of)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, x'', 1, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25,
-                 ?26, ?27, ?28, ?29, ?30, ?31, ?32)
-                 ON CONFLICT (id) DO UPDATE SET session_pk = excluded.session_pk, echo = excluded.echo, kept = excluded.kept, promised = excluded.promised,
-                 record = excluded.record, last_seq = excluded.last_seq WHERE conversation_pk = excluded.conversation_pk RETURNING pk",
-            )
-            .and_then(|mut insert| {
-                let usage = turn.usage;
-                insert
-                    .query_row(
-                        params![
-                            self.tenant.0,
-                            turn.id.uuid().as_bytes(),
-                            self.conversation,
-                            session,
-                            turn.api,
-                            turn.state.as_str(),
-                            turn.attempt,
-                            turn.resolution.as_str(),
-                            turn.rotated,
-                            turn.stopped.and(turn.ended_at).map(|at| at.0),
-                            turn.stopped.map(StopKind::as_str),
-                            turn.first_place.map(|place| place.0),
-                            turn.answer_place.map(|place| place.0),
-                            turn.last_place.map(|place| place.0),
-                            turn.model,
-                            turn.finish_reason.map(FinishReason::as_str),
-                            usage.map(|usage| usage.input as i64),
-                            usage.map(|usage| usage.output as i64),
-                            usage.map(|usage| usage.cached as i64),
-                            usage.map(|usage| usage.reasoning as i64),
-                            failure.map(|failure| failure.code.as_str()),
-                            failure.map(|failure| &failure.message),
-                            failure.and_then(|failure| failure.upstream_status),
-                            turn.created_at.0,
-                            turn.ended_at.map(|at| at.0),
-                            turn.echo,
-                            turn.kept,
-                            turn.promised,
-                            turn.record,
-                            turn.cut_off,
-                            usage.map(|usage| usage.cache_write as i64).filter(|tokens| *tokens > 0),
-                            turn.attempt_of.map(|turn| turn.uuid().into_bytes())
-                        ],
-                        |row| row.get(0),
-                    )
-                    .optional()
-            })
-            .translated()?;
-        let key = key.ok_or_else(|| Halt::Left(RestoreOutcome::Taken(turn.id.to_string())))?;
+        let columns = TurnColumns { session_pk: self.own_session(&turn.session_id)?, ..self.columns(turn) };
+        let key = match self.stored("turns", turn.id.uuid())? {
+            Some((key, conversation)) if conversation == self.conversation => {
+                self.end_turn(key, &columns)?;
+                key
+            }
+            Some(_) => return Err(Halt::Left(RestoreOutcome::Taken(turn.id.to_string()))),
+            None => insert(self.connection, &columns)?,
+        };
         if self.turns.insert(turn.id, key).is_some() {
             return broken(format!("turn {} comes twice", turn.id));
         }
         let brought = turn.waiting.iter().map(|message| NewMessage { id: message.id, said: message.said.clone() });
         Ok(waiting::keep(self.connection, key, &brought.collect::<Vec<_>>())?)
+    }
+
+    /// It is delivered, and no request can be a retry of it: those are known by who made them, which does not travel.
+    fn columns<'a>(&self, turn: &'a CopiedTurn) -> TurnColumns<'a> {
+        let failure = turn.failure.as_ref();
+        let columns = TurnColumns {
+            tenant_pk: self.tenant.0,
+            id: turn.id.uuid().into_bytes(),
+            conversation_pk: self.conversation,
+            api: &turn.api,
+            state: turn.state.as_str(),
+            attempt: turn.attempt,
+            resolution: turn.resolution.as_str(),
+            rotated: turn.rotated,
+            delivered: true,
+            stop_requested: turn.stopped.and(turn.ended_at).map(|at| at.0),
+            stop_kind: turn.stopped.map(StopKind::as_str),
+            first_seq: turn.first_place.map(|place| place.0),
+            answer_seq: turn.answer_place.map(|place| place.0),
+            last_seq: turn.last_place.map(|place| place.0),
+            model: turn.model.as_deref(),
+            finish_reason: turn.finish_reason.map(FinishReason::as_str),
+            failure_code: failure.map(|failure| failure.code.as_str()),
+            failure_message: failure.map(|failure| failure.message.as_str()),
+            upstream_status: failure.and_then(|failure| failure.upstream_status),
+            created_at: turn.created_at.0,
+            ended_at: turn.ended_at.map(|at| at.0),
+            echo: turn.echo.as_deref(),
+            kept: turn.kept,
+            promised: turn.promised,
+            record: turn.record.as_deref(),
+            cut_off: turn.cut_off,
+            attempt_of: turn.attempt_of.map(|turn| turn.uuid().into_bytes()),
+            ..TurnColumns::default()
+        };
+        columns.with_usage(turn.usage)
+    }
+
+    /// Writes down how a turn ended that is stored: because a branch inherits it, or because it had no answer when it
+    /// was imported. A turn that was answered stays so.
+    fn end_turn(&self, key: i64, turn: &TurnColumns<'_>) -> Outcome<()> {
+        self.connection
+            .prepare_cached(
+                "UPDATE turns SET session_pk = ?3, answer_seq = ?4, last_seq = ?5, model = ?6, finish_reason = ?7,
+                 failure_code = ?8, failure_message = ?9, ended_at = ?10, echo = ?11, kept = ?12, promised = ?13,
+                 record = ?14, state = ?2 WHERE pk = ?1 AND (state <> 'completed' OR ?2 = 'completed')",
+            )
+            .and_then(|mut update| {
+                update.execute(params![
+                    key,
+                    turn.state,
+                    turn.session_pk,
+                    turn.answer_seq,
+                    turn.last_seq,
+                    turn.model,
+                    turn.finish_reason,
+                    turn.failure_code,
+                    turn.failure_message,
+                    turn.ended_at,
+                    turn.echo,
+                    turn.kept,
+                    turn.promised,
+                    turn.record
+                ])
+            })
+            .map(drop)
+            .translated()
     }
 }

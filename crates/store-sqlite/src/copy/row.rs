@@ -1,0 +1,57 @@
+//! The row of a conversation that is restored.
+
+use herma_model::copy::{CopiedConversation, CopiedSource};
+use herma_model::{EndReason, SessionKey, TenantId, Timestamp};
+
+use crate::rows;
+use crate::tables::ConversationColumns;
+
+/// That of a whole conversation.
+pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timestamp) -> ConversationColumns<'_> {
+    let columns = ConversationColumns {
+        tenant_pk: tenant.0,
+        id: what.id.uuid().into_bytes(),
+        origin_kind: what.origin_kind.as_str(),
+        session_key: what.session_key.as_ref().map(SessionKey::as_str),
+        source: &what.source,
+        title: what.title.as_deref(),
+        cwd: what.cwd.as_deref(),
+        metadata: what.metadata.as_deref(),
+        system: rows::system_to(&what.system),
+        archived: what.archived,
+        // A reader of the conversation as it was before must not take this for the same. No count of changes is this high.
+        version: now.0,
+        next_seq: what.next_place.0,
+        message_count: what.message_count as i64,
+        turn_count: what.turn_count as i64,
+        compaction_count: what.compaction_count,
+        compaction_mode: what.compaction_mode.map(|mode| mode.as_str()),
+        created_at: what.created_at.0,
+        updated_at: what.updated_at.0,
+        ended_at: what.ended_at.map(|at| at.0),
+        end_reason: what.end_reason.map(EndReason::as_str),
+        counted_seq: what.counted.map(|counted| counted.place.0),
+        counted_tokens: what.counted.map(|counted| counted.tokens as i64),
+        held_back: what.held_back,
+        rewrites: what.rewrites,
+        nameless: what.nameless,
+        echoing: what.title_is_first_words,
+        ..ConversationColumns::default()
+    };
+    columns.with_usage(what.usage)
+}
+
+/// That of a conversation that is only there because a branch inherits from it.
+pub(super) fn inherited_row(tenant: TenantId, what: &CopiedSource) -> ConversationColumns<'_> {
+    ConversationColumns {
+        tenant_pk: tenant.0,
+        id: what.id.uuid().into_bytes(),
+        origin_kind: what.origin_kind.as_str(),
+        source: &what.source,
+        next_seq: what.through.0 + 1,
+        created_at: what.created_at.0,
+        updated_at: what.created_at.0,
+        deleted: true,
+        ..ConversationColumns::default()
+    }
+}

@@ -1,0 +1,38 @@
+//! The table `sessions`.
+
+use rusqlite::{Connection, params};
+
+use super::table;
+use crate::failure::{Outcome, Translate};
+
+table! {
+    /// A new session.
+    SessionColumns<'a> in "sessions" {
+        tenant_pk: i64,
+        conversation_pk: i64,
+        id: &'a str,
+        kind: &'a str,
+        depth: u32,
+        parent_pk: Option<i64>,
+        parent_id: Option<&'a str>,
+        parent_relation: Option<&'a str>,
+        missing_parent: Option<[u8; 16]>,
+        creator_kind: &'a str,
+        reason: Option<&'a str>,
+        base_session_pk: Option<i64>,
+        base_seq: Option<i64>,
+        base_compaction_pk: Option<i64>,
+        created_at: i64,
+        ended_at: Option<i64>,
+        end_reason: Option<&'a str>,
+    }
+}
+
+/// Makes a session stand on a compaction.
+pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> Outcome<()> {
+    connection
+        .prepare_cached("UPDATE sessions SET base_compaction_pk = ?2 WHERE pk = ?1")
+        .and_then(|mut update| update.execute(params![session, compaction]))
+        .map(drop)
+        .translated()
+}

@@ -1,0 +1,76 @@
+//! The table `turns`.
+
+use herma_model::Usage;
+use herma_store::NewResponse;
+
+use super::table;
+
+table! {
+    /// A new turn.
+    TurnColumns<'a> in "turns" {
+        tenant_pk: i64,
+        id: [u8; 16],
+        conversation_pk: i64,
+        session_pk: i64,
+        api: &'a str,
+        state: &'a str,
+        attempt: u32 = 1,
+        fence: i64,
+        owner: i64,
+        priority: i64,
+        resolution: &'a str,
+        rotated: bool,
+        fingerprint: &'a [u8],
+        delivered: bool,
+        stop_requested: Option<i64>,
+        stop_kind: Option<&'a str>,
+        brought_key: bool,
+        first_seq: Option<i64>,
+        answer_seq: Option<i64>,
+        last_seq: Option<i64>,
+        model: Option<&'a str>,
+        finish_reason: Option<&'a str>,
+        input_tokens: Option<i64>,
+        output_tokens: Option<i64>,
+        cached_tokens: Option<i64>,
+        reasoning_tokens: Option<i64>,
+        cache_write_tokens: Option<i64>,
+        failure_code: Option<&'a str>,
+        failure_message: Option<&'a str>,
+        upstream_status: Option<u16>,
+        created_at: i64,
+        ended_at: Option<i64>,
+        echo: Option<&'a str>,
+        kept: bool,
+        promised: bool,
+        record: Option<&'a str>,
+        cut_off: bool,
+        attempt_of: Option<[u8; 16]>,
+        sdk_attempt: u32,
+        joinable: bool,
+    }
+}
+
+impl<'a> TurnColumns<'a> {
+    /// With what the model server counted.
+    pub(crate) fn with_usage(self, usage: Option<Usage>) -> Self {
+        Self {
+            input_tokens: usage.map(|usage| usage.input as i64),
+            output_tokens: usage.map(|usage| usage.output as i64),
+            cached_tokens: usage.map(|usage| usage.cached as i64),
+            reasoning_tokens: usage.map(|usage| usage.reasoning as i64),
+            cache_write_tokens: usage.map(|usage| usage.cache_write as i64).filter(|tokens| *tokens > 0),
+            ..self
+        }
+    }
+
+    /// With what is known of the response that the turn is.
+    pub(crate) fn with_response(self, response: Option<&'a NewResponse>) -> Self {
+        Self {
+            echo: response.map(|response| response.echo.as_ref()),
+            kept: response.is_some_and(|response| response.kept),
+            promised: response.is_some_and(|response| response.promised),
+            ..self
+        }
+    }
+}
