@@ -21,7 +21,8 @@ use herma_store::{Scope, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use self::restore::restore;
+pub(crate) use self::restore::{Halt, restore};
+pub(crate) use self::write::PieceWriter;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::snapshot;

@@ -1,24 +1,26 @@
 //! Bringing in conversations of another program: new ones whole, known ones as far as they have gone on.
 //!
 //! - `plan`: which ids and places everything gets. They follow from where it comes from, so that the same is the same again.
-//! - `write`: the rows.
+//! - `pieces`: the same as the pieces of a copy, so that a restore and an import are written by one writer.
+//! - `write`: has them written, and remembers what was brought.
 //! - `link`: the tie to where it comes from.
 //! - `known`: what was brought before, and whether what comes now goes on from it.
 
 mod known;
 mod link;
+mod pieces;
 mod plan;
 mod write;
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Happening, SessionId};
 use herma_store::{Arrival, ConversationRow, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use self::known::Known;
 use self::plan::Plan;
 use self::write::Target;
-use crate::failure::{Outcome, Translate};
+use crate::failure::Outcome;
 use crate::{erase, events, listing, parent, snapshot, tables};
 
 /// Brings in all of an import.
@@ -49,7 +51,7 @@ fn make(connection: &Connection, import: &Import, new: &ImportedConversation) ->
     }
     let plan = Plan::of(new.id, new);
     let conversation = write::conversation(connection, import, new)?;
-    write::all(connection, &Target { import, new, plan: &plan, conversation, id: new.id })?;
+    Target { import, new, plan: &plan, conversation, id: new.id }.all(connection)?;
     events::tell_arrival(connection, conversation, import.now)?;
     Ok((Fate::Made, Some(conversation)))
 }
@@ -95,9 +97,7 @@ fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, 
     let target = Target { import, new, plan: &plan, conversation: known.conversation, id };
     let before = listing::by_key(connection, known.conversation)?;
     let fate = match known::stored(connection, known)? {
-        stored if plan.goes_on_from(&stored, known) => {
-            Fate::Extended(write::rest(connection, &target, &stored, known)?)
-        }
+        stored if plan.goes_on_from(&stored, known) => Fate::Extended(target.rest(connection, &stored, known)?),
         _ => again(connection, &target)?,
     };
     tell_changes(connection, &target, &before)?;
@@ -121,7 +121,7 @@ fn again(connection: &Connection, target: &Target<'_>) -> Outcome<Fate> {
     if !erase::empty(connection, target.conversation)? {
         return Ok(Fate::Left(Leaving::Inherited));
     }
-    write::all(connection, target)?;
+    target.all(connection)?;
     parent::reunite(connection, target.conversation)?;
     Ok(Fate::Replaced)
 }
@@ -142,21 +142,4 @@ fn name(
         }
     }
     Ok(taken)
-}
-
-/// Remembers what was brought, and at which version.
-fn remember(connection: &Connection, target: &Target<'_>, sessions: &[i64]) -> Outcome<()> {
-    let Target { import, new, plan, conversation, .. } = target;
-    let mut insert = connection
-        .prepare_cached(
-            "INSERT INTO imports (tenant_pk, file, origin, conversation_pk, session_pk, content, version)
-             SELECT ?1, ?2, ?3, pk, ?5, ?6, version FROM conversations WHERE pk = ?4
-             ON CONFLICT DO UPDATE SET content = excluded.content, version = excluded.version",
-        )
-        .translated()?;
-    for (session, key) in new.sessions.iter().zip(sessions) {
-        let tenant = import.tenant.0;
-        insert.execute(params![tenant, import.file, session.origin, conversation, key, &plan.content]).translated()?;
-    }
-    Ok(())
 }

@@ -73,6 +73,10 @@ impl<'a> PieceWriter<'a> {
         Ok(lineage)
     }
 
+    pub(crate) const fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+
     /// The names that the conversation has by itself.
     pub(crate) fn names(&self) -> Names<'a> {
         Names { connection: self.connection, tenant: self.tenant, conversation: self.conversation }
@@ -172,7 +176,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// A session of this conversation.
-    fn own_session(&self, id: &SessionId) -> Attempt<i64> {
+    pub(crate) fn own_session(&self, id: &SessionId) -> Attempt<i64> {
         self.sessions.get(id).map_or_else(|| broken(format!("there is no session {id}")), |key| Ok(*key))
     }
 

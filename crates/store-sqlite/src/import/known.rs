@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_model::MessageId;
+use herma_model::{MessageId, SessionId};
 use herma_store::{Import, ImportedConversation};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -23,6 +23,8 @@ pub(super) struct Known {
 /// A session that was brought before.
 pub(super) struct KnownSession {
     pub(super) key: i64,
+    /// Its id here.
+    pub(super) id: SessionId,
     origin: Arc<str>,
 }
 
@@ -73,10 +75,16 @@ pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConve
 
 fn sessions(connection: &Connection, conversation: i64) -> Outcome<Vec<KnownSession>> {
     connection
-        .prepare_cached("SELECT session_pk, origin FROM imports WHERE conversation_pk = ?1 ORDER BY session_pk")
+        .prepare_cached(
+            "SELECT i.session_pk, s.id, i.origin FROM imports i JOIN sessions s ON s.pk = i.session_pk
+             WHERE i.conversation_pk = ?1 ORDER BY i.session_pk",
+        )
         .and_then(|mut select| {
             select
-                .query_map([conversation], |row| Ok(KnownSession { key: row.get(0)?, origin: rows::text(row, 1)? }))?
+                .query_map([conversation], |row| {
+                    let id = SessionId::from_name(row.get_ref(1)?.as_str()?);
+                    Ok(KnownSession { key: row.get(0)?, id, origin: rows::text(row, 2)? })
+                })?
                 .collect()
         })
         .translated()
@@ -92,7 +100,6 @@ pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> Outcome<b
 
 /// An entry that is stored.
 pub(super) struct Stored {
-    pub(super) key: i64,
     pub(super) session: i64,
     pub(super) seq: i64,
     pub(super) id: MessageId,
@@ -102,14 +109,14 @@ pub(super) struct Stored {
 pub(super) fn stored(connection: &Connection, known: &Known) -> Outcome<Vec<Stored>> {
     connection
         .prepare_cached(
-            "SELECT m.pk, m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+            "SELECT m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
              ORDER BY s.pk, m.seq",
         )
         .and_then(|mut select| {
             select
                 .query_map([known.conversation], |row| {
-                    let id = MessageId::from_uuid(rows::uuid(row, 3)?);
-                    Ok(Stored { key: row.get(0)?, session: row.get(1)?, seq: row.get(2)?, id })
+                    let id = MessageId::from_uuid(rows::uuid(row, 2)?);
+                    Ok(Stored { session: row.get(0)?, seq: row.get(1)?, id })
                 })?
                 .collect()
         })
