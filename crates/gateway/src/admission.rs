@@ -11,13 +11,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{
-    Alias, ConversationId, Digest, MessageId, NewMessage, Resolution, Timestamp, TurnFailure, TurnId, Utterance,
-};
+use herma_model::{Alias, ConversationId, Digest, MessageId, NewMessage, Resolution, TurnFailure, TurnId, Utterance};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
-    Snapshot, Target, Ticket,
+    Snapshot, Target,
 };
 use herma_turn::{Stop, repeats_history};
 use tokio::sync::watch;
@@ -28,21 +26,19 @@ use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::{Gateway, Registered};
 use crate::history::History;
 use crate::input::Input;
-use crate::live::Place as PlaceInLine;
-use crate::log::{SessionView, TurnEvent, TurnLog};
+use crate::log::{SessionView, TurnLog};
 use crate::mint;
 use crate::repeated::Repeated;
 use crate::request::{Place, Policy, TurnRequest};
+use crate::waiting::Waiting;
 
 /// How often a conversation may change under a request before it is given up; each time somebody else made progress. Waiting is
 /// bounded by time, not by this.
 const MOST_TRIES: u32 = 100;
 /// How long a running turn may take to yield before it is cut off.
 pub(crate) const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
-/// A waiting turn looks by itself this often, should nobody wake it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What a client is told to wait when a conversation is busy.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What became of a request at the door.
 pub(crate) enum Admitted {
@@ -88,16 +84,16 @@ impl<'a> Door<'a> {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
         let until = Instant::now() + self.gateway.settings.queue_timeout;
-        let mut waiting = Waiting { ticket: None, place: None, attempt_of: None, until };
+        let mut waiting = Waiting::new(until);
         // A defect must not leave a place in line behind that nobody will ever take.
         let asked = AssertUnwindSafe(self.ask(&scope, &mut waiting)).catch_unwind().await;
         let outcome = asked.unwrap_or_else(|_| Err(GatewayError::Turn(defect())));
-        if let Some(place) = waiting.place.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
+        if let Some(line) = waiting.line.take_if(|_| !matches!(outcome, Ok(Admitted::Running(_)))) {
             let why = outcome.as_ref().err().map_or_else(defect, given_up);
             // Out of the live turns first: when the place is free, another attempt may be registered under the same id.
             let attempt_of = waiting.attempt_of.take().map(|attempt| attempt.turn());
             let _ = self.gateway.store.withdraw(&scope, self.turn, why.clone(), mint::now()).await;
-            place.leave();
+            line.give_up();
             if let Some(turn) = attempt_of.filter(|_| outcome.is_err()) {
                 // The turn stands again as it did before, or was cancelled: the store knows.
                 return Ok(Admitted::Joined(turn));
@@ -204,6 +200,8 @@ impl<'a> Door<'a> {
                 api: self.request.identity.route,
                 now: mint::now(),
             };
+            tracing::debug!(turn = %self.turn, %conversation, "the lease is asked for");
+            let asked = self.gateway.live.lines.now();
             match self.gateway.store.admit(admission).await? {
                 AdmitOutcome::Running(running) => {
                     let left = running.resolution == Resolution::Branched && is_to_continue;
@@ -234,7 +232,7 @@ impl<'a> Door<'a> {
                         resolution: Resolution::Head,
                         rotated: false,
                     };
-                    self.wait(waiting, ticket, (turn, since), view, running).await?;
+                    self.wait(waiting, (ticket, asked), (turn, since), view, running).await?;
                 }
                 AdmitOutcome::Joined(turn) => return Ok(Admitted::Joined(turn)),
                 AdmitOutcome::NeverBegan(turn) => return Ok(Admitted::NeverBegan(turn)),
@@ -287,42 +285,6 @@ impl<'a> Door<'a> {
         let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(false) };
         let is_another_kind = self.request.response.is_some() && earlier.echo.is_some();
         Ok(earlier.called_off || is_another_kind && &*earlier.api != self.request.identity.route)
-    }
-
-    /// Waits until it may be this turn's time.
-    async fn wait(
-        &mut self,
-        waiting: &mut Waiting<'a>,
-        ticket: Ticket,
-        (turn, since): (TurnId, Timestamp),
-        view: SessionView,
-        running: Option<TurnId>,
-    ) -> Result<(), GatewayError> {
-        if let Some(running) = running.filter(|_| self.request.policy == herma_store::TurnPolicy::Interrupt) {
-            self.gateway.live.stop(running, Stop::Interrupt);
-        }
-        if waiting.ticket.is_none() {
-            waiting.ticket = Some(ticket);
-            waiting.place = Some(self.gateway.live.wait_for(view.facts.id));
-            self.log.push(TurnEvent::Queued { turn, since, session: view });
-        }
-        let Some(place) = &waiting.place else { return Ok(()) };
-        tokio::select! {
-            () = place.woken() => {}
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
-            () = tokio::time::sleep_until(waiting.until) => {
-                let running = running.unwrap_or(self.turn);
-                return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });
-            }
-            stop = self.stop.wait_for(Option::is_some) => {
-                drop(stop);
-                return Err(cancelled());
-            }
-        }
-        if self.gateway.is_draining() {
-            return Err(GatewayError::Draining);
-        }
-        Ok(())
     }
 
     fn brought(&self, new: &[Utterance]) -> Vec<NewMessage> {
@@ -430,15 +392,6 @@ enum Opening {
     Repeats,
     /// It is not: it makes a conversation of its own.
     IsNew,
-}
-
-struct Waiting<'a> {
-    ticket: Option<Ticket>,
-    place: Option<PlaceInLine>,
-    /// The entry under the id of a failed turn, if the request waits as a further attempt of that turn and the id was
-    /// given out.
-    attempt_of: Option<Registered<'a>>,
-    until: Instant,
 }
 
 fn own_place(conversation: ConversationId) -> Result<Place, GatewayError> {

@@ -1,7 +1,8 @@
 //! Reading a turn that somebody else asked for: the same request sent again, or a stream read again.
 //!
-//! A turn of this process is read from its log. Any other is read from the store: while it runs, what its process has written down so
-//! far, again and again; when it is over, all of it. Either way the events are the same, from the first on.
+//! A turn of this process is read from its log. Any other is read from the store: while it runs, each part that its
+//! process writes down, when the store tells of it; when it is over, all of it. Either way the events are the same, from
+//! the first on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use herma_model::{
     Answer, Delta, FinishReason, Message, MessageId, MessageStatus, Principal, Seq, Step, TurnFailure, TurnId,
     TurnState,
 };
-use herma_store::{Scope, StopOutcome, TurnRecord};
+use herma_store::{Notice, Scope, ShownThrough, StopOutcome, Subscription, TurnRecord};
 use herma_turn::Stop;
 use herma_wire::chat::{answer_of, assistant_utterance, shown_text, whole_answer_deltas};
 use herma_wire::record::{self, Shown as Piece};
@@ -25,8 +26,10 @@ use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::{OnDisconnect, TurnHandle};
 
-/// How often the store is asked about a turn that another process runs.
+/// How often the store is asked whether a turn that was called off has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a follower waits for a notice before it looks by itself.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Reads a turn's events from the first on, while it runs or when it is over. `requested` is the name that was used for its
@@ -123,6 +126,8 @@ impl Follower<'_> {
     /// store has forgotten the turn.
     async fn stored(&self) -> Result<Option<TurnEvent>, GatewayError> {
         let scope = Scope::of(self.principal);
+        // Before the first read, so that no change after it is missed.
+        let mut changed = self.gateway.store.subscribe(Notice::TurnChanged(self.turn));
         let mut told = Told::default();
         loop {
             let Some(record) = self.gateway.store.turn(&scope, self.turn).await? else { return Ok(None) };
@@ -134,7 +139,31 @@ impl Follower<'_> {
             if !record.state.is_live() {
                 return Ok(Some(self.outcome(record)));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            self.tell_parts(&scope, record.shown_through, &mut told, &mut changed).await?;
+        }
+    }
+
+    /// Tells the parts that are written down after a place, and reads nothing else. Returns when the whole turn has to
+    /// be read again: it does not run any more, or has made a step.
+    async fn tell_parts(
+        &self,
+        scope: &Scope,
+        mut through: ShownThrough,
+        told: &mut Told,
+        changed: &mut Subscription,
+    ) -> Result<(), GatewayError> {
+        loop {
+            if let Ok(notified) = tokio::time::timeout(LOOK_AGAIN, changed.notified()).await {
+                notified?;
+            }
+            let Some(part) = self.gateway.store.shown_since(scope, self.turn, through).await? else { return Ok(()) };
+            let pieces = record::shown_steps(&part.shown.record, &part.shown.text).unwrap_or_default();
+            for piece in pieces {
+                let Piece::Delta(delta) = piece else { return Ok(()) };
+                told.shown += 1;
+                self.log.push(TurnEvent::Delta(Arc::new(delta.into_owned())));
+            }
+            through = part.through;
         }
     }
 

@@ -27,6 +27,7 @@ mod gateway;
 mod history;
 mod input;
 mod journal;
+mod line;
 mod live;
 mod log;
 mod loose;
@@ -41,6 +42,7 @@ mod running;
 mod settings;
 mod stored_turn;
 mod titles;
+mod waiting;
 pub mod warning;
 mod watch;
 

@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use crate::delivered::Delivered;
 use crate::failure::Outcome;
 use crate::instance::Instance;
+use crate::notices::Notices;
 use crate::pulse::Pulse;
 use crate::readers::Readers;
 use crate::renewals::Renewals;
@@ -25,7 +26,7 @@ use crate::{migrations, open};
 pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
-    changes: watch::Receiver<u64>,
+    notices: Arc<Notices>,
     happenings: watch::Sender<i64>,
     /// How many events are known to be on disk.
     synced_events: AtomicI64,
@@ -62,13 +63,13 @@ impl SqliteStore {
         let (writer, mut threads) = Writer::start(connection, log_file, instance).map_err(threads_failed)?;
         let writer = Arc::new(writer);
         let stop = Arc::new(AtomicBool::new(false));
-        let (changes, receiver) = watch::channel(0);
+        let notices = Arc::new(Notices::default());
         let happenings = watch::Sender::new(0);
         let pulse = Pulse {
             connection: pulse_connection,
             log,
             writer: Arc::clone(&writer),
-            changes,
+            notices: Arc::clone(&notices),
             happenings: happenings.clone(),
             renewals: Arc::clone(&renewals),
             stop: Arc::clone(&stop),
@@ -77,7 +78,7 @@ impl SqliteStore {
         Ok(Self {
             writer,
             readers: Readers::new(path.to_owned()),
-            changes: receiver,
+            notices,
             happenings,
             synced_events: AtomicI64::new(0),
             renewals,
@@ -253,6 +254,7 @@ impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.readers.close();
         self.stop.store(true, Ordering::Release);
+        self.notices.close();
         self.writer.stop();
     }
 }

@@ -34,6 +34,7 @@ mod lineage;
 mod list;
 mod listing;
 mod migrations;
+mod notices;
 mod open;
 mod parent;
 mod pins;

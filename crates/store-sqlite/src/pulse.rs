@@ -8,11 +8,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use herma_model::Timestamp;
+use herma_store::Notice;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
+use crate::notices::Notices;
 use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
 use crate::takeover::{Why, take_over};
@@ -47,7 +49,7 @@ pub(crate) struct Pulse {
     pub(crate) connection: Connection,
     pub(crate) log: PathBuf,
     pub(crate) writer: Arc<Writer>,
-    pub(crate) changes: watch::Sender<u64>,
+    pub(crate) notices: Arc<Notices>,
     pub(crate) happenings: watch::Sender<i64>,
     pub(crate) renewals: Arc<Renewals>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -60,7 +62,7 @@ impl Pulse {
 
     fn run(self) {
         let (mut asked, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
-        let (mut seen, mut followed) = (None, None);
+        let (mut seen, mut followed, mut series) = (None, None, None);
         let mut emptied = Instant::now();
         let mut indexer = Indexer::new();
         self.sweep();
@@ -86,13 +88,15 @@ impl Pulse {
             self.wake_followers(&mut followed);
             let is_serving = self.writer.live.load(Ordering::Acquire) > 0;
             indexer.tick(&self.connection, &self.writer, is_serving);
+            self.look_around(is_serving, &mut seen);
             if !is_serving {
                 continue;
             }
-            let version = self.version();
-            if version != seen {
-                seen = version;
-                self.changes.send_modify(|count| *count += 1);
+            if let Some(current) = self.renewals.fresh_series()
+                && series.replace(current).is_some_and(|before| before != current)
+            {
+                // The leases were renewed too late: another process may have taken turns over.
+                self.notices.send(Notice::StopRequested);
             }
             if self.renewals.is_due() && asked.elapsed() >= ASK_AGAIN {
                 asked = Instant::now();
@@ -108,6 +112,18 @@ impl Pulse {
     /// Counts up with what others write, this process' writer included.
     fn version(&self) -> Option<i64> {
         self.connection.pragma_query_value(None, "data_version", |row| row.get(0)).ok()
+    }
+
+    /// Sends the notices that are due.
+    fn look_around(&self, is_serving: bool, seen: &mut Option<i64>) {
+        if !self.notices.are_wanted(is_serving) {
+            return;
+        }
+        // Before the look: what is committed during it is seen by the next one.
+        let version = self.version();
+        let is_committed = version.is_none() || version != *seen;
+        *seen = version;
+        self.notices.look(&self.connection, is_serving, is_committed);
     }
 
     /// Wakes those who follow the events, if there are more. While nobody does, nothing is looked at.

@@ -96,7 +96,7 @@ pub(crate) fn take_over(
         let conversation = conversation.facts.id;
         tracing::warn!(%conversation, turn = %id, "the owner of a running turn is gone; the turn is taken over");
     }
-    let Shown { text, record } = journal(connection, turn)?;
+    let Shown { text, record } = journal(connection, turn, 0)?.0;
     let appended = appended(connection, turn)?;
     if !text.is_empty() {
         let id = MessageId::answered(id, attempt, appended);
@@ -143,18 +143,20 @@ pub(crate) fn appended(connection: &Connection, turn: i64) -> Outcome<usize> {
         .translated()
 }
 
-/// What a running turn is known to have shown since its last append.
-pub(crate) fn journal(connection: &Connection, turn: i64) -> Outcome<Shown> {
+/// What a running turn is known to have shown since its last append, from a part of its journal on, and how many parts there are.
+pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> Outcome<(Shown, u32)> {
     let mut select = connection
-        .prepare_cached("SELECT text, record FROM turn_journal WHERE turn_pk = ?1 ORDER BY part")
+        .prepare_cached("SELECT text, record, part FROM turn_journal WHERE turn_pk = ?1 AND part >= ?2 ORDER BY part")
         .translated()?;
-    let mut rows = select.query([turn]).translated()?;
-    let mut shown = Shown::default();
+    let mut rows = select.query([turn, from.into()]).translated()?;
+    let (mut shown, mut parts) = (Shown::default(), from);
     while let Some(row) = rows.next().translated()? {
         shown.text.push_str(row.get_ref(0).and_then(|text| Ok(text.as_str()?)).translated()?);
         shown.record.push_str(row.get_ref(1).and_then(|text| Ok(text.as_str()?)).translated()?);
+        parts = row.get::<_, u32>(2).translated()? + 1;
     }
-    Ok(shown)
+    tracing::debug!(bytes = shown.text.len() + shown.record.len(), "a journal is read");
+    Ok((shown, parts))
 }
 
 /// Drops a turn's journal once the turn has ended.

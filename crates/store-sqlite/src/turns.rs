@@ -9,7 +9,7 @@ use herma_model::{
     CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Step, StopKind,
     Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
-use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, TurnRecord};
+use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, ShownPart, ShownThrough, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
@@ -48,11 +48,14 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
     match record.state {
         TurnState::Completed => {}
         TurnState::Queued | TurnState::Running => {
+            let appended = takeover::appended(connection, key)?;
             // Without an append the stored record is that of the attempt before.
-            if takeover::appended(connection, key)? == 0 {
+            if appended == 0 {
                 record.shown.record.clear();
             }
-            record.shown.add(&takeover::journal(connection, key)?);
+            let (shown, parts) = takeover::journal(connection, key, 0)?;
+            record.shown.add(&shown);
+            record.shown_through = ShownThrough { attempt: record.attempt, appended, parts };
         }
         TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
             record.waits_again = !queue::attempts_of(connection, id)?.is_empty();
@@ -67,6 +70,37 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
         true => Arc::new(as_it_was(connection, &record.facts, key, Moment::Beginning)?),
     };
     Ok(Some(record))
+}
+
+/// What a running turn has shown since a place in its journal.
+pub(crate) fn shown_since(
+    connection: &Connection,
+    scope: &Scope,
+    id: TurnId,
+    since: ShownThrough,
+) -> Outcome<Option<ShownPart>> {
+    let found: Option<(i64, Option<String>)> = connection
+        .prepare_cached(
+            "SELECT t.pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.attempt_of IS NULL AND c.deleted = 0 AND t.state = 'running'
+             AND t.attempt = ?3",
+        )
+        .and_then(|mut select| {
+            let id = id.uuid();
+            let wanted = params![id.as_bytes(), scope.tenant.0, since.attempt];
+            select.query_row(wanted, |row| Ok((row.get(0)?, row.get(1)?))).optional()
+        })
+        .translated()?;
+    let Some((key, session_key)) = found else { return Ok(None) };
+    let session_key = session_key.and_then(|stored| SessionKey::parse(&stored).ok());
+    if !scope.keys.sees(session_key.as_ref()) {
+        return Ok(None);
+    }
+    if takeover::appended(connection, key)? != since.appended {
+        return Ok(None);
+    }
+    let (shown, parts) = takeover::journal(connection, key, since.parts)?;
+    Ok(Some(ShownPart { shown, through: ShownThrough { parts, ..since } }))
 }
 
 fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
@@ -122,6 +156,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         input: Vec::new(),
         steps: Vec::new(),
         shown: Shown { text: String::new(), record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default() },
+        shown_through: ShownThrough::default(),
         cut_off: row.get(AT + 21)?,
     };
     Ok((row.get(AT)?, record))

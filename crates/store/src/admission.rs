@@ -224,8 +224,9 @@ pub struct Running {
     pub durable: Receipt,
 }
 
-/// A turn's place in its conversation's queue. Opaque but for the engine that gave it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A turn's place in its conversation's queue. The lower of two goes first, among turns of the same policy. Otherwise
+/// opaque but for the engine that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub i64);
 
 /// What came of an admission. Only `Running` and `Queued` changed anything for the caller.

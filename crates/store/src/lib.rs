@@ -14,16 +14,15 @@
 //!   turn it comes from, and nothing that happens in either is noticed by the other.
 //! - **What a session is, it stays.** Kind, origin kind, creator, reason and typed parent are written when it is made and changed by
 //!   nothing. A parent that is deleted stays readable by name, and a session that takes that name later is never taken for it.
-//! - **What is deleted is gone.** No name, turn or key leads to a deleted conversation. What branches inherit of it stays for them, and
-//!   goes with the last of them.
+//! - **What is deleted is gone.** No name, turn or key leads to it. What branches inherit of it goes with the last of them.
 //! - **A place is given once.** Where a message was taken out of what was said, a gap stays; what is inherited is never taken out.
-//! - **What is brought in twice is there once.** Conversations of another program are known by where they come from, and what has happened
-//!   to them here since is never overwritten.
+//! - **What is brought in twice is there once.** It is known by where it comes from. It overwrites no later change here.
 //! - **What changes is told.** Whatever changes what a conversation is tells so in its own transaction; [`Store::events`] has it once, in order.
 //! - **What was taken out comes back the same.** A restored conversation has its ids, names, kinds, places and ledger, and shows what it showed.
 //! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted.
-//! - **Dead owners are found at once.** A lease whose process is gone is taken over by the next admission, and its turn is recorded
-//!   as interrupted with what had been shown of it.
+//! - **Dead owners are found at once.** The next admission takes a dead process' lease over. Its turn is recorded as
+//!   interrupted, with what had been shown of it.
+//! - **No change is missed.** A caller that subscribes to a [`Notice`] and then reads is told of every later change.
 
 pub mod admission;
 pub mod commit;
@@ -39,6 +38,7 @@ pub mod keys;
 pub mod lineage;
 pub mod list;
 pub mod listing;
+mod notices;
 mod receipt;
 pub mod rewrite;
 pub mod search;
@@ -72,9 +72,10 @@ pub use lineage::{
 };
 pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView, Page};
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
+pub use notices::{Notice, Subscription};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
 pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
 pub use store::Store;
-pub use turns::{Expired, LooseOutcome, LooseTurn, StopOutcome, TurnRecord};
+pub use turns::{Expired, LooseOutcome, LooseTurn, ShownPart, ShownThrough, StopOutcome, TurnRecord};

@@ -25,11 +25,12 @@ use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::lineage::{LineageOutcome, LineageRange};
 use crate::list::{ListFilter, Page};
 use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
+use crate::notices::{Notice, Subscription};
 use crate::receipt::Receipt;
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
-use crate::turns::{Expired, LooseTurn, StopOutcome, TurnRecord};
+use crate::turns::{Expired, LooseTurn, ShownPart, ShownThrough, StopOutcome, TurnRecord};
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
 ///
@@ -122,6 +123,15 @@ pub trait Store: Send + Sync + 'static {
     /// One turn and its outcome. `None` if there is none for this scope.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;
 
+    /// What a running turn has shown since a place in its journal. `None` if it has appended since, does not run in that attempt, or
+    /// does not exist for this scope: then [`Store::turn`] says how it stands.
+    async fn shown_since(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        since: ShownThrough,
+    ) -> Result<Option<ShownPart>, StoreError>;
+
     /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
 
@@ -131,8 +141,9 @@ pub trait Store: Send + Sync + 'static {
     /// Which of this process' turns somebody asked to stop, and how; also those that somebody else has ended.
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError>;
 
-    /// Counts up whenever another process has changed something, while this one has turns running or waiting.
-    fn changes(&self) -> watch::Receiver<u64>;
+    /// Subscribes to one notice. It comes within a moment of the change, whichever process made it. What is only
+    /// watched here costs other processes nothing, and a store without subscriptions watches nothing.
+    fn subscribe(&self, notice: Notice) -> Subscription;
 
     /// Makes a conversation without a turn. Durable when it returns.
     async fn create(&self, conversation: NewConversation) -> Result<CreateOutcome, StoreError>;

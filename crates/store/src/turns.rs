@@ -60,6 +60,26 @@ pub enum LooseOutcome {
     },
 }
 
+/// A place in what a running turn has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShownThrough {
+    /// The attempt that showed it.
+    pub attempt: u32,
+    /// How many messages that attempt had appended.
+    pub appended: usize,
+    /// How many parts of its journal since then lie before it.
+    pub parts: u32,
+}
+
+/// What a running turn has shown since a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownPart {
+    /// Whole parts of the journal, put together. Empty if there is nothing new.
+    pub shown: Shown,
+    /// The place after it.
+    pub through: ShownThrough,
+}
+
 /// All that is needed to show a turn again.
 #[derive(Debug, Clone)]
 pub struct TurnRecord {
@@ -106,6 +126,8 @@ pub struct TurnRecord {
     pub steps: Vec<Step>,
     /// What was shown, as it was written down: of a turn that runs, so far.
     pub shown: Shown,
+    /// Of a turn that runs, the place after that.
+    pub shown_through: ShownThrough,
     /// Whether somebody else ended it, so that more may have been shown than was written down.
     pub cut_off: bool,
 }
@@ -134,6 +156,7 @@ impl TurnRecord {
             failure: None,
             steps: Vec::new(),
             shown: Shown::default(),
+            shown_through: ShownThrough::default(),
             cut_off: false,
             ..self
         }

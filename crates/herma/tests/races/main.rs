@@ -18,6 +18,7 @@ mod long;
 mod long_lives;
 mod loose;
 mod lost_waiters;
+mod notices;
 mod openings;
 mod overtaking;
 mod queue;

@@ -16,8 +16,9 @@ use herma_store::{
     ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
     Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
     ListFilter, LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
-    Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewrite, RewriteOutcome, Scope, Search,
-    SearchPage, Shown, Snapshot, StopOutcome, Store, StoreError, TurnRecord, Undo, UndoOutcome, receipt,
+    Notice, Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewrite, RewriteOutcome, Scope,
+    Search, SearchPage, Shown, ShownPart, ShownThrough, Snapshot, StopOutcome, Store, StoreError, Subscription,
+    TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -185,6 +186,16 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| turns::turn(connection, &scope, id)).await
     }
 
+    async fn shown_since(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        since: ShownThrough,
+    ) -> Result<Option<ShownPart>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| turns::shown_since(connection, &scope, turn, since)).await
+    }
+
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
         let scope = scope.clone();
         self.erase(move |connection, _| turns::forget_response(connection, &scope, turn)).await
@@ -215,8 +226,8 @@ impl Store for SqliteStore {
         }
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.clone()
+    fn subscribe(&self, notice: Notice) -> Subscription {
+        self.notices.subscribe(notice)
     }
 
     async fn create(&self, conversation: NewConversation) -> Result<CreateOutcome, StoreError> {
@@ -446,6 +457,7 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
+        self.notices.close();
         // One after the other, and the writer last: the last connection to close empties the log into the database, which one that only
         // reads cannot, and which none does if two close at the same moment.
         self.readers.close();

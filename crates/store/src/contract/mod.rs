@@ -45,6 +45,7 @@ pub mod leased;
 pub mod ledger;
 pub mod lineage;
 pub mod listing;
+pub mod notices;
 pub mod openings;
 pub mod overtaking;
 pub mod owners;

@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{MessageStatus, StopKind, TurnState};
+use herma_model::{MessageStatus, TurnState};
 
 use super::World;
 use super::fixture::{name, noted, queued, running, texts};
 use crate::{Admission, AdmitOutcome, Extent, ListFilter, Refusal, Store, StoreError};
-
-/// How long an engine may take to notice another instance.
-const NOTICED: Duration = Duration::from_secs(5);
 
 pub async fn journal_text_is_what_is_left_of_a_turn_whose_owner_is_gone<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
@@ -135,15 +132,4 @@ pub async fn a_lease_is_confirmed_until_it_is_lost<S: Store>(world: &World<S>) {
     assert_eq!(world.two.confirm(first.lease).await.unwrap_err(), StoreError::Fenced);
     assert_eq!(world.two.journal(first.lease, noted("so")).wait().await.unwrap_err(), StoreError::Fenced);
     assert_eq!(world.two.confirm(second.lease).await.unwrap().fence, second.lease.fence);
-}
-
-pub async fn a_change_by_another_instance_is_noticed<S: Store>(world: &World<S>) {
-    let mut changes = world.one.changes();
-    let first = world.start(&world.one, "trip", "first").await;
-    // Whatever was there to be noticed before has been.
-    while tokio::time::timeout(Duration::from_millis(300), changes.changed()).await.is_ok() {}
-    let ask = Admission { policy: crate::TurnPolicy::Interrupt, ..world.ask("trip", "second") };
-    world.queue(&world.two, ask).await;
-    tokio::time::timeout(NOTICED, changes.changed()).await.expect("the change is noticed").unwrap();
-    assert_eq!(world.one.stop_requests().await.unwrap(), [(first.turn, StopKind::Interrupt)]);
 }

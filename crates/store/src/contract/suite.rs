@@ -148,7 +148,19 @@ macro_rules! contract_suite {
                 a_closed_store_says_so
                 a_step_of_the_wall_clock_ends_no_turn
                 a_lease_is_confirmed_until_it_is_lost
-                a_change_by_another_instance_is_noticed
+            }
+            notices {
+                a_conversation_that_becomes_free_is_told_to_the_instance_of_its_first_waiter
+                a_conversation_that_is_busy_again_is_not_told
+                a_conversation_that_becomes_free_by_the_death_of_an_instance_is_told
+                a_waiter_that_gives_up_makes_the_next_one_be_told
+                a_change_before_the_first_look_is_not_lost
+                a_waiting_turn_that_is_cancelled_elsewhere_is_told
+                a_request_to_stop_is_told_and_other_changes_are_not
+                a_running_turn_is_told_of_whenever_it_shows_more_and_when_it_ends
+                what_a_turn_has_shown_is_read_part_by_part
+                what_was_shown_is_no_strangers
+                a_closed_store_ends_its_subscriptions
             }
             session_keys {
                 a_session_key_is_kept_from_its_first_use

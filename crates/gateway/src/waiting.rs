@@ -1,0 +1,132 @@
+//! Waiting in line until the lease can be asked for again.
+//!
+//! A turn that does not stand first in line of this process waits for its place alone, and for the end of its row in
+//! the store. The first one also waits for the store's notice that the conversation is free.
+
+use std::time::Duration;
+
+use herma_model::{ConversationId, Timestamp, TurnId};
+use herma_store::{Notice, Subscription, Ticket, TurnPolicy};
+use herma_turn::Stop;
+use tokio::time::Instant;
+
+use crate::admission::{Door, RETRY_AFTER, cancelled};
+use crate::error::GatewayError;
+use crate::gateway::Registered;
+use crate::line::{Moment, PlaceInLine};
+use crate::log::{SessionView, TurnEvent};
+
+/// The first turn in line asks by itself this often. This is how it notices that a turn did not yield to an interrupt
+/// in time. Of everything else it is told sooner.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a request knows of its own waiting.
+pub(crate) struct Waiting<'a> {
+    /// Given with its place in the store's queue.
+    pub(crate) ticket: Option<Ticket>,
+    /// Where it waits in this process.
+    pub(crate) line: Option<InLine>,
+    /// The entry under the id of a failed turn, if the request waits as a further attempt of that turn and the id was
+    /// given out.
+    pub(crate) attempt_of: Option<Registered<'a>>,
+    /// When it gives up.
+    until: Instant,
+}
+
+impl Waiting<'_> {
+    pub(crate) const fn new(until: Instant) -> Self {
+        Self { ticket: None, line: None, attempt_of: None, until }
+    }
+}
+
+/// A turn's place in line, with what can end its waiting there.
+pub(crate) struct InLine {
+    place: PlaceInLine,
+    conversation: ConversationId,
+    /// The turn's row waits no more.
+    ended: Subscription,
+    /// The conversation is free. Only while the turn is the first in line.
+    free: Option<Subscription>,
+    /// Whether the turn asks for the lease now.
+    is_asking: bool,
+}
+
+impl InLine {
+    /// Leaves without the lease. If the lease may be free, the next in line is woken.
+    pub(crate) fn give_up(self) {
+        self.place.give_up(self.is_asking);
+    }
+
+    /// Waits until the turn should ask for the lease, or a drain begins. Cancel-safe.
+    async fn until_worth_asking(&mut self, door: &Door<'_>) {
+        while !self.place.may_ask() && !door.gateway.is_draining() {
+            // A closed store sends no notices. It says so when it is asked.
+            if self.place.is_first() {
+                let subscribe = || door.gateway.store.subscribe(Notice::ConversationFree(self.conversation));
+                let free = self.free.get_or_insert_with(subscribe);
+                tokio::select! {
+                    () = self.place.changed() => {}
+                    _ = free.notified() => return,
+                    _ = self.ended.notified() => return,
+                    () = tokio::time::sleep(LOOK_AGAIN) => return,
+                }
+            } else {
+                self.free = None;
+                tokio::select! {
+                    () = self.place.changed() => {}
+                    _ = self.ended.notified() => return,
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Door<'a> {
+    /// Waits until it may be this turn's time. `asked` is a moment before the store was asked that gave the ticket.
+    pub(crate) async fn wait(
+        &mut self,
+        waiting: &mut Waiting<'a>,
+        (ticket, asked): (Ticket, Moment),
+        (turn, since): (TurnId, Timestamp),
+        view: SessionView,
+        running: Option<TurnId>,
+    ) -> Result<(), GatewayError> {
+        if let Some(running) = running.filter(|_| self.request.policy == TurnPolicy::Interrupt) {
+            self.gateway.live.stop(running, Stop::Interrupt);
+        }
+        waiting.ticket = Some(ticket);
+        let line = match &mut waiting.line {
+            Some(line) => line,
+            none => {
+                let conversation = view.facts.id;
+                self.log.push(TurnEvent::Queued { turn, since, session: view });
+                none.insert(InLine {
+                    place: self.gateway.live.lines.join(conversation, self.request.policy, ticket, asked),
+                    conversation,
+                    ended: self.gateway.store.subscribe(Notice::WaitEnded(self.turn)),
+                    free: None,
+                    is_asking: false,
+                })
+            }
+        };
+        line.is_asking = false;
+        let (until, door) = (waiting.until, &*self);
+        let mut stopped = door.stop.clone();
+        tokio::select! {
+            () = line.until_worth_asking(door) => {}
+            () = tokio::time::sleep_until(until) => {
+                let running = running.unwrap_or(self.turn);
+                return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });
+            }
+            stop = stopped.wait_for(Option::is_some) => {
+                drop(stop);
+                return Err(cancelled());
+            }
+        }
+        if self.gateway.is_draining() {
+            return Err(GatewayError::Draining);
+        }
+        line.is_asking = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! What is waited for here, and whether it has happened.
+//!
+//! SQLite says that another connection has committed something, not what. So the pulse looks at what is subscribed, and
+//! at nothing else: one look-up by an index each, and only after a commit. Every look makes a stamp; a notice is sent
+//! when the stamp differs from the last one and the notice is due. Without subscriptions nothing is looked at.
+//!
+//! A subscription is looked at once even if nothing was committed since it was made, and that look compares with no
+//! stamp. So a change between the caller's read and the first look is not lost.
+//!
+//! The map of subscriptions is not locked while the database is read: callers subscribe on async threads.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use herma_model::{ConversationId, TurnId};
+use herma_store::{Notice, Subscription};
+use rusqlite::{Connection, OptionalExtension};
+use tokio::sync::watch;
+
+use crate::failure::{Outcome, Translate};
+use crate::rows;
+
+/// What is subscribed in this process.
+#[derive(Default)]
+pub(crate) struct Notices {
+    watched: Mutex<HashMap<Notice, Watched>>,
+}
+
+struct Watched {
+    notices: watch::Sender<()>,
+    /// What the last look saw.
+    seen: Option<Stamp>,
+    /// Whether there is a subscription that was made after the last look began.
+    is_new: bool,
+}
+
+/// What a look has seen. Differs after every change that a notice tells of.
+type Stamp = Vec<i64>;
+
+/// One look at what is subscribed.
+struct Look {
+    stamp: Stamp,
+    /// Whether a notice is sent if the stamp is another one.
+    is_due: bool,
+}
+
+impl Notices {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Notice, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn subscribe(&self, notice: Notice) -> Subscription {
+        let mut watched = self.lock();
+        let watched = watched.entry(notice).or_insert_with(|| Watched {
+            notices: watch::Sender::new(()),
+            seen: None,
+            is_new: true,
+        });
+        watched.is_new = true;
+        Subscription::new(watched.notices.subscribe())
+    }
+
+    /// Sends a notice without a look.
+    pub(crate) fn send(&self, notice: Notice) {
+        if let Some(watched) = self.lock().get(&notice) {
+            watched.notices.send_replace(());
+        }
+    }
+
+    /// Ends all subscriptions.
+    pub(crate) fn close(&self) {
+        self.lock().clear();
+    }
+
+    /// Whether there is anything to look at. Forgets what nobody waits for any more.
+    pub(crate) fn are_wanted(&self, is_serving: bool) -> bool {
+        let mut watched = self.lock();
+        watched.retain(|_, watched| watched.notices.receiver_count() > 0);
+        watched.keys().any(|notice| is_serving || *notice != Notice::StopRequested)
+    }
+
+    /// Looks at what is subscribed, or only at what is new if nothing was committed since the last time.
+    pub(crate) fn look(&self, connection: &Connection, is_serving: bool, is_committed: bool) {
+        for (notice, before) in self.to_look_at(is_serving, is_committed) {
+            let look = self.look_at(connection, notice);
+            let mut all = self.lock();
+            let Some(watched) = all.get_mut(&notice) else { continue };
+            match look {
+                Ok(look) => {
+                    if look.is_due && before.as_ref() != Some(&look.stamp) {
+                        watched.notices.send_replace(());
+                    }
+                    watched.seen = Some(look.stamp);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, ?notice, "what is waited for could not be looked at; it is tried again");
+                    watched.is_new = true;
+                }
+            }
+        }
+    }
+
+    fn to_look_at(&self, is_serving: bool, is_committed: bool) -> Vec<(Notice, Option<Stamp>)> {
+        let mut all = self.lock();
+        let wanted = all.iter_mut().filter(|(notice, watched)| {
+            (is_committed || watched.is_new) && (is_serving || **notice != Notice::StopRequested)
+        });
+        wanted
+            .map(|(notice, watched)| {
+                let seen = watched.seen.clone();
+                (*notice, if std::mem::take(&mut watched.is_new) { None } else { seen })
+            })
+            .collect()
+    }
+
+    fn look_at(&self, connection: &Connection, notice: Notice) -> Outcome<Look> {
+        match notice {
+            Notice::ConversationFree(conversation) => self.conversation(connection, conversation),
+            Notice::WaitEnded(turn) => waits(connection, turn),
+            Notice::TurnChanged(turn) => changes(connection, turn),
+            Notice::StopRequested => stops(connection),
+        }
+    }
+
+    /// Due if the conversation has no running turn and the first in line waits here. If that one waits in another
+    /// process, that process is told.
+    fn conversation(&self, connection: &Connection, conversation: ConversationId) -> Outcome<Look> {
+        let found: Option<(Stamp, bool, Option<TurnId>)> = connection
+            .prepare_cached(
+                "SELECT c.version, c.fence, coalesce(c.running_turn, 0), t.pk, t.id
+                 FROM conversations c LEFT JOIN turns t ON t.pk = (SELECT w.pk FROM turns w
+                 WHERE w.conversation_pk = c.pk AND w.state IN ('queued', 'running') AND w.state = 'queued'
+                 ORDER BY w.priority DESC, w.pk LIMIT 1) WHERE c.id = ?1 AND c.deleted = 0",
+            )
+            .and_then(|mut select| {
+                select
+                    .query_row([conversation.uuid().as_bytes()], |row| {
+                        let (running, first): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
+                        let stamp = vec![row.get(0)?, row.get(1)?, running, first.unwrap_or(0)];
+                        let id = first.map(|_| rows::uuid(row, 4).map(TurnId::from_uuid)).transpose()?;
+                        Ok((stamp, running == 0, id))
+                    })
+                    .optional()
+            })
+            .translated()?;
+        let Some((stamp, is_free, first)) = found else { return Ok(Look { stamp: Vec::new(), is_due: true }) };
+        let is_ours = first.is_none_or(|first| self.lock().contains_key(&Notice::WaitEnded(first)));
+        Ok(Look { stamp, is_due: is_free && is_ours })
+    }
+}
+
+fn waits(connection: &Connection, turn: TurnId) -> Outcome<Look> {
+    let waits = connection
+        .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND state = 'queued'")
+        .and_then(|mut select| select.exists([turn.uuid().as_bytes()]))
+        .translated()?;
+    Ok(Look { stamp: vec![waits.into()], is_due: !waits })
+}
+
+fn changes(connection: &Connection, turn: TurnId) -> Outcome<Look> {
+    let stamp: Option<Stamp> = connection
+        .prepare_cached(
+            "SELECT t.pk, t.attempt, t.fence, t.first_seq IS NOT NULL, coalesce(t.ended_at, 0),
+             CASE t.state WHEN 'queued' THEN 0 WHEN 'running' THEN 1 ELSE 2 END,
+             (SELECT coalesce(max(j.part) + 1, 0) FROM turn_journal j WHERE j.turn_pk = t.pk),
+             EXISTS (SELECT 1 FROM turns w WHERE w.attempt_of = t.id AND w.state = 'queued')
+             FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.id = ?1 AND t.attempt_of IS NULL AND c.deleted = 0",
+        )
+        .and_then(|mut select| {
+            select.query_row([turn.uuid().as_bytes()], |row| (0..8).map(|column| row.get(column)).collect()).optional()
+        })
+        .translated()?;
+    Ok(Look { stamp: stamp.unwrap_or_default(), is_due: true })
+}
+
+/// Turns of any process: such a request is rare, and only the writer knows which turns are this process' own.
+fn stops(connection: &Connection) -> Outcome<Look> {
+    let asked: Stamp = connection
+        .prepare_cached("SELECT pk FROM turns WHERE state IN ('queued', 'running') AND stop_requested IS NOT NULL")
+        .and_then(|mut select| select.query_map([], |row| row.get(0))?.collect())
+        .translated()?;
+    Ok(Look { is_due: !asked.is_empty(), stamp: asked })
+}
