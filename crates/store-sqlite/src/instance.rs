@@ -180,7 +180,7 @@ impl Instance {
     /// Takes note that a transaction was committed.
     pub(crate) fn is_stored(&mut self) {
         self.ended.clear();
-        self.renewals.publish(self.registered.as_ref().map(|registered| registered.renewal));
+        self.renewals.publish(self.registered.as_ref().map(|registered| (registered.key, registered.renewal)));
     }
 
     fn unregister(&mut self) {

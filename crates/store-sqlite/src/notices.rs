@@ -10,6 +10,7 @@
 //! The map of subscriptions is not locked while the database is read: callers subscribe on async threads.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use herma_model::{ConversationId, TurnId};
@@ -19,6 +20,14 @@ use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
 use crate::rows;
+
+/// This process as an owner of turns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) key: i64,
+    /// How many turns it knows to run or wait.
+    pub(crate) live: &'a AtomicUsize,
+}
 
 /// What is subscribed in this process.
 #[derive(Default)]
@@ -60,29 +69,22 @@ impl Notices {
         Subscription::new(watched.notices.subscribe())
     }
 
-    /// Sends a notice without a look.
-    pub(crate) fn send(&self, notice: Notice) {
-        if let Some(watched) = self.lock().get(&notice) {
-            watched.notices.send_replace(());
-        }
-    }
-
     /// Ends all subscriptions.
     pub(crate) fn close(&self) {
         self.lock().clear();
     }
 
     /// Whether there is anything to look at. Forgets what nobody waits for any more.
-    pub(crate) fn are_wanted(&self, is_serving: bool) -> bool {
+    pub(crate) fn are_wanted(&self, own: Option<Owner<'_>>) -> bool {
         let mut watched = self.lock();
         watched.retain(|_, watched| watched.notices.receiver_count() > 0);
-        watched.keys().any(|notice| is_serving || *notice != Notice::StopRequested)
+        watched.keys().any(|notice| is_wanted(*notice, own))
     }
 
     /// Looks at what is subscribed, or only at what is new if nothing was committed since the last time.
-    pub(crate) fn look(&self, connection: &Connection, is_serving: bool, is_committed: bool) {
-        for (notice, before) in self.to_look_at(is_serving, is_committed) {
-            let look = self.look_at(connection, notice);
+    pub(crate) fn look(&self, connection: &Connection, own: Option<Owner<'_>>, is_committed: bool) {
+        for (notice, before) in self.to_look_at(own, is_committed) {
+            let look = self.look_at(connection, notice, own);
             let mut all = self.lock();
             let Some(watched) = all.get_mut(&notice) else { continue };
             match look {
@@ -100,11 +102,10 @@ impl Notices {
         }
     }
 
-    fn to_look_at(&self, is_serving: bool, is_committed: bool) -> Vec<(Notice, Option<Stamp>)> {
+    fn to_look_at(&self, own: Option<Owner<'_>>, is_committed: bool) -> Vec<(Notice, Option<Stamp>)> {
         let mut all = self.lock();
-        let wanted = all.iter_mut().filter(|(notice, watched)| {
-            (is_committed || watched.is_new) && (is_serving || **notice != Notice::StopRequested)
-        });
+        let wanted =
+            all.iter_mut().filter(|(notice, watched)| (is_committed || watched.is_new) && is_wanted(**notice, own));
         wanted
             .map(|(notice, watched)| {
                 let seen = watched.seen.clone();
@@ -113,12 +114,12 @@ impl Notices {
             .collect()
     }
 
-    fn look_at(&self, connection: &Connection, notice: Notice) -> Outcome<Look> {
+    fn look_at(&self, connection: &Connection, notice: Notice, own: Option<Owner<'_>>) -> Outcome<Look> {
         match notice {
             Notice::ConversationFree(conversation) => self.conversation(connection, conversation),
             Notice::WaitEnded(turn) => waits(connection, turn),
             Notice::TurnChanged(turn) => changes(connection, turn),
-            Notice::StopRequested => stops(connection),
+            Notice::StopRequested => stops(connection, own),
         }
     }
 
@@ -174,11 +175,33 @@ fn changes(connection: &Connection, turn: TurnId) -> Outcome<Look> {
     Ok(Look { stamp: stamp.unwrap_or_default(), is_due: true })
 }
 
-/// Turns of any process: such a request is rare, and only the writer knows which turns are this process' own.
-fn stops(connection: &Connection) -> Outcome<Look> {
-    let asked: Stamp = connection
-        .prepare_cached("SELECT pk FROM turns WHERE state IN ('queued', 'running') AND stop_requested IS NOT NULL")
-        .and_then(|mut select| select.query_map([], |row| row.get(0))?.collect())
+/// Due if a turn of any process is asked to stop, which is rare, or if fewer turns of this process live than it knows:
+/// another process has ended one.
+fn stops(connection: &Connection, own: Option<Owner<'_>>) -> Outcome<Look> {
+    let Some(own) = own else { return Ok(Look { stamp: Vec::new(), is_due: false }) };
+    let live = own.live.load(Ordering::Acquire);
+    let mut select = connection
+        .prepare_cached("SELECT owner, stop_requested IS NOT NULL, pk FROM turns WHERE state IN ('queued', 'running')")
         .translated()?;
-    Ok(Look { is_due: !asked.is_empty(), stamp: asked })
+    let mut rows = select.query([]).translated()?;
+    let (mut stamp, mut stored) = (Vec::new(), 0);
+    while let Some(row) = rows.next().translated()? {
+        stored += usize::from(row.get::<_, i64>(0).translated()? == own.key);
+        if row.get(1).translated()? {
+            stamp.push(row.get(2).translated()?);
+        }
+    }
+    // A turn that began or ended during the look is not lost.
+    let lost = live.min(own.live.load(Ordering::Acquire)).saturating_sub(stored);
+    let is_due = !stamp.is_empty() || lost > 0;
+    stamp.push(i64::try_from(lost).unwrap_or(i64::MAX));
+    Ok(Look { stamp, is_due })
 }
+
+/// Only a process with turns of its own can be asked to stop one.
+fn is_wanted(notice: Notice, own: Option<Owner<'_>>) -> bool {
+    own.is_some() || notice != Notice::StopRequested
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,13 +8,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use herma_model::Timestamp;
-use herma_store::Notice;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
-use crate::notices::Notices;
+use crate::notices::{Notices, Owner};
 use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
 use crate::takeover::{Why, take_over};
@@ -62,7 +61,7 @@ impl Pulse {
 
     fn run(self) {
         let (mut asked, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
-        let (mut seen, mut followed, mut series) = (None, None, None);
+        let (mut seen, mut followed) = (None, None);
         let mut emptied = Instant::now();
         let mut indexer = Indexer::new();
         self.sweep();
@@ -92,12 +91,6 @@ impl Pulse {
             if !is_serving {
                 continue;
             }
-            if let Some(current) = self.renewals.fresh_series()
-                && series.replace(current).is_some_and(|before| before != current)
-            {
-                // The leases were renewed too late: another process may have taken turns over.
-                self.notices.send(Notice::StopRequested);
-            }
             if self.renewals.is_due() && asked.elapsed() >= ASK_AGAIN {
                 asked = Instant::now();
                 self.background(|connection, instance| instance.key(connection, now()).map(drop));
@@ -116,14 +109,16 @@ impl Pulse {
 
     /// Sends the notices that are due.
     fn look_around(&self, is_serving: bool, seen: &mut Option<i64>) {
-        if !self.notices.are_wanted(is_serving) {
+        let live = &*self.writer.live;
+        let own = self.renewals.owner().filter(|_| is_serving).map(|key| Owner { key, live });
+        if !self.notices.are_wanted(own) {
             return;
         }
         // Before the look: what is committed during it is seen by the next one.
         let version = self.version();
         let is_committed = version.is_none() || version != *seen;
         *seen = version;
-        self.notices.look(&self.connection, is_serving, is_committed);
+        self.notices.look(&self.connection, own, is_committed);
     }
 
     /// Wakes those who follow the events, if there are more. While nobody does, nothing is looked at.

@@ -3,7 +3,7 @@
 //! A renewal is published only after its transaction was committed. Times are of the monotonic clock, so a step of the
 //! wall clock means nothing here.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often an owner renews.
@@ -32,10 +32,10 @@ impl Renewal {
     }
 }
 
-/// The last committed renewal of this process.
+/// The last committed renewal of this process, and its key as an owner.
 pub(crate) struct Renewals {
     clock: Clock,
-    last: Mutex<Option<Renewal>>,
+    last: Mutex<Option<(i64, Renewal)>>,
 }
 
 impl Renewals {
@@ -43,8 +43,13 @@ impl Renewals {
         Self { clock, last: Mutex::default() }
     }
 
-    pub(crate) fn publish(&self, renewal: Option<Renewal>) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = renewal;
+    pub(crate) fn publish(&self, renewal: Option<(i64, Renewal)>) {
+        *self.lock() = renewal;
+    }
+
+    /// This process' key, if it has had a lease.
+    pub(crate) fn owner(&self) -> Option<i64> {
+        self.lock().map(|(owner, _)| owner)
     }
 
     /// The current series of renewals, or `None` if the last renewal is so old that leases may have been lost since.
@@ -59,6 +64,10 @@ impl Renewals {
     }
 
     fn last(&self) -> Option<Renewal> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().map(|(_, renewal)| renewal)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(i64, Renewal)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,8 +20,7 @@
 //! - **What changes is told.** Whatever changes what a conversation is tells so in its own transaction; [`Store::events`] has it once, in order.
 //! - **What was taken out comes back the same.** A restored conversation has its ids, names, kinds, places and ledger, and shows what it showed.
 //! - **Nothing said is missed.** [`Store::search`] finds a message from the moment it is written, and never one that was deleted.
-//! - **Dead owners are found at once.** The next admission takes a dead process' lease over. Its turn is recorded as
-//!   interrupted, with what had been shown of it.
+//! - **Dead owners are found at once.** The next admission takes their lease over and records the turn as interrupted.
 //! - **No change is missed.** A caller that subscribes to a [`Notice`] and then reads is told of every later change.
 
 pub mod admission;

@@ -165,6 +165,19 @@ pub async fn a_request_to_stop_is_told_and_other_changes_are_not<S: Store>(world
     assert!(world.one.stop_requests().await.unwrap().contains(&(other.turn, StopKind::Cancel)));
 }
 
+pub async fn a_turn_that_another_instance_has_ended_is_told<S: Store>(world: &World<S>) {
+    let mut asked = world.one.subscribe(Notice::StopRequested);
+    let turn = world.start(&world.one, "trip", "first").await;
+    stays_away(&mut asked).await;
+    let stop = async || world.two.stop(&world.scope, turn.turn, Duration::ZERO, world.now()).await.unwrap();
+    assert_eq!(stop().await, StopOutcome::Asked);
+    world.pass(Duration::from_secs(1));
+    // Before the request to stop was seen, as a rule.
+    assert_eq!(stop().await, StopOutcome::Ended);
+    comes(&mut asked).await;
+    assert_eq!(world.one.stop_requests().await.unwrap(), [(turn.turn, StopKind::Cancel)]);
+}
+
 pub async fn a_running_turn_is_told_of_whenever_it_shows_more_and_when_it_ends<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     for store in [&world.one, &world.two] {

@@ -157,6 +157,7 @@ macro_rules! contract_suite {
                 a_change_before_the_first_look_is_not_lost
                 a_waiting_turn_that_is_cancelled_elsewhere_is_told
                 a_request_to_stop_is_told_and_other_changes_are_not
+                a_turn_that_another_instance_has_ended_is_told
                 a_running_turn_is_told_of_whenever_it_shows_more_and_when_it_ends
                 what_a_turn_has_shown_is_read_part_by_part
                 what_was_shown_is_no_strangers

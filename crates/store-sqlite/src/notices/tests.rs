@@ -1,0 +1,84 @@
+//! What is looked at, and when: nothing that is not waited for, and nothing without a commit.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use uuid::Uuid;
+
+use super::*;
+
+static LIVE: AtomicUsize = AtomicUsize::new(1);
+const OWN: Option<Owner<'static>> = Some(Owner { key: 1, live: &LIVE });
+
+fn turn() -> TurnId {
+    TurnId::from_uuid(Uuid::from_u128(7))
+}
+
+/// A database in which one turn waits, and nothing else.
+fn database() -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch("CREATE TABLE turns (pk INTEGER PRIMARY KEY, id, state, owner, stop_requested)").unwrap();
+    connection.execute("INSERT INTO turns VALUES (1, ?1, 'queued', 1, NULL)", [turn().uuid().as_bytes()]).unwrap();
+    connection
+}
+
+fn is_told(notice: &mut Subscription) -> bool {
+    pin!(notice.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn nothing_is_looked_at_that_nobody_waits_for() {
+    let notices = Notices::default();
+    assert!(!notices.are_wanted(OWN));
+    let stop = notices.subscribe(Notice::StopRequested);
+    assert!(notices.are_wanted(OWN));
+    assert!(!notices.are_wanted(None), "a process without turns cannot be asked to stop one");
+    let wait = notices.subscribe(Notice::WaitEnded(turn()));
+    assert!(notices.are_wanted(None));
+    drop((stop, wait));
+    assert!(!notices.are_wanted(OWN));
+}
+
+#[test]
+fn without_a_commit_only_new_subscriptions_are_looked_at() {
+    let (notices, connection) = (Notices::default(), database());
+    let mut first = notices.subscribe(Notice::WaitEnded(turn()));
+    notices.look(&connection, OWN, false);
+    assert!(!is_told(&mut first), "it waits");
+    connection.execute("DELETE FROM turns", []).unwrap();
+    notices.look(&connection, OWN, false);
+    assert!(!is_told(&mut first), "nothing was said of a commit");
+    let mut second = notices.subscribe(Notice::WaitEnded(turn()));
+    notices.look(&connection, OWN, false);
+    assert!(is_told(&mut second), "it did not wait any more when it was subscribed");
+    is_told(&mut first);
+    notices.look(&connection, OWN, true);
+    assert!(!is_told(&mut first), "once is enough");
+}
+
+#[test]
+fn a_look_that_fails_is_made_again() {
+    let (notices, connection) = (Notices::default(), database());
+    let mut wait = notices.subscribe(Notice::WaitEnded(turn()));
+    connection.execute_batch("ALTER TABLE turns RENAME TO away").unwrap();
+    notices.look(&connection, OWN, true);
+    connection.execute_batch("DELETE FROM away; ALTER TABLE away RENAME TO turns").unwrap();
+    notices.look(&connection, OWN, false);
+    assert!(is_told(&mut wait));
+}
+
+#[test]
+fn a_turn_that_is_missing_may_have_been_ended_by_another_process() {
+    let (notices, connection) = (Notices::default(), database());
+    let mut stop = notices.subscribe(Notice::StopRequested);
+    notices.look(&connection, OWN, true);
+    assert!(!is_told(&mut stop));
+    connection.execute("UPDATE turns SET owner = 2", []).unwrap();
+    notices.look(&connection, OWN, true);
+    assert!(is_told(&mut stop), "another process has it");
+    notices.look(&connection, OWN, true);
+    assert!(!is_told(&mut stop), "that is known");
+    connection.execute("UPDATE turns SET stop_requested = 1", []).unwrap();
+    notices.look(&connection, Some(Owner { key: 2, live: &LIVE }), true);
+    assert!(is_told(&mut stop));
+}
