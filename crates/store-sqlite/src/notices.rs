@@ -4,6 +4,9 @@
 //! at nothing else: one look-up by an index each, and only after a commit. Every look makes a stamp; a notice is sent
 //! when the stamp differs from the last one and the notice is due. Without subscriptions nothing is looked at.
 //!
+//! Commits of this process are found in the same way. A turn that must not wait for a look is told by the gateway, which
+//! made the commit: the next in line, or the listeners of a turn's log.
+//!
 //! A subscription is looked at once even if nothing was committed since it was made, and that look compares with no
 //! stamp. So a change between the caller's read and the first look is not lost.
 //!
