@@ -16,8 +16,8 @@ use crate::gateway::Registered;
 use crate::line::{Moment, PlaceInLine};
 use crate::log::{SessionView, TurnEvent};
 
-/// The first turn in line asks by itself this often. This is how it notices that a turn did not yield to an interrupt
-/// in time. Of everything else it is told sooner.
+/// The first turn in line asks by itself this often. So it finds that the running turn's process is gone, or that a turn
+/// did not yield to an interrupt in time. Of every other change it is told sooner.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a request knows of its own waiting.

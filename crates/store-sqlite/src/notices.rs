@@ -77,7 +77,7 @@ impl Notices {
         self.lock().clear();
     }
 
-    /// Whether there is anything to look at. Forgets what nobody waits for any more.
+    /// Whether there is anything to look at. Forgets notices without subscriptions.
     pub(crate) fn are_wanted(&self, own: Option<Owner<'_>>) -> bool {
         let mut watched = self.lock();
         watched.retain(|_, watched| watched.notices.receiver_count() > 0);

@@ -1,7 +1,7 @@
 //! Notices: what happened to which turn or conversation, so that only those wake up who wait for it.
 //!
-//! A notice carries no state. It says that a read or a question has another answer now than it had before. So notices
-//! that nobody has taken yet become one, and one too many does no harm.
+//! A notice carries no state. It says that a read or a question has another answer now than it had before. So
+//! several notices that were not taken yet become one, and one too many does no harm.
 //!
 //! No change is missed if the caller subscribes first and reads after that: a change that the read does not show gives
 //! a notice. The caller waits, reads again, and waits again on the same subscription.

@@ -27,7 +27,7 @@ fn is_told(notice: &mut Subscription) -> bool {
 }
 
 #[test]
-fn nothing_is_looked_at_that_nobody_waits_for() {
+fn without_subscriptions_nothing_is_looked_at() {
     let notices = Notices::default();
     assert!(!notices.are_wanted(OWN));
     let stop = notices.subscribe(Notice::StopRequested);
