@@ -1,14 +1,12 @@
 //! Bringing in conversations of another program: new ones whole, known ones as far as they have gone on.
 //!
-//! - `plan`: which ids and places everything gets. They follow from where it comes from, so that the same is the same again.
-//! - `pieces`: the same as the pieces of a copy, so that a restore and an import are written by one writer.
-//! - `write`: has them written, and remembers what was brought.
+//! - `plan`: lays a conversation out as the pieces of a copy: a restore and an import have the same writer.
+//! - `write`: has the pieces written, and remembers what was brought.
 //! - `link`: the tie to where it comes from.
 //! - `known`: what was brought before, and whether what comes now goes on from it.
 
 mod known;
 mod link;
-mod pieces;
 mod plan;
 mod write;
 
@@ -49,7 +47,7 @@ fn make(connection: &Connection, import: &Import, new: &ImportedConversation) ->
     if let Some(taken) = taken(connection, import, new, 0)? {
         return Ok((Fate::Left(Leaving::Taken(taken)), None));
     }
-    let plan = Plan::of(new.id, new);
+    let plan = Plan::of(new.id, new, &[]);
     let conversation = write::conversation(connection, import, new)?;
     Target { import, new, plan: &plan, conversation, id: new.id }.all(connection)?;
     events::tell_arrival(connection, conversation, import.now)?;
@@ -81,7 +79,7 @@ fn leads(connection: &Connection, import: &Import, name: &str) -> Outcome<Option
 fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, known: &Known) -> Outcome<Fate> {
     let state = snapshot::load(connection, known.conversation)?;
     let id = state.facts.id;
-    let plan = Plan::of(id, new);
+    let plan = Plan::of(id, new, &known.sessions);
     if plan.content == known.content {
         return Ok(Fate::Unchanged);
     }

@@ -1,13 +1,12 @@
 //! Writing what is brought.
 
-use herma_model::provenance::CompactionMode;
-use herma_model::{ConversationId, EndReason, SessionId, SessionKey};
+use herma_model::copy::{Copied, CopiedSession};
+use herma_model::{ConversationId, EndReason, SessionKey};
 use herma_store::{Import, ImportedConversation, StoreError};
 use rusqlite::{Connection, params};
 
 use super::known::{Known, Stored};
-use super::pieces::Pieces;
-use super::plan::{Plan, What};
+use super::plan::Plan;
 use crate::copy::{Halt, PieceWriter};
 use crate::failure::{Outcome, Translate};
 use crate::tables::{ConversationColumns, insert};
@@ -16,7 +15,7 @@ use crate::tables::{ConversationColumns, insert};
 pub(super) struct Target<'a> {
     pub(super) import: &'a Import,
     pub(super) new: &'a ImportedConversation,
-    pub(super) plan: &'a Plan<'a>,
+    pub(super) plan: &'a Plan,
     pub(super) conversation: i64,
     pub(super) id: ConversationId,
 }
@@ -43,58 +42,54 @@ pub(super) fn conversation(connection: &Connection, import: &Import, new: &Impor
 impl Target<'_> {
     /// Writes everything into a conversation that is empty.
     pub(super) fn all(&self, connection: &Connection) -> Outcome<()> {
-        let mut writer = PieceWriter::new(connection, self.import.tenant, self.conversation, self.id, 0);
+        let mut writer = self.writer(connection);
         writer.names().of_conversation(self.id)?;
-        self.write(&mut writer, &[], 0)
+        self.write(&mut writer, &self.plan.whole)
     }
 
     /// Writes what is not stored yet, and returns how many messages that were.
     pub(super) fn rest(&self, connection: &Connection, stored: &[Stored], known: &Known) -> Outcome<u64> {
-        let mut writer = PieceWriter::new(connection, self.import.tenant, self.conversation, self.id, 0);
+        let mut writer = self.writer(connection);
         writer.sessions = known.sessions.iter().map(|session| (session.id.clone(), session.key)).collect();
-        let ids: Vec<SessionId> = known.sessions.iter().map(|session| session.id.clone()).collect();
-        self.write(&mut writer, &ids, stored.len())?;
-        let entries = &self.plan.entries[stored.len()..];
-        Ok(entries.iter().filter(|placed| matches!(placed.what, What::Said(..))).count() as u64)
+        let rest = self.plan.after(stored.len(), known.sessions.len());
+        self.write(&mut writer, &rest)?;
+        if let Some(head) = known.sessions.len().checked_sub(1) {
+            self.go_on_from(&writer, &self.plan.whole.sessions[head])?;
+        }
+        Ok(rest.messages.iter().filter(|message| message.turn_id.is_some()).count() as u64)
     }
 
-    /// Writes all entries from one on, and brings the conversation's row up to date.
-    fn write(&self, writer: &mut PieceWriter<'_>, stored: &[SessionId], from: usize) -> Outcome<()> {
-        let pieces = Pieces::of(self.new, self.plan, stored, from);
-        writer.write(&pieces.copied).map_err(unwritten)?;
-        for session in &pieces.copied.sessions {
+    fn writer<'a>(&self, connection: &'a Connection) -> PieceWriter<'a> {
+        PieceWriter::new(connection, self.import.tenant, self.conversation, self.id, 0)
+    }
+
+    fn write(&self, writer: &mut PieceWriter<'_>, pieces: &Copied<()>) -> Outcome<()> {
+        writer.write(pieces).map_err(unwritten)?;
+        for session in &pieces.sessions {
             writer.names().of_session(&session.id, writer.own_session(&session.id).map_err(unwritten)?)?;
         }
-        if let Some(old_head) = stored.len().checked_sub(1) {
-            self.go_on_from(writer, &pieces, old_head)?;
-        }
-        self.update(writer.connection(), pieces.compactions)?;
-        self.remember(writer, &pieces.sessions)
+        self.update(writer.connection())?;
+        self.remember(writer)
     }
 
     /// The session that was the head has ended if another follows it, and may have been compacted in place.
-    fn go_on_from(&self, writer: &PieceWriter<'_>, pieces: &Pieces, old_head: usize) -> Outcome<()> {
-        let id = &pieces.sessions[old_head];
-        if let Some(compaction) = pieces.bases[old_head] {
-            writer.stand_on(id, compaction).map_err(unwritten)?;
+    fn go_on_from(&self, writer: &PieceWriter<'_>, head: &CopiedSession) -> Outcome<()> {
+        if let Some(compaction) = head.base_compaction {
+            writer.stand_on(&head.id, compaction).map_err(unwritten)?;
         }
-        if pieces.copied.sessions.is_empty() {
-            return Ok(());
-        }
-        let ended_at = self.new.sessions[old_head].ended_at.0;
-        let key = writer.own_session(id).map_err(unwritten)?;
-        let set = params![key, ended_at, EndReason::Compression.as_str()];
+        let key = writer.own_session(&head.id).map_err(unwritten)?;
+        let end = params![key, head.ended_at.map(|at| at.0), head.end_reason.map(EndReason::as_str)];
         writer
             .connection()
-            .execute("UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE pk = ?1", set)
+            .execute("UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE pk = ?1", end)
             .map(drop)
             .translated()
     }
 
     /// Brings the counts of the conversation up to date. A title that it got here stays.
-    fn update(&self, connection: &Connection, compactions: (u32, Option<CompactionMode>)) -> Outcome<()> {
+    fn update(&self, connection: &Connection) -> Outcome<()> {
         let Target { new, plan, conversation, .. } = self;
-        let said = plan.entries.iter().filter(|placed| matches!(placed.what, What::Said(..))).count();
+        let Copied { messages, turns, compactions, .. } = &plan.whole;
         connection
             .prepare_cached(
                 "UPDATE conversations SET next_seq = ?2, message_count = ?3, turn_count = ?4, input_tokens = ?5,
@@ -105,15 +100,15 @@ impl Target<'_> {
             .and_then(|mut update| {
                 update.execute(params![
                     conversation,
-                    plan.entries.len() as i64 + 1,
-                    said as i64,
-                    plan.turns.len() as i64,
+                    messages.len() as i64 + 1,
+                    messages.iter().filter(|message| message.turn_id.is_some()).count() as i64,
+                    turns.len() as i64,
                     new.usage.input as i64,
                     new.usage.output as i64,
                     new.usage.cached as i64,
                     new.usage.reasoning as i64,
-                    compactions.0,
-                    compactions.1.map(CompactionMode::as_str),
+                    compactions.len() as i64,
+                    compactions.last().map(|last| last.mode.as_str()),
                     new.updated_at.0,
                     new.title
                 ])
@@ -123,7 +118,7 @@ impl Target<'_> {
     }
 
     /// Remembers what was brought, and at which version.
-    fn remember(&self, writer: &PieceWriter<'_>, sessions: &[SessionId]) -> Outcome<()> {
+    fn remember(&self, writer: &PieceWriter<'_>) -> Outcome<()> {
         let Target { import, new, plan, conversation, .. } = self;
         let mut insert = writer
             .connection()
@@ -133,8 +128,8 @@ impl Target<'_> {
                  ON CONFLICT DO UPDATE SET content = excluded.content, version = excluded.version",
             )
             .translated()?;
-        for (session, id) in new.sessions.iter().zip(sessions) {
-            let (tenant, key) = (import.tenant.0, writer.own_session(id).map_err(unwritten)?);
+        for (session, written) in new.sessions.iter().zip(&plan.whole.sessions) {
+            let (tenant, key) = (import.tenant.0, writer.own_session(&written.id).map_err(unwritten)?);
             let origin = params![tenant, import.file, session.origin, conversation, key, &plan.content];
             insert.execute(origin).translated()?;
         }
