@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::compaction::{Load, exceeded, longer_than, transcript};
-use crate::error::{GatewayError, KeyProblem};
+use crate::error::{Conflict, GatewayError, InvalidRequest, KeyProblem};
 use crate::gateway::{Gateway, Registered};
 use crate::history::History;
 use crate::input::Input;
@@ -252,13 +252,15 @@ impl<'a> Door<'a> {
                 AdmitOutcome::Refused(refusal) => {
                     return Err(match (refusal, flaw) {
                         (Refusal::NotRepeated, Some(flaw)) => flaw,
-                        (Refusal::NotFound, _) if matches!(place, Place::After(_)) => GatewayError::PreviousNotFound,
+                        (Refusal::NotFound, _) if matches!(place, Place::After(_)) => {
+                            GatewayError::previous_not_found()
+                        }
                         (refusal, _) => refused(&refusal),
                     });
                 }
             }
         }
-        Err(GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()))
+        Err(GatewayError::changes_too_fast())
     }
 
     /// Where a request goes that is no other attempt of a first turn after all.
@@ -400,7 +402,7 @@ fn own_place(conversation: ConversationId) -> Result<Place, GatewayError> {
 }
 
 pub(crate) fn own_alias(name: &str) -> Result<Alias, GatewayError> {
-    Alias::parse(name).map_err(|_| GatewayError::NotFound)
+    Alias::parse(name).map_err(|_| GatewayError::unknown())
 }
 
 /// What clients are told of a panic.
@@ -430,21 +432,16 @@ pub(crate) fn cancelled() -> GatewayError {
 
 fn refused(refusal: &Refusal) -> GatewayError {
     match *refusal {
-        Refusal::NotFound | Refusal::NotRepeated => GatewayError::NotFound,
-        Refusal::NoParent => GatewayError::Invalid {
-            message: "what the request comes from does not exist".to_owned(),
-            param: Some("X-Hermes-Session-Kind".to_owned()),
-        },
-        Refusal::Undeclarable(why) => {
-            GatewayError::Invalid { message: why.to_string(), param: Some("kind".to_owned()) }
-        }
+        Refusal::NotFound | Refusal::NotRepeated => GatewayError::unknown(),
+        Refusal::NoParent => GatewayError::Invalid(InvalidRequest::NoParent),
+        Refusal::Undeclarable(why) => GatewayError::Invalid(InvalidRequest::Undeclarable(why)),
         Refusal::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict),
-        Refusal::Busy(running) => GatewayError::Busy { running, retry_after: RETRY_AFTER },
+        Refusal::Busy(running) => GatewayError::busy(running),
         Refusal::QueueFull { limit } => {
             GatewayError::Overloaded(format!("{limit} turns of this conversation wait already, which is the limit"))
         }
-        Refusal::IdempotencyMismatch => GatewayError::IdempotencyMismatch,
-        Refusal::Ended => GatewayError::Ended,
+        Refusal::IdempotencyMismatch => GatewayError::Conflict(Conflict::IdempotencyMismatch),
+        Refusal::Ended => GatewayError::Conflict(Conflict::Ended),
         Refusal::Withdrawn => cancelled(),
     }
 }

@@ -4,19 +4,13 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
-use herma_model::{
-    Alias, ConversationFacts, CreatorKind, FinishReason, Message, Payload, Principal, SessionKey, SessionKind,
-    TenantId, TurnFailure, TurnId,
-};
-use herma_store::{
-    BranchOutcome, BranchPoint, Commit, CreateOutcome, Creation, Lease, NewBranch, NewConversation, Outcome, Scope,
-    StoreError,
-};
+use herma_model::{ConversationFacts, FinishReason, Message, Payload, TenantId, TurnFailure, TurnId};
+use herma_store::{Change, Commit, ConversationRow, Lease, Outcome, Scope, StoreError};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
-use crate::admission::{Admitted, Door, Lead};
-use crate::error::{GatewayError, KeyProblem};
+use crate::admission::{Admitted, Door, Lead, own_alias};
+use crate::error::{GatewayError, Missing};
 use crate::gateway::{Gateway, Registered};
 use crate::live::LiveTurn;
 use crate::log::TurnLog;
@@ -39,59 +33,6 @@ pub struct Appended {
     pub was_there: bool,
 }
 
-/// A conversation that somebody makes.
-#[derive(Debug, Clone)]
-pub struct NewSession {
-    /// The name that was chosen for it.
-    pub alias: Option<Alias>,
-    /// What it is.
-    pub kind: SessionKind,
-    /// The session it comes from.
-    pub parent: Option<Alias>,
-    /// Its session key.
-    pub session_key: Option<SessionKey>,
-    /// What people call it.
-    pub title: Option<String>,
-    /// What a client attaches, a JSON object.
-    pub metadata: Option<Arc<str>>,
-}
-
-impl NewSession {
-    /// A person's own conversation, under a session key if there is one.
-    pub const fn main(session_key: Option<SessionKey>) -> Self {
-        Self { alias: None, kind: SessionKind::Main, parent: None, session_key, title: None, metadata: None }
-    }
-}
-
-/// A branch that somebody makes.
-#[derive(Debug, Clone)]
-pub struct NewFork {
-    /// Any name of what it leaves.
-    pub source: Alias,
-    /// Where it leaves it.
-    pub at: BranchPoint,
-    /// The name that was chosen for it.
-    pub alias: Option<Alias>,
-    /// What people call it.
-    pub title: Option<String>,
-    /// What a client attaches, a JSON object.
-    pub metadata: Option<Arc<str>>,
-}
-
-/// What an API client makes without a turn.
-fn creation(principal: &Principal) -> Creation {
-    Creation {
-        conversation: mint::conversation(),
-        session: mint::session(),
-        kind: SessionKind::Main,
-        creator: CreatorKind::Api,
-        source: Arc::from("api"),
-        owner: principal.key,
-        reason: None,
-        parent: None,
-    }
-}
-
 impl Gateway {
     /// Adds the messages of a request to its conversation, all of them, when it is their turn. The request's system messages hold from then
     /// on. Nobody is asked for an answer.
@@ -107,24 +48,19 @@ impl Gateway {
         added.await.unwrap_or_else(|_| Err(GatewayError::Turn(crate::admission::defect())))
     }
 
-    /// Makes a conversation in which nothing was said yet; a branch begins with what was said in its parent.
-    pub async fn create(&self, principal: &Principal, new: NewSession) -> Result<CreateOutcome, GatewayError> {
-        let scope = Scope::of(principal);
-        if new.session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
-            return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
-        }
-        let creation = Creation { kind: new.kind, parent: new.parent, ..creation(principal) };
-        let NewSession { alias, session_key, title, metadata, .. } = new;
-        let new = NewConversation { scope, alias, creation, session_key, title, metadata, now: mint::now() };
-        Ok(self.store.create(new).await?)
-    }
-
-    /// Makes a branch in which nothing was said yet. Its source never notices.
-    pub async fn branch(&self, principal: &Principal, new: NewFork) -> Result<BranchOutcome, GatewayError> {
-        let NewFork { source, at, alias, title, metadata } = new;
-        let (scope, creation) = (Scope::of(principal), creation(principal));
-        let branch = NewBranch { scope, source, at, alias, creation, title, metadata, now: mint::now() };
-        Ok(self.store.branch(branch).await?)
+    /// Makes a conversation that begins with the messages of a request, and attaches metadata to it. A request that
+    /// comes again finds the conversation that it made, and changes nothing.
+    pub async fn create_with(
+        self: &Arc<Self>,
+        request: TurnRequest,
+        metadata: Option<Arc<str>>,
+    ) -> Result<(Appended, ConversationRow), GatewayError> {
+        let principal = request.principal.clone();
+        let added = self.append(request).await?;
+        let id = own_alias(&added.facts.id.to_string())?;
+        let change = Change { metadata: metadata.filter(|_| !added.was_there), ..Change::default() };
+        let row = self.sessions(&principal).change(&id, change).await?;
+        Ok((added, row))
     }
 
     async fn add(&self, request: &TurnRequest) -> Result<Appended, GatewayError> {
@@ -173,7 +109,7 @@ impl Gateway {
     /// The outcome of the same request, made before.
     async fn added_before(&self, request: &TurnRequest, turn: TurnId) -> Result<Appended, GatewayError> {
         let scope = Scope::of(&request.principal);
-        let record = self.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound)?;
+        let record = self.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound(Missing::Turn))?;
         if record.state.is_unanswered() {
             let unknown = || TurnFailure::new(FailureCode::Internal, "what was to be added was not");
             return Err(GatewayError::Turn(record.failure.unwrap_or_else(unknown)));

@@ -10,7 +10,7 @@ use herma_turn::{Transcript, build, words};
 
 use crate::admission::own_alias;
 use crate::compaction::{Load, transcript};
-use crate::error::GatewayError;
+use crate::error::{GatewayError, InvalidRequest};
 use crate::gateway::Gateway;
 use crate::input::Input;
 use crate::mint;
@@ -51,8 +51,7 @@ impl Gateway {
         let turn = mint::turn();
         let messages = self.messages(request, before.as_ref(), turn, began)?;
         if messages.is_empty() && before.is_none() {
-            let message = "there is nothing to compact: send 'input', or name a response or a conversation".to_owned();
-            return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
+            return Err(GatewayError::Invalid(InvalidRequest::EmptyContext));
         }
         let unanswered = &before.as_ref().map(|snapshot| snapshot.unanswered.clone()).unwrap_or_default();
         let begun_anew = &before.as_ref().map(|snapshot| snapshot.begun_anew.clone()).unwrap_or_default();
@@ -90,13 +89,13 @@ impl Gateway {
         match &request.place {
             Place::New | Place::Nowhere => Ok(None),
             Place::Named { alias, namespace, must_exist } => match open(alias, *namespace, Extent::View).await? {
-                None if *must_exist || !alias.may_be_created() => Err(GatewayError::NotFound),
+                None if *must_exist || !alias.may_be_created() => Err(GatewayError::unknown()),
                 found => Ok(found),
             },
             Place::After(response) => {
                 let alias = own_alias(&response.to_string())?;
                 let found = open(&alias, Namespace::Session, Extent::At(response.turn())).await?;
-                found.map(Some).ok_or(GatewayError::PreviousNotFound)
+                found.map(Some).ok_or(GatewayError::previous_not_found())
             }
         }
     }

@@ -1,9 +1,22 @@
-//! Why a request got no answer, in the gateway's own terms. Front doors say it in their protocol's.
+//! Why a request got no answer, in the gateway's own terms.
+//!
+//! An error names fields of the gateway's own requests ([`Field`]) and never a header, a route or a key of a body. A
+//! front door says what a field is called in its protocol, and how its clients can put things right.
+//! [`GatewayError::code`] is the one word that all front doors use.
+
+mod conflict;
+mod invalid;
 
 use std::time::Duration;
 
-use herma_model::{CompactionId, TurnFailure, TurnId};
+use herma_model::{TurnFailure, TurnId};
 use herma_store::StoreError;
+
+pub use conflict::{Conflict, UndoProblem};
+pub use invalid::{Field, InvalidRequest};
+
+/// What is told to a client that finds a conversation busy.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What is wrong with a session key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,89 +27,62 @@ pub enum KeyProblem {
     NotAllowed,
 }
 
-/// Why a compaction cannot be taken back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UndoProblem {
-    /// A later one stands on it.
-    #[error("a later compaction ({0}) covers this one; undo that first")]
-    Covered(CompactionId),
-    /// It was taken back already.
-    #[error("this compaction was undone already")]
-    AlreadyUndone,
-    /// It failed.
-    #[error("this compaction failed and changed nothing, so there is nothing to undo")]
-    NeverApplied,
-    /// It is an undo itself.
-    #[error("this is an undo itself; compact again instead")]
-    IsAnUndo,
-    /// The model could not be shown what would come back.
-    #[error(
-        "without this compaction the model would be shown about {tokens} tokens, and only {window} fit; use a model with a larger context_window"
-    )]
-    DoesNotFit {
-        /// Tokens of the view.
-        tokens: u64,
-        /// Tokens that fit.
-        window: u64,
-    },
+/// What a name or an id does not lead to, or not for this caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// A conversation.
+    Conversation,
+    /// The response that a request wants to go on from.
+    PreviousResponse,
+    /// A turn, whichever front door shows it.
+    Turn,
+    /// A message of the conversation.
+    Message,
+    /// A part of a message of the conversation.
+    Item,
+    /// A compaction of the conversation.
+    Compaction,
 }
 
 /// Why a request got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayError {
     /// The request itself is wrong; the caller must change it.
-    #[error("{message}")]
-    Invalid {
-        /// What is wrong.
-        message: String,
-        /// Where.
-        param: Option<String>,
-    },
-    /// The name leads nowhere the caller can go.
-    #[error("no conversation is known by this id")]
-    NotFound,
-    /// There is no such response to go on from.
-    #[error("no response is known by this previous_response_id: it was deleted, or not stored")]
-    PreviousNotFound,
+    #[error("{0}")]
+    Invalid(InvalidRequest),
+    /// A name or an id leads nowhere the caller can go.
+    #[error("{}", match .0 {
+        Missing::Conversation => "no conversation is known by this id",
+        Missing::PreviousResponse => "no response is known by this id: it was deleted, or not stored",
+        Missing::Turn => "no turn is known by this id",
+        Missing::Message => "no message of the conversation is known by this id",
+        Missing::Item => "no item of this conversation is known by this id",
+        Missing::Compaction => "no compaction of the conversation is known by this id",
+    })]
+    NotFound(Missing),
     /// The session key does not fit.
     #[error("{}", match .0 {
         KeyProblem::Conflict => "the conversation belongs to another session key; use that key, or start another conversation",
         KeyProblem::NotAllowed => "this API key may not use this session key",
     })]
     SessionKey(KeyProblem),
-    /// The conversation was ended; it can be reopened.
-    #[error("the conversation was ended; to go on, reopen it: POST /api/sessions/ID/reopen")]
-    Ended,
     /// Another turn is running and the caller did not wait, or waited too long.
-    #[error(
-        "another turn ({running}) of this conversation is running; wait for it, or send X-Hermes-Turn-Policy: interrupt"
-    )]
+    #[error("another turn ({running}) of this conversation is running; wait for it, or interrupt it")]
     Busy {
         /// That turn.
         running: TurnId,
         /// When to try again.
         retry_after: Duration,
     },
+    /// What is asked for does not go with what is there; trying again does not help.
+    #[error("{0}")]
+    Conflict(Conflict),
     /// Too much at once; the message names the limit.
     #[error("{0}")]
     Overloaded(String),
     /// The process is about to stop.
     #[error("the gateway is shutting down; try again")]
     Draining,
-    /// The idempotency key was used with another body.
-    #[error("this Idempotency-Key was used with a different request body; use a new key")]
-    IdempotencyMismatch,
-    /// There is too little to summarise for a compaction to free anything.
-    #[error(
-        "there is nothing to compact: what is kept word for word is all there is, or a summary would be no shorter"
-    )]
-    NothingToCompact,
-    /// Another compaction was made while this one's summary was written.
-    #[error("the conversation was compacted by somebody else in the meantime")]
-    CompactedMeanwhile,
-    /// The compaction cannot be taken back.
-    #[error("{0}")]
-    CannotUndo(UndoProblem),
     /// The store did not do its part.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -110,8 +96,44 @@ pub enum GatewayError {
 
 impl GatewayError {
     /// Nothing says which model to ask.
-    pub(crate) fn no_model() -> Self {
-        let message = "no model is set for requests that name none; name one in `model`, or set `upstream.model`";
-        Self::Invalid { message: message.to_owned(), param: Some("model".to_owned()) }
+    pub(crate) const fn no_model() -> Self {
+        Self::Invalid(InvalidRequest::NoModel)
+    }
+
+    /// No conversation is known by the name.
+    pub(crate) const fn unknown() -> Self {
+        Self::NotFound(Missing::Conversation)
+    }
+
+    /// The response that a request wants to go on from is not there.
+    pub(crate) const fn previous_not_found() -> Self {
+        Self::NotFound(Missing::PreviousResponse)
+    }
+
+    /// Another turn is in the way.
+    pub(crate) const fn busy(running: TurnId) -> Self {
+        Self::Busy { running, retry_after: RETRY_AFTER }
+    }
+
+    /// Others changed the conversation again and again while the request read it.
+    pub(crate) fn changes_too_fast() -> Self {
+        Self::Overloaded("this conversation changes too fast to be read; try again".to_owned())
+    }
+
+    /// The failure as one of a few fixed words. Clients of every protocol are told it, and metrics are labelled by it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "invalid_request",
+            Self::NotFound(Missing::PreviousResponse) => "previous_response_not_found",
+            Self::NotFound(_) => "not_found",
+            Self::SessionKey(KeyProblem::Conflict) => "session_key_conflict",
+            Self::SessionKey(KeyProblem::NotAllowed) => "session_key_not_allowed",
+            Self::Busy { .. } => "conversation_busy",
+            Self::Conflict(conflict) => conflict.code(),
+            Self::Overloaded(_) => "overloaded",
+            Self::Draining => "draining",
+            Self::Store(_) => "store_unavailable",
+            Self::Turn(failure) | Self::CutOff(failure) => failure.code.told(),
+        }
     }
 }

@@ -20,7 +20,7 @@ use herma_wire::record::{self, Shown as Piece};
 use tokio::sync::watch;
 
 use crate::admission::INTERRUPT_GRACE;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Missing};
 use crate::gateway::Gateway;
 use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
 use crate::mint;
@@ -53,7 +53,7 @@ impl Gateway {
             tokio::select! {
                 followed = follower.follow() => {
                     if followed == Followed::Gone {
-                        log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound)));
+                        log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound(Missing::Turn))));
                     }
                 }
                 _ = stopped.wait_for(Option::is_some) => {}
@@ -67,7 +67,7 @@ impl Gateway {
         let scope = Scope::of(principal);
         loop {
             match self.store.stop(&scope, turn, INTERRUPT_GRACE, mint::now()).await? {
-                StopOutcome::NotFound => return Err(GatewayError::NotFound),
+                StopOutcome::NotFound => return Err(GatewayError::NotFound(Missing::Turn)),
                 StopOutcome::Ended => break,
                 StopOutcome::Asked => {}
             }

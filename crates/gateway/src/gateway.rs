@@ -14,11 +14,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
 use crate::loose::{Loose, LooseTurns};
+use crate::readiness::Readiness;
 use crate::request::{Place, TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::settings::Settings;
@@ -41,6 +42,7 @@ pub struct Gateway {
     pub(crate) titles: Titles,
     pub(crate) live: Arc<LiveTurns>,
     pub(crate) loose: LooseTurns,
+    pub(crate) readiness: Readiness,
     places: Arc<Semaphore>,
     draining: AtomicBool,
 }
@@ -54,6 +56,7 @@ impl Gateway {
             titles: Titles::default(),
             live: Arc::default(),
             loose: LooseTurns::default(),
+            readiness: Readiness::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             draining: AtomicBool::new(false),
             store,
@@ -63,11 +66,6 @@ impl Gateway {
         watching::start(&gateway);
         retention::start(&gateway);
         gateway
-    }
-
-    /// The store behind it, for reading.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
     }
 
     /// The model server behind it.
@@ -168,7 +166,7 @@ impl Gateway {
                 }
             }
         }
-        log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound)));
+        log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound(Missing::Turn))));
     }
 
     /// Reads the turn that a request turned out to be, to its end or until it is forgotten.

@@ -26,7 +26,7 @@ impl Door<'_> {
             Ok(Some(branch)) => branch,
             other => {
                 self.gateway.store.abandon(running.lease);
-                return Err(other.err().map_or(GatewayError::NotFound, GatewayError::Store));
+                return Err(other.err().map_or(GatewayError::unknown(), GatewayError::Store));
             }
         };
         branch.messages.retain(|message| message.turn != running.turn);
@@ -50,13 +50,13 @@ impl Door<'_> {
     async fn after(&self, scope: &Scope, response: ResponseId, extent: Extent) -> Result<History, GatewayError> {
         let alias = own_alias(&response.to_string())?;
         let (before, is_fresh) = self.read(scope, &alias, Namespace::Session, extent).await?;
-        let before = before.ok_or(GatewayError::PreviousNotFound)?;
+        let before = before.ok_or(GatewayError::previous_not_found())?;
         let turn = response.turn();
         let is_last = match self.is_last(scope, &before, turn).await? {
             Some(decided) => decided,
             None => {
                 let whole = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::Whole).await?;
-                let whole = whole.ok_or(GatewayError::PreviousNotFound)?;
+                let whole = whole.ok_or(GatewayError::previous_not_found())?;
                 self.is_last(scope, &whole, turn).await? == Some(true)
             }
         };
@@ -65,7 +65,7 @@ impl Door<'_> {
             return Ok(History { before: Some(before), is_fresh, target });
         }
         let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::At(turn)).await?;
-        let before = Some(opened.ok_or(GatewayError::PreviousNotFound)?);
+        let before = Some(opened.ok_or(GatewayError::previous_not_found())?);
         Ok(History { before, is_fresh: true, target: Target::Branch { source: turn } })
     }
 

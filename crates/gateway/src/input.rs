@@ -7,7 +7,7 @@ use herma_store::Snapshot;
 use herma_turn::{Alignment, Transcript, align, check_tool_results};
 
 use crate::compaction::transcript;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, InvalidRequest};
 use crate::request::TurnRequest;
 
 /// What a request adds to its conversation.
@@ -44,12 +44,11 @@ impl<'a> Input<'a> {
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
         let new = &request.messages[alignment.new_from..];
         if new.is_empty() && alignment.retry_of.is_none() && !request.all_new {
-            let message = "the request adds no message to the conversation; send the new message last".to_owned();
-            return Err(GatewayError::Invalid { message, param: Some("messages".to_owned()) });
+            return Err(GatewayError::Invalid(InvalidRequest::NothingNew));
         }
         check_tool_results(transcript, new).map_err(|bad| {
             let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
-            GatewayError::Invalid { message: bad.reason, param: Some(format!("messages[{place}].tool_call_id")) }
+            GatewayError::Invalid(InvalidRequest::ToolResult { reason: bad.reason, message: Some(place) })
         })?;
         Ok(Self { new, retry_of: alignment.retry_of, anew_of: None })
     }

@@ -1,6 +1,10 @@
-//! The driver of turns. Every front door hands it a [`TurnRequest`] and gets a [`TurnHandle`]; nothing protocol-specific comes further
-//! in than that.
+//! The one way in. A front door translates its protocol into requests of the gateway and its answers back; it has no
+//! way around it to the store. For a turn it hands in a [`TurnRequest`] and gets a [`TurnHandle`]; everything that is
+//! done to conversations without a turn is in [`Sessions`].
 //!
+//! - [`naming`]: which conversation a request names.
+//! - [`sessions`]: reading and changing conversations without a turn.
+//! - [`turns`]: turns that were asked for before, by their id.
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
 //! - [`run`]: from the lease to the end of the turn: make room, call the model, show, commit.
 //! - [`compaction`]: room in the model's context, for a turn that needs it or because somebody asks.
@@ -11,6 +15,8 @@
 //! - [`retention`]: what is forgotten by itself.
 //! - [`pass_on`]: requests that go to the model server as they are.
 //! - [`warning`]: what an operator is warned of when a model server fails.
+//! - [`readiness`]: whether turns can be taken.
+//! - [`error`]: why a request got no answer, naming fields of the gateway's own requests.
 //! - [`access`]: whom an API key stands for.
 
 pub mod access;
@@ -32,29 +38,35 @@ mod live;
 mod log;
 mod loose;
 mod mint;
+mod naming;
 mod own_call;
 mod pass_on;
+mod readiness;
 mod repeated;
 mod request;
 mod retention;
 mod run;
 mod running;
+mod sessions;
 mod settings;
 mod stored_turn;
 mod titles;
+mod turns;
 mod waiting;
 pub mod warning;
 mod watch;
 
-pub use append::{Appended, NewFork, NewSession};
+pub use append::Appended;
 pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
 pub use context::SummarisedContext;
-pub use error::{GatewayError, KeyProblem, UndoProblem};
+pub use error::{Conflict, Field, GatewayError, InvalidRequest, KeyProblem, Missing, UndoProblem};
 pub use follow::stored_answer;
 pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
+pub use naming::Names;
 pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnRequest};
+pub use sessions::{NewFork, NewSession, Origin, Sessions};
 pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
 pub use titles::TitlesAsked;

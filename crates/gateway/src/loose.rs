@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::admission::{check_window, defect, retry_identity};
 use crate::compaction;
 use crate::driver::{Host, drive, stopped};
-use crate::error::{GatewayError, KeyProblem};
+use crate::error::{Conflict, GatewayError, KeyProblem};
 use crate::gateway::Gateway;
 use crate::input::Input;
 use crate::log::{Finished, TurnEvent, TurnLog};
@@ -47,7 +47,7 @@ impl Loose<'_> {
         let identity = retry_identity(self.request, mint::conversation(), None);
         let end = match self.gateway.loose.recognise(&identity, &self.request.identity.client, self.turn, self.log) {
             Recognised::Same(earlier) => return earlier.repeat_to(self.log).await,
-            Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::IdempotencyMismatch)),
+            Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::Conflict(Conflict::IdempotencyMismatch))),
             Recognised::New(remembered) => {
                 let end = self.answer().await.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error)));
                 remembered.ended(matches!(end, TurnEvent::Finished(_)));

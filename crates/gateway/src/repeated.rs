@@ -6,7 +6,7 @@ use herma_turn::check_tool_results;
 
 use crate::admission::Door;
 use crate::compaction::transcript;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, InvalidRequest};
 use crate::input::Input;
 
 /// A turn that a request repeats.
@@ -38,7 +38,7 @@ impl Repeated {
             return aligned;
         }
         check_tool_results(transcript(before), asked)
-            .map_err(|bad| GatewayError::Invalid { message: bad.reason, param: None })?;
+            .map_err(|bad| GatewayError::Invalid(InvalidRequest::ToolResult { reason: bad.reason, message: None }))?;
         Ok(Input { new: asked, retry_of: None, anew_of: Some(*turn) })
     }
 }

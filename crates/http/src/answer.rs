@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::app::Shared;
 use crate::body::{Delivery, TrackedBody};
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers;
 use crate::request_log::Notes;
@@ -25,16 +26,21 @@ pub(crate) fn digest(body: &[u8]) -> [u8; 16] {
 }
 
 /// Takes a turn, whose model the log of this request names.
-pub(crate) fn submit(app: &Shared, request: TurnRequest) -> Result<TurnHandle, ApiError> {
+pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Result<TurnHandle, ApiError> {
     let (model, _) = app.gateway.settings().resolve_model(request.model.as_deref());
     Notes::current().model(&model);
-    Ok(app.gateway.submit(request)?)
+    app.gateway.submit(request).map_err(dialect.telling())
 }
 
 /// Waits for the end of a turn whose answer is wanted whole.
-pub(crate) async fn finished(app: &Shared, mut handle: TurnHandle, began: Instant) -> Result<Arc<Finished>, ApiError> {
+pub(crate) async fn finished(
+    app: &Shared,
+    mut handle: TurnHandle,
+    began: Instant,
+    dialect: Dialect,
+) -> Result<Arc<Finished>, ApiError> {
     loop {
-        if let Some(end) = end(app, &handle.next().await, began) {
+        if let Some(end) = end(app, &handle.next().await, began, dialect) {
             return end;
         }
     }
@@ -46,13 +52,14 @@ pub(crate) async fn promised(
     app: &Shared,
     mut handle: TurnHandle,
     began: Instant,
+    dialect: Dialect,
 ) -> Result<(TurnId, Option<SessionView>), ApiError> {
     let begun = loop {
         match handle.next().await {
             TurnEvent::Queued { turn, session, .. } => break (turn, Some(session)),
             TurnEvent::Started { turn, session, .. } => break (turn, session),
             event => {
-                if let Some(end) = end(app, &event, began) {
+                if let Some(end) = end(app, &event, began, dialect) {
                     return end.map(|finished| (finished.turn, finished.session.clone()));
                 }
             }
@@ -62,12 +69,12 @@ pub(crate) async fn promised(
         Notes::current().conversation(session.facts.id);
     }
     let app = Arc::clone(app);
-    tokio::spawn(async move { finished(&app, handle, began).await });
+    tokio::spawn(async move { finished(&app, handle, began, dialect).await });
     Ok(begun)
 }
 
 /// How the turn ended, if this is its end, which is counted.
-fn end(app: &Shared, event: &TurnEvent, began: Instant) -> Option<Result<Arc<Finished>, ApiError>> {
+fn end(app: &Shared, event: &TurnEvent, began: Instant, dialect: Dialect) -> Option<Result<Arc<Finished>, ApiError>> {
     match event {
         TurnEvent::Finished(finished) => {
             app.metrics.turn_ended("completed", began);
@@ -76,7 +83,7 @@ fn end(app: &Shared, event: &TurnEvent, began: Instant) -> Option<Result<Arc<Fin
             Some(Ok(Arc::clone(finished)))
         }
         TurnEvent::Failed(error) => {
-            let error = ApiError::from(Arc::clone(error));
+            let error = ApiError::of(error, dialect);
             app.metrics.turn_ended(error.label(), began);
             Some(Err(error))
         }

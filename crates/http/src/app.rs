@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, patch, post, put};
-use herma_gateway::Gateway;
 use herma_gateway::access::Access;
-use herma_model::Principal;
+use herma_gateway::{Gateway, Origin, Sessions};
+use herma_model::{CreatorKind, Principal};
 use http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
@@ -16,7 +16,6 @@ use crate::body_budget::BodyBudget;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::offered_models::OfferedModels;
-use crate::readiness::Readiness;
 use crate::sockets::Sockets;
 use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
 
@@ -62,9 +61,18 @@ pub(crate) struct App {
     pub(crate) sockets: Sockets,
     pub(crate) bodies: BodyBudget,
     pub(crate) offered: OfferedModels,
-    pub(crate) readiness: Readiness,
     pub(crate) started: Instant,
 }
+
+impl App {
+    /// The conversations that a principal can see.
+    pub(crate) fn sessions(&self, principal: &Principal) -> Sessions<'_> {
+        self.gateway.sessions(principal)
+    }
+}
+
+/// What conversations that are made for HTTP clients say about who made them.
+pub(crate) const ORIGIN: Origin = Origin { creator: CreatorKind::Api, source: "api" };
 
 /// The shared state of the routes.
 pub(crate) type Shared = Arc<App>;

@@ -1,25 +1,28 @@
 //! Failures as clients see them. Status, code, message, retry advice and metric label are decided here and nowhere else.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use herma_gateway::{GatewayError, KeyProblem};
+use herma_gateway::{Conflict, Field, GatewayError, KeyProblem, Missing};
 use herma_model::turn::FailureCode;
-use herma_model::{InvalidDeclaration, ModelFailure, TurnFailure, TurnId};
-use herma_store::{CreateOutcome, StoreError};
+use herma_model::{ModelFailure, TurnFailure};
+use herma_store::StoreError;
 use herma_wire::BadRequest;
 use herma_wire::error::ErrorBody;
 use herma_wire::sse;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use crate::dialect::{Dialect, Word};
+
 /// Tells the SDKs whether trying again can help, where the status alone would mislead them.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// There is no such response to go on from.
 const PREVIOUS_NOT_FOUND: &str = "previous_response_not_found";
+/// A header is wrong.
+const INVALID_HEADER: &str = "invalid_header";
 /// A connection cannot be opened, or not stay open.
 const SOCKET_LIMIT: &str = "websocket_connection_limit_reached";
 
@@ -64,58 +67,6 @@ impl ApiError {
         self
     }
 
-    /// The same failure, with the fields of a chat request by the names that they have in a request for a response.
-    pub(crate) fn of_response(mut self) -> Self {
-        if let Some(param) = self.body.param.as_mut().filter(|param| param.starts_with("messages")) {
-            *param = param.replacen("messages", "input", 1).replace(".tool_call_id", ".call_id");
-        }
-        self
-    }
-
-    /// The same failure, with the fields of a chat request by the names that they have among the items of a conversation.
-    pub(crate) fn of_items(mut self) -> Self {
-        if let Some(param) = self.body.param.as_mut().filter(|param| param.starts_with("messages")) {
-            *param = param.replacen("messages", "items", 1).replace(".tool_call_id", ".call_id");
-        }
-        self
-    }
-
-    /// Why a conversation could not be made.
-    pub(crate) fn not_made(outcome: &CreateOutcome) -> Self {
-        match outcome {
-            CreateOutcome::Exists | CreateOutcome::Made(_) => Self::session_exists(),
-            CreateOutcome::Reserved => Self::reserved_id(),
-            CreateOutcome::NoParent => Self::invalid("parent leads to no session", "parent"),
-            CreateOutcome::Undeclarable(why) => {
-                let param = if matches!(why, InvalidDeclaration::Continuation) { "kind" } else { "parent" };
-                Self::invalid(why.to_string(), param)
-            }
-            CreateOutcome::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict).into(),
-        }
-    }
-
-    pub(crate) fn session_exists() -> Self {
-        let message = "this id leads to a conversation already; use it, or choose another id";
-        Self::new(StatusCode::CONFLICT, "session_exists", message).param("id").again(Again::Never)
-    }
-
-    pub(crate) fn reserved_id() -> Self {
-        Self::invalid("id is of a form that only Herma gives; choose another", "id")
-    }
-
-    pub(crate) fn busy(running: TurnId) -> Self {
-        GatewayError::Busy { running, retry_after: Duration::from_secs(1) }.into()
-    }
-
-    pub(crate) fn changes_too_fast() -> Self {
-        GatewayError::Overloaded("this conversation changes too fast to be read; try again".to_owned()).into()
-    }
-
-    pub(crate) fn item_is_shared() -> Self {
-        let message = "a branch shares this item with its source, so it cannot be deleted; delete the branch first";
-        Self::new(StatusCode::CONFLICT, "item_is_shared", message).again(Again::Never)
-    }
-
     /// What kind of failure, for counting: one of a few fixed words.
     pub(crate) fn label(&self) -> &'static str {
         self.label
@@ -152,7 +103,7 @@ impl ApiError {
     }
 
     pub(crate) fn invalid_header(name: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "invalid_header", message).param(name)
+        Self::new(StatusCode::BAD_REQUEST, INVALID_HEADER, message).param(name)
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -167,11 +118,6 @@ impl ApiError {
 
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", what)
-    }
-
-    pub(crate) fn previous_not_found() -> Self {
-        let message = GatewayError::PreviousNotFound.to_string();
-        Self::new(StatusCode::NOT_FOUND, PREVIOUS_NOT_FOUND, message).param("previous_response_id")
     }
 
     pub(crate) fn needs_upgrade() -> Self {
@@ -261,22 +207,6 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
-    pub(crate) fn draining() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", GatewayError::Draining.to_string())
-            .again(Again::After(1))
-    }
-
-    pub(crate) fn cannot_pin() -> Self {
-        let message = "only a whole message can be pinned, not what was shown of an answer that was cut off";
-        Self::new(StatusCode::CONFLICT, "cannot_pin", message).again(Again::Never)
-    }
-
-    pub(crate) fn too_many_pins(limit: usize) -> Self {
-        let message =
-            format!("{limit} messages of this conversation are pinned, which is the limit; unpin another first");
-        Self::new(StatusCode::CONFLICT, "too_many_pins", message).again(Again::Never)
-    }
-
     pub(crate) fn no_approval_pending() -> Self {
         let message = "no approval is pending: the run does not wait for one";
         Self::new(StatusCode::CONFLICT, "approval_not_pending", message).again(Again::Never)
@@ -284,7 +214,7 @@ impl ApiError {
 
     /// A failure of the model server, with its own status where it has one.
     pub(crate) fn of_model_server(failure: &ModelFailure) -> Self {
-        let error = Self::of_turn(&TurnFailure::from(failure.clone()));
+        let error = Self::of_turn(&TurnFailure::from(failure.clone()), Dialect::Chat);
         match failure.status.and_then(|status| StatusCode::from_u16(status).ok()) {
             Some(status) if status.is_client_error() || status.is_server_error() => {
                 let body = ErrorBody { kind: kind(status).to_owned(), param: None, ..*error.body };
@@ -294,11 +224,53 @@ impl ApiError {
         }
     }
 
-    fn of_turn(failure: &TurnFailure) -> Self {
+    /// A failure of the gateway, in the words of a family of routes.
+    pub(crate) fn of(error: &GatewayError, dialect: Dialect) -> Self {
+        let told = |status| Self::new(status, error.code(), dialect.message(error));
+        match error {
+            GatewayError::Invalid(invalid) => told(StatusCode::BAD_REQUEST).about(invalid.field(), dialect),
+            GatewayError::NotFound(Missing::PreviousResponse) => {
+                told(StatusCode::NOT_FOUND).about(Some(Field::PreviousResponse), dialect)
+            }
+            GatewayError::NotFound(_) => told(StatusCode::NOT_FOUND),
+            GatewayError::SessionKey(KeyProblem::Conflict) => told(StatusCode::CONFLICT).again(Again::Never),
+            GatewayError::SessionKey(KeyProblem::NotAllowed) => told(StatusCode::FORBIDDEN),
+            GatewayError::Busy { retry_after, .. } => {
+                let seconds = u32::try_from(retry_after.as_secs()).unwrap_or(u32::MAX);
+                told(StatusCode::CONFLICT).again(Again::After(seconds))
+            }
+            GatewayError::Conflict(Conflict::IdempotencyMismatch) => {
+                told(StatusCode::UNPROCESSABLE_ENTITY).param("Idempotency-Key")
+            }
+            GatewayError::Conflict(Conflict::Exists) => {
+                told(StatusCode::CONFLICT).about(Some(Field::Id), dialect).again(Again::Never)
+            }
+            GatewayError::Conflict(_) => told(StatusCode::CONFLICT).again(Again::Never),
+            GatewayError::Overloaded(_) => told(StatusCode::TOO_MANY_REQUESTS).again(Again::After(1)),
+            GatewayError::Draining => told(StatusCode::SERVICE_UNAVAILABLE).again(Again::After(1)),
+            GatewayError::Store(error) => error.into(),
+            GatewayError::Turn(failure) | GatewayError::CutOff(failure) => Self::of_turn(failure, dialect),
+        }
+    }
+
+    /// Says which field it is about.
+    fn about(self, field: Option<Field>, dialect: Dialect) -> Self {
+        match field.map(|field| dialect.word(field)) {
+            None => self,
+            Some(Word::Name(name)) => self.param(name),
+            Some(Word::Header(name)) => {
+                let body = ErrorBody { code: INVALID_HEADER.to_owned(), ..*self.body };
+                Self { label: INVALID_HEADER, body: Box::new(body), ..self }.param(name)
+            }
+        }
+    }
+
+    fn of_turn(failure: &TurnFailure, dialect: Dialect) -> Self {
         let message = failure.message.clone();
         match failure.code {
             FailureCode::ContextLengthExceeded => {
-                Self::new(StatusCode::BAD_REQUEST, "context_length_exceeded", message).param("messages")
+                Self::new(StatusCode::BAD_REQUEST, "context_length_exceeded", message)
+                    .about(Some(Field::Messages), dialect)
             }
             FailureCode::UpstreamTimeout => Self::new(StatusCode::GATEWAY_TIMEOUT, failure.code.as_str(), message),
             FailureCode::UpstreamError => {
@@ -341,56 +313,10 @@ fn kind(status: StatusCode) -> &'static str {
     }
 }
 
-impl From<&GatewayError> for ApiError {
-    fn from(error: &GatewayError) -> Self {
-        let message = error.to_string();
-        match error {
-            GatewayError::Invalid { param, .. } => {
-                let invalid = Self::new(StatusCode::BAD_REQUEST, "invalid_request", message);
-                match param {
-                    Some(param) => invalid.param(param),
-                    None => invalid,
-                }
-            }
-            GatewayError::NotFound => Self::not_found(&message),
-            GatewayError::PreviousNotFound => Self::previous_not_found(),
-            GatewayError::SessionKey(KeyProblem::Conflict) => {
-                Self::new(StatusCode::CONFLICT, "session_key_conflict", message).again(Again::Never)
-            }
-            GatewayError::SessionKey(KeyProblem::NotAllowed) => {
-                Self::new(StatusCode::FORBIDDEN, "session_key_not_allowed", message)
-            }
-            GatewayError::Ended => Self::new(StatusCode::CONFLICT, "session_ended", message).again(Again::Never),
-            GatewayError::Busy { retry_after, .. } => {
-                let seconds = u32::try_from(retry_after.as_secs()).unwrap_or(u32::MAX);
-                Self::new(StatusCode::CONFLICT, "conversation_busy", message).again(Again::After(seconds))
-            }
-            GatewayError::Overloaded(_) => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).again(Again::After(1))
-            }
-            GatewayError::Draining => Self::draining(),
-            GatewayError::IdempotencyMismatch => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_mismatch", message).param("Idempotency-Key")
-            }
-            GatewayError::NothingToCompact | GatewayError::CompactedMeanwhile => {
-                Self::new(StatusCode::CONFLICT, "nothing_to_compact", message).again(Again::Never)
-            }
-            GatewayError::CannotUndo(_) => Self::new(StatusCode::CONFLICT, "cannot_undo", message).again(Again::Never),
-            GatewayError::Store(error) => error.into(),
-            GatewayError::Turn(failure) | GatewayError::CutOff(failure) => Self::of_turn(failure),
-        }
-    }
-}
-
+/// In the words of the routes of resources. Routes that take turns have words of their own: [`ApiError::of`].
 impl From<GatewayError> for ApiError {
     fn from(error: GatewayError) -> Self {
-        Self::from(&error)
-    }
-}
-
-impl From<Arc<GatewayError>> for ApiError {
-    fn from(error: Arc<GatewayError>) -> Self {
-        Self::from(&*error)
+        Self::of(&error, Dialect::Resource)
     }
 }
 
@@ -459,14 +385,15 @@ mod tests {
     fn a_compaction_that_can_never_be_is_not_tried_again() {
         let later = CompactionId::from_uuid(uuid::Uuid::from_u128(1));
         for (error, code) in [
-            (GatewayError::NothingToCompact.into(), "nothing_to_compact"),
-            (GatewayError::CannotUndo(UndoProblem::AlreadyUndone).into(), "cannot_undo"),
-            (GatewayError::CannotUndo(UndoProblem::Covered(later)).into(), "cannot_undo"),
-            (ApiError::too_many_pins(100), "too_many_pins"),
+            (Conflict::NothingToCompact, "nothing_to_compact"),
+            (Conflict::CannotUndo(UndoProblem::AlreadyUndone), "cannot_undo"),
+            (Conflict::CannotUndo(UndoProblem::Covered(later)), "cannot_undo"),
+            (Conflict::TooManyPins { limit: 100 }, "too_many_pins"),
         ] {
-            let error: ApiError = error;
+            let error = ApiError::from(GatewayError::Conflict(error));
             assert_eq!((error.label(), error.status, error.again), (code, StatusCode::CONFLICT, Again::Never));
         }
-        assert!(ApiError::too_many_pins(100).body().message.contains("100"), "a refusal names its limit");
+        let too_many = ApiError::from(GatewayError::Conflict(Conflict::TooManyPins { limit: 100 }));
+        assert!(too_many.body().message.contains("100"), "a refusal names its limit");
     }
 }

@@ -4,10 +4,10 @@
 //! - [`app`]: the routes and what every request goes through.
 //! - `routes`: a folder per resource, a file per verb.
 //! - [`headers`]: the session headers, in and out.
-//! - [`error`]: the one place that decides status, code and message of a failure.
+//! - [`error`]: the one place that decides status and retry advice of a failure.
+//! - [`dialect`]: what the gateway's errors and their fields are called in HTTP.
 //! - [`stream`]: a turn as server-sent events.
 //! - [`rows`]: what the store knows, as the JSON that clients see.
-//! - [`readiness`]: whether turns can be taken.
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has hung up, and whether its answer was written to its end.
 //! - [`request_log`]: one line of the log for every request.
@@ -20,6 +20,7 @@ mod auth;
 mod body;
 mod body_budget;
 mod client_socket;
+mod dialect;
 mod error;
 mod headers;
 mod json;
@@ -31,7 +32,6 @@ mod offered_models;
 mod openapi;
 mod path;
 mod query;
-mod readiness;
 mod request_id;
 mod request_log;
 mod routes;

@@ -21,7 +21,6 @@ use crate::client_socket::ClientSocket;
 use crate::malformed::Socket;
 use crate::metrics::Metrics;
 use crate::offered_models::OfferedModels;
-use crate::readiness::Readiness;
 use crate::sockets::Sockets;
 
 /// How long a client may take to send the head of a request.
@@ -47,7 +46,6 @@ pub async fn serve(
         sockets,
         bodies,
         offered: OfferedModels::default(),
-        readiness: Readiness::default(),
         started: Instant::now(),
     });
     let routes = router(&app);

@@ -18,6 +18,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::app::Shared;
 use crate::body::Delivery;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::request_log::Notes;
 use crate::{answer, headers};
@@ -49,6 +50,9 @@ pub(crate) trait Frames: Send + 'static {
     /// What a stream ends with, however its turn did.
     const LAST: &'static [u8] = sse::DONE;
 
+    /// The words in which failures are told.
+    const DIALECT: Dialect;
+
     /// What is shown of a turn that waits.
     fn queued(&mut self, _: &Begun<'_>) -> Vec<Bytes> {
         Vec::new()
@@ -68,11 +72,6 @@ pub(crate) trait Frames: Send + 'static {
 
     /// What is shown of a turn without an answer, in a stream that has begun.
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes>;
-
-    /// A failure in this protocol's words.
-    fn word(error: ApiError) -> ApiError {
-        error
-    }
 }
 
 /// A turn that waits or runs.
@@ -165,8 +164,8 @@ impl<F: Frames> TurnStream<F> {
         Ok(response)
     }
 
-    fn failed(&self, error: &Arc<GatewayError>) -> ApiError {
-        let told = F::word(ApiError::from(Arc::clone(error)));
+    fn failed(&self, error: &GatewayError) -> ApiError {
+        let told = ApiError::of(error, F::DIALECT);
         self.notes.failed_late(&told);
         if self.reader != Reader::Again {
             self.app.metrics.turn_ended(told.label(), self.began);

@@ -7,7 +7,9 @@ use herma_model::alias::Namespace;
 use herma_model::compaction::{CompactionTrigger, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, CompactionId, ConversationFacts, Message, Seq, TurnFailure, TurnId, Usage, Utterance};
+use herma_model::{
+    Alias, CompactionId, ConversationFacts, Message, Principal, Seq, TurnFailure, TurnId, Usage, Utterance,
+};
 use herma_store::{Authority, CompactOutcome, Compacted, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal};
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::summary::Unusable;
@@ -17,20 +19,18 @@ use tokio::time::Instant;
 use super::draft::{Case, NoDraft};
 use super::summarise::NoSummary;
 use super::{Load, transcript};
-use crate::error::{GatewayError, UndoProblem};
+use crate::error::{Conflict, GatewayError, Missing, UndoProblem};
 use crate::gateway::Gateway;
 use crate::mint;
 
 /// How often a busy conversation is asked again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What a client is told to wait when a conversation stays busy.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A compaction that somebody asks for.
 #[derive(Debug, Clone)]
 pub struct CompactionRequest {
     /// Who asks.
-    pub scope: Scope,
+    pub principal: Principal,
     /// A name of the conversation.
     pub alias: Alias,
     /// How the session is treated, if not as configured.
@@ -43,7 +43,7 @@ pub struct CompactionRequest {
 #[derive(Debug, Clone)]
 pub struct UndoRequest {
     /// Who asks.
-    pub scope: Scope,
+    pub principal: Principal,
     /// A name of the conversation.
     pub alias: Alias,
     /// Which compaction.
@@ -100,11 +100,24 @@ impl<'a> From<&'a Preview> for CompactionPreview<'a> {
 }
 
 impl Gateway {
-    /// Says what a compaction would do, and changes nothing. The summary is kept for a while: a compaction soon after writes exactly it.
-    pub async fn preview_compaction(&self, request: CompactionRequest) -> Result<Preview, GatewayError> {
+    /// Says what a compaction would do, and changes nothing. The summary is kept for a while: a compaction soon after
+    /// writes exactly it. It goes on if its caller goes away: the summary is paid for.
+    pub async fn preview_compaction(self: &Arc<Self>, request: CompactionRequest) -> Result<Preview, GatewayError> {
+        let gateway = Arc::clone(self);
+        to_its_end(async move { gateway.preview_now(&request).await }).await
+    }
+
+    /// Compacts a conversation now. Turns go on while the summary is made; a running one is waited for as long as a
+    /// turn would wait. It goes on if its caller goes away: the summary is paid for.
+    pub async fn compact(self: &Arc<Self>, request: CompactionRequest) -> Result<Compacted, GatewayError> {
+        let gateway = Arc::clone(self);
+        to_its_end(async move { gateway.compact_now(&request).await }).await
+    }
+
+    async fn preview_now(&self, request: &CompactionRequest) -> Result<Preview, GatewayError> {
         let _place = self.place()?;
-        let snapshot = self.snapshot_of(&request).await?;
-        let case = Case { dry_run: true, ..self.case(&request, &snapshot) };
+        let snapshot = self.snapshot_of(request).await?;
+        let case = Case { dry_run: true, ..self.case(request, &snapshot) };
         let draft = self.draft(case).await?;
         self.remember(case, &draft);
         let kept = snapshot.messages.iter().filter(|message| message.seq > draft.plan.through);
@@ -124,13 +137,12 @@ impl Gateway {
         })
     }
 
-    /// Compacts a conversation now. Turns go on while the summary is made; a running one is waited for as long as a turn would wait.
-    pub async fn compact(&self, request: CompactionRequest) -> Result<Compacted, GatewayError> {
+    async fn compact_now(&self, request: &CompactionRequest) -> Result<Compacted, GatewayError> {
         let _place = self.place()?;
-        let snapshot = self.snapshot_of(&request).await?;
-        let case = self.case(&request, &snapshot);
+        let snapshot = self.snapshot_of(request).await?;
+        let case = self.case(request, &snapshot);
         let draft = self.draft(case).await?;
-        let authority = Authority::Idle { scope: request.scope.clone(), alias: request.alias.clone() };
+        let authority = Authority::Idle { scope: Scope::of(&request.principal), alias: request.alias.clone() };
         let new = draft.compaction(case, authority);
         let until = Instant::now() + self.settings.queue_timeout;
         loop {
@@ -140,27 +152,31 @@ impl Gateway {
                     return Ok(*compacted);
                 }
                 CompactOutcome::Busy(running) => wait(running, until).await?,
-                CompactOutcome::Stale => return Err(GatewayError::CompactedMeanwhile),
-                CompactOutcome::NotFound => return Err(GatewayError::NotFound),
-                CompactOutcome::Ended => return Err(GatewayError::Ended),
+                CompactOutcome::Stale => return Err(GatewayError::Conflict(Conflict::CompactedMeanwhile)),
+                CompactOutcome::NotFound => return Err(GatewayError::unknown()),
+                CompactOutcome::Ended => return Err(GatewayError::Conflict(Conflict::Ended)),
             }
         }
     }
 
     /// Gives the model back what a compaction took away. Waits for a running turn as long as a turn would.
     pub async fn undo_compaction(&self, request: &UndoRequest) -> Result<Compacted, GatewayError> {
-        let UndoRequest { scope, alias, compaction: id, model } = request;
+        let UndoRequest { principal, alias, compaction: id, model } = request;
+        let scope = &Scope::of(principal);
         let window = self.settings.resolve_model(model.as_deref()).1.map(u64::from);
         let until = Instant::now() + self.settings.queue_timeout;
         let open = async |extent| self.store.open(scope, alias, Namespace::Session, extent).await;
         loop {
-            let now = open(Extent::View).await?.ok_or(GatewayError::NotFound)?;
+            let now = open(Extent::View).await?.ok_or(GatewayError::NotFound(Missing::Compaction))?;
             let without = open(Extent::Without(*id)).await?;
             let tokens =
                 |snapshot: &Snapshot| size(system_tokens(&snapshot.system), transcript(snapshot), snapshot.counted);
             let sizes = Sizes { before: tokens(&now), after: without.as_ref().map_or(0, tokens) };
             if let Some(window) = window.filter(|window| sizes.after > *window) {
-                return Err(GatewayError::CannotUndo(UndoProblem::DoesNotFit { tokens: sizes.after, window }));
+                return Err(GatewayError::Conflict(Conflict::CannotUndo(UndoProblem::DoesNotFit {
+                    tokens: sizes.after,
+                    window,
+                })));
             }
             let undo = Undo {
                 id: mint::compaction(),
@@ -173,11 +189,13 @@ impl Gateway {
             };
             match self.store.undo(undo).await? {
                 UndoOutcome::Undone(compacted) => return Ok(*compacted),
-                UndoOutcome::Refused(refusal) => return Err(GatewayError::CannotUndo(refusal.into())),
+                UndoOutcome::Refused(refusal) => {
+                    return Err(GatewayError::Conflict(Conflict::CannotUndo(refusal.into())));
+                }
                 UndoOutcome::Busy(running) => wait(running, until).await?,
                 UndoOutcome::Stale if Instant::now() < until => {}
-                UndoOutcome::Stale => return Err(GatewayError::CompactedMeanwhile),
-                UndoOutcome::NotFound => return Err(GatewayError::NotFound),
+                UndoOutcome::Stale => return Err(GatewayError::Conflict(Conflict::CompactedMeanwhile)),
+                UndoOutcome::NotFound => return Err(GatewayError::NotFound(Missing::Compaction)),
             }
         }
     }
@@ -186,9 +204,10 @@ impl Gateway {
         if self.summary_model(request.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
         }
-        let opened = self.store.open(&request.scope, &request.alias, Namespace::Session, Extent::View).await?;
-        let snapshot = opened.ok_or(GatewayError::NotFound)?;
-        if snapshot.ended { Err(GatewayError::Ended) } else { Ok(snapshot) }
+        let opened =
+            self.store.open(&Scope::of(&request.principal), &request.alias, Namespace::Session, Extent::View).await?;
+        let snapshot = opened.ok_or(GatewayError::unknown())?;
+        if snapshot.ended { Err(GatewayError::Conflict(Conflict::Ended)) } else { Ok(snapshot) }
     }
 
     /// Who asks for a compaction wants less than there is, however much would fit.
@@ -197,7 +216,7 @@ impl Gateway {
         let front = system_tokens(&snapshot.system);
         let total = size(front, transcript(snapshot), snapshot.counted);
         Case {
-            tenant: request.scope.tenant,
+            tenant: request.principal.tenant,
             snapshot,
             load: Load { total, front },
             running: None,
@@ -210,10 +229,21 @@ impl Gateway {
     }
 }
 
+/// Does the work on a task of its own, which goes on if the caller goes away.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, GatewayError>> + Send + 'static,
+) -> Result<T, GatewayError> {
+    tokio::spawn(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a compaction came to no end");
+        let message = "the gateway failed while it compacted the conversation; this is a defect of Herma";
+        Err(GatewayError::Turn(TurnFailure::new(FailureCode::Internal, message)))
+    })
+}
+
 /// Waits a moment for a running turn to end, or gives up.
 async fn wait(running: TurnId, until: Instant) -> Result<(), GatewayError> {
     if Instant::now() >= until {
-        return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });
+        return Err(GatewayError::busy(running));
     }
     tokio::time::sleep(LOOK_EVERY).await;
     Ok(())
@@ -223,12 +253,12 @@ impl From<NoDraft> for GatewayError {
     fn from(why: NoDraft) -> Self {
         match why {
             NoDraft::Nothing | NoDraft::TooLittle | NoDraft::Hopeless | NoDraft::CoolingDown(_) => {
-                Self::NothingToCompact
+                Self::Conflict(Conflict::NothingToCompact)
             }
             NoDraft::Store(error) => Self::Store(error),
             // What the model wrote was not shorter than what it would stand for.
             NoDraft::Failed(NoSummary::Unusable(Unusable::TooLong { .. } | Unusable::CutOff), _) => {
-                Self::NothingToCompact
+                Self::Conflict(Conflict::NothingToCompact)
             }
             NoDraft::Failed(why, _) => why.into(),
         }

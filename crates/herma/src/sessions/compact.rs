@@ -1,10 +1,11 @@
 //! `herma sessions compact`: a summary in place of what is old, or what that would be.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use herma_config::{Config, Overrides};
 use herma_gateway::{CompactionRequest, Gateway};
-use herma_model::{Alias, Provenance};
+use herma_model::{Alias, Principal, Provenance};
 use herma_store::{Compacted, Scope};
 use herma_wire::resource::CompactionRow;
 
@@ -25,18 +26,18 @@ async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<Exit
     if flags.model.is_none() && setup::gateway_settings(&config).default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
-    let (store, scope) = place::open(&config, &flags.place.room.tenant).await?;
-    flags.place.id = beginning::complete(&*store, &scope, &flags.place.id).await?;
+    let (store, principal) = place::open(&config, &flags.place.room.tenant).await?;
+    flags.place.id = beginning::complete(&*store, &Scope::of(&principal), &flags.place.id).await?;
     let gateway = place::gateway(&config, store)?;
     output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));
-    let outcome = ask(&gateway, scope, &flags).await;
+    let outcome = ask(&gateway, principal, &flags).await;
     place::leave(&gateway).await;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn ask(gateway: &Gateway, scope: Scope, flags: &CompactFlags) -> anyhow::Result<()> {
+async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags) -> anyhow::Result<()> {
     let CompactFlags { place, dry_run, mode, model } = flags;
-    let request = CompactionRequest { scope, alias: place.id.clone(), mode: *mode, model: model.clone() };
+    let request = CompactionRequest { principal, alias: place.id.clone(), mode: *mode, model: model.clone() };
     let explain = |error| place::explain(&place.id, &error);
     if *dry_run {
         let seen = gateway.preview_compaction(request).await.map_err(explain)?;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use herma_config::{Config, Overrides};
 use herma_gateway::access::DEFAULT_TENANT;
-use herma_gateway::{Gateway, GatewayError, now};
+use herma_gateway::{Conflict, Gateway, GatewayError, now};
 use herma_http::rows;
-use herma_model::{Alias, KeyScope, TenantId, TurnId};
+use herma_model::{Alias, KeyScope, Principal, TenantId, TurnId};
 use herma_store::{ConversationRow, Scope, Store};
 
 use crate::arguments::Common;
@@ -27,20 +27,22 @@ pub(super) fn on_store(
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;
     setup::on_this_thread(async {
-        let (store, scope) = open(&config, tenant).await?;
-        let outcome = work(&*store, &scope).await;
+        let (store, operator) = open(&config, tenant).await?;
+        let outcome = work(&*store, &Scope::of(&operator)).await;
         store.close().await;
         outcome.map(|()| ExitCode::SUCCESS)
     })
 }
 
-/// Opens the store, which must be there, and finds the tenant in it.
-pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(Arc<dyn Store>, Scope)> {
+/// Opens the store, which must be there, and finds the tenant in it. The terminal speaks for all of the tenant.
+pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(Arc<dyn Store>, Principal)> {
     let Some(store) = setup::open_existing_store(config)? else {
         bail!("there is no store at {} yet, and so no conversation; check --data and --store", config.store.url);
     };
-    let scope = Scope { tenant: tenant(&*store, tenant_name).await?, keys: KeyScope::All };
-    Ok((store, scope))
+    let tenant = tenant(&*store, tenant_name).await?;
+    let tenant_name = Arc::from(tenant_name);
+    let operator = Principal { tenant, tenant_name, key: None, session_keys: KeyScope::All };
+    Ok((store, operator))
 }
 
 /// A tenant that is there. Asking for one would make it, which a misspelt name must not.
@@ -64,11 +66,11 @@ pub(super) async fn leave(gateway: &Gateway) {
 /// Says what to do about a failure, in the terminal's terms.
 pub(super) fn explain(alias: &Alias, error: &GatewayError) -> anyhow::Error {
     match error {
-        GatewayError::NotFound => unknown(alias),
+        GatewayError::NotFound(_) => unknown(alias),
         GatewayError::Busy { running, .. } => {
             anyhow!("another turn ({running}) of {alias} is running, and it took too long; try again when it has ended")
         }
-        GatewayError::NothingToCompact => anyhow!("{error}; nothing was changed"),
+        GatewayError::Conflict(Conflict::NothingToCompact) => anyhow!("{error}; nothing was changed"),
         _ => anyhow!("{error}"),
     }
 }

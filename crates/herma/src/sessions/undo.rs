@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use herma_config::{Config, Overrides};
 use herma_gateway::{GatewayError, UndoRequest};
-use herma_store::Compacted;
+use herma_store::{Compacted, Scope};
 
 use super::{beginning, compact, place};
 use crate::arguments::{Common, UndoFlags};
@@ -19,15 +19,15 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
 }
 
 async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
-    let (store, scope) = place::open(&config, &flags.place.room.tenant).await?;
-    flags.place.id = beginning::complete(&*store, &scope, &flags.place.id).await?;
+    let (store, principal) = place::open(&config, &flags.place.room.tenant).await?;
+    flags.place.id = beginning::complete(&*store, &Scope::of(&principal), &flags.place.id).await?;
     let UndoFlags { place, compaction, model } = &flags;
     let gateway = place::gateway(&config, store)?;
-    let request = UndoRequest { scope, alias: place.id.clone(), compaction: *compaction, model: model.clone() };
+    let request = UndoRequest { principal, alias: place.id.clone(), compaction: *compaction, model: model.clone() };
     let outcome = gateway.undo_compaction(&request).await;
     place::leave(&gateway).await;
     let undone = outcome.map_err(|error| match error {
-        GatewayError::NotFound => {
+        GatewayError::NotFound(_) => {
             anyhow!("{0} has no compaction {compaction}; `herma sessions compactions {0}` lists them", place.id)
         }
         error => place::explain(&place.id, &error),

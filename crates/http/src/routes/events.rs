@@ -11,7 +11,7 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use herma_store::{EventPage, EventsFrom, Scope};
+use herma_store::{EventPage, EventsFrom};
 use herma_wire::{feed, sse};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
@@ -81,7 +81,7 @@ enum Stage {
 impl Reader {
     fn new(app: Shared, headers: HeaderMap, from: EventsFrom) -> Self {
         // Before the first page is read, so that nothing falls between.
-        let happenings = app.gateway.store().happenings();
+        let happenings = app.gateway.happenings();
         let closing = app.sockets.closing();
         Self {
             app,
@@ -98,8 +98,8 @@ impl Reader {
     /// Reads a page. What the reader may not see happens in silence.
     async fn read(&mut self) -> Result<(), ApiError> {
         self.happenings.mark_unchanged();
-        let scope = Scope::of(&auth::principal(&self.app, &self.headers).await?);
-        let page = self.app.gateway.store().events(&scope, self.from, PAGE).await?;
+        let principal = auth::principal(&self.app, &self.headers).await?;
+        let page = self.app.sessions(&principal).events(self.from, PAGE).await?;
         self.ready.extend(frames(self.from, &page));
         if self.ready.is_empty() && self.due <= Instant::now() {
             self.ready.push_back(feed::place(page.through));

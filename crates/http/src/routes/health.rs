@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use herma_gateway::GatewayError;
 use serde_json::{Value, json};
 
 use crate::app::Shared;
@@ -16,15 +17,15 @@ pub(crate) async fn alive() -> Json<Value> {
 /// `GET /health/ready`: turns can be taken.
 pub(crate) async fn ready(State(app): State<Shared>) -> Result<Response, ApiError> {
     if app.gateway.is_draining() {
-        return Err(ApiError::draining());
+        return Err(GatewayError::Draining.into());
     }
-    app.readiness.of(app.gateway.store().as_ref()).await?;
+    app.gateway.check_store().await?;
     Ok(axum::response::IntoResponse::into_response(Json(json!({ "status": "ready" }))))
 }
 
 /// `GET /health/detailed`: what stands behind that.
 pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
-    let store = app.readiness.of(app.gateway.store().as_ref()).await;
+    let store = app.gateway.check_store().await;
     Json(json!({
         "status": if store.is_ok() && !app.gateway.is_draining() { "ok" } else { "degraded" },
         "version": env!("CARGO_PKG_VERSION"),

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use herma_model::{Digest, Principal, Role, SessionKey, SessionKind, Timestamp};
 use herma_store::search::{Score, Stage, Wanted};
-use herma_store::{Grouping, Scope, Search, SearchCursor, SearchFilter};
+use herma_store::{Grouping, Search, SearchCursor, SearchFilter};
 use herma_wire::list::Page;
 use herma_wire::resource::{Marks, moment};
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub(crate) async fn search(
         now: herma_gateway::now(),
     };
     let marks = parameters.parsed("marks", Marks::parse, "'html' or 'none'")?.unwrap_or_default();
-    let page = app.gateway.store().search(&Scope::of(&principal), search).await?;
+    let page = app.sessions(&principal).search(search).await?;
     let rows = page.hits.iter().map(|hit| serde_json::to_value(rows::hit(hit, marks)).unwrap_or_default()).collect();
     Ok(Json(Page::new(rows, page.next.map(|next| write_cursor(&next, tag)))))
 }

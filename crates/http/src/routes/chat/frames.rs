@@ -6,6 +6,7 @@ use herma_model::{CompactionId, Delta, MessageId, Timestamp, TurnId};
 use herma_wire::chat::{self, Head};
 use herma_wire::sse;
 
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames, session_object};
 
@@ -71,6 +72,8 @@ impl ChatFrames {
 }
 
 impl Frames for ChatFrames {
+    const DIALECT: Dialect = Dialect::Chat;
+
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
         self.is_turn(begun.turn, begun.started_at);
         Vec::new()

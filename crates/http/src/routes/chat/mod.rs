@@ -15,9 +15,10 @@ use herma_wire::chat::{self, ChatRequest, Head};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::{Names, place_of_kind};
+use crate::naming::{self, place};
 use crate::stream::{Reader, TurnStream, session_object};
 use frames::{ChatFrames, Extras, completion_id};
 
@@ -32,17 +33,17 @@ pub(crate) async fn create(
     let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let chat = chat::parse(&body)?;
-    let place = Names::of(&headers).place(&app, &principal).await?;
-    let (place, parent) = place_of_kind(&app, &principal, place, headers.kind).await?;
+    let names = naming::of_headers(&headers);
+    let (place, parent) = place(&app, &principal, names, headers.kind, Dialect::Chat).await?;
     let streaming = chat.stream;
     let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
     let turn = TurnRequest { parent, ..turn_request(principal, headers, place, chat, &body) };
-    let handle = answer::submit(&app, turn)?;
+    let handle = answer::submit(&app, turn, Dialect::Chat)?;
     if streaming {
         TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), Reader::Asked, began).open().await
     } else {
-        let finished = answer::finished(&app, handle, began).await?;
+        let finished = answer::finished(&app, handle, began, Dialect::Chat).await?;
         Ok(completion(&app, &finished, &model))
     }
 }

@@ -6,27 +6,24 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
-use herma_gateway::{Appended, OnDisconnect, Place, RequestIdentity, TurnRequest};
+use herma_gateway::{GatewayError, Missing, OnDisconnect, Place, RequestIdentity, Sessions, TurnRequest};
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Message, Principal, Seq, SessionKind};
-use herma_store::{Entry, MessageRange, Order, Pin, Rewrite, RewriteOutcome, Scope};
+use herma_model::{Alias, CreatorKind, Principal, Seq, SessionKind};
+use herma_store::{Entry, MessageRange, Order, Pin};
 use herma_wire::conversations::{self, CreateItems};
-use herma_wire::responses::{Input, Item, item_list, items_of, message_of_item, without_item};
+use herma_wire::responses::{Input, Item, item_list, items_of};
 
-use super::resource::find;
 use super::{ROUTE, row_response};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::json::from_bytes;
 use crate::path::{Named, NamedWithin};
-use crate::routes::responses::{ItemPage, references};
-use crate::routes::sessions::{alias, unknown};
-
-/// How often a message may change under a request before it is given up; each time somebody else made progress.
-const MOST_TRIES: usize = 10;
+use crate::routes::responses::{ItemPage, named_items};
+use crate::routes::sessions::alias;
 
 /// `POST /v1/conversations/{id}/items`.
 pub(crate) async fn add(
@@ -38,25 +35,25 @@ pub(crate) async fn add(
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
-    let named = references::look_up(&app, &principal, &conversations::references(&body)?).await?;
+    let named = named_items(&app, &principal, &conversations::references(&body)?, Dialect::Items).await?;
     let CreateItems { items } = CreateItems::parse(&body, &named)?;
     let place = Place::Named { alias: alias(&name)?, namespace: Namespace::Session, must_exist: true };
-    let added = append(&app, principal, headers, place, items, &body).await?;
+    let request = append_request(principal, headers, place, items, &body);
+    let added = app.gateway.append(request).await.map_err(Dialect::Items.telling())?;
     let items: Vec<Item> = added.messages.iter().flat_map(|message| items_of(message)).collect();
     Ok(answer::handed_out(&app, added.tenant, added.turn, None, item_list(&items, false)))
 }
 
-/// Adds items to a conversation, as a turn that nobody answers.
-pub(super) async fn append(
-    app: &Shared,
+/// The turn that adds items to a conversation. No model is asked for an answer.
+pub(super) fn append_request(
     principal: Principal,
     headers: SessionHeaders,
     place: Place,
     items: Input,
     body: &[u8],
-) -> Result<Appended, ApiError> {
+) -> TurnRequest {
     let Input { system, messages, indices } = items;
-    let request = TurnRequest {
+    TurnRequest {
         principal,
         place,
         session_key: headers.key,
@@ -85,8 +82,7 @@ pub(super) async fn append(
             client: headers.client,
         },
         response: None,
-    };
-    app.gateway.append(request).await.map_err(|error| ApiError::from(error).of_items())
+    }
 }
 
 /// `GET /v1/conversations/{id}/items`: newest first unless asked otherwise.
@@ -98,11 +94,14 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let page = ItemPage::of(query)?;
     let name = alias(&name)?;
-    let mut reader = Reader { app: &app, scope: Scope::of(&principal), name: &name, page: &page, from: None };
+    let mut reader = Reader { sessions: app.sessions(&principal), name: &name, page: &page, from: None };
     let mut items = match &page.after {
         None => Vec::new(),
         Some(after) => {
-            let message = reader.message(after).await?.ok_or_else(|| page.unknown_after())?;
+            let message = match reader.sessions.message_of_item(&name, after).await {
+                Err(GatewayError::NotFound(_)) => return Err(page.unknown_after()),
+                found => found?,
+            };
             reader.from = Some(message.seq);
             let items = page.ordered(items_of(&message));
             let at = items.iter().position(|item| item.id() == after).ok_or_else(|| page.unknown_after())?;
@@ -120,8 +119,7 @@ pub(crate) async fn list(
 
 /// Reads a conversation's messages, a page at a time.
 struct Reader<'a> {
-    app: &'a Shared,
-    scope: Scope,
+    sessions: Sessions<'a>,
     name: &'a Alias,
     page: &'a ItemPage,
     /// The last place that was read.
@@ -129,12 +127,6 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The message that an item is part of.
-    async fn message(&self, item: &str) -> Result<Option<Arc<Message>>, ApiError> {
-        let Some(id) = message_of_item(item) else { return Ok(None) };
-        Ok(self.app.gateway.store().message(&self.scope, self.name, id).await?)
-    }
-
     /// Adds the items of the next messages; false when there are no more.
     async fn read(&mut self, items: &mut Vec<Item>) -> Result<bool, ApiError> {
         let order = match self.page.ascending {
@@ -142,7 +134,7 @@ impl Reader<'_> {
             false => Order::NewestFirst { before: self.from },
         };
         let range = MessageRange { order, limit: self.page.limit, pin: Pin::Head };
-        let found = self.app.gateway.store().messages(&self.scope, self.name, range).await?.ok_or_else(unknown)?;
+        let found = self.sessions.messages(self.name, range).await?;
         for entry in &found.entries {
             self.from = Some(entry.seq());
             if let Entry::Said(message) = entry {
@@ -159,8 +151,9 @@ pub(crate) async fn show(
     Extension(principal): Extension<Principal>,
     NamedWithin(name, item): NamedWithin,
 ) -> Result<Response, ApiError> {
-    let message = find_message(&app, &Scope::of(&principal), &alias(&name)?, &item).await?;
-    let item = items_of(&message).into_iter().find(|candidate| candidate.id() == item).ok_or_else(unknown_item)?;
+    let message = app.sessions(&principal).message_of_item(&alias(&name)?, &item).await?;
+    let found = items_of(&message).into_iter().find(|candidate| candidate.id() == item);
+    let item = found.ok_or(GatewayError::NotFound(Missing::Item))?;
     Ok(from_bytes(item.to_json().into_bytes()))
 }
 
@@ -170,27 +163,7 @@ pub(crate) async fn remove(
     Extension(principal): Extension<Principal>,
     NamedWithin(name, item): NamedWithin,
 ) -> Result<Response, ApiError> {
-    let (scope, name) = (Scope::of(&principal), alias(&name)?);
-    for _ in 0..MOST_TRIES {
-        let seen = find_message(&app, &scope, &name, &item).await?;
-        let said = without_item(&seen.said, seen.id, &item).ok_or_else(unknown_item)?;
-        let rewrite = Rewrite { scope: scope.clone(), alias: name.clone(), seen, said, now: herma_gateway::now() };
-        match app.gateway.store().rewrite(rewrite).await? {
-            RewriteOutcome::Done => return Ok(row_response(&find(&app, &principal, &name).await?)),
-            RewriteOutcome::NotFound => return Err(unknown_item()),
-            RewriteOutcome::Busy(running) => return Err(ApiError::busy(running)),
-            RewriteOutcome::Shared => return Err(ApiError::item_is_shared()),
-            RewriteOutcome::Stale => {}
-        }
-    }
-    Err(ApiError::changes_too_fast())
-}
-
-async fn find_message(app: &Shared, scope: &Scope, name: &Alias, item: &str) -> Result<Arc<Message>, ApiError> {
-    let id = message_of_item(item).ok_or_else(unknown_item)?;
-    app.gateway.store().message(scope, name, id).await?.ok_or_else(unknown_item)
-}
-
-fn unknown_item() -> ApiError {
-    ApiError::not_found("no item of this conversation is known by this id; GET …/items lists them")
+    let (sessions, name) = (app.sessions(&principal), alias(&name)?);
+    sessions.remove_item(&name, &item).await?;
+    Ok(row_response(&sessions.find(&name, Pin::Head).await?))
 }

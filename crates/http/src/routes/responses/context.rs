@@ -11,9 +11,10 @@ use herma_wire::responses::{
 };
 
 use super::create::{place, turn_request};
-use super::references;
+use super::named_items;
 use crate::app::Shared;
 use crate::body;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::json::from_bytes;
@@ -28,7 +29,7 @@ pub(crate) async fn input_tokens(
     request: Request,
 ) -> Result<Response, ApiError> {
     let request = read(&app, principal, request, responses::parse_context).await?;
-    let tokens = app.gateway.count_tokens(&request).await.map_err(|error| ApiError::from(error).of_response())?;
+    let tokens = app.gateway.count_tokens(&request).await.map_err(Dialect::Responses.telling())?;
     Ok(from_bytes(responses::input_tokens_json(tokens)))
 }
 
@@ -39,7 +40,7 @@ pub(crate) async fn compact(
     request: Request,
 ) -> Result<Response, ApiError> {
     let request = read(&app, principal, request, responses::parse_compaction).await?;
-    let done = app.gateway.summarise_context(&request).await.map_err(|error| ApiError::from(error).of_response())?;
+    let done = app.gateway.summarise_context(&request).await.map_err(Dialect::Responses.telling())?;
     let mut output: Vec<Item> = done.kept.iter().flat_map(|message| items_of(message)).collect();
     output.push(compaction_item(done.id, seal_summary(&done.summary)));
     let id = done.id.to_string();
@@ -54,7 +55,7 @@ async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(app, &parts.headers, body).await?;
-    let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
+    let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = parse(&body, &named)?;
     let place = place(app, &principal, &headers, &asked).await?;
     Ok(turn_request(principal, headers, place, asked, COMPACT, &body))

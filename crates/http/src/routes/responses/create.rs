@@ -13,13 +13,14 @@ use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, Respon
 
 use super::frames::ResponseFrames;
 use super::stored::{Identified, Kept, output, record, stored_object};
-use super::{ROUTE, references};
+use super::{ROUTE, named_items};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::{Names, place_of_kind};
+use crate::naming;
 use crate::stream::{Reader, TurnStream, session_object};
 
 /// Answers a request, whole or as a stream.
@@ -39,16 +40,16 @@ pub(crate) async fn create(
         let reader = if background { Reader::Background } else { Reader::Asked };
         TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), reader, began).open().await
     } else if background {
-        promised(&app, &principal, handle, (began, asked_at)).await.map_err(ApiError::of_response)
+        promised(&app, &principal, handle, (began, asked_at)).await
     } else {
-        let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
+        let finished = answer::finished(&app, handle, began, Dialect::Responses).await?;
         Ok(response(&app, &finished, kept))
     }
 }
 
 /// Reads a request, with the items that it names.
 pub(super) async fn read(app: &Shared, principal: &Principal, body: &[u8]) -> Result<ResponsesRequest, ApiError> {
-    let named = references::look_up(app, principal, &responses::references(body)?).await?;
+    let named = named_items(app, principal, &responses::references(body)?, Dialect::Responses).await?;
     Ok(responses::parse_with(body, &named)?)
 }
 
@@ -67,10 +68,8 @@ pub(super) async fn take(
     body: &[u8],
 ) -> Result<Taken, ApiError> {
     let place = place(app, principal, &headers, &asked).await?;
-    let (place, parent) = match place {
-        Place::Nowhere => (place, None),
-        place => place_of_kind(app, principal, place, headers.kind).await?,
-    };
+    let (place, parent) =
+        app.gateway.place_of_kind(principal, place, headers.kind).await.map_err(Dialect::Responses.telling())?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let kept = Kept {
         requested: place.name().map(|name| name.to_string()),
@@ -81,7 +80,7 @@ pub(super) async fn take(
     };
     let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background };
     let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, body);
-    let handle = answer::submit(app, TurnRequest { response: Some(keeps), parent, ..turn })?;
+    let handle = answer::submit(app, TurnRequest { response: Some(keeps), parent, ..turn }, Dialect::Responses)?;
     Ok(Taken { handle, kept })
 }
 
@@ -92,7 +91,7 @@ async fn promised(
     handle: TurnHandle,
     (began, asked_at): (Instant, Timestamp),
 ) -> Result<Response, ApiError> {
-    let (turn, session) = answer::promised(app, handle, began).await?;
+    let (turn, session) = answer::promised(app, handle, began, Dialect::Responses).await?;
     let (mut record, kept) = record(app, principal, turn.as_response()).await?;
     if record.started_at >= asked_at {
         // It is this request's, and may be over by now; but clients want to be told that it has begun.
@@ -114,14 +113,14 @@ pub(super) async fn place(
     headers: &SessionHeaders,
     asked: &ResponsesRequest,
 ) -> Result<Place, ApiError> {
-    let mut names = Names::of(headers);
-    names.and_those_of(asked)?;
+    let mut names = naming::of_headers(headers);
+    naming::add_those_of(&mut names, asked)?;
     if asked.background && !asked.store {
         let message =
             "background must not be true when 'store' is false: what is made in the background has to be fetched";
         return Err(ApiError::invalid(message, "background"));
     }
-    let place = names.place(app, principal).await?;
+    let place = app.gateway.resolve(principal, names).await.map_err(Dialect::Responses.telling())?;
     Ok(if place == Place::New && !asked.store { Place::Nowhere } else { place })
 }
 

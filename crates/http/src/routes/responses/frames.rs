@@ -8,6 +8,7 @@ use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compaction_item};
 
 use super::stored::{Identified, Kept};
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames, UNKNOWN_EVENTS, session_object};
 
@@ -90,6 +91,8 @@ impl ResponseFrames {
 }
 
 impl Frames for ResponseFrames {
+    const DIALECT: Dialect = Dialect::Responses;
+
     fn queued(&mut self, begun: &Begun<'_>) -> Vec<Bytes> {
         let frames = self.queue(begun);
         self.bytes(frames)
@@ -129,9 +132,5 @@ impl Frames for ResponseFrames {
         let ending = Ending { outcome, at: now(), usage: None };
         let frames = events.end(&ending, session.map(session_object).as_ref());
         self.bytes(frames)
-    }
-
-    fn word(error: ApiError) -> ApiError {
-        error.of_response()
     }
 }

@@ -6,12 +6,15 @@ mod create;
 mod frames;
 mod input_items;
 mod memory;
-pub(crate) mod references;
 mod socket;
 mod stored;
 
-use herma_model::ResponseId;
+use herma_gateway::{GatewayError, Missing};
+use herma_model::{Principal, ResponseId};
+use herma_wire::responses::KeptItems;
 
+use crate::app::Shared;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 
 pub(crate) use context::{compact, input_tokens};
@@ -29,5 +32,15 @@ fn response_id(text: &str) -> Result<ResponseId, ApiError> {
 }
 
 fn unknown() -> ApiError {
-    ApiError::not_found("no response is known by this id: it was deleted, or never stored")
+    ApiError::of(&GatewayError::NotFound(Missing::Turn), Dialect::Responses)
+}
+
+/// The items that a request names instead of sending them, as far as they exist for the caller.
+pub(crate) async fn named_items(
+    app: &Shared,
+    principal: &Principal,
+    ids: &[String],
+    dialect: Dialect,
+) -> Result<KeptItems, ApiError> {
+    app.gateway.kept_items(principal, ids).await.map_err(dialect.telling())
 }

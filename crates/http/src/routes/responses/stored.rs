@@ -7,9 +7,9 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use herma_gateway::{GatewayError, SessionView};
+use herma_gateway::SessionView;
 use herma_model::{ConversationId, Principal, ResponseId, Step, TurnState};
-use herma_store::{Scope, TurnRecord};
+use herma_store::TurnRecord;
 use herma_wire::responses::{
     About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
 };
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::frames::ResponseFrames;
 use super::{ROUTE, response_id, unknown};
 use crate::app::Shared;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::json::{Json, from_bytes};
 use crate::path::Named;
@@ -151,10 +152,7 @@ pub(crate) async fn cancel(
 ) -> Result<Response, ApiError> {
     let id = response_id(&id)?;
     record(&app, &principal, id).await?;
-    match app.gateway.cancel(&principal, id.turn()).await {
-        Err(GatewayError::NotFound) => return Err(unknown()),
-        cancelled => cancelled?,
-    }
+    app.gateway.cancel(&principal, id.turn()).await.map_err(Dialect::Responses.telling())?;
     let (record, kept) = record(&app, &principal, id).await?;
     Ok(from_bytes(stored_object(&record, kept)))
 }
@@ -213,8 +211,7 @@ pub(super) async fn record(
     principal: &Principal,
     id: ResponseId,
 ) -> Result<(TurnRecord, Kept), ApiError> {
-    let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
-    let record = found.filter(|record| record.kept && &*record.api == ROUTE).ok_or_else(unknown)?.as_it_stands();
+    let record = app.gateway.response(principal, id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
     Ok((record, kept))
 }
@@ -234,9 +231,6 @@ pub(crate) async fn forget(
     Named(id): Named,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = response_id(&id)?;
-    record(&app, &principal, id).await?;
-    if !app.gateway.store().forget_response(&Scope::of(&principal), id.turn()).await? {
-        return Err(unknown());
-    }
+    app.gateway.forget_response(&principal, id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
     Ok(Json(Deleted { id, object: "response", deleted: true }))
 }

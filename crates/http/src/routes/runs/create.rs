@@ -18,10 +18,11 @@ use super::stored::{Kept, record, stored_object};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::{Names, place_of_kind};
-use crate::routes::responses::references;
+use crate::naming;
+use crate::routes::responses::named_items;
 use crate::routes::sessions::{refuse_without_auth, session_key};
 
 /// Begins a run and answers as soon as it cannot be forgotten any more, with the run as it is then.
@@ -34,23 +35,22 @@ pub(crate) async fn create(
     let (parts, body) = request.into_parts();
     let mut headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
-    let named = references::look_up(&app, &principal, &responses::references(&body)?).await?;
+    let named = named_items(&app, &principal, &responses::references(&body)?, Dialect::Runs).await?;
     let asked = runs::parse(&body, &named)?;
     refuse_what_cannot_be(&app, &asked)?;
     headers.key = session_key(headers.key, asked.session_key.as_deref())?;
-    let mut names = Names::of(&headers);
+    let mut names = naming::of_headers(&headers);
     if let Some(name) = &asked.session_id {
-        names.and_session(name)?;
+        naming::add_session(&mut names, name)?;
     }
-    names.and_those_of(&asked.request)?;
-    let place = names.place(&app, &principal).await?;
-    let (place, parent) = place_of_kind(&app, &principal, place, headers.kind).await?;
+    naming::add_those_of(&mut names, &asked.request)?;
+    let (place, parent) = naming::place(&app, &principal, names, headers.kind, Dialect::Runs).await?;
     let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
     let requested = place.name().map(|name| name.to_string());
     let kept = Kept { requested, model, echo: asked.request.echo.clone() };
     let turn = turn_request(principal.clone(), headers, place, asked, &kept, &body);
-    let handle = answer::submit(&app, TurnRequest { parent, ..turn })?;
-    let (turn, session) = answer::promised(&app, handle, began).await.map_err(ApiError::of_response)?;
+    let handle = answer::submit(&app, TurnRequest { parent, ..turn }, Dialect::Runs)?;
+    let (turn, session) = answer::promised(&app, handle, began, Dialect::Runs).await?;
     let (record, kept) = record(&app, &principal, turn.as_run()).await?;
     let mut response =
         answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &kept));

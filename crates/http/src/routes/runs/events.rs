@@ -19,6 +19,7 @@ use http::HeaderMap;
 use super::run_id;
 use super::stored::record;
 use crate::app::Shared;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers;
 use crate::path::Named;
@@ -79,6 +80,7 @@ impl RunFrames {
 
 impl Frames for RunFrames {
     const LAST: &'static [u8] = sse::CLOSED;
+    const DIALECT: Dialect = Dialect::Runs;
 
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
         let (Some(events), Some(session)) = (&mut self.events, begun.session) else { return Vec::new() };

@@ -5,8 +5,10 @@ mod create;
 mod events;
 mod stored;
 
+use herma_gateway::{GatewayError, Missing};
 use herma_model::RunId;
 
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 
 pub(crate) use approval::approve;
@@ -23,5 +25,5 @@ fn run_id(text: &str) -> Result<RunId, ApiError> {
 }
 
 fn unknown() -> ApiError {
-    ApiError::not_found("no run is known by this id")
+    ApiError::of(&GatewayError::NotFound(Missing::Turn), Dialect::Runs)
 }

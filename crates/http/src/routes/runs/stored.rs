@@ -5,16 +5,17 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use herma_gateway::{GatewayError, SessionView, stored_answer};
+use herma_gateway::{SessionView, stored_answer};
 use herma_model::turn::FailureCode;
 use herma_model::{Principal, RunId, TurnFailure, TurnState};
-use herma_store::{Scope, TurnRecord};
+use herma_store::TurnRecord;
 use herma_wire::responses::Echo;
 use herma_wire::runs::{RunEnding, RunObject, RunOutput, RunState};
 use serde_json::{Value, json};
 
 use super::{ROUTE, run_id, unknown};
 use crate::app::Shared;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::json;
 use crate::path::Named;
@@ -62,10 +63,7 @@ pub(crate) async fn stop(
 ) -> Result<Response, ApiError> {
     let id = run_id(&id)?;
     record(&app, &principal, id).await?;
-    match app.gateway.cancel(&principal, id.turn()).await {
-        Err(GatewayError::NotFound) => return Err(unknown()),
-        cancelled => cancelled?,
-    }
+    app.gateway.cancel(&principal, id.turn()).await.map_err(Dialect::Runs.telling())?;
     let (record, kept) = record(&app, &principal, id).await?;
     Ok(json::from_bytes(stored_object(&record, &kept)))
 }
@@ -109,8 +107,7 @@ fn state_of(record: &TurnRecord) -> RunState {
 
 /// A run's turn, and what is kept of its request. A turn of another door is no run.
 pub(super) async fn record(app: &Shared, principal: &Principal, id: RunId) -> Result<(TurnRecord, Kept), ApiError> {
-    let found = app.gateway.store().turn(&Scope::of(principal), id.turn()).await?;
-    let record = found.filter(|record| &*record.api == ROUTE).ok_or_else(unknown)?.as_it_stands();
+    let record = app.gateway.turn(principal, id.turn(), ROUTE).await.map_err(Dialect::Runs.telling())?;
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
     Ok((record, kept))
 }

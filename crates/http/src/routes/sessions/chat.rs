@@ -18,10 +18,11 @@ use super::alias;
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
+use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::path::Named;
-use crate::routes::responses::{references, turn_request};
+use crate::routes::responses::{named_items, turn_request};
 use crate::stream::{Begun, Frames, Reader, TurnStream, session_object};
 
 /// The name of this door in the store.
@@ -36,7 +37,7 @@ pub(crate) async fn chat(
 ) -> Result<Response, ApiError> {
     let began = Instant::now();
     let handle = submit(&app, principal, &name, request, false).await?;
-    let finished = answer::finished(&app, handle, began).await.map_err(ApiError::of_response)?;
+    let finished = answer::finished(&app, handle, began, Dialect::Responses).await?;
     let session = finished.session.as_ref().map(session_object).ok_or_else(super::unknown)?;
     Ok(answer::whole(&app, &finished, session_chat::completion(&finished.answer, &session)))
 }
@@ -67,10 +68,10 @@ async fn submit(
         "does not apply here: a message to a session is that session's own. Send a helper's to /v1/chat/completions",
     )?;
     let body = body::read(app, &parts.headers, body).await?;
-    let named = references::look_up(app, &principal, &responses::references(&body)?).await?;
+    let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = session_chat::parse(&body, &named)?;
     let turn = turn_request(principal, headers, place, asked, ROUTE, &body);
-    answer::submit(app, TurnRequest { streaming, ..turn })
+    answer::submit(app, TurnRequest { streaming, ..turn }, Dialect::Responses)
 }
 
 /// The events of a message to a session.
@@ -96,6 +97,7 @@ impl SessionChatFrames {
 
 impl Frames for SessionChatFrames {
     const LAST: &'static [u8] = herma_wire::sse::CLOSED;
+    const DIALECT: Dialect = Dialect::Responses;
 
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
         let (None, Some(session)) = (&self.events, begun.session) else { return Vec::new() };
@@ -124,9 +126,5 @@ impl Frames for SessionChatFrames {
             Some(events) => events.fail(told.body(), now()),
             None => vec![herma_wire::sse::error_frame(told.body())],
         }
-    }
-
-    fn word(error: ApiError) -> ApiError {
-        error.of_response()
     }
 }

@@ -6,10 +6,10 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_model::Principal;
-use herma_store::{LineageCursor, LineageOutcome, LineageRange, Scope};
+use herma_store::{LineageCursor, LineageRange};
 use serde::Serialize;
 
-use super::{alias, unknown};
+use super::alias;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
@@ -36,15 +36,8 @@ pub(crate) async fn lineage(
     let after =
         parameters.parsed("cursor", |text| LineageCursor::parse(text).ok(), "the next_cursor of an earlier page")?;
     let range = LineageRange { after, limit: parameters.limit()? };
-    match app.gateway.store().lineage(&Scope::of(&principal), &alias(&name)?, range).await? {
-        LineageOutcome::Page(page) => {
-            let next_cursor = page.next.map(|next| next.to_string());
-            let graph = Graph::of(&page.nodes, &page.edges);
-            Ok(Json(GraphPage { graph, has_more: next_cursor.is_some(), next_cursor }).into_response())
-        }
-        LineageOutcome::NotFound => Err(unknown()),
-        LineageOutcome::CursorGone => {
-            Err(ApiError::invalid("cursor leads nowhere: what it stood at was deleted; begin again", "cursor"))
-        }
-    }
+    let page = app.sessions(&principal).lineage(&alias(&name)?, range).await?;
+    let next_cursor = page.next.map(|next| next.to_string());
+    let graph = Graph::of(&page.nodes, &page.edges);
+    Ok(Json(GraphPage { graph, has_more: next_cursor.is_some(), next_cursor }).into_response())
 }

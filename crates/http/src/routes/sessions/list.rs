@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_model::limits::MAX_OFFSET;
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
-use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView, Scope};
+use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView};
 use herma_wire::list::Page;
 use herma_wire::resource::moment;
 
@@ -75,7 +75,7 @@ async fn page(
     mut filter: ListFilter,
 ) -> Result<Response, ApiError> {
     filter.after = cursor(parameters, &filter)?;
-    let page = app.gateway.store().conversations(&Scope::of(principal), filter.clone()).await?;
+    let page = app.sessions(principal).list(filter.clone()).await?;
     let next = page.next.map(|next| filter.write_cursor(next));
     let listed = Page::new(page.rows.iter().map(rows::session).collect(), next);
     let listed = match filter.skip {

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use herma_gateway::{NewFork, NewSession, now};
-use herma_model::{Alias, EndReason, Principal, SessionKey, SessionKind};
-use herma_store::{BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, Scope};
+use herma_gateway::{GatewayError, InvalidRequest, NewFork, NewSession};
+use herma_model::{Alias, Principal, SessionKey, SessionKind};
+use herma_store::{BranchPoint, Change, Children};
 use herma_wire::resource::{BranchSession, ChangeSession, CreateSession};
 use http::StatusCode;
 
-use super::{alias, row_response, unknown};
-use crate::app::{Authentication, Shared};
+use super::{alias, row_response};
+use crate::app::{Authentication, ORIGIN, Shared};
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
@@ -43,6 +43,7 @@ async fn make(
     session_key: Option<SessionKey>,
 ) -> Result<Response, ApiError> {
     let new = NewSession {
+        origin: ORIGIN,
         alias: chosen(asked.id.as_deref(), "id")?,
         kind: asked.kind.unwrap_or(SessionKind::Main),
         parent: chosen(asked.parent.as_deref(), "parent")?,
@@ -50,10 +51,8 @@ async fn make(
         title: asked.title,
         metadata: asked.metadata,
     };
-    match app.gateway.create(principal, new).await? {
-        CreateOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
-        outcome => Err(ApiError::not_made(&outcome)),
-    }
+    let made = app.sessions(principal).create(new).await?;
+    Ok((StatusCode::CREATED, row_response(&made)).into_response())
 }
 
 /// `POST /api/session-keys/{key}/new`: a fresh conversation under the same key. The ones before stay as they are.
@@ -85,8 +84,7 @@ pub(crate) async fn change(
     let body = body::read(&app, &parts.headers, body).await?;
     let ChangeSession { title, archived, metadata } = ChangeSession::parse(&body)?;
     let change = Change { metadata, title, archived };
-    let changed = app.gateway.store().update(&Scope::of(&principal), &name, change, now()).await?;
-    Ok(row_response(&changed.ok_or_else(unknown)?))
+    Ok(row_response(&app.sessions(&principal).change(&name, change).await?))
 }
 
 /// `DELETE /api/sessions/{alias}`, alone or with all that came from it.
@@ -103,11 +101,7 @@ pub(crate) async fn delete(
         _ => None,
     };
     let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
-    match app.gateway.store().delete(&Scope::of(&principal), &alias(&name)?, children, now()).await? {
-        DeleteOutcome::Deleted(id) => Ok(Json(Deleted::new(id))),
-        DeleteOutcome::Busy(running) => Err(ApiError::busy(running)),
-        DeleteOutcome::NotFound => Err(unknown()),
-    }
+    Ok(Json(Deleted::new(app.sessions(&principal).delete(&alias(&name)?, children).await?)))
 }
 
 /// `POST /api/sessions/{alias}/end`: it takes no turns until it is opened again.
@@ -116,8 +110,7 @@ pub(crate) async fn end(
     Extension(principal): Extension<Principal>,
     Named(name): Named,
 ) -> Result<Response, ApiError> {
-    let scope = Scope::of(&principal);
-    ended(app.gateway.store().end(&scope, &alias(&name)?, EndReason::Ended, now()).await?)
+    Ok(row_response(&app.sessions(&principal).end(&alias(&name)?).await?))
 }
 
 /// `POST /api/sessions/{alias}/reopen`.
@@ -126,15 +119,7 @@ pub(crate) async fn reopen(
     Extension(principal): Extension<Principal>,
     Named(name): Named,
 ) -> Result<Response, ApiError> {
-    ended(app.gateway.store().reopen(&Scope::of(&principal), &alias(&name)?, now()).await?)
-}
-
-fn ended(outcome: EndOutcome) -> Result<Response, ApiError> {
-    match outcome {
-        EndOutcome::Done(row) => Ok(row_response(&row)),
-        EndOutcome::Busy(running) => Err(ApiError::busy(running)),
-        EndOutcome::NotFound => Err(unknown()),
-    }
+    Ok(row_response(&app.sessions(&principal).reopen(&alias(&name)?).await?))
 }
 
 /// `POST /api/sessions/{alias}/branch`, and `…/fork`, Hermes' name for it.
@@ -151,24 +136,15 @@ pub(crate) async fn branch(
     refuse_without_auth(&app, &[("id", &asked.id)])?;
     let at = match &asked.at {
         None => BranchPoint::End,
-        Some(id) => BranchPoint::Message(id.parse().map_err(|_| no_such_message())?),
-    };
-    let new =
-        NewFork { source, at, alias: chosen(asked.id.as_deref(), "id")?, title: asked.title, metadata: asked.metadata };
-    match app.gateway.branch(&principal, new).await? {
-        BranchOutcome::Made(row) => Ok((StatusCode::CREATED, row_response(&row)).into_response()),
-        BranchOutcome::NotFound => Err(unknown()),
-        BranchOutcome::NoSuchMessage => Err(no_such_message()),
-        BranchOutcome::Unanswered => {
-            Err(ApiError::invalid("no answer follows this message yet, so nothing can go on from it", "at"))
+        Some(id) => {
+            let unknown = |_| GatewayError::Invalid(InvalidRequest::NoSuchMessage);
+            BranchPoint::Message(id.parse().map_err(unknown)?)
         }
-        BranchOutcome::Exists => Err(ApiError::session_exists()),
-        BranchOutcome::Reserved => Err(ApiError::reserved_id()),
-    }
-}
-
-fn no_such_message() -> ApiError {
-    ApiError::invalid("at is no message of this conversation; GET /api/sessions/{id}/messages lists them", "at")
+    };
+    let alias = chosen(asked.id.as_deref(), "id")?;
+    let new = NewFork { origin: ORIGIN, source, at, alias, title: asked.title, metadata: asked.metadata };
+    let made = app.sessions(&principal).branch(new).await?;
+    Ok((StatusCode::CREATED, row_response(&made)).into_response())
 }
 
 /// A name that a client chose.

@@ -5,16 +5,13 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
-use herma_gateway::transcript;
-use herma_model::alias::Namespace;
 use herma_model::{Alias, Principal, Seq};
-use herma_store::{Entry, Extent, MessagePage, MessageRange, Order, Pin, Scope};
-use herma_turn::build;
+use herma_store::{Entry, MessagePage, MessageRange, Order, Pin};
 use herma_wire::list::Page;
 use herma_wire::resource::MessageRow;
 use serde_json::value::RawValue;
 
-use super::{alias, pin_of, unknown};
+use super::{alias, pin_of};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
@@ -61,7 +58,7 @@ pub(crate) async fn messages(
 async fn full(app: &Shared, principal: &Principal, alias: &Alias, part: Part) -> Result<Response, ApiError> {
     let range =
         MessageRange { order: Order::OldestFirst { after: part.after.map(Seq) }, limit: part.limit, pin: part.pin };
-    let page = app.gateway.store().messages(&Scope::of(principal), alias, range).await?.ok_or_else(unknown)?;
+    let page = app.sessions(principal).messages(alias, range).await?;
     let next = page.entries.last().filter(|_| page.has_more).map(|last| last.seq().0.to_string());
     let rows: Vec<MessageRow<'_>> = page.entries.iter().map(|entry| row(&page, entry)).collect();
     Ok(Json(Page::new(rows, next)).into_response())
@@ -78,13 +75,7 @@ fn row<'a>(page: &MessagePage, entry: &'a Entry) -> MessageRow<'a> {
 }
 
 async fn model(app: &Shared, principal: &Principal, alias: &Alias, part: Part) -> Result<Response, ApiError> {
-    let extent = match part.pin {
-        Pin::Head => Extent::View,
-        Pin::Exact => Extent::Session,
-    };
-    let snapshot = app.gateway.store().open(&Scope::of(principal), alias, Namespace::Session, extent).await?;
-    let snapshot = snapshot.ok_or_else(unknown)?;
-    let context = build(&snapshot.system, transcript(&snapshot), None);
+    let context = app.sessions(principal).model_view(alias, part.pin).await?;
     let from = usize::try_from(part.after.unwrap_or(0)).unwrap_or(usize::MAX).min(context.len());
     let to = (from + part.limit).min(context.len());
     let rows: Vec<&RawValue> =

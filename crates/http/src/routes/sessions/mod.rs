@@ -10,6 +10,7 @@ mod pin;
 mod show;
 
 use axum::response::{IntoResponse, Response};
+use herma_gateway::{GatewayError, Missing};
 use herma_model::Alias;
 use herma_store::{ConversationRow, Pin};
 
@@ -40,7 +41,7 @@ fn pin_of(parameters: &Parameters) -> Result<Pin, ApiError> {
 }
 
 pub(crate) fn unknown() -> ApiError {
-    ApiError::not_found("no conversation is known by this id")
+    GatewayError::NotFound(Missing::Conversation).into()
 }
 
 fn row_response(row: &ConversationRow) -> Response {

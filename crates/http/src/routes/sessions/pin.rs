@@ -2,8 +2,8 @@
 
 use axum::Extension;
 use axum::extract::State;
+use herma_gateway::{GatewayError, Missing};
 use herma_model::{MessageId, Principal};
-use herma_store::{PinOutcome, Scope};
 use serde::Serialize;
 
 use super::alias;
@@ -44,15 +44,7 @@ async fn set(
     NamedWithin(name, id): &NamedWithin,
     pinned: bool,
 ) -> Result<Json<PinRow>, ApiError> {
-    let id = id.parse().map_err(|_| unknown_message())?;
-    match app.gateway.store().pin(&Scope::of(principal), &alias(name)?, id, pinned).await? {
-        PinOutcome::Done => Ok(Json(PinRow { id, object: "message.pin", pinned })),
-        PinOutcome::NotFound => Err(unknown_message()),
-        PinOutcome::NotWhole => Err(ApiError::cannot_pin()),
-        PinOutcome::TooMany { limit } => Err(ApiError::too_many_pins(limit)),
-    }
-}
-
-fn unknown_message() -> ApiError {
-    ApiError::not_found("no message is known by these ids; GET /api/sessions/{id}/messages lists a conversation's")
+    let id = id.parse().map_err(|_| GatewayError::NotFound(Missing::Message))?;
+    app.sessions(principal).pin(&alias(name)?, id, pinned).await?;
+    Ok(Json(PinRow { id, object: "message.pin", pinned }))
 }

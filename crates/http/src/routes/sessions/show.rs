@@ -6,9 +6,8 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_model::Principal;
-use herma_store::Scope;
 
-use super::{alias, pin_of, row_response, unknown};
+use super::{alias, pin_of, row_response};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::path::Named;
@@ -22,6 +21,5 @@ pub(crate) async fn show(
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["pin"])?;
-    let row = app.gateway.store().conversation(&Scope::of(&principal), &alias(&name)?, pin_of(&parameters)?).await?;
-    Ok(row_response(&row.ok_or_else(unknown)?))
+    Ok(row_response(&app.sessions(&principal).find(&alias(&name)?, pin_of(&parameters)?).await?))
 }

@@ -6,7 +6,6 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_model::Principal;
-use herma_store::Scope;
 use herma_wire::list::Page;
 use herma_wire::resource::CompactionRow;
 
@@ -15,7 +14,7 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::routes::sessions::{alias, unknown};
+use crate::routes::sessions::alias;
 
 /// A page of the ledger.
 pub(crate) async fn list(
@@ -26,8 +25,7 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["limit", "cursor"])?;
     let (limit, before) = (parameters.limit()?, parameters.place()?);
-    let store = app.gateway.store();
-    let page = store.compactions(&Scope::of(&principal), &alias(&name)?, before, limit).await?.ok_or_else(unknown)?;
+    let page = app.sessions(&principal).compactions(&alias(&name)?, before, limit).await?;
     let rows: Vec<CompactionRow<'_>> = page.rows.iter().map(CompactionRow::from).collect();
     Ok(Json(Page::new(rows, page.next.map(|at| at.to_string()))).into_response())
 }

@@ -3,9 +3,8 @@
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{GatewayError, UndoRequest};
+use herma_gateway::{GatewayError, Missing, UndoRequest};
 use herma_model::Principal;
-use herma_store::Scope;
 use herma_wire::resource as wire;
 
 use super::answer;
@@ -22,21 +21,11 @@ pub(crate) async fn undo(
     NamedWithin(name, id): NamedWithin,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let compaction = id.parse().map_err(|_| unknown_compaction())?;
+    let compaction = id.parse().map_err(|_| GatewayError::NotFound(Missing::Compaction))?;
     let alias = alias(&name)?;
     let (parts, body) = request.into_parts();
     let body = body::read(&app, &parts.headers, body).await?;
     let model = wire::UndoRequest::parse(&body)?.model;
-    let request = UndoRequest { scope: Scope::of(&principal), alias, compaction, model };
-    match app.gateway.undo_compaction(&request).await {
-        Ok(undone) => Ok(answer(&undone)),
-        Err(GatewayError::NotFound) => Err(unknown_compaction()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn unknown_compaction() -> ApiError {
-    ApiError::not_found(
-        "no compaction is known by these ids; GET /api/sessions/{id}/compactions lists a conversation's",
-    )
+    let request = UndoRequest { principal, alias, compaction, model };
+    Ok(answer(&app.gateway.undo_compaction(&request).await?))
 }

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use herma_store::{Store, StoreError};
+use herma_store::StoreError;
 use tokio::sync::Mutex;
+
+use crate::gateway::Gateway;
 
 /// How long an answer of the store holds.
 const HOLDS: Duration = Duration::from_secs(1);
@@ -12,15 +14,15 @@ const HOLDS: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), StoreError>)>>);
 
-impl Readiness {
-    /// What the store says, asked at most once a second. Those who ask at the same time wait for one answer.
-    /// Cancel-safe.
-    pub(crate) async fn of(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let mut last = self.0.lock().await;
+impl Gateway {
+    /// Whether the store can be written, asked at most once a second. Those who ask at the same time wait for one
+    /// answer. Cancel-safe.
+    pub async fn check_store(&self) -> Result<(), StoreError> {
+        let mut last = self.readiness.0.lock().await;
         if let Some((_, outcome)) = last.as_ref().filter(|(at, _)| at.elapsed() < HOLDS) {
             return outcome.clone();
         }
-        let outcome = store.check().await;
+        let outcome = self.store.check().await;
         *last = Some((Instant::now(), outcome.clone()));
         outcome
     }

@@ -1,0 +1,119 @@
+//! Which conversation a request names, by however many names.
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, ConversationId, Principal, ResponseId, SessionKind};
+use herma_store::{Pin, Scope};
+
+use crate::error::{Field, GatewayError, InvalidRequest};
+use crate::gateway::Gateway;
+use crate::request::Place;
+
+/// A name, and the field that has it.
+#[derive(Debug, Clone)]
+struct Named {
+    alias: Alias,
+    field: Field,
+}
+
+impl Named {
+    /// Whether an unknown name is refused rather than made.
+    fn must_exist(&self) -> bool {
+        matches!(self.field, Field::KnownSession | Field::PreviousResponse)
+    }
+}
+
+/// The names that a request gives its conversation.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    names: Vec<Named>,
+    previous: Option<ResponseId>,
+    /// A response of another program. The conversation that was imported from there is known by it.
+    imported: Option<Alias>,
+}
+
+impl Names {
+    /// Adds a name. Those that are added first count first. [`Field::KnownSession`] must lead somewhere.
+    pub fn add(&mut self, field: Field, alias: Alias) {
+        self.names.push(Named { alias, field });
+    }
+
+    /// Sets the response to go on from, by its id. An id that cannot be one leads nowhere.
+    pub fn go_on_from(&mut self, response: &str) -> Result<(), GatewayError> {
+        self.previous = response.parse().ok();
+        if self.previous.is_none() {
+            let alias = Alias::parse(response).ok().filter(|alias| alias.as_str().starts_with(ResponseId::PREFIX));
+            self.imported = Some(alias.ok_or(GatewayError::previous_not_found())?);
+        }
+        Ok(())
+    }
+}
+
+impl Gateway {
+    /// Where the names of a request lead. Several must lead to the same conversation. Cancel-safe.
+    pub async fn resolve(&self, principal: &Principal, mut names: Names) -> Result<Place, GatewayError> {
+        let scope = Scope::of(principal);
+        if let Some(alias) = names.imported.take() {
+            if self.store.conversation(&scope, &alias, Pin::Head).await?.is_none() {
+                return Err(GatewayError::previous_not_found());
+            }
+            names.add(Field::PreviousResponse, alias);
+        }
+        if names.names.len() + usize::from(names.previous.is_some()) > 1 {
+            self.check_agreement(&scope, &names).await?;
+        }
+        Ok(match (names.previous, names.names.into_iter().next()) {
+            (Some(previous), _) => Place::After(previous),
+            (None, None) => Place::New,
+            (None, Some(named)) => {
+                let must_exist = named.must_exist();
+                Place::Named { alias: named.alias, namespace: Namespace::Session, must_exist }
+            }
+        })
+    }
+
+    /// Where a request goes that says what it is, and the session that it comes from. A helper's request leaves the
+    /// conversation that it names alone: it gets a conversation of its own, which comes from there. Cancel-safe.
+    pub async fn place_of_kind(
+        &self,
+        principal: &Principal,
+        place: Place,
+        kind: SessionKind,
+    ) -> Result<(Place, Option<Alias>), GatewayError> {
+        if kind == SessionKind::Main || place == Place::Nowhere {
+            return Ok((place, None));
+        }
+        let Some(name) = place.name().and_then(|name| Alias::parse(&name).ok()) else { return Ok((Place::New, None)) };
+        let known = self.store.conversation(&Scope::of(principal), &name, Pin::Head).await?;
+        Ok((Place::New, known.map(|_| name)))
+    }
+
+    async fn check_agreement(&self, scope: &Scope, names: &Names) -> Result<(), GatewayError> {
+        let disagree = |field| GatewayError::Invalid(InvalidRequest::NamesDisagree(field));
+        let mut led: Option<Led<'_>> = None;
+        for named in &names.names {
+            let found = self.store.conversation(scope, &named.alias, Pin::Head).await?;
+            if found.is_none() && named.must_exist() {
+                return Err(GatewayError::unknown());
+            }
+            let found = found.map_or(Led::Nowhere(&named.alias), |row| Led::To(row.facts.id));
+            if led.is_some_and(|led| led != found) {
+                return Err(disagree(named.field));
+            }
+            led = Some(found);
+        }
+        if let (Some(previous), Some(led)) = (names.previous, led) {
+            let turn = self.store.turn(scope, previous.turn()).await?;
+            if turn.is_some_and(|turn| led != Led::To(turn.facts.id)) {
+                return Err(disagree(Field::PreviousResponse));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a name leads. Two names that lead nowhere yet would make two conversations, unless they are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Led<'a> {
+    To(ConversationId),
+    Nowhere(&'a Alias),
+}

@@ -1,0 +1,45 @@
+//! Making a branch in which nothing was said yet.
+
+use std::sync::Arc;
+
+use herma_model::{Alias, SessionKind};
+use herma_store::{BranchOutcome, BranchPoint, ConversationRow, NewBranch};
+
+use super::{Origin, Sessions};
+use crate::error::{Conflict, GatewayError, InvalidRequest};
+use crate::mint;
+
+/// A branch that a caller makes.
+#[derive(Debug, Clone)]
+pub struct NewFork {
+    /// The front door that asks for it.
+    pub origin: Origin,
+    /// Any name of what it leaves.
+    pub source: Alias,
+    /// Where it leaves it.
+    pub at: BranchPoint,
+    /// The name that was chosen for it.
+    pub alias: Option<Alias>,
+    /// What people call it.
+    pub title: Option<String>,
+    /// What a client attaches, a JSON object.
+    pub metadata: Option<Arc<str>>,
+}
+
+impl Sessions<'_> {
+    /// Makes a branch in which nothing was said yet. Its source stays as it is. Durable when it returns.
+    pub async fn branch(&self, new: NewFork) -> Result<ConversationRow, GatewayError> {
+        let NewFork { origin, source, at, alias, title, metadata } = new;
+        let creation = self.creation(SessionKind::Branch, origin);
+        let (scope, now) = (self.scope.clone(), mint::now());
+        let branch = NewBranch { scope, source, at, alias, creation, title, metadata, now };
+        Err(match self.store.branch(branch).await? {
+            BranchOutcome::Made(row) => return Ok(*row),
+            BranchOutcome::NotFound => GatewayError::unknown(),
+            BranchOutcome::NoSuchMessage => GatewayError::Invalid(InvalidRequest::NoSuchMessage),
+            BranchOutcome::Unanswered => GatewayError::Invalid(InvalidRequest::Unanswered),
+            BranchOutcome::Exists => GatewayError::Conflict(Conflict::Exists),
+            BranchOutcome::Reserved => GatewayError::Invalid(InvalidRequest::ReservedId),
+        })
+    }
+}

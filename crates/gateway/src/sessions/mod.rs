@@ -1,0 +1,71 @@
+//! Conversations as things of their own: what a caller can read of them, and change without a turn.
+//!
+//! - [`read`]: rows, messages, what the model is shown, where they come from, what happened to them.
+//! - [`create`], [`branch`]: conversations that are made.
+//! - [`change`]: a title, metadata, archived or not; ended and opened again; deleted.
+//! - [`messages`]: single messages: pinned, or taken out.
+//!
+//! Every operation is done for one principal. What it may not see does not exist for it. Front doors have no other way
+//! to change a conversation: the store itself is not handed out.
+
+mod branch;
+mod change;
+mod create;
+mod messages;
+mod read;
+
+use std::sync::Arc;
+
+use herma_model::{ApiKeyId, CreatorKind, Principal, SessionKind};
+use herma_store::{Creation, Scope, Store};
+
+use crate::gateway::Gateway;
+use crate::mint;
+
+pub use branch::NewFork;
+pub use create::NewSession;
+
+/// The front door that a request came through, as it is stored with what the request creates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Who creates a conversation that is made for it.
+    pub creator: CreatorKind,
+    /// The front door's name.
+    pub source: &'static str,
+}
+
+/// The conversations that a principal can see.
+pub struct Sessions<'a> {
+    store: &'a dyn Store,
+    scope: Scope,
+    /// The API key that owns what is made.
+    owner: Option<ApiKeyId>,
+}
+
+impl<'a> Sessions<'a> {
+    /// Those in a store that a principal can see.
+    pub fn of(store: &'a dyn Store, principal: &Principal) -> Self {
+        Self { store, scope: Scope::of(principal), owner: principal.key }
+    }
+
+    /// What is made without a turn.
+    fn creation(&self, kind: SessionKind, origin: Origin) -> Creation {
+        Creation {
+            conversation: mint::conversation(),
+            session: mint::session(),
+            kind,
+            creator: origin.creator,
+            source: Arc::from(origin.source),
+            owner: self.owner,
+            reason: None,
+            parent: None,
+        }
+    }
+}
+
+impl Gateway {
+    /// The conversations that a principal can see.
+    pub fn sessions(&self, principal: &Principal) -> Sessions<'_> {
+        Sessions::of(&*self.store, principal)
+    }
+}

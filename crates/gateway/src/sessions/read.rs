@@ -1,0 +1,79 @@
+//! Reading conversations. All of it is cancel-safe.
+
+use herma_model::alias::Namespace;
+use herma_model::{Alias, Payload};
+use herma_store::{
+    ConversationRow, EventPage, EventsFrom, Extent, LedgerPage, LineageOutcome, LineagePage, LineageRange, ListFilter,
+    MessagePage, MessageRange, Page, Pin, Search, SearchPage,
+};
+use herma_turn::build;
+use tokio::sync::watch;
+
+use super::Sessions;
+use crate::compaction::transcript;
+use crate::error::{GatewayError, InvalidRequest};
+use crate::gateway::Gateway;
+
+impl Sessions<'_> {
+    /// The conversation of a name, described at its head or at the very session that has this name.
+    pub async fn find(&self, alias: &Alias, pin: Pin) -> Result<ConversationRow, GatewayError> {
+        self.store.conversation(&self.scope, alias, pin).await?.ok_or(GatewayError::unknown())
+    }
+
+    /// A page of conversations, or of their sessions.
+    pub async fn list(&self, filter: ListFilter) -> Result<Page<ConversationRow>, GatewayError> {
+        Ok(self.store.conversations(&self.scope, filter).await?)
+    }
+
+    /// A page of what was said in a conversation.
+    pub async fn messages(&self, alias: &Alias, range: MessageRange) -> Result<MessagePage, GatewayError> {
+        self.store.messages(&self.scope, alias, range).await?.ok_or(GatewayError::unknown())
+    }
+
+    /// What the model would be shown of a conversation, or was last shown of the very session that has this name.
+    pub async fn model_view(&self, alias: &Alias, pin: Pin) -> Result<Vec<Payload>, GatewayError> {
+        let extent = match pin {
+            Pin::Head => Extent::View,
+            Pin::Exact => Extent::Session,
+        };
+        let opened = self.store.open(&self.scope, alias, Namespace::Session, extent).await?;
+        let snapshot = opened.ok_or(GatewayError::unknown())?;
+        Ok(build(&snapshot.system, transcript(&snapshot), None))
+    }
+
+    /// A page of the graph around a conversation: what it comes from, its sessions, what came from it.
+    pub async fn lineage(&self, alias: &Alias, range: LineageRange) -> Result<LineagePage, GatewayError> {
+        match self.store.lineage(&self.scope, alias, range).await? {
+            LineageOutcome::Page(page) => Ok(page),
+            LineageOutcome::NotFound => Err(GatewayError::unknown()),
+            LineageOutcome::CursorGone => Err(GatewayError::Invalid(InvalidRequest::CursorGone)),
+        }
+    }
+
+    /// A page of a conversation's compactions, newest first.
+    pub async fn compactions(
+        &self,
+        alias: &Alias,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<LedgerPage, GatewayError> {
+        self.store.compactions(&self.scope, alias, before, limit).await?.ok_or(GatewayError::unknown())
+    }
+
+    /// A page of messages and titles that have some words, best first.
+    pub async fn search(&self, search: Search) -> Result<SearchPage, GatewayError> {
+        Ok(self.store.search(&self.scope, search).await?)
+    }
+
+    /// A page of what has happened to conversations, whichever process did it.
+    pub async fn events(&self, from: EventsFrom, limit: usize) -> Result<EventPage, GatewayError> {
+        Ok(self.store.events(&self.scope, from, limit).await?)
+    }
+}
+
+impl Gateway {
+    /// Changes soon after there are more events of any conversation, while a receiver is held.
+    pub fn happenings(&self) -> watch::Receiver<i64> {
+        self.store.happenings()
+    }
+}

@@ -1,0 +1,161 @@
+//! What the gateway's errors are called in HTTP: the names of their fields, and how a client can put things right.
+//!
+//! The gateway names fields of its own requests. Each match here is exhaustive, so a new field or a new error cannot
+//! reach a client without a name.
+
+use std::borrow::Cow;
+
+use herma_gateway::{Conflict, Field, GatewayError, InvalidRequest, Missing};
+
+use crate::error::ApiError;
+
+/// A family of routes whose requests have the same fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `/v1/chat/completions`.
+    Chat,
+    /// `/v1/responses`, and messages to a session.
+    Responses,
+    /// `/v1/runs`.
+    Runs,
+    /// The items of `/v1/conversations`.
+    Items,
+    /// Conversations as resources: `/api/sessions` and the rest of `/v1/conversations`.
+    Resource,
+}
+
+/// Where a field is in an HTTP request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// In this header.
+    Header(&'static str),
+    /// In the body or the query, under this name.
+    Name(Cow<'static, str>),
+}
+
+impl Dialect {
+    /// What makes a failure of the gateway one that clients of these routes are told.
+    pub(crate) fn telling(self) -> impl Fn(GatewayError) -> ApiError {
+        move |error| ApiError::of(&error, self)
+    }
+
+    /// What a field is called.
+    pub(crate) fn word(self, field: Field) -> Word {
+        let name = |name: &'static str| Word::Name(Cow::Borrowed(name));
+        match field {
+            Field::Session if self == Self::Runs => name("session_id"),
+            Field::Session => Word::Header("X-Hermes-Session-Id"),
+            Field::KnownSession => Word::Header("X-Hermes-Conversation-Id"),
+            Field::Conversation => name("conversation"),
+            Field::PreviousResponse => name("previous_response_id"),
+            Field::Model => name("model"),
+            Field::Messages => name(self.messages()),
+            Field::ToolCallId(at) => Word::Name(format!("{}[{at}].{}", self.messages(), self.call_id()).into()),
+            Field::Kind => name("kind"),
+            Field::Parent if self == Self::Resource => name("parent"),
+            Field::Parent => Word::Header("X-Hermes-Session-Kind"),
+            Field::Id => name("id"),
+            Field::BranchPoint => name("at"),
+            Field::Cursor => name("cursor"),
+        }
+    }
+
+    const fn messages(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Resource => "messages",
+            Self::Responses | Self::Runs => "input",
+            Self::Items => "items",
+        }
+    }
+
+    const fn call_id(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Resource => "tool_call_id",
+            Self::Responses | Self::Runs | Self::Items => "call_id",
+        }
+    }
+
+    /// What a client is told of an error: what the gateway says, or what that means in HTTP.
+    pub(crate) fn message(self, error: &GatewayError) -> String {
+        match error {
+            GatewayError::Invalid(InvalidRequest::NoParent) if self == Self::Resource => "parent leads to no session",
+            GatewayError::Invalid(InvalidRequest::EmptyContext) => {
+                "there is nothing to compact: send 'input', or name a response or a conversation"
+            }
+            GatewayError::Invalid(InvalidRequest::NoSuchMessage) => {
+                "at is no message of this conversation; GET /api/sessions/{id}/messages lists them"
+            }
+            GatewayError::NotFound(missing) => self.not_found(*missing),
+            GatewayError::Busy { running, .. } => {
+                return format!(
+                    "another turn ({running}) of this conversation is running; wait for it, or send \
+                     X-Hermes-Turn-Policy: interrupt"
+                );
+            }
+            GatewayError::Conflict(Conflict::Ended) => {
+                "the conversation was ended; to go on, reopen it: POST /api/sessions/ID/reopen"
+            }
+            GatewayError::Conflict(Conflict::IdempotencyMismatch) => {
+                "this Idempotency-Key was used with a different request body; use a new key"
+            }
+            GatewayError::Invalid(_)
+            | GatewayError::SessionKey(_)
+            | GatewayError::Conflict(_)
+            | GatewayError::Overloaded(_)
+            | GatewayError::Draining
+            | GatewayError::Store(_)
+            | GatewayError::Turn(_)
+            | GatewayError::CutOff(_) => return error.to_string(),
+        }
+        .to_owned()
+    }
+
+    const fn not_found(self, missing: Missing) -> &'static str {
+        match (missing, self) {
+            (Missing::Turn, Self::Responses) => "no response is known by this id: it was deleted, or never stored",
+            (Missing::Turn, Self::Runs) => "no run is known by this id",
+            (Missing::Conversation | Missing::Turn, _) => "no conversation is known by this id",
+            (Missing::PreviousResponse, _) => {
+                "no response is known by this previous_response_id: it was deleted, or not stored"
+            }
+            (Missing::Message, _) => {
+                "no message is known by these ids; GET /api/sessions/{id}/messages lists a conversation's"
+            }
+            (Missing::Item, _) => "no item of this conversation is known by this id; GET …/items lists them",
+            (Missing::Compaction, _) => {
+                "no compaction is known by these ids; GET /api/sessions/{id}/compactions lists a conversation's"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_has_the_name_that_its_route_gives_it() {
+        let name = |name: &'static str| Word::Name(name.into());
+        for (field, dialect, word) in [
+            (Field::Messages, Dialect::Chat, name("messages")),
+            (Field::Messages, Dialect::Runs, name("input")),
+            (Field::ToolCallId(3), Dialect::Chat, name("messages[3].tool_call_id")),
+            (Field::ToolCallId(3), Dialect::Responses, name("input[3].call_id")),
+            (Field::ToolCallId(0), Dialect::Items, name("items[0].call_id")),
+            (Field::Session, Dialect::Chat, Word::Header("X-Hermes-Session-Id")),
+            (Field::Session, Dialect::Runs, name("session_id")),
+            (Field::Parent, Dialect::Resource, name("parent")),
+            (Field::Parent, Dialect::Chat, Word::Header("X-Hermes-Session-Kind")),
+        ] {
+            assert_eq!(dialect.word(field), word, "{field:?} in {dialect:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_called_what_its_route_calls_it() {
+        let of = |dialect: Dialect| dialect.message(&GatewayError::NotFound(Missing::Turn));
+        assert_eq!(of(Dialect::Runs), "no run is known by this id");
+        assert!(of(Dialect::Responses).starts_with("no response"));
+        assert!(of(Dialect::Chat).starts_with("no conversation"));
+    }
+}
