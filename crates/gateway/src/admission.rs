@@ -78,7 +78,7 @@ impl<'a> Door<'a> {
     /// Asks until there is a decision. Not cancel-safe: a waiting turn has to be withdrawn, which this does itself when it ends early.
     pub(crate) async fn pass(&mut self) -> Result<Admitted, GatewayError> {
         let scope = self.scope();
-        if let Some(key) = &self.request.session_key
+        if let Some(key) = &self.request.caller.session_key
             && !scope.keys.allows(key)
         {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
@@ -107,12 +107,12 @@ impl<'a> Door<'a> {
     }
 
     fn scope(&self) -> Scope {
-        let principal = &self.request.principal;
+        let principal = &self.request.caller.principal;
         Scope::of(principal)
     }
 
     async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting<'a>) -> Result<Admitted, GatewayError> {
-        let mut place = self.request.place.clone();
+        let mut place = self.request.destination.place.clone();
         let mut opening = Opening::MayRepeat;
         let mut extent = Extent::View;
         let mut stale = 0;
@@ -184,9 +184,9 @@ impl<'a> Door<'a> {
                 target,
                 seen: before.as_ref().map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version)),
                 messages: self.brought(input.new),
-                session_key: self.request.session_key.clone(),
+                session_key: self.request.caller.session_key.clone(),
                 // Of two requests that repeat one opening, the second is no attempt of it: it does not wait there.
-                policy: if opening == Opening::Repeats { Policy::Reject } else { self.request.policy },
+                policy: if opening == Opening::Repeats { Policy::Reject } else { self.request.destination.policy },
                 queue_limit: self.gateway.settings.queue_limit,
                 interrupt_grace: INTERRUPT_GRACE,
                 retry,
@@ -195,8 +195,8 @@ impl<'a> Door<'a> {
                 retry_of: input.retry_of,
                 anew_of: input.anew_of,
                 creation,
-                response: self.request.response.clone(),
-                durability: if self.request.streaming { Durability::Now } else { Durability::WithCommit },
+                response: self.request.options.response.clone(),
+                durability: if self.request.options.streaming { Durability::Now } else { Durability::WithCommit },
                 api: self.request.identity.route,
                 now: mint::now(),
             };
@@ -209,7 +209,9 @@ impl<'a> Door<'a> {
                     let alias = match place {
                         Place::Named { .. } if left => own_alias(running.facts.head.id.as_str())?,
                         Place::Named { alias, .. } => alias,
-                        _ if self.request.response.is_some() => own_alias(&running.turn.as_response().to_string())?,
+                        _ if self.request.options.response.is_some() => {
+                            own_alias(&running.turn.as_response().to_string())?
+                        }
                         Place::New | Place::Nowhere | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
                     };
                     let is_anew = input.anew_of.is_some();
@@ -228,7 +230,7 @@ impl<'a> Door<'a> {
                     let turn = attempt_of.unwrap_or(self.turn);
                     let view = SessionView {
                         facts,
-                        requested: self.request.place.name(),
+                        requested: self.request.destination.place.name(),
                         resolution: Resolution::Head,
                         rotated: false,
                     };
@@ -265,7 +267,7 @@ impl<'a> Door<'a> {
 
     /// Where a request goes that is no other attempt of a first turn after all.
     fn own_opening(&self) -> (Place, Opening) {
-        (self.request.place.clone(), Opening::IsNew)
+        (self.request.destination.place.clone(), Opening::IsNew)
     }
 
     /// Whether a request that says what an unanswered turn was asked is a turn of its own all the same. An id that was given out says
@@ -285,7 +287,7 @@ impl<'a> Door<'a> {
             return Ok(true);
         }
         let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(false) };
-        let is_another_kind = self.request.response.is_some() && earlier.echo.is_some();
+        let is_another_kind = self.request.options.response.is_some() && earlier.echo.is_some();
         Ok(earlier.called_off || is_another_kind && &*earlier.api != self.request.identity.route)
     }
 
@@ -301,12 +303,12 @@ impl<'a> Door<'a> {
         Creation {
             conversation: mint::conversation(),
             session: mint::session(),
-            kind: self.request.kind,
-            creator: self.request.creator,
-            source: Arc::from(self.request.source),
-            owner: self.request.principal.key,
+            kind: self.request.destination.kind,
+            creator: self.request.caller.origin.creator,
+            source: Arc::from(self.request.caller.origin.source),
+            owner: self.request.caller.principal.key,
             reason: None,
-            parent: self.request.parent.clone(),
+            parent: self.request.destination.parent.clone(),
         }
     }
 }
@@ -319,10 +321,10 @@ pub(crate) fn check_window(
     input: &Input<'_>,
 ) -> Result<(), GatewayError> {
     // What is only added need not fit yet: whoever asks next makes room.
-    if request.all_new {
+    if request.input.all_new {
         return Ok(());
     }
-    let asked = request.model.as_deref();
+    let asked = request.options.model.as_deref();
     let (model, window) = gateway.settings.resolve_model(asked);
     let Some(window) = window.map(u64::from) else { return Ok(()) };
     let load = Load::of(request, before, input.new);
@@ -332,9 +334,9 @@ pub(crate) fn check_window(
     let new: u64 = input.new.iter().map(|said| u64::from(said.tokens)).sum();
     let why = match before {
         Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
-        _ if request.truncate => None,
+        _ if request.options.truncate => None,
         Some(_) => gateway.cannot_compact(),
-        None if request.place == Place::Nowhere => {
+        None if request.destination.place == Place::Nowhere => {
             Some("nothing of it is kept, so nothing can be summarised".to_owned())
         }
         None => Some("there is nothing to summarise yet".to_owned()),
@@ -352,11 +354,11 @@ pub(crate) fn retry_identity(
     before: Option<&Snapshot>,
 ) -> RetryIdentity {
     let identity = &request.identity;
-    let tenant = request.principal.tenant.0.to_le_bytes();
-    let key = request.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
-    let name = request.place.name();
+    let tenant = request.caller.principal.tenant.0.to_le_bytes();
+    let key = request.caller.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
+    let name = request.destination.place.name();
     let alias = name.as_deref().unwrap_or("");
-    let session_key = request.session_key.as_ref().map_or("", |key| key.as_str());
+    let session_key = request.caller.session_key.as_ref().map_or("", |key| key.as_str());
     let user = identity.user.as_deref().unwrap_or("");
     let route = identity.route.as_bytes();
     let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
@@ -376,12 +378,14 @@ pub(crate) fn retry_identity(
 /// conversation has all of its history in it, and `previous_response_id` names the last answer that its client has
 /// seen.
 fn shows_unseen_answer(request: &TurnRequest, before: Option<&Snapshot>) -> bool {
-    if request.all_new {
+    if request.input.all_new {
         return false;
     }
-    match request.place {
+    match request.destination.place {
         Place::New | Place::Nowhere | Place::After(_) => true,
-        Place::Named { .. } => before.is_some_and(|before| repeats_history(&request.messages, transcript(before))),
+        Place::Named { .. } => {
+            before.is_some_and(|before| repeats_history(&request.input.messages, transcript(before)))
+        }
     }
 }
 

@@ -55,7 +55,7 @@ impl Gateway {
         request: TurnRequest,
         metadata: Option<Arc<str>>,
     ) -> Result<(Appended, ConversationRow), GatewayError> {
-        let principal = request.principal.clone();
+        let principal = request.caller.principal.clone();
         let added = self.append(request).await?;
         let id = own_alias(&added.facts.id.to_string())?;
         let change = Change { metadata: metadata.filter(|_| !added.was_there), ..Change::default() };
@@ -79,7 +79,8 @@ impl Gateway {
     async fn write(&self, request: &TurnRequest, lead: Lead) -> Result<Appended, GatewayError> {
         let Lead { running, .. } = lead;
         let mut held = Held::new(self, running.lease, running.facts.id);
-        let system = (!request.system.is_empty()).then(|| Arc::<[Payload]>::from(request.system.as_slice()));
+        let system =
+            (!request.input.system.is_empty()).then(|| Arc::<[Payload]>::from(request.input.system.as_slice()));
         let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() };
         let commit = Commit {
             lease: running.lease,
@@ -94,7 +95,7 @@ impl Gateway {
             return Err(self.take_back(error, running.lease, held).await);
         }
         held.is_over();
-        let tenant = request.principal.tenant;
+        let tenant = request.caller.principal.tenant;
         Ok(Appended { turn: running.turn, tenant, facts: running.facts, messages: running.messages, was_there: false })
     }
 
@@ -108,13 +109,13 @@ impl Gateway {
 
     /// The outcome of the same request, made before.
     async fn added_before(&self, request: &TurnRequest, turn: TurnId) -> Result<Appended, GatewayError> {
-        let scope = Scope::of(&request.principal);
+        let scope = Scope::of(&request.caller.principal);
         let record = self.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound(Missing::Turn))?;
         if record.state.is_unanswered() {
             let unknown = || TurnFailure::new(FailureCode::Internal, "what was to be added was not");
             return Err(GatewayError::Turn(record.failure.unwrap_or_else(unknown)));
         }
-        let tenant = request.principal.tenant;
+        let tenant = request.caller.principal.tenant;
         Ok(Appended { turn, tenant, facts: record.facts, messages: record.input, was_there: true })
     }
 }

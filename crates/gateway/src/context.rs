@@ -36,8 +36,8 @@ impl Gateway {
     pub async fn count_tokens(&self, request: &TurnRequest) -> Result<u64, GatewayError> {
         let before = self.seen(request).await?;
         let new = match &before {
-            Some(snapshot) if !request.messages.is_empty() => new_in(request, snapshot)?,
-            _ => request.messages.as_slice(),
+            Some(snapshot) if !request.input.messages.is_empty() => new_in(request, snapshot)?,
+            _ => request.input.messages.as_slice(),
         };
         Ok(Load::of(request, before.as_ref(), new).total)
     }
@@ -66,7 +66,7 @@ impl Gateway {
             extra: Default::default(),
         };
         self.store.note_loose(LooseTurn {
-            tenant: request.principal.tenant,
+            tenant: request.caller.principal.tenant,
             id: turn,
             api: request.identity.route,
             outcome: LooseOutcome::Completed(finish),
@@ -84,9 +84,9 @@ impl Gateway {
 
     /// The conversation as it would be shown.
     async fn seen(&self, request: &TurnRequest) -> Result<Option<Snapshot>, GatewayError> {
-        let scope = Scope::of(&request.principal);
+        let scope = Scope::of(&request.caller.principal);
         let open = async |alias, namespace, extent| self.store.open(&scope, alias, namespace, extent).await;
-        match &request.place {
+        match &request.destination.place {
             Place::New | Place::Nowhere => Ok(None),
             Place::Named { alias, namespace, must_exist } => match open(alias, *namespace, Extent::View).await? {
                 None if *must_exist || !alias.may_be_created() => Err(GatewayError::unknown()),
@@ -110,8 +110,8 @@ impl Gateway {
     ) -> Result<Vec<Arc<Message>>, GatewayError> {
         let known: Vec<_> = before.map(|snapshot| shown(transcript(snapshot))).unwrap_or_default();
         let new = match before {
-            Some(snapshot) if !request.messages.is_empty() => new_in(request, snapshot)?,
-            _ => request.messages.as_slice(),
+            Some(snapshot) if !request.input.messages.is_empty() => new_in(request, snapshot)?,
+            _ => request.input.messages.as_slice(),
         };
         let next = known.last().map_or(0, |last| last.seq.0) + 1;
         let new = (next..).zip(new).enumerate().map(|(nth, (seq, said))| {
@@ -131,7 +131,7 @@ impl Gateway {
     /// What people said last, as much as a compaction would keep, and in any case the last question if it has no
     /// answer yet.
     fn last_questions(&self, request: &TurnRequest, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-        let mut left = self.kept_tokens(request.model.as_deref(), messages);
+        let mut left = self.kept_tokens(request.options.model.as_deref(), messages);
         let last_answer = messages.iter().rposition(|message| message.said.role == Role::Assistant);
         let unanswered = last_answer.map_or(messages.len().saturating_sub(1), |at| at + 1);
         let questions = messages.iter().enumerate().rev().filter(|(_, message)| message.said.role == Role::User);
@@ -158,7 +158,7 @@ fn shown(transcript: Transcript<'_>) -> Vec<Arc<Message>> {
 fn new_in<'a>(request: &'a TurnRequest, snapshot: &Snapshot) -> Result<&'a [herma_model::Utterance], GatewayError> {
     match Input::of(request, Some(snapshot)) {
         // More would have to be read to know; then it is taken to be new.
-        None => Ok(&request.messages),
+        None => Ok(&request.input.messages),
         Some(input) => Ok(input?.new),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use herma_model::{TenantId, TurnId};
-use herma_store::Store;
+use herma_model::{Principal, TenantId, TurnId};
+use herma_store::{Store, StoreError};
 use herma_turn::Stop;
 use herma_upstream::ModelServer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -22,6 +22,7 @@ use crate::loose::{Loose, LooseTurns};
 use crate::readiness::Readiness;
 use crate::request::{Place, TurnHandle, TurnRequest};
 use crate::run::Run;
+use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::titles::Titles;
 use crate::{mint, retention, watch as watching};
@@ -42,7 +43,7 @@ pub struct Gateway {
     pub(crate) titles: Titles,
     pub(crate) live: Arc<LiveTurns>,
     pub(crate) loose: LooseTurns,
-    pub(crate) readiness: Readiness,
+    readiness: Readiness,
     places: Arc<Semaphore>,
     draining: AtomicBool,
 }
@@ -68,6 +69,21 @@ impl Gateway {
         gateway
     }
 
+    /// The conversations that a principal can see, to be read and changed without a turn.
+    pub fn sessions(&self, principal: &Principal) -> Sessions<'_> {
+        Sessions::of(&*self.store, principal)
+    }
+
+    /// Changes soon after there are more events of any conversation, while a receiver is held.
+    pub fn happenings(&self) -> watch::Receiver<i64> {
+        self.store.happenings()
+    }
+
+    /// Whether the store can be written, asked at most once a second. Cancel-safe.
+    pub async fn check_store(&self) -> Result<(), StoreError> {
+        self.readiness.of(&*self.store).await
+    }
+
     /// The model server behind it.
     pub fn upstream(&self) -> &Arc<dyn ModelServer> {
         &self.upstream
@@ -90,13 +106,13 @@ impl Gateway {
 
     /// Takes a turn. It runs by itself from here on, whoever listens.
     pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
-        if self.settings.resolve_model(request.model.as_deref()).0.is_empty() {
+        if self.settings.resolve_model(request.options.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
         }
         let place = self.place()?;
         let log = Arc::new(TurnLog::default());
         let (stop, stopped) = watch::channel(None);
-        let handle = TurnHandle::new(&log, stop.clone(), request.on_disconnect);
+        let handle = TurnHandle::new(&log, stop.clone(), request.options.on_disconnect);
         let gateway = Arc::clone(self);
         let live = LiveTurn { log, stop };
         tokio::spawn(async move {
@@ -134,7 +150,7 @@ impl Gateway {
             let takes_over = claimed.is_some() && earlier.is_some_and(|earlier| earlier.never_began);
             let registered = claimed.unwrap_or_else(|| Registered::new(self, mint::turn(), live.clone()));
             let turn = registered.turn();
-            if request.place == Place::Nowhere {
+            if request.destination.place == Place::Nowhere {
                 let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
                 return loose.run().await;
             }
@@ -171,7 +187,7 @@ impl Gateway {
 
     /// Reads the turn that a request turned out to be, to its end or until it is forgotten.
     async fn join(&self, request: &TurnRequest, turn: TurnId, log: &TurnLog) -> Followed {
-        let (principal, requested) = (&request.principal, request.place.name());
+        let (principal, requested) = (&request.caller.principal, request.destination.place.name());
         Follower { gateway: self, principal, requested, turn, log }.follow().await
     }
 

@@ -26,10 +26,10 @@ impl<'a> Input<'a> {
         let nowhere = HashMap::new();
         let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody, begun_anew: &nowhere };
         let transcript = before.map_or(nothing, transcript);
-        if request.all_new {
+        if request.input.all_new {
             return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
         }
-        let alignment = align(&request.messages, transcript)?;
+        let alignment = align(&request.input.messages, transcript)?;
         Some(Self::check(request, transcript, alignment))
     }
 
@@ -42,12 +42,12 @@ impl<'a> Input<'a> {
     }
 
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
-        let new = &request.messages[alignment.new_from..];
-        if new.is_empty() && alignment.retry_of.is_none() && !request.all_new {
+        let new = &request.input.messages[alignment.new_from..];
+        if new.is_empty() && alignment.retry_of.is_none() && !request.input.all_new {
             return Err(GatewayError::Invalid(InvalidRequest::NothingNew));
         }
         check_tool_results(transcript, new).map_err(|bad| {
-            let place = request.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
+            let place = request.input.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
             GatewayError::Invalid(InvalidRequest::ToolResult { reason: bad.reason, message: Some(place) })
         })?;
         Ok(Self { new, retry_of: alignment.retry_of, anew_of: None })
@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
         if self.retry_of.is_none() {
             return self;
         }
-        let answered = request.messages.iter().rposition(|said| said.role == Role::Assistant);
-        Self { new: &request.messages[answered.map_or(0, |at| at + 1)..], retry_of: None, anew_of: None }
+        let answered = request.input.messages.iter().rposition(|said| said.role == Role::Assistant);
+        Self { new: &request.input.messages[answered.map_or(0, |at| at + 1)..], retry_of: None, anew_of: None }
     }
 }

@@ -41,7 +41,7 @@ impl Journal {
     /// Only what is streamed is shown before its end, and only what can be fetched is read again.
     pub(crate) fn of(request: &TurnRequest) -> Self {
         Self {
-            is_shown: request.streaming,
+            is_shown: request.options.streaming,
             is_recorded: is_recorded(request),
             written: Written::default(),
             on_its_way: None,
@@ -113,7 +113,7 @@ pub(crate) fn record_of_unanswered(request: &TurnRequest, log: &TurnLog) -> Opti
 }
 
 fn is_recorded(request: &TurnRequest) -> bool {
-    request.streaming && request.response.as_ref().is_some_and(|response| response.kept)
+    request.options.streaming && request.options.response.as_ref().is_some_and(|response| response.kept)
 }
 
 /// The events of each model message. One that was said in the middle of the turn ends with its step.

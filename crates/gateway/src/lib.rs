@@ -1,10 +1,15 @@
-//! The one way in. A front door translates its protocol into requests of the gateway and its answers back; it has no
-//! way around it to the store. For a turn it hands in a [`TurnRequest`] and gets a [`TurnHandle`]; everything that is
-//! done to conversations without a turn is in [`Sessions`].
+//! The one way in. A front door translates its protocol into requests of the gateway, and its answers back. It has no
+//! other way to the store. It uses three types:
 //!
-//! - [`naming`]: which conversation a request names.
-//! - [`sessions`]: reading and changing conversations without a turn.
-//! - [`turns`]: turns that were asked for before, by their id.
+//! - [`Gateway`] takes turns. A front door hands in a [`TurnRequest`] and gets a [`TurnHandle`]. It also compacts, counts
+//!   tokens and passes requests on: all that needs the model server.
+//! - [`Sessions`] needs the store alone. It resolves names, and reads and changes conversations without a turn.
+//! - [`access::Access`] says whom an API key stands for.
+//!
+//! Inside:
+//!
+//! - [`sessions`]: conversations as things of their own.
+//! - [`request`]: what a front door asks for: who asks, where it goes, what it says, how it is answered and recognised.
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
 //! - [`run`]: from the lease to the end of the turn: make room, call the model, show, commit.
 //! - [`compaction`]: room in the model's context, for a turn that needs it or because somebody asks.
@@ -38,7 +43,6 @@ mod live;
 mod log;
 mod loose;
 mod mint;
-mod naming;
 mod own_call;
 mod pass_on;
 mod readiness;
@@ -51,7 +55,6 @@ mod sessions;
 mod settings;
 mod stored_turn;
 mod titles;
-mod turns;
 mod waiting;
 pub mod warning;
 mod watch;
@@ -64,9 +67,10 @@ pub use follow::stored_answer;
 pub use gateway::Gateway;
 pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
-pub use naming::Names;
 pub use pass_on::{NotPassedOn, PassedOn};
-pub use request::{OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnRequest};
-pub use sessions::{NewFork, NewSession, Origin, Sessions};
+pub use request::{
+    Caller, Destination, OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnInput, TurnOptions, TurnRequest,
+};
+pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
 pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
 pub use titles::TitlesAsked;

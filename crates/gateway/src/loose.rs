@@ -58,15 +58,15 @@ impl Loose<'_> {
     }
 
     async fn answer(&mut self) -> Result<TurnEvent, GatewayError> {
-        let scope = Scope::of(&self.request.principal);
-        if self.request.session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
+        let scope = Scope::of(&self.request.caller.principal);
+        if self.request.caller.session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
         let input = Input::of(self.request, None).unwrap_or_else(|| Err(GatewayError::Turn(defect())))?;
         check_window(self.gateway, self.request, None, &input)?;
         let started_at = mint::now();
         let message = MessageId::answered(self.turn, 1, 0);
-        if self.request.streaming {
+        if self.request.options.streaming {
             self.log.push(TurnEvent::Started { turn: self.turn, started_at, session: None, message });
         }
         let ending = self.call_model(started_at).await;
@@ -75,25 +75,25 @@ impl Loose<'_> {
 
     async fn call_model(&mut self, started_at: Timestamp) -> Ending {
         let _at_model = self.gateway.at_model(None);
-        let (upstream, allowed) = (&*self.gateway.upstream, AllowedTools::of(&self.request.params));
+        let (upstream, allowed) = (&*self.gateway.upstream, AllowedTools::of(&self.request.options.params));
         let Ok(ending) = drive(upstream, allowed, &mut Running { loose: self, started_at }).await;
         ending
     }
 
     /// What the model is shown: what the client sent.
     fn context(&self, now: Timestamp) -> Vec<Payload> {
-        let said = self.request.messages.iter().zip(0..);
+        let said = self.request.input.messages.iter().zip(0..);
         let messages: Vec<_> = said.map(|(said, nth)| Arc::new(self.message(nth, said.clone(), now))).collect();
-        let system = match &self.request.instructions {
+        let system = match &self.request.input.instructions {
             Some(instructions) => std::slice::from_ref(instructions),
-            None => self.request.system.as_slice(),
+            None => self.request.input.system.as_slice(),
         };
         let (unanswered, begun_anew) = (HashMap::new(), HashMap::new());
         let (unanswered, begun_anew) = (&unanswered, &begun_anew);
         let transcript = Transcript { base: None, messages: &messages, whole: true, unanswered, begun_anew };
         let context = build(system, transcript, Some(self.turn));
-        let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
-        match window.filter(|_| self.request.truncate) {
+        let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
+        match window.filter(|_| self.request.options.truncate) {
             Some(window) => truncated(context, system.len(), u64::from(window)),
             None => context,
         }
@@ -131,10 +131,10 @@ impl Loose<'_> {
 
     fn finished(&self, answer: Answer, started_at: Timestamp, id: MessageId) -> Finished {
         let said = assistant_utterance(&answer, MessageStatus::Complete);
-        let message = Arc::new(Message { id, ..self.message(self.request.messages.len(), said, mint::now()) });
+        let message = Arc::new(Message { id, ..self.message(self.request.input.messages.len(), said, mint::now()) });
         Finished {
             turn: self.turn,
-            tenant: self.request.principal.tenant,
+            tenant: self.request.caller.principal.tenant,
             started_at,
             session: None,
             answer,
@@ -150,7 +150,7 @@ impl Loose<'_> {
 
     fn note(&self, started_at: Timestamp, outcome: LooseOutcome) {
         self.gateway.store.note_loose(LooseTurn {
-            tenant: self.request.principal.tenant,
+            tenant: self.request.caller.principal.tenant,
             id: self.turn,
             api: self.request.identity.route,
             outcome,
@@ -176,10 +176,10 @@ impl Host for Running<'_, '_> {
     fn call(&self) -> ModelCall {
         let Loose { gateway, request, .. } = &*self.loose;
         ModelCall {
-            model: gateway.settings.resolve_model(request.model.as_deref()).0,
+            model: gateway.settings.resolve_model(request.options.model.as_deref()).0,
             messages: self.loose.context(self.started_at),
-            params: Arc::clone(&request.params),
-            streaming: request.streaming,
+            params: Arc::clone(&request.options.params),
+            streaming: request.options.streaming,
             retries: request.identity.upstream_retries(),
         }
     }

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use herma_store::StoreError;
+use herma_store::{Store, StoreError};
 use tokio::sync::Mutex;
-
-use crate::gateway::Gateway;
 
 /// How long an answer of the store holds.
 const HOLDS: Duration = Duration::from_secs(1);
@@ -14,15 +12,15 @@ const HOLDS: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), StoreError>)>>);
 
-impl Gateway {
+impl Readiness {
     /// Whether the store can be written, asked at most once a second. Those who ask at the same time wait for one
     /// answer. Cancel-safe.
-    pub async fn check_store(&self) -> Result<(), StoreError> {
-        let mut last = self.readiness.0.lock().await;
+    pub(crate) async fn of(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let mut last = self.0.lock().await;
         if let Some((_, outcome)) = last.as_ref().filter(|(at, _)| at.elapsed() < HOLDS) {
             return outcome.clone();
         }
-        let outcome = self.store.check().await;
+        let outcome = store.check().await;
         *last = Some((Instant::now(), outcome.clone()));
         outcome
     }

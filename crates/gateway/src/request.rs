@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{
-    Alias, CreatorKind, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance,
-};
+use herma_model::{Alias, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance};
 use herma_store::{ClientConnection, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
 use crate::log::{Subscription, TurnEvent, TurnLog};
+use crate::sessions::Origin;
 
 /// What happens when another turn is running.
 pub type Policy = TurnPolicy;
@@ -50,14 +49,76 @@ impl RequestIdentity {
 }
 
 /// One input that wants one answer, whatever protocol it came by.
+///
+/// [`TurnRequest::new`] is the only place that names all of its parts. A front door sets what its protocol says and
+/// leaves the rest as it is.
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
     /// Who asks.
+    pub caller: Caller,
+    /// Where it goes.
+    pub destination: Destination,
+    /// What it says.
+    pub input: TurnInput,
+    /// How it is answered.
+    pub options: TurnOptions,
+    /// How it is recognised if it comes again.
+    pub identity: RequestIdentity,
+}
+
+impl TurnRequest {
+    /// A request that says nothing yet and is answered as a whole, by the default model. `route` is the name by which
+    /// its turn is stored and found again.
+    pub fn new(caller: Caller, destination: impl Into<Destination>, route: &'static str) -> Self {
+        Self {
+            caller,
+            destination: destination.into(),
+            input: TurnInput::default(),
+            options: TurnOptions::default(),
+            identity: RequestIdentity { route, ..RequestIdentity::default() },
+        }
+    }
+
+    /// Whether its id is given out as soon as it waits.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.options.response.as_ref().is_some_and(|response| response.promised)
+    }
+}
+
+/// Who asks for a turn, and by which front door.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who asks.
     pub principal: Principal,
-    /// Which conversation it is for.
-    pub place: Place,
     /// The session key the request names.
     pub session_key: Option<SessionKey>,
+    /// The front door.
+    pub origin: Origin,
+}
+
+/// Where a turn goes.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// Which conversation it is for.
+    pub place: Place,
+    /// What a conversation made for it is.
+    pub kind: SessionKind,
+    /// The session that a conversation made for it comes from.
+    pub parent: Option<Alias>,
+    /// What to do when another turn is running.
+    pub policy: Policy,
+}
+
+impl From<Place> for Destination {
+    /// A person's own conversation.
+    fn from(place: Place) -> Self {
+        Self { place, kind: SessionKind::Main, parent: None, policy: Policy::default() }
+    }
+}
+
+/// What a request says.
+#[derive(Debug, Clone, Default)]
+pub struct TurnInput {
     /// System and developer messages, if it has any. They replace those of the conversation.
     pub system: Vec<Payload>,
     /// A system message that stands in place of all others for this request alone.
@@ -68,6 +129,11 @@ pub struct TurnRequest {
     pub indices: Vec<usize>,
     /// Whether all of them are new, whatever the conversation has.
     pub all_new: bool,
+}
+
+/// How a request is answered.
+#[derive(Debug, Clone, Default)]
+pub struct TurnOptions {
     /// The model it asks for.
     pub model: Option<String>,
     /// Everything else for the model server.
@@ -78,29 +144,10 @@ pub struct TurnRequest {
     pub truncate: bool,
     /// Whether the answer is wanted piece by piece.
     pub streaming: bool,
-    /// What to do when another turn is running.
-    pub policy: Policy,
     /// What to do when the client goes away.
     pub on_disconnect: OnDisconnect,
-    /// What a conversation made for it is.
-    pub kind: SessionKind,
-    /// The session that a conversation made for it comes from.
-    pub parent: Option<Alias>,
-    /// Who creates a conversation made for it.
-    pub creator: CreatorKind,
-    /// Which door it came through.
-    pub source: &'static str,
-    /// How it is recognised if it comes again.
-    pub identity: RequestIdentity,
     /// What to keep of it if it is a response.
     pub response: Option<NewResponse>,
-}
-
-impl TurnRequest {
-    /// Whether its id is given out as soon as it waits.
-    pub(crate) fn is_promised(&self) -> bool {
-        self.response.as_ref().is_some_and(|response| response.promised)
-    }
 }
 
 /// Which conversation a request is for.

@@ -48,7 +48,7 @@ impl Run<'_> {
     async fn answer(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
         let gateway = self.gateway;
         let _at_model = gateway.at_model(Some(turn.session.facts.id));
-        let allowed = AllowedTools::of(&self.request.params);
+        let allowed = AllowedTools::of(&self.request.options.params);
         let journal = Journal::of(self.request);
         let mut host = StoredTurn { gateway, request: self.request, log: self.log, stop: self.stop, turn, journal };
         drive(&*gateway.upstream, allowed, &mut host).await
@@ -134,7 +134,7 @@ impl Run<'_> {
         mut held: Held<'_>,
     ) -> TurnEvent {
         // Text that no client was shown is not part of what happened.
-        let shown = shown.filter(|_| self.request.streaming);
+        let shown = shown.filter(|_| self.request.options.streaming);
         let partial = shown.map(|text| NewMessage { id: turn.answer_id, said: Utterance::partial_text(&text) });
         let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
         let record = record_of_unanswered(self.request, self.log);
@@ -154,11 +154,11 @@ impl Run<'_> {
         if snapshot.version != Version(seen.0 + 1) {
             return;
         }
-        let namespace = match &self.request.place {
+        let namespace = match &self.request.destination.place {
             Place::Named { namespace, .. } => *namespace,
             Place::New | Place::Nowhere | Place::After(_) => Namespace::Session,
         };
-        self.gateway.cache.put(self.request.principal.tenant, namespace, alias, snapshot);
+        self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot);
     }
 
     async fn commit(

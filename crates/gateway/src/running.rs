@@ -45,12 +45,12 @@ impl RunningTurn {
         }
         let session = SessionView {
             facts: Arc::clone(&running.facts),
-            requested: request.place.name(),
+            requested: request.destination.place.name(),
             resolution: running.resolution,
             rotated: false,
         };
-        let new_system = (!request.system.is_empty()).then(|| Arc::from(request.system.as_slice()));
-        let instructions = request.instructions.clone();
+        let new_system = (!request.input.system.is_empty()).then(|| Arc::from(request.input.system.as_slice()));
+        let instructions = request.input.instructions.clone();
         let answer_id = MessageId::answered(running.turn, running.attempt, 0);
         Self {
             running,

@@ -38,7 +38,7 @@ impl Host for StoredTurn<'_> {
 
     async fn make_room(&mut self, need: &Need) -> Result<Event, StoreError> {
         let Some(snapshot) = &self.turn.before else {
-            return Ok(Event::Room(if self.request.truncate { self.cut(need) } else { Room::Nothing }));
+            return Ok(Event::Room(if self.request.options.truncate { self.cut(need) } else { Room::Nothing }));
         };
         let tight = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need) {
             Fit::Fits => return Ok(Event::Room(Room::Enough)),
@@ -71,12 +71,12 @@ impl Host for StoredTurn<'_> {
     }
 
     fn call(&self) -> ModelCall {
-        let (model, _) = self.gateway.settings.resolve_model(self.request.model.as_deref());
+        let (model, _) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
         ModelCall {
             model,
             messages: self.turn.context(),
-            params: Arc::clone(&self.request.params),
-            streaming: self.request.streaming,
+            params: Arc::clone(&self.request.options.params),
+            streaming: self.request.options.streaming,
             retries: self.request.identity.upstream_retries(),
         }
     }
@@ -124,12 +124,12 @@ impl Host for StoredTurn<'_> {
 impl StoredTurn<'_> {
     /// Goes on with a part of the context if the request allows it.
     fn leave_out(&mut self, need: &Need, failure: TurnFailure) -> Room {
-        if self.request.truncate { self.cut(need) } else { Room::Refused(failure) }
+        if self.request.options.truncate { self.cut(need) } else { Room::Refused(failure) }
     }
 
     /// Goes on with as much of the context as fits, without its beginning.
     fn cut(&mut self, need: &Need) -> Room {
-        let (_, window) = self.gateway.settings.resolve_model(self.request.model.as_deref());
+        let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
         let shown = tokens_of(&self.turn.context());
         let room = match need {
             Need::Threshold => window.map_or(shown, u64::from),
@@ -144,7 +144,7 @@ impl StoredTurn<'_> {
     /// the turn still holds its lease: the process may have been stopped, and another one may have ended the turn.
     async fn make_sure_of_the_lease(&mut self) -> Result<(), StoreError> {
         let lease = &mut self.turn.running.lease;
-        if !self.request.streaming || self.gateway.store.is_fresh(lease) {
+        if !self.request.options.streaming || self.gateway.store.is_fresh(lease) {
             return Ok(());
         }
         loop {
@@ -165,7 +165,7 @@ impl StoredTurn<'_> {
 
 /// Only the listeners of a stream are told how a turn comes along. Who waits for the whole answer is not woken.
 fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
-    if request.streaming {
+    if request.options.streaming {
         log.push(event);
     }
 }

@@ -191,7 +191,7 @@ impl Gateway {
         if self.titles.lock().contains(&facts.id) {
             return Naming { under_way: true, ..Naming::default() };
         }
-        let (model, _) = self.settings.resolve_model(model.as_deref().or(request.model.as_deref()));
+        let (model, _) = self.settings.resolve_model(model.as_deref().or(request.options.model.as_deref()));
         let is_wanted = facts.origin_kind.is_user_facing() && !model.is_empty() && !self.is_draining();
         let Some(place) = is_wanted.then(|| self.place_to_ask(facts.id)).flatten() else {
             return Naming { title: words, ..Naming::default() };
@@ -199,7 +199,7 @@ impl Gateway {
         let opening = title::opening(said.iter().map(|message| &message.said));
         let answered = answer.content.as_deref().unwrap_or_default();
         let question = Question {
-            tenant: request.principal.tenant,
+            tenant: request.caller.principal.tenant,
             model,
             messages: title::request(opening.map(|said| &said.payload), answered),
             timeout: *timeout,

@@ -91,7 +91,7 @@ impl<'a> Door<'a> {
         view: SessionView,
         running: Option<TurnId>,
     ) -> Result<(), GatewayError> {
-        if let Some(running) = running.filter(|_| self.request.policy == TurnPolicy::Interrupt) {
+        if let Some(running) = running.filter(|_| self.request.destination.policy == TurnPolicy::Interrupt) {
             self.gateway.live.stop(running, Stop::Interrupt);
         }
         waiting.ticket = Some(ticket);
@@ -101,7 +101,7 @@ impl<'a> Door<'a> {
                 let conversation = view.facts.id;
                 self.log.push(TurnEvent::Queued { turn, since, session: view });
                 none.insert(InLine {
-                    place: self.gateway.live.lines.join(conversation, self.request.policy, ticket, asked),
+                    place: self.gateway.live.lines.join(conversation, self.request.destination.policy, ticket, asked),
                     conversation,
                     ended: self.gateway.store.subscribe(Notice::WaitEnded(self.turn)),
                     free: None,

@@ -5,29 +5,48 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
-use herma_gateway::{Finished, SessionView, TurnEvent, TurnHandle, TurnRequest};
-use herma_model::{TenantId, TurnId};
+use herma_gateway::{Caller, Destination, Finished, SessionView, TurnEvent, TurnHandle, TurnRequest};
+use herma_model::{Principal, TenantId, TurnId};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use sha2::{Digest, Sha256};
 
-use crate::app::Shared;
+use crate::app::{ORIGIN, Shared};
 use crate::body::{Delivery, TrackedBody};
 use crate::dialect::Dialect;
 use crate::error::ApiError;
-use crate::headers;
+use crate::headers::{self, SessionHeaders};
 use crate::request_log::Notes;
 
 /// What a body is recognised by if it comes again.
-pub(crate) fn digest(body: &[u8]) -> [u8; 16] {
+fn digest(body: &[u8]) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&Sha256::digest(body)[..16]);
     digest
 }
 
+/// The turn that a request asks for, as far as its headers say. What its body says is still to be filled in.
+pub(crate) fn turn_request(
+    principal: Principal,
+    headers: SessionHeaders,
+    destination: impl Into<Destination>,
+    route: &'static str,
+    body: &[u8],
+) -> TurnRequest {
+    let caller = Caller { principal, session_key: headers.key, origin: ORIGIN };
+    let mut request = TurnRequest::new(caller, destination, route);
+    request.destination.policy = headers.policy;
+    request.options.on_disconnect = headers.on_disconnect;
+    request.identity.body = digest(body);
+    request.identity.sdk_attempt = headers.sdk_attempt;
+    request.identity.idempotency_key = headers.idempotency_key;
+    request.identity.client = headers.client;
+    request
+}
+
 /// Takes a turn, whose model the log of this request names.
 pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Result<TurnHandle, ApiError> {
-    let (model, _) = app.gateway.settings().resolve_model(request.model.as_deref());
+    let (model, _) = app.gateway.settings().resolve_model(request.options.model.as_deref());
     Notes::current().model(&model);
     app.gateway.submit(request).map_err(dialect.telling())
 }

@@ -1,6 +1,6 @@
 //! The names that an HTTP request gives its conversation. Where they lead is the gateway's to say.
 
-use herma_gateway::{Field, Names, Place};
+use herma_gateway::{Destination, Field, Names};
 use herma_model::{Alias, Principal, SessionKind};
 use herma_wire::responses::ResponsesRequest;
 
@@ -38,17 +38,17 @@ pub(crate) fn add_those_of(names: &mut Names, asked: &ResponsesRequest) -> Resul
     Ok(())
 }
 
-/// Where a request goes that says what it is, and the session that it comes from.
-pub(crate) async fn place(
+/// Where a request goes, by its names and by what it says it is.
+pub(crate) async fn destination(
     app: &Shared,
     principal: &Principal,
     names: Names,
     kind: SessionKind,
     dialect: Dialect,
-) -> Result<(Place, Option<Alias>), ApiError> {
+) -> Result<Destination, ApiError> {
     let found = async {
-        let place = app.gateway.resolve(principal, names).await?;
-        app.gateway.place_of_kind(principal, place, kind).await
+        let sessions = app.sessions(principal);
+        sessions.destination(sessions.resolve(names).await?, kind).await
     };
     found.await.map_err(dialect.telling())
 }

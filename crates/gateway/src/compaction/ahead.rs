@@ -100,7 +100,7 @@ impl Preparations {
 /// Prepares a summary in the background if the conversation will soon need one and nothing speaks against it.
 pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &Snapshot) {
     let Some(mode) = gateway.settings.compaction.mode else { return };
-    let (_, window) = gateway.settings.resolve_model(request.model.as_deref());
+    let (_, window) = gateway.settings.resolve_model(request.options.model.as_deref());
     let Some(window) = window else { return };
     let budget = gateway.budget(u64::from(window));
     let load = Load::of(request, Some(snapshot), &[]);
@@ -109,8 +109,8 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
         return;
     }
     let Ok(permit) = Arc::clone(&gateway.compactor.preparations.permits).try_acquire_owned() else { return };
-    let tenant = request.principal.tenant;
-    let (gateway, snapshot, model) = (Arc::clone(gateway), snapshot.clone(), request.model.clone());
+    let tenant = request.caller.principal.tenant;
+    let (gateway, snapshot, model) = (Arc::clone(gateway), snapshot.clone(), request.options.model.clone());
     tokio::spawn(async move {
         let case = Case {
             tenant,

@@ -101,12 +101,12 @@ impl Load {
     pub(crate) fn of(request: &TurnRequest, before: Option<&Snapshot>, new: &[Utterance]) -> Self {
         let stored: &[Payload] = before.map_or(&[], |snapshot| &snapshot.system);
         let stored_system = system_tokens(stored);
-        let system = match &request.instructions {
+        let system = match &request.input.instructions {
             Some(instructions) => system_tokens(std::slice::from_ref(instructions)),
-            None if request.system.is_empty() => stored_system,
-            None => system_tokens(&request.system),
+            None if request.input.system.is_empty() => stored_system,
+            None => system_tokens(&request.input.system),
         };
-        let tools = request.params.get("tools").map_or(0, |tools| u64::from(tokens::estimate(tools)));
+        let tools = request.options.params.get("tools").map_or(0, |tools| u64::from(tokens::estimate(tools)));
         let front = system + tools;
         let new: u64 = new.iter().map(|said| u64::from(said.tokens)).sum();
         let known = before.map_or(front, |snapshot| {
@@ -147,7 +147,7 @@ impl Gateway {
 
     /// The budget of a request that may say itself from how many tokens on it wants less.
     fn budget_of(&self, request: &TurnRequest, window: u64) -> Budget {
-        let Some(threshold) = request.compact_at else { return self.budget(window) };
+        let Some(threshold) = request.options.compact_at else { return self.budget(window) };
         let as_if = (threshold as f64 / self.settings.compaction.threshold) as u64;
         Budget { window, ..self.budget(window.min(as_if)) }
     }
@@ -164,7 +164,7 @@ impl Gateway {
         request: &TurnRequest,
         covered: &[Payload],
     ) -> Result<Summarised, GatewayError> {
-        let (model, window) = self.summary_model(request.model.as_deref());
+        let (model, window) = self.summary_model(request.options.model.as_deref());
         if model.is_empty() {
             return Err(GatewayError::no_model());
         }

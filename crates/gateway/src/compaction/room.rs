@@ -67,9 +67,9 @@ impl Gateway {
         lease: Lease,
         need: &'a Need,
     ) -> Fit<'a> {
-        let (model, known_window) = self.settings.resolve_model(request.model.as_deref());
+        let (model, known_window) = self.settings.resolve_model(request.options.model.as_deref());
         let load = Load::of(request, Some(snapshot), &[]);
-        let is_little = request.compact_at.is_none_or(|threshold| load.total <= threshold);
+        let is_little = request.options.compact_at.is_none_or(|threshold| load.total <= threshold);
         if known_window.is_none() && is_little && matches!(need, Need::Threshold) {
             return Fit::Fits;
         }
@@ -85,7 +85,7 @@ impl Gateway {
             return Fit::Fits;
         }
         // Where nothing is compacted by itself, a client that says from when on has asked for it.
-        let asked_for = request.compact_at.map(|_| CompactionMode::Split);
+        let asked_for = request.options.compact_at.map(|_| CompactionMode::Split);
         let Some(mode) = self.settings.compaction.mode.or(asked_for) else {
             return match need {
                 Need::Threshold if load.total <= window => Fit::Fits,
@@ -93,12 +93,12 @@ impl Gateway {
             };
         };
         let case = Case {
-            tenant: request.principal.tenant,
+            tenant: request.caller.principal.tenant,
             snapshot,
             load,
             running: Some(lease.id),
             budget,
-            model: request.model.as_deref(),
+            model: request.options.model.as_deref(),
             mode,
             trigger,
             dry_run: false,

@@ -4,6 +4,8 @@
 //! - [`create`], [`branch`]: conversations that are made.
 //! - [`change`]: a title, metadata, archived or not; ended and opened again; deleted.
 //! - [`messages`]: single messages: pinned, or taken out.
+//! - [`naming`]: which conversation a request names.
+//! - [`turns`]: turns that were asked for before, by their id.
 //!
 //! Every operation is done for one principal. What it may not see does not exist for it. Front doors have no other way
 //! to change a conversation: the store itself is not handed out.
@@ -12,18 +14,20 @@ mod branch;
 mod change;
 mod create;
 mod messages;
+mod naming;
 mod read;
+mod turns;
 
 use std::sync::Arc;
 
 use herma_model::{ApiKeyId, CreatorKind, Principal, SessionKind};
 use herma_store::{Creation, Scope, Store};
 
-use crate::gateway::Gateway;
 use crate::mint;
 
 pub use branch::NewFork;
 pub use create::NewSession;
+pub use naming::Names;
 
 /// The front door that a request came through, as it is stored with what the request creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,12 +64,5 @@ impl<'a> Sessions<'a> {
             reason: None,
             parent: None,
         }
-    }
-}
-
-impl Gateway {
-    /// The conversations that a principal can see.
-    pub fn sessions(&self, principal: &Principal) -> Sessions<'_> {
-        Sessions::of(&*self.store, principal)
     }
 }

@@ -7,12 +7,10 @@ use herma_store::{
     MessagePage, MessageRange, Page, Pin, Search, SearchPage,
 };
 use herma_turn::build;
-use tokio::sync::watch;
 
 use super::Sessions;
 use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
-use crate::gateway::Gateway;
 
 impl Sessions<'_> {
     /// The conversation of a name, described at its head or at the very session that has this name.
@@ -68,12 +66,5 @@ impl Sessions<'_> {
     /// A page of what has happened to conversations, whichever process did it.
     pub async fn events(&self, from: EventsFrom, limit: usize) -> Result<EventPage, GatewayError> {
         Ok(self.store.events(&self.scope, from, limit).await?)
-    }
-}
-
-impl Gateway {
-    /// Changes soon after there are more events of any conversation, while a receiver is held.
-    pub fn happenings(&self) -> watch::Receiver<i64> {
-        self.store.happenings()
     }
 }

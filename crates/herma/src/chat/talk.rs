@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use herma_gateway::{
-    Gateway, GatewayError, OnDisconnect, Place, Policy, RequestIdentity, SessionView, TurnEvent, TurnHandle,
-    TurnRequest,
+    Caller, Gateway, GatewayError, OnDisconnect, Origin, Place, SessionView, TurnEvent, TurnHandle, TurnRequest,
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, CreatorKind, Delta, Params, Principal, SessionKind, Step};
+use herma_model::{Answer, CreatorKind, Delta, Principal, Step};
 use herma_wire::chat::simple_user;
 
 use super::conversation::Conversation;
@@ -16,8 +15,8 @@ use super::input::{HELP, Lines, Wish};
 use crate::output;
 use crate::signals::{Caught, Signals};
 
-/// The door this is, in what is stored.
-const SOURCE: &str = "cli";
+/// The terminal, in what is stored.
+const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
 
 /// Everything a conversation in the terminal needs.
 pub(super) struct Talk<'a> {
@@ -147,32 +146,19 @@ impl Talk<'_> {
     }
 
     fn request(&self, text: &str) -> TurnRequest {
-        TurnRequest {
-            principal: self.principal.clone(),
-            place: match self.conversation.alias.clone() {
-                Some(alias) => Place::Named { alias, namespace: Namespace::Session, must_exist: false },
-                None => Place::New,
-            },
-            session_key: self.conversation.session_key.clone(),
-            system: Vec::new(),
-            instructions: None,
-            messages: vec![simple_user(text)],
-            indices: vec![0],
-            all_new: false,
-            model: self.model.clone(),
-            params: Arc::new(Params::default()),
-            compact_at: None,
-            truncate: false,
-            streaming: true,
-            policy: Policy::Queue,
-            on_disconnect: OnDisconnect::Cancel,
-            kind: SessionKind::Main,
-            parent: None,
-            creator: CreatorKind::Cli,
-            source: SOURCE,
-            identity: RequestIdentity { route: SOURCE, ..RequestIdentity::default() },
-            response: None,
-        }
+        let conversation = &self.conversation;
+        let place = match conversation.alias.clone() {
+            Some(alias) => Place::Named { alias, namespace: Namespace::Session, must_exist: false },
+            None => Place::New,
+        };
+        let (principal, session_key) = (self.principal.clone(), conversation.session_key.clone());
+        let mut request = TurnRequest::new(Caller { principal, session_key, origin: ORIGIN }, place, ORIGIN.source);
+        request.input.messages = vec![simple_user(text)];
+        request.input.indices = vec![0];
+        request.options.model.clone_from(&self.model);
+        request.options.streaming = true;
+        request.options.on_disconnect = OnDisconnect::Cancel;
+        request
     }
 }
 

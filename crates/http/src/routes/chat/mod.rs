@@ -8,8 +8,8 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, Place, RequestIdentity, TurnRequest};
-use herma_model::{CreatorKind, Principal};
+use herma_gateway::{Finished, TurnInput, TurnRequest};
+use herma_model::Principal;
 use herma_wire::chat::{self, ChatRequest, Head};
 
 use crate::answer;
@@ -18,7 +18,7 @@ use crate::body;
 use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::naming::{self, place};
+use crate::naming;
 use crate::stream::{Reader, TurnStream, session_object};
 use frames::{ChatFrames, Extras, completion_id};
 
@@ -34,11 +34,12 @@ pub(crate) async fn create(
     let body = body::read(&app, &parts.headers, body).await?;
     let chat = chat::parse(&body)?;
     let names = naming::of_headers(&headers);
-    let (place, parent) = place(&app, &principal, names, headers.kind, Dialect::Chat).await?;
+    let destination = naming::destination(&app, &principal, names, headers.kind, Dialect::Chat).await?;
     let streaming = chat.stream;
     let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
-    let turn = TurnRequest { parent, ..turn_request(principal, headers, place, chat, &body) };
+    let mut turn = answer::turn_request(principal, headers, destination, "chat.completions", &body);
+    fill(&mut turn, chat);
     let handle = answer::submit(&app, turn, Dialect::Chat)?;
     if streaming {
         TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), Reader::Asked, began).open().await
@@ -48,43 +49,14 @@ pub(crate) async fn create(
     }
 }
 
-fn turn_request(
-    principal: Principal,
-    headers: SessionHeaders,
-    place: Place,
-    chat: ChatRequest,
-    body: &[u8],
-) -> TurnRequest {
-    TurnRequest {
-        principal,
-        place,
-        session_key: headers.key,
-        system: chat.system,
-        instructions: None,
-        messages: chat.messages,
-        indices: chat.indices,
-        all_new: false,
-        model: chat.model,
-        params: Arc::new(chat.params),
-        compact_at: None,
-        truncate: false,
-        streaming: chat.stream,
-        policy: headers.policy,
-        on_disconnect: headers.on_disconnect,
-        kind: headers.kind,
-        parent: None,
-        creator: CreatorKind::Api,
-        source: "api",
-        identity: RequestIdentity {
-            route: "chat.completions",
-            body: answer::digest(body),
-            user: chat.user,
-            sdk_attempt: headers.sdk_attempt,
-            idempotency_key: headers.idempotency_key,
-            client: headers.client,
-        },
-        response: None,
-    }
+/// What the body says, added to what the headers say.
+fn fill(turn: &mut TurnRequest, chat: ChatRequest) {
+    let ChatRequest { system, messages, indices, model, params, stream, user, .. } = chat;
+    turn.input = TurnInput { system, messages, indices, ..TurnInput::default() };
+    turn.options.model = model;
+    turn.options.params = Arc::new(params);
+    turn.options.streaming = stream;
+    turn.identity.user = user;
 }
 
 fn completion(app: &Shared, finished: &Finished, model: &str) -> Response {

@@ -1,14 +1,13 @@
 //! The items of a conversation: what was said in it, compactions aside.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
-use herma_gateway::{GatewayError, Missing, OnDisconnect, Place, RequestIdentity, Sessions, TurnRequest};
+use herma_gateway::{GatewayError, Missing, Place, Sessions, TurnInput, TurnRequest};
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CreatorKind, Principal, Seq, SessionKind};
+use herma_model::{Alias, Principal, Seq};
 use herma_store::{Entry, MessageRange, Order, Pin};
 use herma_wire::conversations::{self, CreateItems};
 use herma_wire::responses::{Input, Item, item_list, items_of};
@@ -53,36 +52,9 @@ pub(super) fn append_request(
     body: &[u8],
 ) -> TurnRequest {
     let Input { system, messages, indices } = items;
-    TurnRequest {
-        principal,
-        place,
-        session_key: headers.key,
-        system,
-        instructions: None,
-        messages,
-        indices,
-        all_new: true,
-        model: None,
-        params: Arc::default(),
-        compact_at: None,
-        truncate: false,
-        streaming: false,
-        policy: headers.policy,
-        on_disconnect: OnDisconnect::Finish,
-        kind: SessionKind::Main,
-        parent: None,
-        creator: CreatorKind::Api,
-        source: "api",
-        identity: RequestIdentity {
-            route: ROUTE,
-            body: answer::digest(body),
-            user: None,
-            sdk_attempt: headers.sdk_attempt,
-            idempotency_key: headers.idempotency_key,
-            client: headers.client,
-        },
-        response: None,
-    }
+    let mut request = answer::turn_request(principal, headers, place, ROUTE, body);
+    request.input = TurnInput { system, messages, indices, all_new: true, ..TurnInput::default() };
+    request
 }
 
 /// `GET /v1/conversations/{id}/items`: newest first unless asked otherwise.

@@ -10,8 +10,9 @@ use herma_wire::responses::{
     self, CompactionObject, Item, KeptItems, ResponsesRequest, compaction_item, items_of, seal_summary,
 };
 
-use super::create::{place, turn_request};
+use super::create::{fill, place};
 use super::named_items;
+use crate::answer;
 use crate::app::Shared;
 use crate::body;
 use crate::dialect::Dialect;
@@ -58,5 +59,7 @@ async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = parse(&body, &named)?;
     let place = place(app, &principal, &headers, &asked).await?;
-    Ok(turn_request(principal, headers, place, asked, COMPACT, &body))
+    let mut turn = answer::turn_request(principal, headers, place, COMPACT, &body);
+    fill(&mut turn, asked);
+    Ok(turn)
 }

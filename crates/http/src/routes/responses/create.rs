@@ -6,8 +6,8 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, OnDisconnect, Place, RequestIdentity, TurnHandle, TurnRequest, now};
-use herma_model::{ConversationId, CreatorKind, Principal, ResponseId, Timestamp, TurnState};
+use herma_gateway::{Finished, OnDisconnect, Place, TurnHandle, TurnInput, TurnRequest, now};
+use herma_model::{ConversationId, Principal, ResponseId, Timestamp, TurnState};
 use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
 
@@ -68,19 +68,21 @@ pub(super) async fn take(
     body: &[u8],
 ) -> Result<Taken, ApiError> {
     let place = place(app, principal, &headers, &asked).await?;
-    let (place, parent) =
-        app.gateway.place_of_kind(principal, place, headers.kind).await.map_err(Dialect::Responses.telling())?;
+    let found = app.sessions(principal).destination(place, headers.kind).await;
+    let destination = found.map_err(Dialect::Responses.telling())?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let kept = Kept {
-        requested: place.name().map(|name| name.to_string()),
+        requested: destination.place.name().map(|name| name.to_string()),
         previous: asked.previous_response_id.clone(),
         is_attached: asked.conversation.is_some(),
         model,
         echo: asked.echo.clone(),
     };
     let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background };
-    let turn = turn_request(principal.clone(), headers, place, asked, ROUTE, body);
-    let handle = answer::submit(app, TurnRequest { response: Some(keeps), parent, ..turn }, Dialect::Responses)?;
+    let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, body);
+    fill(&mut turn, asked);
+    turn.options.response = Some(keeps);
+    let handle = answer::submit(app, turn, Dialect::Responses)?;
     Ok(Taken { handle, kept })
 }
 
@@ -120,49 +122,23 @@ pub(super) async fn place(
             "background must not be true when 'store' is false: what is made in the background has to be fetched";
         return Err(ApiError::invalid(message, "background"));
     }
-    let place = app.gateway.resolve(principal, names).await.map_err(Dialect::Responses.telling())?;
+    let place = app.sessions(principal).resolve(names).await.map_err(Dialect::Responses.telling())?;
     Ok(if place == Place::New && !asked.store { Place::Nowhere } else { place })
 }
 
-/// The turn that a request asks for.
-pub(crate) fn turn_request(
-    principal: Principal,
-    headers: SessionHeaders,
-    place: Place,
-    asked: ResponsesRequest,
-    route: &'static str,
-    body: &[u8],
-) -> TurnRequest {
-    TurnRequest {
-        principal,
-        place,
-        session_key: headers.key,
-        system: asked.system,
-        instructions: asked.instructions,
-        messages: asked.messages,
-        indices: asked.indices,
-        all_new: false,
-        model: asked.model,
-        params: Arc::new(asked.params),
-        compact_at: asked.compact_threshold,
-        truncate: asked.truncation == Truncation::Auto,
-        streaming: asked.stream || asked.background,
-        policy: headers.policy,
-        on_disconnect: if asked.background { OnDisconnect::Finish } else { headers.on_disconnect },
-        kind: headers.kind,
-        parent: None,
-        creator: CreatorKind::Api,
-        source: "api",
-        identity: RequestIdentity {
-            route,
-            body: answer::digest(body),
-            user: asked.user,
-            sdk_attempt: headers.sdk_attempt,
-            idempotency_key: headers.idempotency_key,
-            client: headers.client,
-        },
-        response: None,
+/// What the body says, added to what the headers say.
+pub(crate) fn fill(turn: &mut TurnRequest, asked: ResponsesRequest) {
+    let ResponsesRequest { system, instructions, messages, indices, .. } = asked;
+    turn.input = TurnInput { system, instructions, messages, indices, ..TurnInput::default() };
+    turn.options.model = asked.model;
+    turn.options.params = Arc::new(asked.params);
+    turn.options.compact_at = asked.compact_threshold;
+    turn.options.truncate = asked.truncation == Truncation::Auto;
+    turn.options.streaming = asked.stream || asked.background;
+    if asked.background {
+        turn.options.on_disconnect = OnDisconnect::Finish;
     }
+    turn.identity.user = asked.user;
 }
 
 impl Identified for Finished {

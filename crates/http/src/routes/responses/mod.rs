@@ -18,7 +18,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 
 pub(crate) use context::{compact, input_tokens};
-pub(crate) use create::{create, turn_request};
+pub(crate) use create::{create, fill};
 pub(crate) use input_items::{ItemPage, input_items};
 pub(crate) use socket::connect;
 pub(crate) use stored::{cancel, forget, show};
@@ -42,5 +42,5 @@ pub(crate) async fn named_items(
     ids: &[String],
     dialect: Dialect,
 ) -> Result<KeptItems, ApiError> {
-    app.gateway.kept_items(principal, ids).await.map_err(dialect.telling())
+    app.sessions(principal).kept_items(ids).await.map_err(dialect.telling())
 }

@@ -211,7 +211,7 @@ pub(super) async fn record(
     principal: &Principal,
     id: ResponseId,
 ) -> Result<(TurnRecord, Kept), ApiError> {
-    let record = app.gateway.response(principal, id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
+    let record = app.sessions(principal).response(id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
     Ok((record, kept))
 }
@@ -231,6 +231,6 @@ pub(crate) async fn forget(
     Named(id): Named,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = response_id(&id)?;
-    app.gateway.forget_response(&principal, id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
+    app.sessions(&principal).forget_response(id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
     Ok(Json(Deleted { id, object: "response", deleted: true }))
 }

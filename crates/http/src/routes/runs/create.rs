@@ -6,10 +6,10 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{OnDisconnect, Place, RequestIdentity, TurnRequest};
-use herma_model::{CreatorKind, Principal};
+use herma_gateway::OnDisconnect;
+use herma_model::Principal;
 use herma_store::NewResponse;
-use herma_wire::responses::{self, Truncation};
+use herma_wire::responses;
 use herma_wire::runs::{self, RunRequest};
 use http::StatusCode;
 
@@ -22,7 +22,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming;
-use crate::routes::responses::named_items;
+use crate::routes::responses::{fill, named_items};
 use crate::routes::sessions::{refuse_without_auth, session_key};
 
 /// Begins a run and answers as soon as it cannot be forgotten any more, with the run as it is then.
@@ -44,12 +44,19 @@ pub(crate) async fn create(
         naming::add_session(&mut names, name)?;
     }
     naming::add_those_of(&mut names, &asked.request)?;
-    let (place, parent) = naming::place(&app, &principal, names, headers.kind, Dialect::Runs).await?;
+    let destination = naming::destination(&app, &principal, names, headers.kind, Dialect::Runs).await?;
     let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
-    let requested = place.name().map(|name| name.to_string());
+    let requested = destination.place.name().map(|name| name.to_string());
     let kept = Kept { requested, model, echo: asked.request.echo.clone() };
-    let turn = turn_request(principal.clone(), headers, place, asked, &kept, &body);
-    let handle = answer::submit(&app, TurnRequest { parent, ..turn }, Dialect::Runs)?;
+    let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, &body);
+    if let Some(kind) = asked.kind {
+        turn.destination.kind = kind;
+    }
+    fill(&mut turn, asked.request);
+    turn.options.streaming = true;
+    turn.options.on_disconnect = OnDisconnect::Finish;
+    turn.options.response = Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, promised: true });
+    let handle = answer::submit(&app, turn, Dialect::Runs)?;
     let (turn, session) = answer::promised(&app, handle, began, Dialect::Runs).await?;
     let (record, kept) = record(&app, &principal, turn.as_run()).await?;
     let mut response =
@@ -63,45 +70,4 @@ fn refuse_what_cannot_be(app: &Shared, asked: &RunRequest) -> Result<(), ApiErro
         return Err(ApiError::invalid("store must not be false: a run is there to be looked at later", "store"));
     }
     refuse_without_auth(app, &[("session_id", &asked.session_id), ("session_key", &asked.session_key)])
-}
-
-fn turn_request(
-    principal: Principal,
-    headers: SessionHeaders,
-    place: Place,
-    asked: RunRequest,
-    kept: &Kept,
-    body: &[u8],
-) -> TurnRequest {
-    let RunRequest { request, kind, .. } = asked;
-    TurnRequest {
-        principal,
-        place,
-        session_key: headers.key,
-        system: request.system,
-        instructions: request.instructions,
-        messages: request.messages,
-        indices: request.indices,
-        all_new: false,
-        model: request.model,
-        params: Arc::new(request.params),
-        compact_at: request.compact_threshold,
-        truncate: request.truncation == Truncation::Auto,
-        streaming: true,
-        policy: headers.policy,
-        on_disconnect: OnDisconnect::Finish,
-        kind: kind.unwrap_or(headers.kind),
-        parent: None,
-        creator: CreatorKind::Api,
-        source: "api",
-        identity: RequestIdentity {
-            route: ROUTE,
-            body: answer::digest(body),
-            user: request.user,
-            sdk_attempt: headers.sdk_attempt,
-            idempotency_key: headers.idempotency_key,
-            client: headers.client,
-        },
-        response: Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, promised: true }),
-    }
 }

@@ -107,7 +107,7 @@ fn state_of(record: &TurnRecord) -> RunState {
 
 /// A run's turn, and what is kept of its request. A turn of another door is no run.
 pub(super) async fn record(app: &Shared, principal: &Principal, id: RunId) -> Result<(TurnRecord, Kept), ApiError> {
-    let record = app.gateway.turn(principal, id.turn(), ROUTE).await.map_err(Dialect::Runs.telling())?;
+    let record = app.sessions(principal).turn(id.turn(), ROUTE).await.map_err(Dialect::Runs.telling())?;
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
     Ok((record, kept))
 }

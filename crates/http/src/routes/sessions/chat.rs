@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnHandle, TurnRequest, now};
+use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnHandle, now};
 use herma_model::alias::Namespace;
 use herma_model::{CompactionId, Delta, MessageId, Principal};
 use herma_wire::chat::whole_answer_deltas;
@@ -22,7 +22,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::path::Named;
-use crate::routes::responses::{named_items, turn_request};
+use crate::routes::responses::{fill, named_items};
 use crate::stream::{Begun, Frames, Reader, TurnStream, session_object};
 
 /// The name of this door in the store.
@@ -70,8 +70,10 @@ async fn submit(
     let body = body::read(app, &parts.headers, body).await?;
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = session_chat::parse(&body, &named)?;
-    let turn = turn_request(principal, headers, place, asked, ROUTE, &body);
-    answer::submit(app, TurnRequest { streaming, ..turn }, Dialect::Responses)
+    let mut turn = answer::turn_request(principal, headers, place, ROUTE, &body);
+    fill(&mut turn, asked);
+    turn.options.streaming = streaming;
+    answer::submit(app, turn, Dialect::Responses)
 }
 
 /// The events of a message to a session.

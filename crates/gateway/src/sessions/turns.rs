@@ -1,52 +1,51 @@
 //! Turns that were asked for before: found by their id, forgotten as responses, and what they said named again.
 
 use herma_model::limits::MAX_REFERENCES;
-use herma_model::{MessageId, Principal, TurnId};
-use herma_store::{Scope, TurnRecord};
+use herma_model::{MessageId, TurnId};
+use herma_store::TurnRecord;
 use herma_wire::responses::{KeptItems, items_of, message_of_item};
 
+use super::Sessions;
 use crate::error::{GatewayError, InvalidRequest, Missing};
-use crate::gateway::Gateway;
 
-impl Gateway {
+impl Sessions<'_> {
     /// A turn that came by a route, as it stands now. Turns of other routes are not found. Cancel-safe.
-    pub async fn turn(&self, principal: &Principal, turn: TurnId, route: &str) -> Result<TurnRecord, GatewayError> {
-        let found = self.store.turn(&Scope::of(principal), turn).await?;
+    pub async fn turn(&self, turn: TurnId, route: &str) -> Result<TurnRecord, GatewayError> {
+        let found = self.store.turn(&self.scope, turn).await?;
         let found = found.filter(|record| &*record.api == route).ok_or(GatewayError::NotFound(Missing::Turn))?;
         Ok(found.as_it_stands())
     }
 
     /// The same, if it is kept as a response. Cancel-safe.
-    pub async fn response(&self, principal: &Principal, turn: TurnId, route: &str) -> Result<TurnRecord, GatewayError> {
-        let found = self.turn(principal, turn, route).await?;
+    pub async fn response(&self, turn: TurnId, route: &str) -> Result<TurnRecord, GatewayError> {
+        let found = self.turn(turn, route).await?;
         if found.kept { Ok(found) } else { Err(GatewayError::NotFound(Missing::Turn)) }
     }
 
     /// Has a turn no longer be fetched as a response. What was said stays in its conversation.
-    pub async fn forget_response(&self, principal: &Principal, turn: TurnId, route: &str) -> Result<(), GatewayError> {
-        self.response(principal, turn, route).await?;
-        let forgotten = self.store.forget_response(&Scope::of(principal), turn).await?;
+    pub async fn forget_response(&self, turn: TurnId, route: &str) -> Result<(), GatewayError> {
+        self.response(turn, route).await?;
+        let forgotten = self.store.forget_response(&self.scope, turn).await?;
         if forgotten { Ok(()) } else { Err(GatewayError::NotFound(Missing::Turn)) }
     }
 
     /// The items of these ids that exist for the caller, for requests that name items instead of sending them.
     /// Cancel-safe.
-    pub async fn kept_items(&self, principal: &Principal, ids: &[String]) -> Result<KeptItems, GatewayError> {
+    pub async fn kept_items(&self, ids: &[String]) -> Result<KeptItems, GatewayError> {
         if ids.len() > MAX_REFERENCES {
             return Err(GatewayError::Invalid(InvalidRequest::TooManyReferences));
         }
-        let scope = Scope::of(principal);
         let mut kept = KeptItems::new();
         for id in ids {
             let Some(message) = message_of_item(id).filter(|_| !kept.contains_key(id)) else { continue };
-            self.keep_items_of(&scope, message, &mut kept).await?;
+            self.keep_items_of(message, &mut kept).await?;
         }
         Ok(kept)
     }
 
     /// Keeps all items of a message: other ids of the request are likely to be among them.
-    async fn keep_items_of(&self, scope: &Scope, message: MessageId, kept: &mut KeptItems) -> Result<(), GatewayError> {
-        let Some(turn) = self.store.turn(scope, message.turn()).await? else { return Ok(()) };
+    async fn keep_items_of(&self, message: MessageId, kept: &mut KeptItems) -> Result<(), GatewayError> {
+        let Some(turn) = self.store.turn(&self.scope, message.turn()).await? else { return Ok(()) };
         let found = turn.input.iter().chain(turn.said()).filter(|said| said.id == message);
         kept.extend(found.flat_map(|said| items_of(said)).map(|item| (item.id().to_owned(), item)));
         Ok(())

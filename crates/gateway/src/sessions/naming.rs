@@ -1,12 +1,12 @@
 //! Which conversation a request names, by however many names.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationId, Principal, ResponseId, SessionKind};
-use herma_store::{Pin, Scope};
+use herma_model::{Alias, ConversationId, ResponseId, SessionKind};
+use herma_store::Pin;
 
+use super::Sessions;
 use crate::error::{Field, GatewayError, InvalidRequest};
-use crate::gateway::Gateway;
-use crate::request::Place;
+use crate::request::{Destination, Place};
 
 /// A name, and the field that has it.
 #[derive(Debug, Clone)]
@@ -48,18 +48,17 @@ impl Names {
     }
 }
 
-impl Gateway {
+impl Sessions<'_> {
     /// Where the names of a request lead. Several must lead to the same conversation. Cancel-safe.
-    pub async fn resolve(&self, principal: &Principal, mut names: Names) -> Result<Place, GatewayError> {
-        let scope = Scope::of(principal);
+    pub async fn resolve(&self, mut names: Names) -> Result<Place, GatewayError> {
         if let Some(alias) = names.imported.take() {
-            if self.store.conversation(&scope, &alias, Pin::Head).await?.is_none() {
+            if self.store.conversation(&self.scope, &alias, Pin::Head).await?.is_none() {
                 return Err(GatewayError::previous_not_found());
             }
             names.add(Field::PreviousResponse, alias);
         }
         if names.names.len() + usize::from(names.previous.is_some()) > 1 {
-            self.check_agreement(&scope, &names).await?;
+            self.check_agreement(&names).await?;
         }
         Ok(match (names.previous, names.names.into_iter().next()) {
             (Some(previous), _) => Place::After(previous),
@@ -71,27 +70,26 @@ impl Gateway {
         })
     }
 
-    /// Where a request goes that says what it is, and the session that it comes from. A helper's request leaves the
-    /// conversation that it names alone: it gets a conversation of its own, which comes from there. Cancel-safe.
-    pub async fn place_of_kind(
-        &self,
-        principal: &Principal,
-        place: Place,
-        kind: SessionKind,
-    ) -> Result<(Place, Option<Alias>), GatewayError> {
+    /// Where a request goes that says what it is. A helper's request leaves the conversation that it names alone: it
+    /// gets a conversation of its own, which comes from there. Cancel-safe.
+    pub async fn destination(&self, place: Place, kind: SessionKind) -> Result<Destination, GatewayError> {
         if kind == SessionKind::Main || place == Place::Nowhere {
-            return Ok((place, None));
+            return Ok(Destination { kind, ..Destination::from(place) });
         }
-        let Some(name) = place.name().and_then(|name| Alias::parse(&name).ok()) else { return Ok((Place::New, None)) };
-        let known = self.store.conversation(&Scope::of(principal), &name, Pin::Head).await?;
-        Ok((Place::New, known.map(|_| name)))
+        let mut parent = place.name().and_then(|name| Alias::parse(&name).ok());
+        if let Some(name) = &parent
+            && self.store.conversation(&self.scope, name, Pin::Head).await?.is_none()
+        {
+            parent = None;
+        }
+        Ok(Destination { kind, parent, ..Destination::from(Place::New) })
     }
 
-    async fn check_agreement(&self, scope: &Scope, names: &Names) -> Result<(), GatewayError> {
+    async fn check_agreement(&self, names: &Names) -> Result<(), GatewayError> {
         let disagree = |field| GatewayError::Invalid(InvalidRequest::NamesDisagree(field));
         let mut led: Option<Led<'_>> = None;
         for named in &names.names {
-            let found = self.store.conversation(scope, &named.alias, Pin::Head).await?;
+            let found = self.store.conversation(&self.scope, &named.alias, Pin::Head).await?;
             if found.is_none() && named.must_exist() {
                 return Err(GatewayError::unknown());
             }
@@ -102,7 +100,7 @@ impl Gateway {
             led = Some(found);
         }
         if let (Some(previous), Some(led)) = (names.previous, led) {
-            let turn = self.store.turn(scope, previous.turn()).await?;
+            let turn = self.store.turn(&self.scope, previous.turn()).await?;
             if turn.is_some_and(|turn| led != Led::To(turn.facts.id)) {
                 return Err(disagree(Field::PreviousResponse));
             }
