@@ -9,6 +9,7 @@
 //! Inside:
 //!
 //! - [`sessions`]: conversations as things of their own.
+//! - [`rows`], [`session_view`]: conversations as lists show them, and as the answer of a turn tells where it stands.
 //! - [`request`]: what a front door asks for: who asks, where it goes, what it says, how it is answered and recognised.
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
 //! - [`run`]: from the lease to the end of the turn: make room, call the model, show, commit.
@@ -49,8 +50,10 @@ mod readiness;
 mod repeated;
 mod request;
 mod retention;
+pub mod rows;
 mod run;
 mod running;
+mod session_view;
 mod sessions;
 mod settings;
 mod stored_turn;
@@ -71,6 +74,7 @@ pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{
     Caller, Destination, OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnInput, TurnOptions, TurnRequest,
 };
+pub use session_view::session_object;
 pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
 pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
 pub use titles::TitlesAsked;

@@ -7,7 +7,6 @@
 //! - [`error`]: the one place that decides status and retry advice of a failure.
 //! - [`dialect`]: what the gateway's errors and their fields are called in HTTP.
 //! - [`stream`]: a turn as server-sent events.
-//! - [`rows`]: what the store knows, as the JSON that clients see.
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has hung up, and whether its answer was written to its end.
 //! - [`request_log`]: one line of the log for every request.
@@ -35,7 +34,6 @@ mod query;
 mod request_id;
 mod request_log;
 mod routes;
-pub mod rows;
 mod server;
 mod sockets;
 mod stream;

@@ -10,8 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
-use herma_model::{CompactionId, Delta, MessageId, Provenance, Step, Timestamp, TurnId};
-use herma_wire::session::SessionObject;
+use herma_model::{CompactionId, Delta, MessageId, Step, Timestamp, TurnId};
 use herma_wire::sse;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -31,19 +30,6 @@ const OPENS_AFTER: Duration = Duration::from_secs(10);
 
 /// More events than a process can have shown without writing them down, so that what follows a crash has a number of its own.
 pub(crate) const UNKNOWN_EVENTS: u64 = 1_000_000;
-
-/// The `session` object of an answer.
-pub(crate) fn session_object(session: &SessionView) -> SessionObject {
-    let facts = &session.facts;
-    SessionObject {
-        conversation_id: facts.id,
-        session_id: facts.head.id.clone(),
-        requested_id: session.requested.as_ref().map(ToString::to_string),
-        resolution: session.resolution,
-        rotated: session.rotated,
-        provenance: Provenance::of(facts, &facts.head),
-    }
-}
 
 /// A turn's events in the words of a protocol.
 pub(crate) trait Frames: Send + 'static {

@@ -2,6 +2,7 @@
 
 mod compact_request;
 mod compaction;
+mod lineage;
 mod message;
 mod search;
 mod session;
@@ -12,9 +13,10 @@ use herma_model::Timestamp;
 
 pub use compact_request::{CompactRequest, UndoRequest};
 pub use compaction::{CompactionPreview, CompactionRow};
+pub use lineage::{GraphEdge, GraphNode, LineageGraph};
 pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
-pub use session::SessionRow;
+pub use session::{DeletedSession, SessionRow, metadata};
 pub use session_request::{BranchSession, ChangeSession, CreateSession, title};
 
 /// A moment as RFC 3339 in UTC with milliseconds; one beyond the calendar is its last or first.

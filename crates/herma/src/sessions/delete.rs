@@ -4,9 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::bail;
 use herma_gateway::now;
-use herma_http::rows;
 use herma_model::Alias;
 use herma_store::{Children, ConversationRow, DeleteOutcome, Pin, Scope, Store};
+
+use herma_wire::resource::DeletedSession;
 
 use super::{beginning, place};
 use crate::arguments::DeleteFlags;
@@ -21,7 +22,7 @@ pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags
     let alias = if flags.yes { flags.place.id.clone() } else { agreed(store, scope, flags).await? };
     match store.delete(scope, &alias, flags.children, now()).await? {
         DeleteOutcome::Deleted(id) if flags.place.room.json => {
-            output::answer(&serde_json::to_string(&rows::Deleted::new(id))?)?;
+            output::answer(&serde_json::to_string(&DeletedSession::new(id))?)?;
             Ok(())
         }
         DeleteOutcome::Deleted(_) => {

@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use herma_config::{Config, Overrides};
 use herma_gateway::access::DEFAULT_TENANT;
-use herma_gateway::{Conflict, Gateway, GatewayError, now};
-use herma_http::rows;
+use herma_gateway::{Conflict, Gateway, GatewayError, now, rows};
 use herma_model::{Alias, KeyScope, Principal, TenantId, TurnId};
 use herma_store::{ConversationRow, Scope, Store};
 

@@ -1,7 +1,6 @@
 //! `herma sessions search`: what was said, and titles.
 
-use herma_gateway::now;
-use herma_http::rows;
+use herma_gateway::{now, rows};
 use herma_model::limits::MAX_PAGE;
 use herma_store::search::Wanted;
 use herma_store::{Grouping, Hit, Scope, Search, SearchFilter, Store};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::bail;
-use herma_http::rows;
+use herma_gateway::rows;
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ParentRelation, SessionId};
 use herma_store::{LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
@@ -27,7 +27,7 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &Place) -> an
     let alias = beginning::complete(store, scope, &place.id).await?;
     let graph = read(store, scope, &alias).await?;
     if place.room.json {
-        output::answer(&serde_json::to_string(&rows::Graph::of(&graph.nodes, &graph.edges))?)?;
+        output::answer(&serde_json::to_string(&rows::graph(&graph.nodes, &graph.edges))?)?;
     } else {
         output::answer(&draw(&graph, &alias))?;
     }

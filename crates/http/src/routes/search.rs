@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::Extension;
 use axum::extract::{Query, State};
+use herma_gateway::rows;
 use herma_model::{Digest, Principal, Role, SessionKey, SessionKind, Timestamp};
 use herma_store::search::{Score, Stage, Wanted};
 use herma_store::{Grouping, Search, SearchCursor, SearchFilter};
@@ -15,7 +16,6 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
-use crate::rows;
 
 /// What makes a search another one: a cursor is good for the same of these alone.
 const WHAT: [&str; 10] =

@@ -1,6 +1,6 @@
 //! A session, as `GET /api/sessions` lists it.
 
-use herma_model::{ConversationFacts, EndReason, Provenance, SessionFacts, Timestamp, Usage};
+use herma_model::{ConversationFacts, ConversationId, EndReason, Provenance, SessionFacts, Timestamp, Usage};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -69,5 +69,25 @@ impl Serialize for SessionRow<'_> {
         row.serialize_entry("usage", &UsageJson::from(self.usage))?;
         row.serialize_entry("provenance", &Provenance::of(self.conversation, self.session))?;
         row.end()
+    }
+}
+
+/// Metadata as it is stored, for a row. `None` if the text is no JSON.
+pub fn metadata(text: &str) -> Option<&RawValue> {
+    serde_json::from_str(text).ok()
+}
+
+/// That a conversation is gone.
+#[derive(Debug, Serialize)]
+pub struct DeletedSession {
+    id: ConversationId,
+    object: &'static str,
+    deleted: bool,
+}
+
+impl DeletedSession {
+    /// This one.
+    pub const fn new(id: ConversationId) -> Self {
+        Self { id, object: "session.deleted", deleted: true }
     }
 }

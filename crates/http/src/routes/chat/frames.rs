@@ -1,14 +1,14 @@
 //! A turn as the chunks of a chat completion.
 
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView};
+use herma_gateway::{Finished, GatewayError, SessionView, session_object};
 use herma_model::{CompactionId, Delta, MessageId, Timestamp, TurnId};
 use herma_wire::chat::{self, Head};
 use herma_wire::sse;
 
 use crate::dialect::Dialect;
 use crate::error::ApiError;
-use crate::stream::{Begun, Frames, session_object};
+use crate::stream::{Begun, Frames};
 
 /// The id a chat completion has, made from its turn's.
 pub(super) fn completion_id(turn: TurnId) -> String {

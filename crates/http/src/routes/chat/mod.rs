@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, TurnInput, TurnRequest};
+use herma_gateway::{Finished, TurnInput, TurnRequest, session_object};
 use herma_model::Principal;
 use herma_wire::chat::{self, ChatRequest, Head};
 
@@ -19,7 +19,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming;
-use crate::stream::{Reader, TurnStream, session_object};
+use crate::stream::{Reader, TurnStream};
 use frames::{ChatFrames, Extras, completion_id};
 
 /// Answers a chat request, whole or as a stream.

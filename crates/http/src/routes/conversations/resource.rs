@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
-use herma_gateway::{NewSession, Place};
+use herma_gateway::{NewSession, Place, rows};
 use herma_model::Principal;
 use herma_store::{Change, Children, ListFilter, Pin};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
 
 use super::items::append_request;
-use super::{object, row_response};
+use super::row_response;
 use crate::answer;
 use crate::app::{ORIGIN, Shared};
 use crate::body;
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     let request = append_request(principal, headers, Place::New, items, &body);
     let made = app.gateway.create_with(request, metadata).await;
     let (added, row) = made.map_err(Dialect::Items.telling())?;
-    Ok(answer::handed_out(&app, added.tenant, added.turn, None, object(&row).to_json()))
+    Ok(answer::handed_out(&app, added.tenant, added.turn, None, rows::conversation(&row).to_json()))
 }
 
 /// `GET /v1/conversations`: most recently changed first.
@@ -55,7 +55,7 @@ pub(crate) async fn list(
     let mut filter = ListFilter { limit: parameters.limit()?, ..ListFilter::default() };
     filter.after = cursor(&parameters, &filter)?;
     let page = app.sessions(&principal).list(filter.clone()).await?;
-    let objects: Vec<_> = page.rows.iter().map(object).collect();
+    let objects: Vec<_> = page.rows.iter().map(rows::conversation).collect();
     let next = page.next.map(|next| filter.write_cursor(next));
     Ok(from_bytes(conversations::conversation_list(&objects, next.as_deref())))
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, OnDisconnect, Place, TurnHandle, TurnInput, TurnRequest, now};
+use herma_gateway::{Finished, OnDisconnect, Place, TurnHandle, TurnInput, TurnRequest, now, session_object};
 use herma_model::{ConversationId, Principal, ResponseId, Timestamp, TurnState};
 use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
@@ -21,7 +21,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming;
-use crate::stream::{Reader, TurnStream, session_object};
+use crate::stream::{Reader, TurnStream};
 
 /// Answers a request, whole or as a stream.
 pub(crate) async fn create(

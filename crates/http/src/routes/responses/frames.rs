@@ -1,7 +1,7 @@
 //! A turn as the events of a response.
 
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView, now};
+use herma_gateway::{Finished, GatewayError, SessionView, now, session_object};
 use herma_model::turn::FailureCode;
 use herma_model::{CompactionId, ConversationId, Delta, MessageId, ResponseId, Timestamp};
 use herma_wire::chat::whole_answer_deltas;
@@ -10,7 +10,7 @@ use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compa
 use super::stored::{Identified, Kept};
 use crate::dialect::Dialect;
 use crate::error::ApiError;
-use crate::stream::{Begun, Frames, UNKNOWN_EVENTS, session_object};
+use crate::stream::{Begun, Frames, UNKNOWN_EVENTS};
 
 /// The events of a response.
 pub(super) struct ResponseFrames {

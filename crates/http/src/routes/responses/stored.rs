@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use herma_gateway::SessionView;
+use herma_gateway::{SessionView, session_object};
 use herma_model::{ConversationId, Principal, ResponseId, Step, TurnState};
 use herma_store::TurnRecord;
 use herma_wire::responses::{
@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::json::{Json, from_bytes};
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::stream::{Reader, TurnStream, session_object};
+use crate::stream::{Reader, TurnStream};
 
 /// What is kept of a request, so that its response can be shown again.
 pub(super) struct Kept {
@@ -163,12 +163,7 @@ pub(super) fn stored_object(record: &TurnRecord, kept: Kept) -> Vec<u8> {
     // One that has said nothing yet shows no items, as its stream has none to give again.
     let items = if record.said().next().is_some() { output(&record.steps, &state) } else { Vec::new() };
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
-    let session = SessionView {
-        facts: Arc::clone(&record.facts),
-        requested: kept.requested.as_deref().map(Arc::from),
-        resolution: record.resolution,
-        rotated: record.rotated,
-    };
+    let session = SessionView::of(record, kept.requested.as_deref());
     let mut about = kept.about(record);
     if let Some(model) = record.finish.as_ref().and_then(|finish| finish.model.clone()) {
         about.model = model;

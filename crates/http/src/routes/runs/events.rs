@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView};
+use herma_gateway::{Finished, GatewayError, SessionView, session_object};
 use herma_model::{CompactionId, Delta, MessageId, Principal, RunId};
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::Frame;
@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::headers;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::stream::{Begun, Frames, Reader, TurnStream, UNKNOWN_EVENTS, session_object};
+use crate::stream::{Begun, Frames, Reader, TurnStream, UNKNOWN_EVENTS};
 
 /// The events from the first on, or after the one that the reader has. Where both say which, the header counts: a browser that
 /// connects again sends it to the same address.

@@ -1,11 +1,9 @@
 //! Runs that are stored: what is kept of their request, and showing and stopping them.
 
-use std::sync::Arc;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use herma_gateway::{SessionView, stored_answer};
+use herma_gateway::{SessionView, session_object, stored_answer};
 use herma_model::turn::FailureCode;
 use herma_model::{Principal, RunId, TurnFailure, TurnState};
 use herma_store::TurnRecord;
@@ -19,7 +17,6 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::json;
 use crate::path::Named;
-use crate::stream::session_object;
 
 /// What is kept of a request, so that its run can be shown again.
 pub(super) struct Kept {
@@ -71,12 +68,7 @@ pub(crate) async fn stop(
 /// A stored run as it is now.
 pub(super) fn stored_object(record: &TurnRecord, kept: &Kept) -> Vec<u8> {
     let answer = stored_answer(record);
-    let session = SessionView {
-        facts: Arc::clone(&record.facts),
-        requested: kept.requested.as_deref().map(Arc::from),
-        resolution: record.resolution,
-        rotated: record.rotated,
-    };
+    let session = SessionView::of(record, kept.requested.as_deref());
     let answered_by = record.finish.as_ref().and_then(|finish| finish.model.as_deref());
     let object = RunObject {
         id: record.id.as_run(),

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnHandle, now};
+use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnHandle, now, session_object};
 use herma_model::alias::Namespace;
 use herma_model::{CompactionId, Delta, MessageId, Principal};
 use herma_wire::chat::whole_answer_deltas;
@@ -23,7 +23,7 @@ use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::path::Named;
 use crate::routes::responses::{fill, named_items};
-use crate::stream::{Begun, Frames, Reader, TurnStream, session_object};
+use crate::stream::{Begun, Frames, Reader, TurnStream};
 
 /// The name of this door in the store.
 const ROUTE: &str = "sessions.chat";

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
+use herma_gateway::rows;
 use herma_model::Principal;
 use herma_store::{LineageCursor, LineageRange};
+use herma_wire::resource::LineageGraph;
 use serde::Serialize;
 
 use super::alias;
@@ -15,12 +17,11 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::rows::Graph;
 
 #[derive(Serialize)]
 struct GraphPage<'a> {
     #[serde(flatten)]
-    graph: Graph<'a>,
+    graph: LineageGraph<'a>,
     has_more: bool,
     next_cursor: Option<String>,
 }
@@ -38,6 +39,6 @@ pub(crate) async fn lineage(
     let range = LineageRange { after, limit: parameters.limit()? };
     let page = app.sessions(&principal).lineage(&alias(&name)?, range).await?;
     let next_cursor = page.next.map(|next| next.to_string());
-    let graph = Graph::of(&page.nodes, &page.edges);
+    let graph = rows::graph(&page.nodes, &page.edges);
     Ok(Json(GraphPage { graph, has_more: next_cursor.is_some(), next_cursor }).into_response())
 }

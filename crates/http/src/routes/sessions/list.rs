@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
+use herma_gateway::rows;
 use herma_model::limits::MAX_OFFSET;
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
 use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView};
@@ -16,7 +17,6 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::rows;
 
 const PARAMETERS: [&str; 18] = [
     "view",

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use herma_gateway::{GatewayError, InvalidRequest, NewFork, NewSession};
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
 use herma_store::{BranchPoint, Change, Children};
-use herma_wire::resource::{BranchSession, ChangeSession, CreateSession};
+use herma_wire::resource::{BranchSession, ChangeSession, CreateSession, DeletedSession};
 use http::StatusCode;
 
 use super::{alias, row_response};
@@ -19,7 +19,6 @@ use crate::headers::SessionHeaders;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::rows::Deleted;
 
 /// `POST /api/sessions`.
 pub(crate) async fn create(
@@ -93,7 +92,7 @@ pub(crate) async fn delete(
     Extension(principal): Extension<Principal>,
     Named(name): Named,
     query: Query<HashMap<String, String>>,
-) -> Result<Json<Deleted>, ApiError> {
+) -> Result<Json<DeletedSession>, ApiError> {
     let parameters = Parameters::of(query, &["children"])?;
     let read = |word: &str| match word {
         "keep" => Some(Children::Keep),
@@ -101,7 +100,7 @@ pub(crate) async fn delete(
         _ => None,
     };
     let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
-    Ok(Json(Deleted::new(app.sessions(&principal).delete(&alias(&name)?, children).await?)))
+    Ok(Json(DeletedSession::new(app.sessions(&principal).delete(&alias(&name)?, children).await?)))
 }
 
 /// `POST /api/sessions/{alias}/end`: it takes no turns until it is opened again.

@@ -10,7 +10,7 @@ mod pin;
 mod show;
 
 use axum::response::{IntoResponse, Response};
-use herma_gateway::{GatewayError, Missing};
+use herma_gateway::{GatewayError, Missing, rows};
 use herma_model::Alias;
 use herma_store::{ConversationRow, Pin};
 
@@ -18,7 +18,6 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
 use crate::request_log::Notes;
-use crate::rows;
 
 pub(crate) use chat::{chat, chat_stream};
 pub(crate) use lineage::lineage;

@@ -1,0 +1,67 @@
+//! What the store knows of conversations, as the rows that every front door lists. Their JSON is in `wire`.
+
+use herma_store::{ConversationRow, Hit, LineageEdge, LineageNode, LineageSide};
+use herma_wire::conversations::ConversationObject;
+use herma_wire::resource::{GraphEdge, GraphNode, LineageGraph, Marks, SearchRow, SessionRow, metadata};
+
+/// A conversation or one of its sessions, as a row of its own.
+pub fn session(row: &ConversationRow) -> SessionRow<'_> {
+    SessionRow {
+        conversation: &row.facts,
+        session: &row.session,
+        title: row.title.as_deref(),
+        source: Some(&row.source),
+        metadata: row.metadata.as_deref().and_then(metadata),
+        archived: row.archived,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        ended_at: row.ended.map(|(at, _)| at),
+        end_reason: row.ended.map(|(_, reason)| reason),
+        message_count: row.message_count,
+        turn_count: row.turn_count,
+        usage: row.usage,
+    }
+}
+
+/// A conversation as OpenAI's API shows it.
+pub fn conversation(row: &ConversationRow) -> ConversationObject<'_> {
+    ConversationObject {
+        conversation: &row.facts,
+        created_at: row.created_at,
+        metadata: row.metadata.as_deref(),
+        title: row.title.as_deref(),
+    }
+}
+
+/// A part of the graph around a conversation.
+pub fn graph<'a>(nodes: &'a [LineageNode], edges: &'a [LineageEdge]) -> LineageGraph<'a> {
+    let nodes = nodes.iter().map(|node| GraphNode { row: session(&node.row), side: side(node.side) }).collect();
+    let edge = |edge: &'a LineageEdge| {
+        let LineageEdge { from, to, relation, has_node } = edge;
+        GraphEdge { from, to, relation: *relation, has_node: *has_node }
+    };
+    LineageGraph::new(nodes, edges.iter().map(edge).collect())
+}
+
+const fn side(side: LineageSide) -> &'static str {
+    match side {
+        LineageSide::Ancestor => "ancestor",
+        LineageSide::Own => "own",
+        LineageSide::Descendant => "descendant",
+    }
+}
+
+/// Something that a search found.
+pub fn hit(hit: &Hit, marks: Marks) -> SearchRow<'_> {
+    SearchRow {
+        snippet: marks.write(hit.snippet.iter().map(|piece| (piece.text.as_str(), piece.found))),
+        conversation: hit.conversation,
+        session: &hit.session,
+        name: hit.root.chosen(),
+        kind: hit.kind,
+        origin_kind: hit.origin_kind,
+        title: hit.title.as_deref(),
+        message: hit.message.map(|message| (message.id, message.role, message.status)),
+        created_at: hit.created_at,
+    }
+}
