@@ -1,15 +1,12 @@
 //! Beginning a conversation where an answer of another one ended. Nothing is copied, and that other one never notices.
 
 use herma_model::alias::Namespace;
-use herma_model::{
-    Alias, CreatorKind, Happening, ParentRelation, SessionId, SessionKey, SessionKind, TenantId, Timestamp, TurnId,
-};
-use herma_store::{
-    Admission, BranchOutcome, BranchPoint, Creation, NewBranch, NewConversation, Refusal, Seen, Version,
-};
+use herma_model::{CreatorKind, Happening, ParentRelation, SessionKind, TurnId};
+use herma_store::{Admission, BranchOutcome, BranchPoint, NewBranch, NewConversation, Refusal, Seen, Version};
 use rusqlite::Connection;
 
 use crate::base::Ground;
+use crate::conversation::Making;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
@@ -47,7 +44,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
         return Ok(Branching::Stale);
     }
     let point = Point { inherited, parent: inherited.session };
-    make(connection, &Making::of(admission), &source, point).map(Branching::Made)
+    make(connection, &of_turn(admission), &source, point).map(Branching::Made)
 }
 
 /// Makes the branch of a turn that does not want to wait in a conversation it may use.
@@ -56,7 +53,7 @@ pub(crate) fn leave(
     admission: &Admission,
     source: &ConversationState,
 ) -> Outcome<ConversationState> {
-    make(connection, &Making::of(admission), source, Point::end(connection, source)?)
+    make(connection, &of_turn(admission), source, Point::end(connection, source)?)
 }
 
 /// Makes a branch without a turn.
@@ -83,10 +80,11 @@ pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> Outcome<Branch
     let making = Making {
         tenant: new.scope.tenant,
         creation: &new.creation,
-        name: new.alias.as_ref(),
+        name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
         session_key: None,
         title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
+        parent: None,
         now: new.now,
     };
     let made = make(connection, &making, &source, point)?;
@@ -102,48 +100,37 @@ pub(crate) fn declared(
     let making = Making {
         tenant: new.scope.tenant,
         creation: &new.creation,
-        name: new.alias.as_ref(),
+        name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
         session_key: new.session_key.as_ref(),
         title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
+        parent: None,
         now: new.now,
     };
     make(connection, &making, source, Point::end(connection, source)?)
 }
 
-/// What a branch is made of, but for its source.
-struct Making<'a> {
-    tenant: TenantId,
-    creation: &'a Creation,
-    name: Option<&'a Alias>,
-    /// If the source has none; a turn brings its own when it starts.
-    session_key: Option<&'a SessionKey>,
-    title: Option<&'a str>,
-    metadata: Option<&'a str>,
-    now: Timestamp,
-}
-
-impl<'a> Making<'a> {
-    fn of(admission: &'a Admission) -> Self {
-        Self {
-            tenant: admission.scope.tenant,
-            creation: &admission.creation,
-            name: None,
-            session_key: None,
-            title: None,
-            metadata: None,
-            now: admission.now,
-        }
+/// What a turn makes a branch of.
+const fn of_turn(admission: &Admission) -> Making<'_> {
+    Making {
+        tenant: admission.scope.tenant,
+        creation: &admission.creation,
+        name: None,
+        session_key: None,
+        title: None,
+        metadata: None,
+        parent: None,
+        now: admission.now,
     }
 }
 
+/// Makes a branch. A session key that it is made with counts only if the source has none.
 fn make(
     connection: &Connection,
     making: &Making<'_>,
     source: &ConversationState,
     point: Point,
 ) -> Outcome<ConversationState> {
-    let creation = making.creation;
     let Segment { session, through, .. } = point.inherited;
     let inherited = if point.inherited.conversation == source.key {
         Lineage::of(connection, source, session, through, 0)?
@@ -154,29 +141,34 @@ fn make(
         .prepare_cached("SELECT system FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([source.key], |row| row.get(0)))
         .translated()?;
+    let parent = Parent::session(connection, point.parent, source, ParentRelation::Branch)?;
+    let making = &Making {
+        session_key: source.facts.session_key.as_ref().or(making.session_key),
+        parent: Some(&parent),
+        ..*making
+    };
     let conversation = ConversationColumns {
-        tenant_pk: making.tenant.0,
-        id: creation.conversation.uuid().into_bytes(),
         origin_kind: SessionKind::Branch.as_str(),
-        session_key: source.facts.session_key.as_ref().or(making.session_key).map(SessionKey::as_str),
-        owner_key: creation.owner.map(|owner| owner.uuid().into_bytes()),
-        source: &creation.source,
-        title: making.title,
-        metadata: making.metadata,
         system,
         next_seq: through + 1,
         message_count: inherited.count(connection)?,
-        created_at: making.now.0,
-        updated_at: making.now.0,
-        parent_pk: Some(source.key),
         answered: inherited.has_answer(connection)?,
-        ..ConversationColumns::default()
+        ..making.columns()
     };
     let key = insert(connection, &conversation)?;
-    let id = making.name.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
-    let parent = Parent::session(connection, point.parent, source, ParentRelation::Branch)?;
-    let head = first_session(connection, making, key, &id, &parent, point.inherited)?;
-    conversation::begin(connection, making.tenant, creation.conversation, key, head, &id)?;
+    let id = making.session_id();
+    // What the source inherited itself may be deleted: what it stands on there, the source knows.
+    let ground = Ground::at(connection, parent.session, through)?;
+    let first = SessionColumns {
+        kind: SessionKind::Branch.as_str(),
+        creator_kind: CreatorKind::Branch.as_str(),
+        base_session_pk: Some(session),
+        base_seq: Some(through),
+        base_compaction_pk: ground.map(|ground| ground.key),
+        ..making.session_columns(key, &id)
+    };
+    let head = insert(connection, &first)?;
+    conversation::begin(connection, making.tenant, making.creation.conversation, key, head, &id)?;
     connection
         .execute(
             "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins WHERE conversation_pk = ?1 AND seq <= ?3",
@@ -188,34 +180,4 @@ fn make(
         events::tell(connection, key, &made.facts, what, making.now)?;
     }
     Ok(made)
-}
-
-/// The session that stands where its source was left, on the compaction that stood there.
-fn first_session(
-    connection: &Connection,
-    making: &Making<'_>,
-    conversation: i64,
-    id: &SessionId,
-    parent: &Parent,
-    inherited: Segment,
-) -> Outcome<i64> {
-    // What the source inherited itself may be deleted: what it stands on there, the source knows.
-    let ground = Ground::at(connection, parent.session, inherited.through)?;
-    let session = SessionColumns {
-        tenant_pk: making.tenant.0,
-        conversation_pk: conversation,
-        id: id.as_str(),
-        kind: SessionKind::Branch.as_str(),
-        parent_pk: Some(parent.session),
-        parent_id: Some(parent.id.as_str()),
-        parent_relation: Some(parent.relation.as_str()),
-        creator_kind: CreatorKind::Branch.as_str(),
-        reason: making.creation.reason.as_deref(),
-        base_session_pk: Some(inherited.session),
-        base_seq: Some(inherited.through),
-        base_compaction_pk: ground.map(|ground| ground.key),
-        created_at: making.now.0,
-        ..SessionColumns::default()
-    };
-    insert(connection, &session)
 }

@@ -45,6 +45,50 @@ impl<'a> Making<'a> {
         let session_key = inherited.filter(|_| admission.session_key.is_none());
         Self { tenant, creation, name, session_key, title: None, metadata: None, parent, now: admission.now }
     }
+
+    /// The id of its first session.
+    pub(crate) fn session_id(&self) -> SessionId {
+        match self.name {
+            Some((alias, Namespace::Session)) => SessionId::from_name(alias.as_str()),
+            Some((_, Namespace::ChatId)) | None => self.creation.session.clone(),
+        }
+    }
+
+    /// The row of the conversation.
+    pub(crate) fn columns(&self) -> ConversationColumns<'a> {
+        ConversationColumns {
+            tenant_pk: self.tenant.0,
+            id: self.creation.conversation.uuid().into_bytes(),
+            origin_kind: self.creation.kind.as_str(),
+            session_key: self.session_key.map(SessionKey::as_str),
+            owner_key: self.creation.owner.map(|owner| owner.uuid().into_bytes()),
+            source: &self.creation.source,
+            title: self.title,
+            metadata: self.metadata,
+            next_seq: FIRST_SEQ,
+            created_at: self.now.0,
+            updated_at: self.now.0,
+            parent_pk: self.parent.map(|parent| parent.conversation),
+            ..ConversationColumns::default()
+        }
+    }
+
+    /// The row of its first session.
+    pub(crate) fn session_columns(&self, conversation: i64, id: &'a SessionId) -> SessionColumns<'a> {
+        SessionColumns {
+            tenant_pk: self.tenant.0,
+            conversation_pk: conversation,
+            id: id.as_str(),
+            kind: self.creation.kind.as_str(),
+            parent_pk: self.parent.map(|parent| parent.session),
+            parent_id: self.parent.map(|parent| parent.id.as_str()),
+            parent_relation: self.parent.map(|parent| parent.relation.as_str()),
+            creator_kind: self.creation.creator.as_str(),
+            reason: self.creation.reason.as_deref(),
+            created_at: self.now.0,
+            ..SessionColumns::default()
+        }
+    }
 }
 
 /// Makes the conversation of a turn, its first session and their names.
@@ -58,46 +102,12 @@ pub(crate) fn create(
 
 /// Makes a conversation, its first session and their names.
 pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<ConversationState> {
-    let Making { tenant, creation, name, session_key, parent, now, .. } = *making;
-    let (named, chat_id) = match name {
-        Some((alias, Namespace::Session)) => (Some(alias), None),
-        Some((alias, Namespace::ChatId)) => (None, Some(alias)),
-        None => (None, None),
-    };
-    let session_id = named.map_or_else(|| creation.session.clone(), |alias| SessionId::from_name(alias.as_str()));
-    let conversation = ConversationColumns {
-        tenant_pk: tenant.0,
-        id: creation.conversation.uuid().into_bytes(),
-        origin_kind: creation.kind.as_str(),
-        session_key: session_key.map(SessionKey::as_str),
-        owner_key: creation.owner.map(|owner| owner.uuid().into_bytes()),
-        source: &creation.source,
-        title: making.title,
-        metadata: making.metadata,
-        next_seq: FIRST_SEQ,
-        created_at: now.0,
-        updated_at: now.0,
-        parent_pk: parent.map(|parent| parent.conversation),
-        ..ConversationColumns::default()
-    };
-    let key = insert(connection, &conversation)?;
-    let session = SessionColumns {
-        tenant_pk: tenant.0,
-        conversation_pk: key,
-        id: session_id.as_str(),
-        kind: creation.kind.as_str(),
-        parent_pk: parent.map(|parent| parent.session),
-        parent_id: parent.map(|parent| parent.id.as_str()),
-        parent_relation: parent.map(|parent| parent.relation.as_str()),
-        creator_kind: creation.creator.as_str(),
-        reason: creation.reason.as_deref(),
-        created_at: now.0,
-        ..SessionColumns::default()
-    };
-    let head = insert(connection, &session)?;
-    begin(connection, making.tenant, creation.conversation, key, head, &session_id)?;
-    if let Some(chat_id) = chat_id {
-        alias(connection, tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
+    let session_id = making.session_id();
+    let key = insert(connection, &making.columns())?;
+    let head = insert(connection, &making.session_columns(key, &session_id))?;
+    begin(connection, making.tenant, making.creation.conversation, key, head, &session_id)?;
+    if let Some((chat_id, Namespace::ChatId)) = making.name {
+        alias(connection, making.tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
     }
     let facts = new_facts(making, session_id);
     events::tell(connection, key, &facts, Happening::Created { title: making.title }, making.now)?;
