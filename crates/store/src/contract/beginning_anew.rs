@@ -218,3 +218,17 @@ pub async fn what_is_deleted_at_one_place_stays_at_the_other<S: Store>(world: &W
     assert_eq!(texts(&snapshot), ["we", "two", "fine", "well"]);
     assert_eq!(snapshot.begun_anew[&failed.turn], 2);
 }
+
+pub async fn a_compaction_of_the_first_place_stays_the_turns_when_that_place_is_emptied<S: Store>(world: &World<S>) {
+    let mut failed = world.start(&world.one, "trip", "one").await;
+    let made = world.compact_during(&world.one, &mut failed, Split, "so far").await.record.id;
+    world.leave(&world.one, &failed, TurnState::Failed, None).await;
+    let second = running(world.admit(&world.two, anew(world, failed.turn)).await);
+    world.answer(&world.two, &second, "well").await;
+    world.remove("trip", 0).await;
+    let ledger = world.ledger("trip").await.rows;
+    assert_eq!(ledger.iter().map(|row| (row.id, row.turn)).collect::<Vec<_>>(), [(made, Some(failed.turn))]);
+    assert!(world.turn(failed.turn).await.unwrap().compactions.is_empty(), "the last attempt made none");
+    world.come_and_go("trip").await;
+    assert_eq!(world.ledger("trip").await.rows, ledger);
+}

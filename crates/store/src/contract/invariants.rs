@@ -266,8 +266,9 @@ impl View {
         let made: Vec<_> = made.map(|row| row.id).collect();
         let compactions: Vec<_> = turn.compactions().collect();
         let own = turn.facts.id == self.row.facts.id;
-        // Those of an attempt that was left behind stay with it.
-        let is_rest = self.whole.begun_anew.contains_key(&turn.id) && made.ends_with(&compactions);
+        // Those of an attempt that was left behind stay with it, also if all that it said was removed.
+        let has_left_some = self.whole.begun_anew.contains_key(&turn.id) || (self.rewritten && turn.attempt > 1);
+        let is_rest = has_left_some && made.ends_with(&compactions);
         assert!(!own || is_rest || made == compactions, "a record has its compactions");
     }
 }

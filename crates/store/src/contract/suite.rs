@@ -94,6 +94,7 @@ macro_rules! contract_suite {
                 a_key_leads_to_the_turn_that_began_anew
                 a_copy_has_both_places
                 what_is_deleted_at_one_place_stays_at_the_other
+                a_compaction_of_the_first_place_stays_the_turns_when_that_place_is_emptied
             }
             idempotency {
                 the_same_body_joins_a_running_turn
