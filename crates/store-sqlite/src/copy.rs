@@ -3,7 +3,8 @@
 //! - `read`: what is stored of a conversation, or of what a branch inherits of it, as pieces that know no keys.
 //! - `restore`: whether a conversation can be had again, and what must be there for it.
 //! - `measure`: whether it can be true.
-//! - `write`: the rows.
+//! - `row`: the conversation's own row.
+//! - `write`: the rows of all pieces. An import is written by it, too.
 //!
 //! What a branch inherits comes back as a conversation that was deleted: for the branch alone, until it is restored itself.
 
