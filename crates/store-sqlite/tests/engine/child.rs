@@ -26,6 +26,8 @@ const MARK: &str = "child: ";
 pub(crate) enum Role {
     /// Starts a turn of `trip`, shows some text, and waits to be killed.
     Hold,
+    /// Starts a turn of `trip` and appends to it until it is killed. Says what was acknowledged.
+    Append,
     /// Opens and closes the store, and says how many messages `trip` has.
     Visit,
     /// Talks a while in conversations that others use too.
@@ -38,7 +40,7 @@ pub(crate) enum Role {
     Answer,
 }
 
-const ROLES: [Role; 6] = [Role::Hold, Role::Visit, Role::Talk, Role::Storm, Role::Fill, Role::Answer];
+const ROLES: [Role; 7] = [Role::Hold, Role::Append, Role::Visit, Role::Talk, Role::Storm, Role::Fill, Role::Answer];
 
 /// The extension of the file that has a process of [`Role::Answer`] go on.
 pub(crate) const GO: &str = "go";
@@ -135,6 +137,7 @@ fn is_a_process_of_its_own() {
         let world = World::new(&Existing(file)).await;
         match role {
             Role::Hold => hold(&world).await,
+            Role::Append => append(&world).await,
             Role::Visit => visit(&world).await,
             Role::Talk => talk(&world).await,
             Role::Storm => storm(&world).await,
@@ -154,6 +157,16 @@ async fn hold(world: &World<SqliteStore>) {
     world.settle(&world.one).await;
     say("holding");
     std::future::pending::<()>().await;
+}
+
+async fn append(world: &World<SqliteStore>) {
+    let turn = world.start(&world.one, "trip", "first").await;
+    for nth in 0.. {
+        // Part of a message is shown, then the whole of it is appended.
+        world.one.journal(turn.lease, noted("part"));
+        world.append(&world.one, &turn, nth, &format!("part {nth}")).await.unwrap();
+        say(&format!("part {nth}"));
+    }
 }
 
 async fn visit(world: &World<SqliteStore>) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use herma_model::{MessageStatus, TurnState};
 use herma_store::Store;
 use herma_store::contract::World;
-use herma_store::contract::fixture::{queued, running, texts};
+use herma_store::contract::fixture::{queued, running, text_of, texts};
 use herma_store_sqlite::SqliteStore;
 
 use crate::child::{Process, Role, SHARED, TURNS};
@@ -42,6 +42,31 @@ async fn a_killed_process_is_taken_over_at_once_with_what_it_had_shown() {
         0,
         "no lock is left"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_killed_at_any_append_loses_none_that_was_acknowledged() {
+    for heard in 0..6 {
+        let database = Database::new();
+        let mut process = Process::start(Role::Append, &database.path());
+        for nth in 0..=heard {
+            assert_eq!(process.hear(), Some(format!("part {nth}")));
+        }
+        let acknowledged = heard + 1 + process.kill().len();
+        let world = database.world().await;
+        world.talk(&world.one, "trip", "second", "two").await;
+        let turn = world.read("trip").await.unwrap().messages[0].turn;
+        let record = world.turn(turn).await.unwrap();
+        assert_eq!(record.state, TurnState::Interrupted);
+        let (whole, shown): (Vec<_>, Vec<_>) =
+            record.said().partition(|message| message.said.status == MessageStatus::Complete);
+        let texts: Vec<_> = whole.iter().map(|message| text_of(message.said.payload.as_json())).collect();
+        assert_eq!(texts, (0..whole.len()).map(|nth| format!("part {nth}")).collect::<Vec<_>>());
+        assert!(whole.len() >= acknowledged, "{} of {acknowledged}", whole.len());
+        assert!(shown.len() <= 1, "what was shown of the next one");
+        world.holds_together().await;
+        holds_together(&database.path());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -264,7 +264,8 @@ impl<S: Store> World<S> {
     pub async fn append(&self, store: &S, turn: &Running, nth: usize, text: &str) -> Result<Committed, StoreError> {
         let id = MessageId::answered(turn.turn, turn.attempt, nth);
         let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
-        let session = self.turn(turn.turn).await.unwrap().facts.head.id.clone();
+        let stored = self.turn(turn.turn).await;
+        let session = stored.map_or_else(|| turn.facts.head.id.clone(), |turn| turn.facts.head.id.clone());
         store.append(Append { lease: turn.lease, session, messages, record: None, now: self.now() }).await
     }
 
