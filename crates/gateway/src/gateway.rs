@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
+use crate::counters::Counters;
 use crate::error::{GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
@@ -44,6 +45,7 @@ pub struct Gateway {
     pub(crate) live: Arc<LiveTurns>,
     pub(crate) loose: LooseTurns,
     readiness: Readiness,
+    pub(crate) counters: Counters,
     places: Arc<Semaphore>,
     draining: AtomicBool,
 }
@@ -58,6 +60,7 @@ impl Gateway {
             live: Arc::default(),
             loose: LooseTurns::default(),
             readiness: Readiness::default(),
+            counters: Counters::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             draining: AtomicBool::new(false),
             store,
@@ -94,6 +97,11 @@ impl Gateway {
         &self.settings
     }
 
+    /// What was counted so far.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     /// How many turns run or wait in this process.
     pub fn live_turns(&self) -> usize {
         self.settings.max_live_turns - self.places.available_permits()
@@ -112,13 +120,17 @@ impl Gateway {
         let place = self.place()?;
         let log = Arc::new(TurnLog::default());
         let (stop, stopped) = watch::channel(None);
-        let handle = TurnHandle::new(&log, stop.clone(), request.options.on_disconnect);
+        let count = self.counters.begin();
+        let handle = TurnHandle::new(&log, stop.clone(), request.options.on_disconnect).counted_by(Arc::clone(&count));
         let gateway = Arc::clone(self);
         let live = LiveTurn { log, stop };
         tokio::spawn(async move {
             let log = Arc::clone(&live.log);
             if std::panic::AssertUnwindSafe(gateway.drive(request, live, stopped)).catch_unwind().await.is_err() {
                 log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(defect()))));
+            }
+            if let Some(end) = log.last() {
+                count.see(&end);
             }
             drop(place);
         });

@@ -21,6 +21,7 @@
 //! - [`retention`]: what is forgotten by itself.
 //! - [`pass_on`]: requests that go to the model server as they are.
 //! - [`warning`]: what an operator is warned of when a model server fails.
+//! - [`counters`]: turns, their time and their tokens, counted.
 //! - [`readiness`]: whether turns can be taken.
 //! - [`error`]: why a request got no answer, naming fields of the gateway's own requests.
 //! - [`access`]: whom an API key stands for.
@@ -31,6 +32,7 @@ mod append;
 mod cache;
 mod compaction;
 mod context;
+mod counters;
 pub mod crash;
 mod driver;
 mod error;
@@ -65,6 +67,7 @@ mod watch;
 pub use append::Appended;
 pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
 pub use context::SummarisedContext;
+pub use counters::Counters;
 pub use error::{Conflict, Field, GatewayError, InvalidRequest, KeyProblem, Missing, UndoProblem};
 pub use follow::stored_answer;
 pub use gateway::Gateway;

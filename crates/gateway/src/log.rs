@@ -100,6 +100,11 @@ impl TurnLog {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at).cloned()
     }
 
+    /// The newest event.
+    pub(crate) fn last(&self) -> Option<TurnEvent> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
+    }
+
     /// Everything from a place on.
     pub(crate) fn from(&self, at: usize) -> Vec<TurnEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at..).unwrap_or_default().to_vec()

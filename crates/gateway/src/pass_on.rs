@@ -1,10 +1,14 @@
 //! Requests that go to the model server as they are. Nothing of them is stored.
 
 use bytes::Bytes;
-use herma_model::ModelFailure;
-use herma_upstream::{PassedAnswer, PassedTo};
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use herma_model::{ModelFailure, Usage};
+use herma_upstream::{ByteStream, PassedAnswer, PassedTo};
+use herma_wire::passed_on;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::counters::Counters;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::warning;
@@ -13,6 +17,8 @@ use crate::warning;
 pub struct PassedOn {
     /// The answer as it came.
     pub answer: PassedAnswer,
+    /// The tokens that a whole answer says it cost.
+    pub usage: Option<Usage>,
     /// The place that the request takes.
     pub place: OwnedSemaphorePermit,
 }
@@ -33,15 +39,39 @@ impl Gateway {
         if model.is_empty() { Err(GatewayError::no_model()) } else { Ok(model) }
     }
 
-    /// Passes a request on. Cancel-safe: dropping it ends the call.
+    /// Passes a request on, and counts how it ended. Cancel-safe: dropping it ends the call.
     pub async fn pass_on(&self, to: PassedTo, model: &str, body: Bytes) -> Result<PassedOn, NotPassedOn> {
         let place = self.place().map_err(NotPassedOn::Refused)?;
         match self.upstream.pass_on(to, body).await {
-            Ok(answer) => Ok(PassedOn { answer, place }),
+            Ok(PassedAnswer::Whole(json)) => {
+                self.counters.passed_on();
+                let usage = passed_on::tokens(&json).map(|(input, output)| Usage { input, output, ..Usage::default() });
+                self.counters.tokens(usage.unwrap_or_default());
+                Ok(PassedOn { answer: PassedAnswer::Whole(json), usage, place })
+            }
+            Ok(PassedAnswer::Stream(bytes)) => {
+                let answer = PassedAnswer::Stream(counted(bytes, self.counters.clone()));
+                Ok(PassedOn { answer, usage: None, place })
+            }
             Err(failure) => {
                 warning::model_call_failed(&failure, model, None);
+                self.counters.not_passed_on(&failure);
                 Err(NotPassedOn::Failed(failure))
             }
         }
     }
+}
+
+/// The same stream, which is counted when it ends.
+fn counted(bytes: ByteStream, counters: Counters) -> ByteStream {
+    Box::pin(unfold(Some((bytes, counters)), async |under_way| {
+        let (mut bytes, counters) = under_way?;
+        let piece = bytes.next().await;
+        match &piece {
+            Some(Ok(_)) => return piece.map(|piece| (piece, Some((bytes, counters)))),
+            Some(Err(failure)) => counters.not_passed_on(failure),
+            None => counters.passed_on(),
+        }
+        piece.map(|piece| (piece, None))
+    }))
 }

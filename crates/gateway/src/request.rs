@@ -8,6 +8,7 @@ use herma_store::{ClientConnection, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
+use crate::counters::TurnCount;
 use crate::log::{Subscription, TurnEvent, TurnLog};
 use crate::sessions::Origin;
 
@@ -187,17 +188,28 @@ pub struct TurnHandle {
     events: Subscription,
     stop: watch::Sender<Option<Stop>>,
     on_disconnect: OnDisconnect,
+    /// Counts the turn, if this listener asked for it.
+    count: Option<Arc<TurnCount>>,
     ended: bool,
 }
 
 impl TurnHandle {
     pub(crate) fn new(log: &Arc<TurnLog>, stop: watch::Sender<Option<Stop>>, on_disconnect: OnDisconnect) -> Self {
-        Self { events: log.subscribe(), stop, on_disconnect, ended: false }
+        Self { events: log.subscribe(), stop, on_disconnect, count: None, ended: false }
+    }
+
+    /// Has the listener tell this count of the turn's end.
+    pub(crate) fn counted_by(mut self, count: Arc<TurnCount>) -> Self {
+        self.count = Some(count);
+        self
     }
 
     /// The next thing that happened. After the end it is asked in vain: it never returns. Cancel-safe.
     pub async fn next(&mut self) -> TurnEvent {
         let event = self.events.next().await;
+        if let Some(count) = &self.count {
+            count.see(&event);
+        }
         self.ended |= matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_));
         event
     }

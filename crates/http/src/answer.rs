@@ -1,7 +1,6 @@
 //! What every door shares that answers with a turn: recognising its request, waiting for its end, and handing out the answer.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -52,25 +51,17 @@ pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Re
 }
 
 /// Waits for the end of a turn whose answer is wanted whole.
-pub(crate) async fn finished(
-    app: &Shared,
-    mut handle: TurnHandle,
-    began: Instant,
-    dialect: Dialect,
-) -> Result<Arc<Finished>, ApiError> {
+pub(crate) async fn finished(mut handle: TurnHandle, dialect: Dialect) -> Result<Arc<Finished>, ApiError> {
     loop {
-        if let Some(end) = end(app, &handle.next().await, began, dialect) {
+        if let Some(end) = end(&handle.next().await, dialect) {
             return end;
         }
     }
 }
 
-/// Waits until a turn's id can be given out, because nothing can make it forgotten any more. The turn goes on by itself, and its end is
-/// counted.
+/// Waits until a turn's id can be given out, because nothing can make it forgotten any more. The turn goes on by itself.
 pub(crate) async fn promised(
-    app: &Shared,
     mut handle: TurnHandle,
-    began: Instant,
     dialect: Dialect,
 ) -> Result<(TurnId, Option<SessionView>), ApiError> {
     let begun = loop {
@@ -78,7 +69,7 @@ pub(crate) async fn promised(
             TurnEvent::Queued { turn, session, .. } => break (turn, Some(session)),
             TurnEvent::Started { turn, session, .. } => break (turn, session),
             event => {
-                if let Some(end) = end(app, &event, began, dialect) {
+                if let Some(end) = end(&event, dialect) {
                     return end.map(|finished| (finished.turn, finished.session.clone()));
                 }
             }
@@ -87,25 +78,17 @@ pub(crate) async fn promised(
     if let Some(session) = &begun.1 {
         Notes::current().conversation(session.facts.id);
     }
-    let app = Arc::clone(app);
-    tokio::spawn(async move { finished(&app, handle, began, dialect).await });
     Ok(begun)
 }
 
-/// How the turn ended, if this is its end, which is counted.
-fn end(app: &Shared, event: &TurnEvent, began: Instant, dialect: Dialect) -> Option<Result<Arc<Finished>, ApiError>> {
+/// How the turn ended, if this is its end.
+fn end(event: &TurnEvent, dialect: Dialect) -> Option<Result<Arc<Finished>, ApiError>> {
     match event {
         TurnEvent::Finished(finished) => {
-            app.metrics.turn_ended("completed", began);
-            app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
             note(&Notes::current(), finished);
             Some(Ok(Arc::clone(finished)))
         }
-        TurnEvent::Failed(error) => {
-            let error = ApiError::of(error, dialect);
-            app.metrics.turn_ended(error.label(), began);
-            Some(Err(error))
-        }
+        TurnEvent::Failed(error) => Some(Err(ApiError::of(error, dialect))),
         TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Step { .. } | TurnEvent::Delta(_) => None,
     }
 }

@@ -1,18 +1,16 @@
 //! Numbers for operators. Labels are few and fixed: never an id, a name or a path that a client chose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use herma_gateway::{Compactions, TitlesAsked};
+use herma_gateway::{Compactions, Counters, TitlesAsked};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::app::Shared;
@@ -29,15 +27,10 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-/// Everything that is counted.
+/// What is counted in HTTP alone, with what the gateway counts.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
-    turns: Family<OutcomeLabels, Counter>,
-    turn_seconds: Histogram,
-    passed_on: Family<OutcomeLabels, Counter>,
-    input_tokens: Counter,
-    output_tokens: Counter,
     live_turns: Gauge,
     websockets: Gauge,
     compactions: Family<OutcomeLabels, Counter>,
@@ -47,16 +40,12 @@ pub(crate) struct Metrics {
     uptime_seconds: Gauge<f64, AtomicU64>,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// Those of HTTP, and what the gateway counts.
+    pub(crate) fn with(counters: &Counters) -> Self {
         let metrics = Self {
             registry: Registry::with_prefix("herma"),
             requests: Family::default(),
-            turns: Family::default(),
-            turn_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
-            passed_on: Family::default(),
-            input_tokens: Counter::default(),
-            output_tokens: Counter::default(),
             live_turns: Gauge::default(),
             websockets: Gauge::default(),
             compactions: Family::default(),
@@ -65,19 +54,13 @@ impl Default for Metrics {
             title_output_tokens: Counter::default(),
             uptime_seconds: Gauge::default(),
         };
-        metrics.registered()
+        metrics.registered(counters)
     }
-}
 
-impl Metrics {
-    fn registered(mut self) -> Self {
+    fn registered(mut self, counters: &Counters) -> Self {
         let registry = &mut self.registry;
         registry.register("http_requests", "Requests answered", self.requests.clone());
-        registry.register("turns", "Chat turns answered, by outcome", self.turns.clone());
-        registry.register("turn_seconds", "Time from request to the end of its turn", self.turn_seconds.clone());
-        registry.register("passed_on", "Requests passed on to the model server, by outcome", self.passed_on.clone());
-        registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
-        registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
+        counters.register(registry);
         registry.register("compactions", "Compactions of conversations, by outcome", self.compactions.clone());
         registry.register("titles_asked", "Titles that a model was asked for, by outcome", self.titles_asked.clone());
         registry.register("title_input_tokens", "Prompt tokens of titles", self.title_input_tokens.clone());
@@ -86,23 +69,6 @@ impl Metrics {
         registry.register("websockets", "WebSockets that are open", self.websockets.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
         self
-    }
-
-    /// Counts the end of a turn. `outcome` is `completed` or an error code.
-    pub(crate) fn turn_ended(&self, outcome: &'static str, began: Instant) {
-        self.turns.get_or_create(&OutcomeLabels { outcome }).inc();
-        self.turn_seconds.observe(began.elapsed().as_secs_f64());
-    }
-
-    /// Counts a request that was passed on. `outcome` is `completed` or an error code.
-    pub(crate) fn passed_on(&self, outcome: &'static str) {
-        self.passed_on.get_or_create(&OutcomeLabels { outcome }).inc();
-    }
-
-    /// Counts the tokens of an answer.
-    pub(crate) fn tokens(&self, usage: herma_model::Usage) {
-        self.input_tokens.inc_by(usage.input);
-        self.output_tokens.inc_by(usage.output);
     }
 
     /// All numbers in Prometheus' text format.

@@ -39,10 +39,11 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let sockets = Sockets::new(settings.max_websockets);
     let bodies = BodyBudget::new(settings.body_budget);
+    let metrics = Metrics::with(gateway.counters());
     let app = Arc::new(App {
         gateway,
         settings,
-        metrics: Metrics::default(),
+        metrics,
         sockets,
         bodies,
         offered: OfferedModels::default(),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -80,9 +80,7 @@ pub(crate) enum Reader {
 
 /// A stream under way: opened with its first word, kept alive, and noted when it was handed out.
 pub(crate) struct TurnStream<F> {
-    app: Shared,
     handle: TurnHandle,
-    began: Instant,
     frames: F,
     reader: Reader,
     session: Option<SessionView>,
@@ -96,12 +94,10 @@ pub(crate) struct TurnStream<F> {
 }
 
 impl<F: Frames> TurnStream<F> {
-    pub(crate) fn new(app: Shared, handle: TurnHandle, frames: F, reader: Reader, began: Instant) -> Self {
+    pub(crate) fn new(app: &Shared, handle: TurnHandle, frames: F, reader: Reader) -> Self {
         let delivery = Delivery::of(Arc::clone(&app.gateway));
         Self {
-            app,
             handle,
-            began,
             frames,
             reader,
             session: None,
@@ -153,9 +149,6 @@ impl<F: Frames> TurnStream<F> {
     fn failed(&self, error: &GatewayError) -> ApiError {
         let told = ApiError::of(error, F::DIALECT);
         self.notes.failed_late(&told);
-        if self.reader != Reader::Again {
-            self.app.metrics.turn_ended(told.label(), self.began);
-        }
         told
     }
 
@@ -171,8 +164,6 @@ impl<F: Frames> TurnStream<F> {
                 answer::note(&self.notes, finished);
                 self.session.clone_from(&finished.session);
                 if self.reader != Reader::Again {
-                    self.app.metrics.turn_ended("completed", self.began);
-                    self.app.metrics.tokens(finished.answer.finish.usage.unwrap_or_default());
                     self.delivery.expect(finished.tenant, finished.turn);
                 }
             }

@@ -102,3 +102,25 @@ async fn a_waiting_turn_that_is_cancelled_leaves_the_line_and_nothing_else() {
     assert_eq!(transcript(&world.herma.client(), "s").await[2..], ["user: three", "assistant: reply to: three"]);
     world.stored().until_settled().await;
 }
+
+#[tokio::test]
+async fn a_turn_whose_client_left_is_counted_once() {
+    let world = World::start().await;
+    let gate = two_pieces(&world);
+    let mut stream = world.session("s").post_stream(CHAT, &ask_streamed("one")).await;
+    assert_eq!(next_text(&mut stream).await, "half ");
+    drop(stream);
+    gate.open();
+    world.stored().until_turns("completed", 1).await;
+    world.stored().until_settled().await;
+    let mut counted = None;
+    // The commit is seen a moment before the turn's task counts it.
+    for _ in 0..1000 {
+        let metrics = world.herma.client().get("/metrics").await.text();
+        counted = metrics.lines().find(|line| line.starts_with("herma_turns_total")).map(str::to_owned);
+        if counted.is_some() {
+            break;
+        }
+    }
+    assert_eq!(counted.as_deref(), Some(r#"herma_turns_total{outcome="completed"} 1"#));
+}

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use herma_gateway::{NotPassedOn, PassedOn};
-use herma_model::Usage;
 use herma_upstream::{PassedAnswer, PassedTo};
 use herma_wire::{passed_on, sse};
 use http::HeaderValue;
@@ -39,30 +38,22 @@ async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response
     Notes::current().model(&model);
     let sent = Bytes::from(asked.to_json(&model));
     match app.gateway.pass_on(to, &model, sent).await {
-        Ok(PassedOn { answer: PassedAnswer::Whole(json), .. }) => {
-            app.metrics.passed_on("completed");
-            if let Some((input, output)) = passed_on::tokens(&json) {
-                let usage = Usage { input, output, ..Usage::default() };
-                app.metrics.tokens(usage);
+        Ok(PassedOn { answer: PassedAnswer::Whole(json), usage, .. }) => {
+            if let Some(usage) = usage {
                 Notes::current().usage(usage);
             }
             Ok(from_bytes(json))
         }
-        Ok(PassedOn { answer: PassedAnswer::Stream(bytes), place }) => {
-            Ok(streamed(Piece { app, bytes, _place: place, notes: Notes::current() }))
+        Ok(PassedOn { answer: PassedAnswer::Stream(bytes), place, .. }) => {
+            Ok(streamed(Piece { bytes, _place: place, notes: Notes::current() }))
         }
         Err(NotPassedOn::Refused(error)) => Err(error.into()),
-        Err(NotPassedOn::Failed(failure)) => {
-            let error = ApiError::of_model_server(&failure);
-            app.metrics.passed_on(error.label());
-            Err(error)
-        }
+        Err(NotPassedOn::Failed(failure)) => Err(ApiError::of_model_server(&failure)),
     }
 }
 
 /// A stream under way. Its place is given back when it ends.
 struct Piece {
-    app: Shared,
     bytes: herma_upstream::ByteStream,
     _place: tokio::sync::OwnedSemaphorePermit,
     notes: Notes,
@@ -72,18 +63,13 @@ struct Piece {
 fn streamed(piece: Piece) -> Response {
     let frames = unfold(Some(piece), async |piece: Option<Piece>| {
         let mut piece = piece?;
-        match piece.bytes.next().await {
-            Some(Ok(bytes)) => Some((Ok::<_, Infallible>(bytes), Some(piece))),
-            Some(Err(failure)) => {
+        match piece.bytes.next().await? {
+            Ok(bytes) => Some((Ok::<_, Infallible>(bytes), Some(piece))),
+            Err(failure) => {
                 let error = ApiError::of_model_server(&failure);
-                piece.app.metrics.passed_on(error.label());
                 piece.notes.failed_late(&error);
                 let last = [&*sse::error_frame(error.body()), sse::DONE].concat();
                 Some((Ok(last.into()), None))
-            }
-            None => {
-                piece.app.metrics.passed_on("completed");
-                None
             }
         }
     });

@@ -3,7 +3,6 @@
 mod frames;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -28,7 +27,6 @@ pub(crate) async fn create(
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let began = Instant::now();
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
@@ -42,9 +40,9 @@ pub(crate) async fn create(
     fill(&mut turn, chat);
     let handle = answer::submit(&app, turn, Dialect::Chat)?;
     if streaming {
-        TurnStream::new(Arc::clone(&app), handle, ChatFrames::new(model, extras), Reader::Asked, began).open().await
+        TurnStream::new(&app, handle, ChatFrames::new(model, extras), Reader::Asked).open().await
     } else {
-        let finished = answer::finished(&app, handle, began, Dialect::Chat).await?;
+        let finished = answer::finished(handle, Dialect::Chat).await?;
         Ok(completion(&app, &finished, &model))
     }
 }

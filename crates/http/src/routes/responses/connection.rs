@@ -128,10 +128,9 @@ impl Connection {
         let said = Said::by(&asked);
         let (app, headers) = (Arc::clone(&self.app), self.headers.clone());
         let begun = async move {
-            let began = Instant::now();
             let Taken { handle, mut kept } = take(&app, &principal, headers, asked, message.as_bytes()).await?;
             kept.previous = previous;
-            TurnStream::new(app, handle, ResponseFrames::new(kept), Reader::Asked, began).begin().await
+            TurnStream::new(&app, handle, ResponseFrames::new(kept), Reader::Asked).begin().await
         };
         match self.while_listening(begun).await? {
             Ok(stream) => self.show(stream, said).await,

@@ -1,7 +1,6 @@
 //! `POST /v1/responses`.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -29,7 +28,7 @@ pub(crate) async fn create(
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let (began, asked_at) = (Instant::now(), now());
+    let asked_at = now();
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
@@ -38,11 +37,11 @@ pub(crate) async fn create(
     let Taken { handle, kept } = take(&app, &principal, headers, asked, &body).await?;
     if streaming {
         let reader = if background { Reader::Background } else { Reader::Asked };
-        TurnStream::new(Arc::clone(&app), handle, ResponseFrames::new(kept), reader, began).open().await
+        TurnStream::new(&app, handle, ResponseFrames::new(kept), reader).open().await
     } else if background {
-        promised(&app, &principal, handle, (began, asked_at)).await
+        promised(&app, &principal, handle, asked_at).await
     } else {
-        let finished = answer::finished(&app, handle, began, Dialect::Responses).await?;
+        let finished = answer::finished(handle, Dialect::Responses).await?;
         Ok(response(&app, &finished, kept))
     }
 }
@@ -91,9 +90,9 @@ async fn promised(
     app: &Shared,
     principal: &Principal,
     handle: TurnHandle,
-    (began, asked_at): (Instant, Timestamp),
+    asked_at: Timestamp,
 ) -> Result<Response, ApiError> {
-    let (turn, session) = answer::promised(app, handle, began, Dialect::Responses).await?;
+    let (turn, session) = answer::promised(handle, Dialect::Responses).await?;
     let (mut record, kept) = record(app, principal, turn.as_response()).await?;
     if record.started_at >= asked_at {
         // It is this request's, and may be over by now; but clients want to be told that it has begun.

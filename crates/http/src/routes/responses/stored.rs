@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Query, State};
@@ -141,7 +140,7 @@ pub(crate) async fn show(
     let requested = kept.requested.as_deref().map(Arc::from);
     let handle = app.gateway.read_again(&principal, record.id, requested);
     let frames = ResponseFrames::new(kept).after(after);
-    TurnStream::new(Arc::clone(&app), handle, frames, Reader::Again, Instant::now()).open().await
+    TurnStream::new(&app, handle, frames, Reader::Again).open().await
 }
 
 /// `POST /v1/responses/{id}/cancel`. What has ended stays as it is.

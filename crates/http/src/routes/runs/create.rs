@@ -1,7 +1,6 @@
 //! `POST /v1/runs`.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -31,7 +30,6 @@ pub(crate) async fn create(
     Extension(principal): Extension<Principal>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let began = Instant::now();
     let (parts, body) = request.into_parts();
     let mut headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
@@ -57,7 +55,7 @@ pub(crate) async fn create(
     turn.options.on_disconnect = OnDisconnect::Finish;
     turn.options.response = Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, promised: true });
     let handle = answer::submit(&app, turn, Dialect::Runs)?;
-    let (turn, session) = answer::promised(&app, handle, began, Dialect::Runs).await?;
+    let (turn, session) = answer::promised(handle, Dialect::Runs).await?;
     let (record, kept) = record(&app, &principal, turn.as_run()).await?;
     let mut response =
         answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &kept));

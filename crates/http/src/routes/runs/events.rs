@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Query, State};
@@ -43,7 +42,7 @@ pub(crate) async fn events(
     let requested = kept.requested.as_deref().map(Arc::from);
     let handle = app.gateway.read_again(&principal, record.id, requested);
     let frames = RunFrames::new(record.id.as_run(), after);
-    TurnStream::new(Arc::clone(&app), handle, frames, Reader::Again, Instant::now()).open().await
+    TurnStream::new(&app, handle, frames, Reader::Again).open().await
 }
 
 /// The events of a run.

@@ -1,8 +1,5 @@
 //! Hermes' `POST /api/sessions/{alias}/chat` and `…/chat/stream`: one message to a conversation that exists.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -35,9 +32,8 @@ pub(crate) async fn chat(
     Named(name): Named,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let began = Instant::now();
     let handle = submit(&app, principal, &name, request, false).await?;
-    let finished = answer::finished(&app, handle, began, Dialect::Responses).await?;
+    let finished = answer::finished(handle, Dialect::Responses).await?;
     let session = finished.session.as_ref().map(session_object).ok_or_else(super::unknown)?;
     Ok(answer::whole(&app, &finished, session_chat::completion(&finished.answer, &session)))
 }
@@ -49,9 +45,8 @@ pub(crate) async fn chat_stream(
     Named(name): Named,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let began = Instant::now();
     let handle = submit(&app, principal, &name, request, true).await?;
-    TurnStream::new(Arc::clone(&app), handle, SessionChatFrames::default(), Reader::Asked, began).open().await
+    TurnStream::new(&app, handle, SessionChatFrames::default(), Reader::Asked).open().await
 }
 
 async fn submit(

@@ -1,0 +1,109 @@
+//! What the gateway counts: turns by how they ended, how long they took, and tokens.
+//!
+//! Labels are few and fixed words: `completed` or [`GatewayError::code`], never an id or a name that a client chose.
+//! A front door that shows numbers registers these with its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use herma_model::{ModelFailure, TurnFailure, Usage};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::error::GatewayError;
+use crate::log::TurnEvent;
+
+/// The word for what ended as it should.
+const COMPLETED: &str = "completed";
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+/// What was counted so far. A clone counts together with its original.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    turns: Family<Outcome, Counter>,
+    turn_seconds: Histogram,
+    passed_on: Family<Outcome, Counter>,
+    input_tokens: Counter,
+    output_tokens: Counter,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            turns: Family::default(),
+            turn_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
+            passed_on: Family::default(),
+            input_tokens: Counter::default(),
+            output_tokens: Counter::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// Has a registry show them.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("turns", "Chat turns answered, by outcome", self.turns.clone());
+        registry.register("turn_seconds", "Time from request to the end of its turn", self.turn_seconds.clone());
+        registry.register("passed_on", "Requests passed on to the model server, by outcome", self.passed_on.clone());
+        registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
+        registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
+    }
+
+    /// Begins to count a turn.
+    pub(crate) fn begin(&self) -> Arc<TurnCount> {
+        Arc::new(TurnCount { counters: self.clone(), began: Instant::now(), is_counted: AtomicBool::new(false) })
+    }
+
+    /// Counts a request that was passed on and answered.
+    pub(crate) fn passed_on(&self) {
+        self.passed_on.get_or_create(&Outcome { outcome: COMPLETED }).inc();
+    }
+
+    /// Counts a request that was passed on and failed.
+    pub(crate) fn not_passed_on(&self, failure: &ModelFailure) {
+        let outcome = GatewayError::Turn(TurnFailure::from(failure.clone())).code();
+        self.passed_on.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// Counts the tokens of an answer.
+    pub(crate) fn tokens(&self, usage: Usage) {
+        self.input_tokens.inc_by(usage.input);
+        self.output_tokens.inc_by(usage.output);
+    }
+}
+
+/// The count of one turn. Its listener and its own task both tell it of the end, and it counts once: the listener so
+/// that the numbers are right when the end is seen, the task because the listener may have gone away.
+#[derive(Debug)]
+pub(crate) struct TurnCount {
+    counters: Counters,
+    began: Instant,
+    is_counted: AtomicBool,
+}
+
+impl TurnCount {
+    /// Counts the turn if this event ends it.
+    pub(crate) fn see(&self, event: &TurnEvent) {
+        let (outcome, usage) = match event {
+            TurnEvent::Finished(finished) => (COMPLETED, finished.answer.finish.usage.unwrap_or_default()),
+            TurnEvent::Failed(error) => (error.code(), Usage::default()),
+            TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Step { .. } | TurnEvent::Delta(_) => {
+                return;
+            }
+        };
+        if self.is_counted.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.counters.turns.get_or_create(&Outcome { outcome }).inc();
+        self.counters.turn_seconds.observe(self.began.elapsed().as_secs_f64());
+        self.counters.tokens(usage);
+    }
+}
