@@ -1,5 +1,4 @@
-//! The one way in. A front door translates its protocol into requests of the gateway, and its answers back. It has no
-//! other way to the store. It uses three types:
+//! The one way in. A front door translates its protocol into requests of the gateway. It uses three types:
 //!
 //! - [`Gateway`] takes turns. A front door hands in a [`TurnRequest`] and gets a [`TurnHandle`]. It also compacts, counts
 //!   tokens and passes requests on: all that needs the model server.
@@ -12,7 +11,8 @@
 //! - [`rows`], [`session_view`]: conversations as lists show them, and as the answer of a turn tells where it stands.
 //! - [`request`]: what a front door asks for: who asks, where it goes, what it says, how it is answered and recognised.
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
-//! - [`run`]: from the lease to the end of the turn: make room, call the model, show, commit.
+//! - [`driver`]: carries out what the machine of a turn decides; [`stored_turn`], [`loose`], [`own_call`] are its hosts.
+//! - [`run`]: a stored turn from its lease to its commit.
 //! - [`compaction`]: room in the model's context, for a turn that needs it or because somebody asks.
 //! - [`titles`]: what conversations are called that nobody gave a title.
 //! - [`log`]: what listeners see of a turn, from its beginning, however late they come.
@@ -20,11 +20,8 @@
 //! - [`cache`]: histories in memory, trusted only as far as the store confirms their version.
 //! - [`retention`]: what is forgotten by itself.
 //! - [`pass_on`]: requests that go to the model server as they are.
-//! - [`warning`]: what an operator is warned of when a model server fails.
-//! - [`counters`]: turns, their time and their tokens, counted.
-//! - [`readiness`]: whether turns can be taken.
+//! - [`counters`], [`readiness`], [`warning`]: what operators are shown.
 //! - [`error`]: why a request got no answer, naming fields of the gateway's own requests.
-//! - [`access`]: whom an API key stands for.
 
 pub mod access;
 mod admission;
