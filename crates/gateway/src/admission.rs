@@ -176,7 +176,7 @@ impl<'a> Door<'a> {
             };
             let (is_to_continue, is_retry) = (matches!(target, Target::Alias { .. }), retry.may_repeat());
             let admission = Admission {
-                scope: scope.clone(),
+                scope: scope.clone().expecting(self.request.destination.expected.clone()),
                 turn: self.turn,
                 takes_over: self.takes_over,
                 ticket: waiting.ticket,
@@ -233,6 +233,7 @@ impl<'a> Door<'a> {
                         requested: self.request.destination.place.name(),
                         resolution: Resolution::Head,
                         rotated: false,
+                        revision: None,
                     };
                     self.wait(waiting, (ticket, asked), (turn, since), view, running).await?;
                 }

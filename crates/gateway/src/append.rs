@@ -5,7 +5,7 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{ConversationFacts, FinishReason, Message, Payload, TenantId, TurnFailure, TurnId};
-use herma_store::{Change, Commit, ConversationRow, Lease, Outcome, Scope, StoreError};
+use herma_store::{Change, Commit, ConversationRow, Lease, Outcome, Revision, Scope, StoreError};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
@@ -29,6 +29,8 @@ pub struct Appended {
     pub facts: Arc<ConversationFacts>,
     /// The messages as they are stored.
     pub messages: Vec<Arc<Message>>,
+    /// The conversation's revision after it; absent if an earlier request added it.
+    pub revision: Option<Revision>,
     /// Whether an earlier request of the same identity added it.
     pub was_there: bool,
 }
@@ -91,12 +93,19 @@ impl Gateway {
             title: None,
             now: mint::now(),
         };
-        if let Err(error) = self.store.commit(commit).await {
-            return Err(self.take_back(error, running.lease, held).await);
-        }
+        let committed = match self.store.commit(commit).await {
+            Ok(committed) => committed,
+            Err(error) => return Err(self.take_back(error, running.lease, held).await),
+        };
         held.is_over();
-        let tenant = request.caller.principal.tenant;
-        Ok(Appended { turn: running.turn, tenant, facts: running.facts, messages: running.messages, was_there: false })
+        Ok(Appended {
+            turn: running.turn,
+            tenant: request.caller.principal.tenant,
+            facts: running.facts,
+            messages: running.messages,
+            revision: Some(committed.revision),
+            was_there: false,
+        })
     }
 
     /// Leaves nothing of what another turn's interrupt stopped before it was written.
@@ -116,6 +125,6 @@ impl Gateway {
             return Err(GatewayError::Turn(record.failure.unwrap_or_else(unknown)));
         }
         let tenant = request.caller.principal.tenant;
-        Ok(Appended { turn, tenant, facts: record.facts, messages: record.input, was_there: true })
+        Ok(Appended { turn, tenant, facts: record.facts, messages: record.input, revision: None, was_there: true })
     }
 }

@@ -85,13 +85,22 @@ pub enum GatewayError {
     Draining,
     /// The store did not do its part.
     #[error("{0}")]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The turn ran and has no answer.
     #[error("{}", .0.message)]
     Turn(TurnFailure),
     /// The same, and somebody else ended it: more of it may have been shown than anybody knows.
     #[error("{}", .0.message)]
     CutOff(TurnFailure),
+}
+
+impl From<StoreError> for GatewayError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::VersionMismatch => Self::Conflict(Conflict::VersionMismatch),
+            error => Self::Store(error),
+        }
+    }
 }
 
 impl GatewayError {

@@ -197,6 +197,7 @@ impl Follower<'_> {
             requested: self.requested.clone(),
             resolution: record.resolution,
             rotated: record.rotated,
+            revision: None,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::admission::{Admitted, Door, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
 use crate::counters::Counters;
-use crate::error::{GatewayError, Missing};
+use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
@@ -116,6 +116,9 @@ impl Gateway {
     pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
         if self.settings.resolve_model(request.options.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
+        }
+        if request.destination.place == Place::Nowhere && request.destination.expected.is_some() {
+            return Err(GatewayError::Conflict(Conflict::VersionMismatch));
         }
         let place = self.place()?;
         let log = Arc::new(TurnLog::default());

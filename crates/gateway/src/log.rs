@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use herma_model::{
     Answer, ConversationFacts, Delta, Message, MessageId, Resolution, Step, TenantId, Timestamp, TurnId,
 };
+use herma_store::Revision;
 use tokio::sync::Notify;
 
 use crate::error::GatewayError;
@@ -20,6 +21,9 @@ pub struct SessionView {
     pub resolution: Resolution,
     /// Whether the head moved during the turn.
     pub rotated: bool,
+    /// The conversation's revision after the turn. While the turn runs, the one that it will have if nothing else
+    /// changes it. Absent while the turn waits, and of a turn that is read from the store.
+    pub revision: Option<Revision>,
 }
 
 /// A turn that has its answer, durably.

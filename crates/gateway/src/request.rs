@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance};
-use herma_store::{ClientConnection, NewResponse, TurnPolicy};
+use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
@@ -108,12 +108,14 @@ pub struct Destination {
     pub parent: Option<Alias>,
     /// What to do when another turn is running.
     pub policy: Policy,
+    /// The revision at which its conversation has to be, if it says so.
+    pub expected: Option<ExpectedRevision>,
 }
 
 impl From<Place> for Destination {
     /// A person's own conversation.
     fn from(place: Place) -> Self {
-        Self { place, kind: SessionKind::Main, parent: None, policy: Policy::default() }
+        Self { place, kind: SessionKind::Main, parent: None, policy: Policy::default(), expected: None }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::driver::drive;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::journal::{Journal, record_of_answered, record_of_unanswered};
-use crate::log::{Finished, TurnEvent, TurnLog};
+use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
 use crate::mint;
 use crate::request::{Place, TurnRequest};
 use crate::running::{End, RunningTurn};
@@ -78,7 +78,7 @@ impl Run<'_> {
                             turn: turn.running.turn,
                             tenant: turn.running.lease.tenant,
                             started_at: turn.running.started_at,
-                            session: Some(turn.session.clone()),
+                            session: Some(SessionView { revision: Some(committed.revision), ..turn.session.clone() }),
                             answer: *answer,
                             steps,
                             message,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herma_model::tokens::Counted;
 use herma_model::{Base, Message, MessageId, Payload, SessionKind, Step, TurnState, Unanswered, Usage};
-use herma_store::{Committed, Compacted, Snapshot};
+use herma_store::{Committed, Compacted, Revision, Snapshot};
 use herma_turn::{Transcript, build, truncated};
 
 use crate::admission::Lead;
@@ -48,6 +48,7 @@ impl RunningTurn {
             requested: request.destination.place.name(),
             resolution: running.resolution,
             rotated: false,
+            revision: Some(running.revision),
         };
         let new_system = (!request.input.system.is_empty()).then(|| Arc::from(request.input.system.as_slice()));
         let instructions = request.input.instructions.clone();
@@ -116,6 +117,8 @@ impl RunningTurn {
         self.steps.push(Step::Compacted(compacted.record.id));
         self.session.facts = Arc::clone(&compacted.facts);
         self.session.rotated |= moved;
+        let changes = compacted.revision.changes;
+        self.session.revision = Some(Revision::after_turn(self.running.lease.fence, changes));
         self.running.facts = Arc::clone(&compacted.facts);
         self.running.version = compacted.version;
         if let Some(snapshot) = &mut self.before {

@@ -16,6 +16,7 @@ impl SessionView {
             requested: requested.map(Arc::from),
             resolution: record.resolution,
             rotated: record.rotated,
+            revision: None,
         }
     }
 }

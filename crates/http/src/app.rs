@@ -9,6 +9,7 @@ use axum::routing::{delete, get, patch, post, put};
 use herma_gateway::access::Access;
 use herma_gateway::{Gateway, Origin, Sessions};
 use herma_model::{CreatorKind, Principal};
+use http::header::ETAG;
 use http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
@@ -162,6 +163,7 @@ fn cors(origins: &[String]) -> CorsLayer {
         headers::CONVERSATION_ID,
         headers::SESSION_KEY,
         request_id::REQUEST_ID,
+        ETAG,
         HeaderName::from_static("retry-after"),
         HeaderName::from_static("retry-after-ms"),
         HeaderName::from_static("x-should-retry"),

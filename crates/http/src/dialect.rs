@@ -95,6 +95,10 @@ impl Dialect {
             GatewayError::Conflict(Conflict::Ended) => {
                 "the conversation was ended; to go on, reopen it: POST /api/sessions/ID/reopen"
             }
+            GatewayError::Conflict(Conflict::VersionMismatch) => {
+                "If-Match does not name the conversation's ETag: the conversation was changed, or does not exist; \
+                 read it again"
+            }
             GatewayError::Conflict(Conflict::IdempotencyMismatch) => {
                 "this Idempotency-Key was used with a different request body; use a new key"
             }

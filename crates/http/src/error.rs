@@ -242,6 +242,9 @@ impl ApiError {
             GatewayError::Conflict(Conflict::IdempotencyMismatch) => {
                 told(StatusCode::UNPROCESSABLE_ENTITY).param("Idempotency-Key")
             }
+            GatewayError::Conflict(Conflict::VersionMismatch) => {
+                told(StatusCode::PRECONDITION_FAILED).param("If-Match")
+            }
             GatewayError::Conflict(Conflict::Exists) => {
                 told(StatusCode::CONFLICT).about(Some(Field::Id), dialect).again(Again::Never)
             }

@@ -3,11 +3,12 @@
 use herma_gateway::{OnDisconnect, Policy, SessionView};
 use herma_model::alias::InvalidName;
 use herma_model::{Alias, SessionKey, SessionKind};
-use herma_store::ClientConnection;
+use herma_store::{ClientConnection, ExpectedRevision};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::ApiError;
+use crate::revision;
 
 /// Any name of a conversation in; the effective session id out.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("x-hermes-session-id");
@@ -37,6 +38,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) sdk_attempt: u32,
+    /// The revision at which the conversation has to be.
+    pub(crate) if_match: Option<ExpectedRevision>,
     /// The connection that the request came by.
     pub(crate) client: ClientConnection,
 }
@@ -86,6 +89,7 @@ impl SessionHeaders {
                 SessionKey::parse(value).map(|key| key.to_string())
             })?,
             sdk_attempt: text(headers, &RETRY_COUNT)?.and_then(|count| count.parse().ok()).unwrap_or(0),
+            if_match: revision::expected(headers)?,
             client: ClientConnection::default(),
         })
     }
@@ -121,6 +125,9 @@ pub(crate) fn tell(headers: &mut HeaderMap, session: &SessionView) {
     put(CONVERSATION_ID, &facts.id.to_string());
     if let Some(key) = &facts.session_key {
         put(SESSION_KEY, key.as_str());
+    }
+    if let Some(revision) = session.revision {
+        revision::tell(headers, facts.id, revision);
     }
 }
 

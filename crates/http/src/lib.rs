@@ -4,6 +4,7 @@
 //! - [`app`]: the routes and what every request goes through.
 //! - `routes`: a folder per resource, a file per verb.
 //! - [`headers`]: the session headers, in and out.
+//! - [`revision`]: `ETag` and `If-Match`.
 //! - [`error`]: the one place that decides status and retry advice of a failure.
 //! - [`dialect`]: what the gateway's errors and their fields are called in HTTP.
 //! - [`stream`]: a turn as server-sent events.
@@ -33,6 +34,7 @@ mod path;
 mod query;
 mod request_id;
 mod request_log;
+mod revision;
 mod routes;
 mod server;
 mod sockets;

@@ -9,7 +9,8 @@ use herma_model::{
     TurnId,
 };
 use herma_store::{
-    Admission, AdmitOutcome, Intent, Lease, Receipt, Refusal, Running, Seen, Target, Ticket, TurnPolicy, Version,
+    Admission, AdmitOutcome, ExpectedRevision, Intent, Lease, Receipt, Refusal, Revision, Running, Seen, StoreError,
+    Target, Ticket, TurnPolicy, Version,
 };
 use rusqlite::{Connection, params};
 
@@ -55,6 +56,8 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
+            // What does not exist yet is at no revision.
+            _ if admission.scope.expected.is_some() => Err(StoreError::VersionMismatch),
             Target::New | Target::Alias { .. } => create(connection, instance, admission),
         };
     };
@@ -62,6 +65,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
         return Ok(AdmitOutcome::Refused(refusal));
     }
     let ahead = ahead(connection, instance, &mut state, admission)?;
+    check_revision(connection, &state, admission, ahead.is_some())?;
     if let Some(ahead) = ahead
         && (admission.policy != TurnPolicy::Branch || admission.is_further_attempt() || state.unmade)
     {
@@ -131,6 +135,27 @@ fn refusal(state: &ConversationState, admission: &Admission) -> Option<Refusal> 
         (Some(stored), Some(asked)) if stored != asked => Some(Refusal::SessionKeyConflict),
         _ => None,
     }
+}
+
+/// [`StoreError::VersionMismatch`] if a turn expects another revision of its conversation. A turn that would have to wait
+/// is refused at once, because the turns before it change the revision. The retry of a failed request is let in: that
+/// failure is the change, and the request was at the expected revision when it first came.
+fn check_revision(
+    connection: &Connection,
+    state: &ConversationState,
+    admission: &Admission,
+    must_wait: bool,
+) -> Outcome<()> {
+    let checked = match &admission.scope.expected {
+        Some(ExpectedRevision::OneOf(_)) if must_wait => Err(StoreError::VersionMismatch),
+        _ => admission.scope.check(state.facts.id, state.revision()),
+    };
+    if let (Err(_), Some(failed), true) = (&checked, admission.retry_of, admission.retry.may_repeat())
+        && retry::is_of(connection, failed, &admission.retry)?
+    {
+        return Ok(());
+    }
+    checked
 }
 
 /// The turn that the admission has to wait for because it holds the lease. One that did not yield in time is ended here.
@@ -331,6 +356,7 @@ fn start(
         },
         facts: Arc::new(state.facts),
         version: Version(state.version + 1),
+        revision: Revision::after_turn(Fence(fence), state.changes),
         messages,
         resolution,
         started_at: row.started_at,

@@ -38,6 +38,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
     if stored.is_some() && admission.session_key.as_ref().is_some_and(|asked| Some(asked) != stored) {
         return Ok(Branching::Refused(Refusal::SessionKeyConflict));
     }
+    admission.scope.check(source.facts.id, source.revision())?;
     // What is inherited cannot change any more, but what it is seen through can: by an undo.
     let now = Seen::At(source.facts.id, Version(source.version));
     if admission.seen != Seen::Nothing && admission.seen != now {

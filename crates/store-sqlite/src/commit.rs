@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use herma_model::{Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
-use herma_store::{Append, Commit, Committed, Lease, Outcome as TurnOutcome, StoreError, Version};
+use herma_model::{Fence, Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
+use herma_store::{Append, Commit, Committed, Lease, Outcome as TurnOutcome, Revision, StoreError, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{Outcome, Translate};
@@ -23,14 +23,14 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
         TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
     };
-    let Held { session, seq, version } = Held::by(connection, lease)?;
+    let Held { session, seq, version, changes, .. } = Held::by(connection, lease)?;
     let last_seq = seq + added.len() as i64 - 1;
     let is_answer = matches!(&commit.outcome, TurnOutcome::Completed { messages, .. } if !messages.is_empty());
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
     end_turn(connection, commit, seq, last_seq)?;
     connection
         .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
+            "UPDATE conversations SET running_turn = NULL, last_fence = fence, version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
              updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
              cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
              counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens), answered = max(answered, ?12) WHERE pk = ?1",
@@ -58,7 +58,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     let messages = insert(connection, lease, &commit.session, (session, seq), added, commit.now)?;
     clear_journal(connection, lease.turn)?;
     instance.end(lease);
-    Ok(Committed { version: Version(version), messages })
+    let revision = Revision::after_turn(lease.fence, changes);
+    Ok(Committed { version: Version(version), revision, messages })
 }
 
 /// Writes steps of a turn that goes on, or changes nothing. What was shown of them is in the journal no longer.
@@ -84,27 +85,42 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> Outcome<Commit
         .translated()?;
     let messages = insert(connection, *lease, session, (held.session, held.seq), messages, *now)?;
     clear_journal(connection, lease.turn)?;
-    Ok(Committed { version: Version(held.version), messages })
+    let revision = Revision {
+        last_turn: held.last_turn,
+        changes: held.changes,
+        running: Some((lease.fence, Seq(held.seq + added))),
+    };
+    Ok(Committed { version: Version(held.version), revision, messages })
 }
 
-/// A conversation whose lease is held: its head, its next place, and its next version.
+/// A conversation whose lease is held: its head, its next place, its next version, and what its revision is made of.
 struct Held {
     session: i64,
     seq: i64,
     version: i64,
+    changes: i64,
+    last_turn: Fence,
 }
 
 impl Held {
     fn by(connection: &Connection, lease: Lease) -> Outcome<Self> {
         connection
             .prepare_cached(
-                "SELECT head_pk, next_seq, version + 1 FROM conversations
+                "SELECT head_pk, next_seq, version + 1, changes, last_fence FROM conversations
                  WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
             )
             .and_then(|mut select| {
                 let held = [lease.conversation, lease.tenant.0, lease.turn, lease.fence.0];
                 select
-                    .query_row(held, |row| Ok(Self { session: row.get(0)?, seq: row.get(1)?, version: row.get(2)? }))
+                    .query_row(held, |row| {
+                        Ok(Self {
+                            session: row.get(0)?,
+                            seq: row.get(1)?,
+                            version: row.get(2)?,
+                            changes: row.get(3)?,
+                            last_turn: Fence(row.get(4)?),
+                        })
+                    })
                     .optional()
             })
             .translated()?

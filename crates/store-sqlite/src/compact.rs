@@ -56,7 +56,7 @@ pub(crate) fn compact(
     carry(connection, state.key, &lineage, key, compaction.carried.iter().copied())?;
     connection
         .execute(
-            "UPDATE conversations SET version = version + 1, next_seq = next_seq + 1,
+            "UPDATE conversations SET version = version + 1, changes = changes + 1, next_seq = next_seq + 1,
              compaction_count = compaction_count + 1, compaction_mode = ?2, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL,
              held_back = 0 WHERE pk = ?1",
             params![state.key, compaction.mode.as_str(), compaction.now.0],
@@ -195,5 +195,6 @@ pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) ->
     let record = ledger::by_key(connection, key)?;
     let what = Happening::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };
     events::tell(connection, conversation, &state.facts, what, record.created_at)?;
-    Ok(Box::new(Compacted { record, version: Version(state.version), facts: Arc::new(state.facts) }))
+    let (version, revision) = (Version(state.version), state.revision());
+    Ok(Box::new(Compacted { record, version, revision, facts: Arc::new(state.facts) }))
 }

@@ -114,6 +114,8 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
     Ok(ConversationState {
         key,
         version: 0,
+        last_fence: 0,
+        changes: 0,
         fence: 0,
         running: None,
         waiting: 0,

@@ -56,7 +56,7 @@ fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias)
     listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
-/// Changes what is said about a conversation. A turn notices nothing, so the version stays.
+/// Changes what is said about a conversation. A turn notices nothing, so the version stays; clients see another revision.
 pub(crate) fn update(
     connection: &Connection,
     scope: &Scope,
@@ -69,7 +69,8 @@ pub(crate) fn update(
     let before = listing::by_key(connection, state.key)?;
     connection
         .prepare_cached(
-            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, archived = coalesce(?4, archived) WHERE pk = ?1",
+            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, archived = coalesce(?4, archived),
+             changes = changes + 1 WHERE pk = ?1",
         )
         .and_then(|mut update| update.execute(params![state.key, change.metadata, now.0, change.archived]))
         .translated()?;
@@ -108,7 +109,8 @@ pub(crate) fn end(
     if state.ended != reason.is_some() {
         connection
             .execute(
-                "UPDATE conversations SET ended_at = iif(?2 IS NULL, NULL, ?3), end_reason = ?2, version = version + 1, updated_at = ?3 WHERE pk = ?1",
+                "UPDATE conversations SET ended_at = iif(?2 IS NULL, NULL, ?3), end_reason = ?2, version = version + 1,
+                 changes = changes + 1, updated_at = ?3 WHERE pk = ?1",
                 params![state.key, reason.map(EndReason::as_str), now.0],
             )
             .translated()?;

@@ -148,6 +148,7 @@ fn read(sessions: &mut Sessions<'_>, row: &Row<'_>) -> rusqlite::Result<Conversa
     const AT: usize = STATE_WIDTH;
     let state = sessions.state(row)?;
     Ok(ConversationRow {
+        revision: state.revision(),
         session: state.facts.head.clone(),
         running: state.running.is_some(),
         facts: Arc::new(state.facts),

@@ -36,6 +36,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 16, sql: include_str!("../migrations/0016_erasure.sql") },
     Migration { number: 17, sql: include_str!("../migrations/0017_trimmed_compactions.sql") },
     Migration { number: 18, sql: include_str!("../migrations/0018_answered.sql") },
+    Migration { number: 19, sql: include_str!("../migrations/0019_rewinds.sql") },
 ];
 
 /// The newest schema this program knows.

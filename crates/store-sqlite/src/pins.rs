@@ -28,6 +28,9 @@ pub(crate) fn pin(connection: &Connection, scope: &Scope, alias: &Alias, message
     if already.len() + new.len() > MAX_PINNED {
         return Ok(PinOutcome::TooMany { limit: MAX_PINNED });
     }
+    if !new.is_empty() {
+        note_change(connection, conversation)?;
+    }
     for said in new {
         connection
             .execute(
@@ -44,12 +47,24 @@ pub(crate) fn unpin(connection: &Connection, scope: &Scope, alias: &Alias, messa
     let Some((conversation, group)) = find(connection, scope, alias, message)? else {
         return Ok(PinOutcome::NotFound);
     };
+    let mut removed = 0;
     for said in &group {
-        connection
+        removed += connection
             .execute("DELETE FROM pins WHERE conversation_pk = ?1 AND seq = ?2", [conversation, said.seq])
             .translated()?;
     }
+    if removed > 0 {
+        note_change(connection, conversation)?;
+    }
     Ok(PinOutcome::Done)
+}
+
+/// Gives a conversation another revision. Its version stays, because a turn is shown the same.
+fn note_change(connection: &Connection, conversation: i64) -> Outcome<()> {
+    connection
+        .execute("UPDATE conversations SET changes = changes + 1 WHERE pk = ?1", [conversation])
+        .map(drop)
+        .translated()
 }
 
 /// The pinned messages of a conversation, in order.

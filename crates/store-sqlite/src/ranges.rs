@@ -233,7 +233,7 @@ mod tests {
     fn plans(filter: &ListFilter, family: Option<Family>) -> Vec<String> {
         let mut connection = Connection::open_in_memory().unwrap();
         migrations::run(&mut connection).unwrap();
-        let scope = Scope { tenant: TenantId(1), keys: KeyScope::All };
+        let scope = Scope { tenant: TenantId(1), keys: KeyScope::All, expected: None };
         let wanted = Wanted::new(&scope, filter, family, None);
         let mut plans = Vec::new();
         for range in Range::all(&wanted) {

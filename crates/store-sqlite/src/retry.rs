@@ -5,7 +5,7 @@
 
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
 use herma_model::{ConversationId, Timestamp, TurnId, TurnState};
-use herma_store::{Admission, AdmitOutcome, Refusal, Target, TurnPolicy};
+use herma_store::{Admission, AdmitOutcome, Refusal, RetryIdentity, Target, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{Outcome, Translate};
@@ -41,6 +41,14 @@ pub(crate) fn recognise(
         return Ok(outcome);
     }
     failed_opening(connection, admission)
+}
+
+/// Whether a turn was asked for by a request of the same identity.
+pub(crate) fn is_of(connection: &Connection, turn: TurnId, retry: &RetryIdentity) -> Outcome<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND fingerprint = ?2")
+        .and_then(|mut select| select.exists(params![turn.uuid().as_bytes(), &retry.fingerprint]))
+        .translated()
 }
 
 /// The turn an earlier request of the same identity became.

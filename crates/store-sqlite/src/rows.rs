@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode;
 use herma_model::{
-    CallId, CompactionId, ConversationFacts, ConversationId, CreatorKind, Digest, KeyScope, Message, MessageId,
+    CallId, CompactionId, ConversationFacts, ConversationId, CreatorKind, Digest, Fence, KeyScope, Message, MessageId,
     MessageStatus, ParentRelation, Payload, Role, Seq, SessionFacts, SessionId, SessionKey, SessionKind, Summary,
     Timestamp, TurnId, Usage, Utterance,
 };
-use herma_store::Entry;
+use herma_store::{Entry, Revision};
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type};
 use uuid::Uuid;
@@ -79,6 +79,10 @@ pub(crate) struct ConversationState {
     pub(crate) key: i64,
     pub(crate) version: i64,
     pub(crate) fence: i64,
+    /// The fence of the last turn that ended.
+    pub(crate) last_fence: i64,
+    /// How often anything but a turn changed it.
+    pub(crate) changes: i64,
     pub(crate) running: Option<i64>,
     pub(crate) waiting: i64,
     pub(crate) next_seq: i64,
@@ -86,6 +90,14 @@ pub(crate) struct ConversationState {
     pub(crate) unmade: bool,
     pub(crate) head: i64,
     pub(crate) facts: ConversationFacts,
+}
+
+impl ConversationState {
+    /// Its revision, as clients see it.
+    pub(crate) fn revision(&self) -> Revision {
+        let running = self.running.map(|_| (Fence(self.fence), Seq(self.next_seq)));
+        Revision { last_turn: Fence(self.last_fence), changes: self.changes, running }
+    }
 }
 
 /// Columns of [`session`], from `sessions s`.

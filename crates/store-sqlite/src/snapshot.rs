@@ -79,10 +79,10 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<Conver
 
 /// Columns of [`Sessions::state`], from `conversations c`.
 pub(crate) const STATE: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, c.root_pk, c.previous_pk, c.id, \
-     c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.unmade";
+     c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.unmade, c.last_fence, c.changes";
 
 /// How many columns [`STATE`] has.
-pub(crate) const STATE_WIDTH: usize = 16;
+pub(crate) const STATE_WIDTH: usize = 18;
 
 /// Sessions that are known to exist, by their keys.
 pub(crate) struct Sessions<'c>(CachedStatement<'c>);
@@ -122,12 +122,15 @@ impl<'c> Sessions<'c> {
             ended: row.get::<_, Option<i64>>(6)?.is_some(),
             head: head_key,
             unmade: row.get(15)?,
+            last_fence: row.get(16)?,
+            changes: row.get(17)?,
             facts: rows::facts(row, 10, head, root, previous)?,
         })
     }
 }
 
-/// Where a name leads for a caller that may go there.
+/// Where a name leads for a caller that may go there. [`herma_store::StoreError::VersionMismatch`] if the caller expects
+/// another revision of the conversation.
 pub(crate) fn visible(
     connection: &Connection,
     scope: &Scope,
@@ -135,7 +138,11 @@ pub(crate) fn visible(
     namespace: Namespace,
 ) -> Outcome<Option<(ConversationState, Option<i64>)>> {
     let found = find(connection, scope.tenant, alias, namespace)?;
-    Ok(found.filter(|(state, _)| scope.keys.sees(state.facts.session_key.as_ref())))
+    let found = found.filter(|(state, _)| scope.keys.sees(state.facts.session_key.as_ref()));
+    if let Some((state, _)) = &found {
+        scope.check(state.facts.id, state.revision())?;
+    }
+    Ok(found)
 }
 
 /// Reads the conversation a name leads to. The caller holds a read transaction.

@@ -86,7 +86,10 @@ fn stop_waiting_attempts(
         )
         .translated()?;
     connection
-        .execute("UPDATE conversations SET version = version + 1 WHERE pk = ?1", [wanted.conversation])
+        .execute(
+            "UPDATE conversations SET version = version + 1, changes = changes + 1 WHERE pk = ?1",
+            [wanted.conversation],
+        )
         .map(drop)
         .translated()
 }

@@ -119,10 +119,11 @@ pub(crate) fn take_over(
         .translated()?;
     clear_journal(connection, turn)?;
     conversation.running = None;
+    conversation.last_fence = conversation.fence;
     conversation.version += 1;
     connection
         .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, version = ?2, message_count = message_count + (?3 - next_seq), next_seq = ?3,
+            "UPDATE conversations SET running_turn = NULL, version = ?2, last_fence = fence, message_count = message_count + (?3 - next_seq), next_seq = ?3,
              updated_at = ?4 WHERE pk = ?1",
         )
         .and_then(|mut update| update.execute(params![conversation.key, conversation.version, conversation.next_seq, now.0]))

@@ -13,7 +13,7 @@ use herma_model::{
 
 use crate::commit::Lease;
 use crate::receipt::Receipt;
-use crate::snapshot::{Scope, Version};
+use crate::snapshot::{Revision, Scope, Version};
 
 pub use client::ClientConnection;
 
@@ -214,6 +214,8 @@ pub struct Running {
     pub facts: Arc<ConversationFacts>,
     /// The version after admission.
     pub version: Version,
+    /// The revision when the turn has ended, if nothing else changes the conversation until then.
+    pub revision: Revision,
     /// The messages as stored.
     pub messages: Vec<Arc<Message>>,
     /// How the name led here.

@@ -8,7 +8,7 @@ use herma_model::{
 };
 
 use crate::conversations::MadeTitle;
-use crate::snapshot::Version;
+use crate::snapshot::{Revision, Version};
 
 /// Proof of a lease. Opaque but for the engine that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,8 @@ impl Shown {
 pub struct Committed {
     /// The version after it.
     pub version: Version,
+    /// The revision after it.
+    pub revision: Revision,
     /// The messages as stored.
     pub messages: Vec<Arc<Message>>,
 }

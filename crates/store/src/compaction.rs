@@ -10,7 +10,7 @@ use herma_model::{
 };
 
 use crate::commit::Lease;
-use crate::snapshot::{Scope, Version};
+use crate::snapshot::{Revision, Scope, Version};
 
 /// By what right a conversation is compacted.
 #[derive(Debug, Clone)]
@@ -72,6 +72,8 @@ pub struct Compacted {
     pub facts: Arc<ConversationFacts>,
     /// The version after it.
     pub version: Version,
+    /// The revision after it.
+    pub revision: Revision,
     /// The row of the ledger.
     pub record: Compaction,
 }

@@ -11,6 +11,9 @@ pub enum StoreError {
     /// Somebody asked this turn to stop; it may only be committed without an answer.
     #[error("the turn was asked to stop")]
     StopRequested(StopKind),
+    /// The conversation is not at the revision that the caller expects. Nothing was done.
+    #[error("the conversation is not at the expected revision")]
+    VersionMismatch,
     /// The database cannot take writes or reads now (disk full, locked, gone). Trying later may help.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),

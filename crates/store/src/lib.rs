@@ -75,6 +75,6 @@ pub use notices::{Notice, Subscription};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
-pub use snapshot::{Counted, Extent, Scope, Snapshot, Version};
+pub use snapshot::{Counted, ExpectedRevision, Extent, Revision, Scope, Snapshot, Version};
 pub use store::Store;
 pub use turns::{Expired, LooseOutcome, LooseTurn, ShownPart, ShownThrough, StopOutcome, TurnRecord};

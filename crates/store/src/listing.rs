@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use herma_model::{ConversationFacts, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnState, Usage};
 
+use crate::snapshot::Revision;
+
 /// Which session of a conversation a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pin {
@@ -20,6 +22,8 @@ pub enum Pin {
 pub struct ConversationRow {
     /// Ids, kinds and lineage.
     pub facts: Arc<ConversationFacts>,
+    /// The conversation's revision.
+    pub revision: Revision,
     /// The session the row describes: the head, or the very one that was asked for.
     pub session: SessionFacts,
     /// Its title.

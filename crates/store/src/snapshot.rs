@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::{
-    Base, CompactionId, ConversationFacts, KeyScope, Message, Payload, Principal, TenantId, TurnId, Unanswered,
+    Base, CompactionId, ConversationFacts, ConversationId, Fence, KeyScope, Message, Payload, Principal, Seq, TenantId,
+    TurnId, Unanswered,
 };
 
 pub use herma_model::tokens::Counted;
+
+use crate::error::StoreError;
 
 /// What a caller can reach: one tenant, and within it the session keys it may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,18 +19,87 @@ pub struct Scope {
     pub tenant: TenantId,
     /// Conversations with other keys do not exist for the caller.
     pub keys: KeyScope,
+    /// The revision at which the conversation that an operation names has to be. Absent: any.
+    pub expected: Option<ExpectedRevision>,
 }
 
 impl Scope {
     /// What a principal can reach.
     pub fn of(principal: &Principal) -> Self {
-        Self { tenant: principal.tenant, keys: principal.session_keys.clone() }
+        Self { tenant: principal.tenant, keys: principal.session_keys.clone(), expected: None }
+    }
+
+    /// The same, for an operation that may only happen while its conversation is at an expected revision. Otherwise it
+    /// fails with [`StoreError::VersionMismatch`] and changes nothing.
+    #[must_use]
+    pub fn expecting(self, expected: Option<ExpectedRevision>) -> Self {
+        Self { expected, ..self }
+    }
+
+    /// [`StoreError::VersionMismatch`] unless a conversation is at the expected revision.
+    pub fn check(&self, conversation: ConversationId, revision: Revision) -> Result<(), StoreError> {
+        match &self.expected {
+            Some(expected) if !expected.allows(conversation, revision) => Err(StoreError::VersionMismatch),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Counts every change of a conversation that a turn could notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub i64);
+
+/// What a client knows a conversation's version by: its `ETag`. Two revisions of a conversation are equal only if nothing
+/// that a client can see was changed in between by a client or by a turn.
+///
+/// It counts turns by their fences, which are never given twice. So the revision after a turn is known when the turn
+/// begins, and a turn that is taken back leaves the revision as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Revision {
+    /// The fence of the last turn that ended.
+    pub last_turn: Fence,
+    /// How often anything but a turn changed the conversation.
+    pub changes: i64,
+    /// The turn that runs: its fence, and the place after the last message. So each step that it writes counts.
+    pub running: Option<(Fence, Seq)>,
+}
+
+impl Revision {
+    /// The revision when the turn with this fence has ended, if nothing else changes the conversation until then.
+    pub const fn after_turn(fence: Fence, changes: i64) -> Self {
+        Self { last_turn: fence, changes, running: None }
+    }
+
+    /// The tag that clients are given for this revision of a conversation. It begins with the last digits of the
+    /// conversation's id, because a name that a client chose may lead to another conversation later.
+    pub fn tag(self, conversation: ConversationId) -> String {
+        let id = conversation.to_string();
+        let (id, Fence(turn), changes) = (&id[id.len().saturating_sub(8)..], self.last_turn, self.changes);
+        match self.running {
+            Some((Fence(running), Seq(next))) => format!("{id}.{turn}.{changes}.{running}.{next}"),
+            None => format!("{id}.{turn}.{changes}"),
+        }
+    }
+}
+
+/// The revisions at which a caller lets an operation happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExpectedRevision {
+    /// Every one, as long as the conversation exists.
+    Any,
+    /// Those with one of these tags.
+    OneOf(Arc<[String]>),
+}
+
+impl ExpectedRevision {
+    /// Whether the operation may happen at a revision.
+    pub fn allows(&self, conversation: ConversationId, revision: Revision) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(expected) => expected.contains(&revision.tag(conversation)),
+        }
+    }
+}
 
 /// How far back a conversation is read, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,9 @@ use herma_model::turn::FailureCode;
 use herma_model::{
     Alias, CompactionId, ConversationFacts, Message, Principal, Seq, TurnFailure, TurnId, Usage, Utterance,
 };
-use herma_store::{Authority, CompactOutcome, Compacted, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal};
+use herma_store::{
+    Authority, CompactOutcome, Compacted, ExpectedRevision, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal,
+};
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::summary::Unusable;
 use herma_wire::resource::CompactionPreview;
@@ -37,6 +39,14 @@ pub struct CompactionRequest {
     pub mode: Option<CompactionMode>,
     /// The model whose window the conversation has to fit, if not the default one.
     pub model: Option<String>,
+    /// The revision at which the conversation has to be, if the request says so.
+    pub expected: Option<ExpectedRevision>,
+}
+
+impl CompactionRequest {
+    fn scope(&self) -> Scope {
+        Scope::of(&self.principal).expecting(self.expected.clone())
+    }
 }
 
 /// A compaction that somebody wants taken back.
@@ -50,6 +60,8 @@ pub struct UndoRequest {
     pub compaction: CompactionId,
     /// The model whose window the conversation has to fit then, if not the default one.
     pub model: Option<String>,
+    /// The revision at which the conversation has to be, if the request says so.
+    pub expected: Option<ExpectedRevision>,
 }
 
 /// What a compaction would do.
@@ -142,7 +154,7 @@ impl Gateway {
         let snapshot = self.snapshot_of(request).await?;
         let case = self.case(request, &snapshot);
         let draft = self.draft(case).await?;
-        let authority = Authority::Idle { scope: Scope::of(&request.principal), alias: request.alias.clone() };
+        let authority = Authority::Idle { scope: request.scope(), alias: request.alias.clone() };
         let new = draft.compaction(case, authority);
         let until = Instant::now() + self.settings.queue_timeout;
         loop {
@@ -161,8 +173,8 @@ impl Gateway {
 
     /// Gives the model back what a compaction took away. Waits for a running turn as long as a turn would.
     pub async fn undo_compaction(&self, request: &UndoRequest) -> Result<Compacted, GatewayError> {
-        let UndoRequest { principal, alias, compaction: id, model } = request;
-        let scope = &Scope::of(principal);
+        let UndoRequest { principal, alias, compaction: id, model, expected } = request;
+        let scope = &Scope::of(principal).expecting(expected.clone());
         let window = self.settings.resolve_model(model.as_deref()).1.map(u64::from);
         let until = Instant::now() + self.settings.queue_timeout;
         let open = async |extent| self.store.open(scope, alias, Namespace::Session, extent).await;
@@ -204,8 +216,7 @@ impl Gateway {
         if self.summary_model(request.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
         }
-        let opened =
-            self.store.open(&Scope::of(&request.principal), &request.alias, Namespace::Session, Extent::View).await?;
+        let opened = self.store.open(&request.scope(), &request.alias, Namespace::Session, Extent::View).await?;
         let snapshot = opened.ok_or(GatewayError::unknown())?;
         if snapshot.ended { Err(GatewayError::Conflict(Conflict::Ended)) } else { Ok(snapshot) }
     }
@@ -255,7 +266,7 @@ impl From<NoDraft> for GatewayError {
             NoDraft::Nothing | NoDraft::TooLittle | NoDraft::Hopeless | NoDraft::CoolingDown(_) => {
                 Self::Conflict(Conflict::NothingToCompact)
             }
-            NoDraft::Store(error) => Self::Store(error),
+            NoDraft::Store(error) => error.into(),
             // What the model wrote was not shorter than what it would stand for.
             NoDraft::Failed(NoSummary::Unusable(Unusable::TooLong { .. } | Unusable::CutOff), _) => {
                 Self::Conflict(Conflict::NothingToCompact)

@@ -11,6 +11,9 @@ pub enum Conflict {
     /// The idempotency key was used with another request.
     #[error("this idempotency key was used with a different request; use a new key")]
     IdempotencyMismatch,
+    /// The request expects another revision of the conversation.
+    #[error("the conversation is not at the expected version: it was changed, or does not exist; read it again")]
+    VersionMismatch,
     /// The chosen id leads to a conversation already.
     #[error("this id leads to a conversation already; use it, or choose another id")]
     Exists,
@@ -45,6 +48,7 @@ impl Conflict {
         match self {
             Self::Ended => "session_ended",
             Self::IdempotencyMismatch => "idempotency_mismatch",
+            Self::VersionMismatch => "version_mismatch",
             Self::Exists => "session_exists",
             Self::ItemIsShared => "item_is_shared",
             Self::NotWhole => "cannot_pin",

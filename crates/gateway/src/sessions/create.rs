@@ -43,6 +43,10 @@ impl Sessions<'_> {
         if session_key.as_ref().is_some_and(|key| !self.scope.keys.allows(key)) {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
+        // What does not exist yet is at no revision.
+        if self.scope.expected.is_some() {
+            return Err(GatewayError::Conflict(Conflict::VersionMismatch));
+        }
         let creation = Creation { parent, ..self.creation(kind, origin) };
         let (scope, now) = (self.scope.clone(), mint::now());
         let new = NewConversation { scope, alias, creation, session_key, title, metadata, now };

@@ -21,7 +21,7 @@ mod turns;
 use std::sync::Arc;
 
 use herma_model::{ApiKeyId, CreatorKind, Principal, SessionKind};
-use herma_store::{Creation, Scope, Store};
+use herma_store::{Creation, ExpectedRevision, Scope, Store};
 
 use crate::mint;
 
@@ -50,6 +50,13 @@ impl<'a> Sessions<'a> {
     /// Those in a store that a principal can see.
     pub fn of(store: &'a dyn Store, principal: &Principal) -> Self {
         Self { store, scope: Scope::of(principal), owner: principal.key }
+    }
+
+    /// The same, for a request that may only happen while the conversation that it names is at an expected revision.
+    /// Otherwise it fails with [`Conflict::VersionMismatch`](crate::Conflict::VersionMismatch) and changes nothing.
+    #[must_use]
+    pub fn expecting(self, expected: Option<ExpectedRevision>) -> Self {
+        Self { scope: self.scope.expecting(expected), ..self }
     }
 
     /// What is made without a turn.

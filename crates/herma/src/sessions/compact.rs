@@ -37,7 +37,8 @@ async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<Exit
 
 async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags) -> anyhow::Result<()> {
     let CompactFlags { place, dry_run, mode, model } = flags;
-    let request = CompactionRequest { principal, alias: place.id.clone(), mode: *mode, model: model.clone() };
+    let request =
+        CompactionRequest { principal, alias: place.id.clone(), mode: *mode, model: model.clone(), expected: None };
     let explain = |error| place::explain(&place.id, &error);
     if *dry_run {
         let seen = gateway.preview_compaction(request).await.map_err(explain)?;

@@ -23,7 +23,13 @@ async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> 
     flags.place.id = beginning::complete(&*store, &Scope::of(&principal), &flags.place.id).await?;
     let UndoFlags { place, compaction, model } = &flags;
     let gateway = place::gateway(&config, store)?;
-    let request = UndoRequest { principal, alias: place.id.clone(), compaction: *compaction, model: model.clone() };
+    let request = UndoRequest {
+        principal,
+        alias: place.id.clone(),
+        compaction: *compaction,
+        model: model.clone(),
+        expected: None,
+    };
     let outcome = gateway.undo_compaction(&request).await;
     place::leave(&gateway).await;
     let undone = outcome.map_err(|error| match error {

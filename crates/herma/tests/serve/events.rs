@@ -208,7 +208,7 @@ async fn rename_often(world: &World) {
     let tenant = store.ensure_tenant("default", herma_gateway::now()).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for title in 0..KEPT_EVENTS {
-        let (store, scope) = (std::sync::Arc::clone(&store), Scope { tenant, keys: KeyScope::All });
+        let (store, scope) = (std::sync::Arc::clone(&store), Scope { tenant, keys: KeyScope::All, expected: None });
         tasks.spawn(async move {
             let change = Change { title: Some(Some(title.to_string())), ..Change::default() };
             store.update(&scope, &Alias::parse("trip").unwrap(), change, herma_gateway::now()).await.unwrap().unwrap();

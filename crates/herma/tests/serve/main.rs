@@ -17,6 +17,7 @@ mod passed_on;
 mod refusals;
 mod resources;
 mod responses;
+mod revisions;
 mod runs;
 mod search;
 mod session_chat;

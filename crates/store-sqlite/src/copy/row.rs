@@ -21,6 +21,7 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         archived: what.archived,
         // A reader of the conversation as it was before must not take this for the same. No count of changes is this high.
         version: now.0,
+        changes: now.0,
         next_seq: what.next_place.0,
         message_count: what.message_count as i64,
         turn_count: what.turn_count as i64,

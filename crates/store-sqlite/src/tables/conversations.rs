@@ -46,6 +46,7 @@ table! {
         nameless: bool,
         echoing: bool,
         answered: bool,
+        changes: i64,
     }
 }
 

@@ -112,6 +112,7 @@ fn running_again(turn: &Running) -> Running {
         lease: turn.lease,
         facts: Arc::clone(&turn.facts),
         version: turn.version,
+        revision: turn.revision,
         messages: turn.messages.clone(),
         resolution: turn.resolution,
         started_at: turn.started_at,

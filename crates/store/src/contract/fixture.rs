@@ -148,7 +148,7 @@ impl<S: Store> World<S> {
         let now = Timestamp(clock.load(Ordering::Relaxed));
         let tenant = one.ensure_tenant("tenant", now).await.unwrap();
         let other = two.ensure_tenant("stranger", now).await.unwrap();
-        let scope = |tenant| Scope { tenant, keys: KeyScope::All };
+        let scope = |tenant| Scope { tenant, keys: KeyScope::All, expected: None };
         Self { one, two, scope: scope(tenant), stranger: scope(other), rewritten: Arc::default(), began: now, clock }
     }
 

@@ -212,6 +212,16 @@ macro_rules! contract_suite {
                 what_the_server_counted_holds_until_the_view_changes
                 a_turn_that_was_asked_to_stop_may_still_compact
             }
+            revisions {
+                every_change_that_a_client_can_see_makes_another_revision
+                what_changes_nothing_for_a_client_leaves_the_revision
+                only_the_expected_revision_is_changed
+                what_does_not_exist_is_at_no_revision
+                of_many_that_expect_one_revision_one_is_let_in
+                a_turn_that_would_have_to_wait_is_refused_at_once
+                a_request_that_comes_again_was_at_its_revision_when_it_first_came
+                a_conversation_that_is_made_has_a_revision
+            }
             undoing {
                 an_undo_gives_the_range_back_and_keeps_what_was_said_since
                 an_undo_is_a_row_of_the_ledger

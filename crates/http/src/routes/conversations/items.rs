@@ -11,6 +11,7 @@ use herma_model::{Alias, Principal, Seq};
 use herma_store::{Entry, MessageRange, Order, Pin};
 use herma_wire::conversations::{self, CreateItems};
 use herma_wire::responses::{Input, Item, item_list, items_of};
+use http::HeaderMap;
 
 use super::{ROUTE, row_response};
 use crate::answer;
@@ -21,6 +22,7 @@ use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::json::from_bytes;
 use crate::path::{Named, NamedWithin};
+use crate::revision;
 use crate::routes::responses::{ItemPage, named_items};
 use crate::routes::sessions::alias;
 
@@ -40,7 +42,11 @@ pub(crate) async fn add(
     let request = append_request(principal, headers, place, items, &body);
     let added = app.gateway.append(request).await.map_err(Dialect::Items.telling())?;
     let items: Vec<Item> = added.messages.iter().flat_map(|message| items_of(message)).collect();
-    Ok(answer::handed_out(&app, added.tenant, added.turn, None, item_list(&items, false)))
+    let mut told = answer::handed_out(&app, added.tenant, added.turn, None, item_list(&items, false));
+    if let Some(revision) = added.revision {
+        revision::tell(told.headers_mut(), added.facts.id, revision);
+    }
+    Ok(told)
 }
 
 /// The turn that adds items to a conversation. No model is asked for an answer.
@@ -134,8 +140,9 @@ pub(crate) async fn remove(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     NamedWithin(name, item): NamedWithin,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (sessions, name) = (app.sessions(&principal), alias(&name)?);
-    sessions.remove_item(&name, &item).await?;
-    Ok(row_response(&sessions.find(&name, Pin::Head).await?))
+    let name = alias(&name)?;
+    revision::sessions(&app, &principal, &headers)?.remove_item(&name, &item).await?;
+    Ok(row_response(&app.sessions(&principal).find(&name, Pin::Head).await?))
 }

@@ -8,6 +8,7 @@ use herma_gateway::rows;
 use herma_store::ConversationRow;
 
 use crate::json::from_bytes;
+use crate::revision::with_revision;
 
 pub(crate) use items::{add, list as list_items, remove, show as show_item};
 pub(crate) use resource::{create, delete, list, show, update};
@@ -16,5 +17,5 @@ pub(crate) use resource::{create, delete, list, show, update};
 const ROUTE: &str = "conversations";
 
 fn row_response(row: &ConversationRow) -> Response {
-    from_bytes(rows::conversation(row).to_json())
+    with_revision(from_bytes(rows::conversation(row).to_json()), row)
 }

@@ -9,6 +9,7 @@ use herma_gateway::{NewSession, Place, rows};
 use herma_model::Principal;
 use herma_store::{Change, Children, ListFilter, Pin};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
+use http::HeaderMap;
 
 use super::items::append_request;
 use super::row_response;
@@ -21,6 +22,7 @@ use crate::headers::SessionHeaders;
 use crate::json::from_bytes;
 use crate::path::Named;
 use crate::query::Parameters;
+use crate::revision;
 use crate::routes::responses::named_items;
 use crate::routes::sessions::{alias, cursor};
 
@@ -37,12 +39,14 @@ pub(crate) async fn create(
     let CreateConversation { items, metadata } = CreateConversation::parse(&body, &named)?;
     if items.messages.is_empty() && items.system.is_empty() {
         let new = NewSession { metadata, ..NewSession::main(ORIGIN, headers.key) };
-        return Ok(row_response(&app.sessions(&principal).create(new).await?));
+        let sessions = app.sessions(&principal).expecting(headers.if_match);
+        return Ok(row_response(&sessions.create(new).await?));
     }
     let request = append_request(principal, headers, Place::New, items, &body);
     let made = app.gateway.create_with(request, metadata).await;
     let (added, row) = made.map_err(Dialect::Items.telling())?;
-    Ok(answer::handed_out(&app, added.tenant, added.turn, None, rows::conversation(&row).to_json()))
+    let told = answer::handed_out(&app, added.tenant, added.turn, None, rows::conversation(&row).to_json());
+    Ok(revision::with_revision(told, &row))
 }
 
 /// `GET /v1/conversations`: most recently changed first.
@@ -81,7 +85,8 @@ pub(crate) async fn update(
     let body = body::read(&app, &parts.headers, body).await?;
     let UpdateConversation { metadata } = UpdateConversation::parse(&body)?;
     let change = Change { metadata: Some(metadata), ..Change::default() };
-    Ok(row_response(&app.sessions(&principal).change(&name, change).await?))
+    let sessions = revision::sessions(&app, &principal, &parts.headers)?;
+    Ok(row_response(&sessions.change(&name, change).await?))
 }
 
 /// `DELETE /v1/conversations/{id}`: nothing is left of it, but for what branches inherit.
@@ -89,7 +94,9 @@ pub(crate) async fn delete(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     Named(name): Named,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let deleted = app.sessions(&principal).delete(&alias(&name)?, Children::Keep).await?;
+    let sessions = revision::sessions(&app, &principal, &headers)?;
+    let deleted = sessions.delete(&alias(&name)?, Children::Keep).await?;
     Ok(from_bytes(conversations::deleted_json(deleted)))
 }

@@ -45,6 +45,10 @@ fn turn_headers(headers: &HeaderMap) -> Result<SessionHeaders, ApiError> {
         let message = "Idempotency-Key names one request, and a WebSocket carries many; leave it out, or use POST";
         return Err(ApiError::invalid_header("Idempotency-Key", message));
     }
+    if headers.if_match.is_some() {
+        let message = "If-Match is about one request, and a WebSocket carries many; leave it out, or use POST";
+        return Err(ApiError::invalid_header("If-Match", message));
+    }
     Ok(SessionHeaders { sdk_attempt: 0, ..headers })
 }
 

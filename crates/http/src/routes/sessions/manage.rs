@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use herma_gateway::{GatewayError, InvalidRequest, NewFork, NewSession};
+use herma_gateway::{GatewayError, InvalidRequest, NewFork, NewSession, Sessions};
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
 use herma_store::{BranchPoint, Change, Children};
 use herma_wire::resource::{BranchSession, ChangeSession, CreateSession, DeletedSession};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
 use super::{alias, row_response};
 use crate::app::{Authentication, ORIGIN, Shared};
@@ -19,6 +19,7 @@ use crate::headers::SessionHeaders;
 use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
+use crate::revision;
 
 /// `POST /api/sessions`.
 pub(crate) async fn create(
@@ -32,12 +33,11 @@ pub(crate) async fn create(
     let asked = CreateSession::parse(&body)?;
     refuse_without_auth(&app, &[("id", &asked.id), ("session_key", &asked.session_key)])?;
     let key = session_key(headers.key, asked.session_key.as_deref())?;
-    make(&app, &principal, asked, key).await
+    make(&revision::sessions(&app, &principal, &parts.headers)?, asked, key).await
 }
 
 async fn make(
-    app: &Shared,
-    principal: &Principal,
+    sessions: &Sessions<'_>,
     asked: CreateSession,
     session_key: Option<SessionKey>,
 ) -> Result<Response, ApiError> {
@@ -50,7 +50,7 @@ async fn make(
         title: asked.title,
         metadata: asked.metadata,
     };
-    let made = app.sessions(principal).create(new).await?;
+    let made = sessions.create(new).await?;
     Ok((StatusCode::CREATED, row_response(&made)).into_response())
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn create_under_key(
     let asked = CreateSession::parse(&body)?;
     let key = session_key(Some(key), asked.session_key.as_deref())
         .map_err(|_| ApiError::invalid("session_key is in the path already", "session_key"))?;
-    make(&app, &principal, asked, key).await
+    make(&revision::sessions(&app, &principal, &parts.headers)?, asked, key).await
 }
 
 /// `PATCH /api/sessions/{alias}`.
@@ -83,7 +83,8 @@ pub(crate) async fn change(
     let body = body::read(&app, &parts.headers, body).await?;
     let ChangeSession { title, archived, metadata } = ChangeSession::parse(&body)?;
     let change = Change { metadata, title, archived };
-    Ok(row_response(&app.sessions(&principal).change(&name, change).await?))
+    let sessions = revision::sessions(&app, &principal, &parts.headers)?;
+    Ok(row_response(&sessions.change(&name, change).await?))
 }
 
 /// `DELETE /api/sessions/{alias}`, alone or with all that came from it.
@@ -91,6 +92,7 @@ pub(crate) async fn delete(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     Named(name): Named,
+    headers: HeaderMap,
     query: Query<HashMap<String, String>>,
 ) -> Result<Json<DeletedSession>, ApiError> {
     let parameters = Parameters::of(query, &["children"])?;
@@ -100,7 +102,8 @@ pub(crate) async fn delete(
         _ => None,
     };
     let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
-    Ok(Json(DeletedSession::new(app.sessions(&principal).delete(&alias(&name)?, children).await?)))
+    let sessions = revision::sessions(&app, &principal, &headers)?;
+    Ok(Json(DeletedSession::new(sessions.delete(&alias(&name)?, children).await?)))
 }
 
 /// `POST /api/sessions/{alias}/end`: it takes no turns until it is opened again.
@@ -108,8 +111,9 @@ pub(crate) async fn end(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     Named(name): Named,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    Ok(row_response(&app.sessions(&principal).end(&alias(&name)?).await?))
+    Ok(row_response(&revision::sessions(&app, &principal, &headers)?.end(&alias(&name)?).await?))
 }
 
 /// `POST /api/sessions/{alias}/reopen`.
@@ -117,8 +121,9 @@ pub(crate) async fn reopen(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     Named(name): Named,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    Ok(row_response(&app.sessions(&principal).reopen(&alias(&name)?).await?))
+    Ok(row_response(&revision::sessions(&app, &principal, &headers)?.reopen(&alias(&name)?).await?))
 }
 
 /// `POST /api/sessions/{alias}/branch`, and `…/fork`, Hermes' name for it.
@@ -142,7 +147,7 @@ pub(crate) async fn branch(
     };
     let alias = chosen(asked.id.as_deref(), "id")?;
     let new = NewFork { origin: ORIGIN, source, at, alias, title: asked.title, metadata: asked.metadata };
-    let made = app.sessions(&principal).branch(new).await?;
+    let made = revision::sessions(&app, &principal, &parts.headers)?.branch(new).await?;
     Ok((StatusCode::CREATED, row_response(&made)).into_response())
 }
 

@@ -18,6 +18,7 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
 use crate::request_log::Notes;
+use crate::revision::with_revision;
 
 pub(crate) use chat::{chat, chat_stream};
 pub(crate) use lineage::lineage;
@@ -45,5 +46,5 @@ pub(crate) fn unknown() -> ApiError {
 
 fn row_response(row: &ConversationRow) -> Response {
     Notes::current().conversation(row.facts.id);
-    Json(rows::session(row)).into_response()
+    with_revision(Json(rows::session(row)).into_response(), row)
 }

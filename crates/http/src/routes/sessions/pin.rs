@@ -2,8 +2,9 @@
 
 use axum::Extension;
 use axum::extract::State;
-use herma_gateway::{GatewayError, Missing};
+use herma_gateway::{GatewayError, Missing, Sessions};
 use herma_model::{MessageId, Principal};
+use http::HeaderMap;
 use serde::Serialize;
 
 use super::alias;
@@ -11,6 +12,7 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::NamedWithin;
+use crate::revision;
 
 /// Whether a message is pinned.
 #[derive(Serialize)]
@@ -25,8 +27,9 @@ pub(crate) async fn pin(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     names: NamedWithin,
+    headers: HeaderMap,
 ) -> Result<Json<PinRow>, ApiError> {
-    set(&app, &principal, &names, true).await
+    set(&revision::sessions(&app, &principal, &headers)?, &names, true).await
 }
 
 /// Lets go of a message. One that is not pinned stays so.
@@ -34,17 +37,17 @@ pub(crate) async fn unpin(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
     names: NamedWithin,
+    headers: HeaderMap,
 ) -> Result<Json<PinRow>, ApiError> {
-    set(&app, &principal, &names, false).await
+    set(&revision::sessions(&app, &principal, &headers)?, &names, false).await
 }
 
 async fn set(
-    app: &Shared,
-    principal: &Principal,
+    sessions: &Sessions<'_>,
     NamedWithin(name, id): &NamedWithin,
     pinned: bool,
 ) -> Result<Json<PinRow>, ApiError> {
     let id = id.parse().map_err(|_| GatewayError::NotFound(Missing::Message))?;
-    app.sessions(principal).pin(&alias(name)?, id, pinned).await?;
+    sessions.pin(&alias(name)?, id, pinned).await?;
     Ok(Json(PinRow { id, object: "message.pin", pinned }))
 }

@@ -13,6 +13,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
+use crate::revision;
 use crate::routes::sessions::alias;
 
 /// Compacts a conversation, or previews that.
@@ -26,7 +27,8 @@ pub(crate) async fn create(
     let alias = alias(&name)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let CompactRequest { dry_run, mode, model } = CompactRequest::parse(&body)?;
-    let request = CompactionRequest { principal, alias, mode, model };
+    let expected = revision::expected(&parts.headers)?;
+    let request = CompactionRequest { principal, alias, mode, model, expected };
     if dry_run {
         let preview = app.gateway.preview_compaction(request).await?;
         return Ok(Json(CompactionPreview::from(&preview)).into_response());

@@ -10,6 +10,7 @@ use herma_store::Compacted;
 use herma_wire::resource::CompactionRow;
 
 use crate::json::Json;
+use crate::revision;
 
 pub(crate) use create::create;
 pub(crate) use list::list;
@@ -18,5 +19,7 @@ pub(crate) use undo::undo;
 /// The ledger's new row, with the head after it.
 fn answer(done: &Compacted) -> Response {
     let session = Provenance::of(&done.facts, &done.facts.head);
-    Json(CompactionRow::from(&done.record).led_to(session)).into_response()
+    let mut response = Json(CompactionRow::from(&done.record).led_to(session)).into_response();
+    revision::tell(response.headers_mut(), done.facts.id, done.revision);
+    response
 }

@@ -12,6 +12,7 @@ use crate::app::Shared;
 use crate::body;
 use crate::error::ApiError;
 use crate::path::NamedWithin;
+use crate::revision;
 use crate::routes::sessions::alias;
 
 /// Takes a compaction back.
@@ -26,6 +27,7 @@ pub(crate) async fn undo(
     let (parts, body) = request.into_parts();
     let body = body::read(&app, &parts.headers, body).await?;
     let model = wire::UndoRequest::parse(&body)?.model;
-    let request = UndoRequest { principal, alias, compaction, model };
+    let expected = revision::expected(&parts.headers)?;
+    let request = UndoRequest { principal, alias, compaction, model, expected };
     Ok(answer(&app.gateway.undo_compaction(&request).await?))
 }
