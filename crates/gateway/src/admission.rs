@@ -11,11 +11,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, ConversationId, Digest, MessageId, NewMessage, Resolution, TurnFailure, TurnId, Utterance};
+use herma_model::{
+    Alias, ConversationId, Digest, MessageId, NewMessage, Resolution, TurnFailure, TurnId, TurnState, Utterance,
+};
 use herma_store::admission::Idempotency;
 use herma_store::{
     Admission, AdmitOutcome, Creation, Durability, Extent, Intent, Refusal, RetryIdentity, Running, Scope, Seen,
-    Snapshot, Target,
+    Snapshot, Target, TurnRecord,
 };
 use herma_turn::{Stop, repeats_history};
 use tokio::sync::watch;
@@ -150,11 +152,15 @@ impl<'a> Door<'a> {
                 (Some(earlier), Some(before)) => earlier.input(input, before),
                 _ => input,
             };
-            let input = match input {
-                Ok(input) if self.is_apart(scope, &input, waiting, &retry).await? => {
-                    Ok(input.into_new_turn(self.request))
-                }
-                input => input,
+            let is_apart = match &input {
+                Ok(input) => self.is_apart(scope, input, before.as_ref(), waiting, &retry).await?,
+                Err(_) => Apart::No,
+            };
+            let input = match is_apart {
+                // What is in memory may be old, and is out of it now: another process may have tried the turn since.
+                Apart::GoesOnElsewhere if !is_fresh => continue,
+                Apart::Yes | Apart::GoesOnElsewhere => input.map(|input| input.into_new_turn(self.request)),
+                Apart::No => input,
             };
             if opening == Opening::Repeats && !input.as_ref().is_ok_and(|input| input.retry_of.is_some()) {
                 (place, opening) = self.own_opening();
@@ -278,18 +284,23 @@ impl<'a> Door<'a> {
         &self,
         scope: &Scope,
         input: &Input<'_>,
+        before: Option<&Snapshot>,
         waiting: &Waiting<'_>,
         retry: &RetryIdentity,
-    ) -> Result<bool, GatewayError> {
-        let Some(earlier) = input.retry_of else { return Ok(false) };
+    ) -> Result<Apart, GatewayError> {
+        let Some(earlier) = input.retry_of else { return Ok(Apart::No) };
         let attempt_of = waiting.attempt_of.as_ref().map(Registered::turn);
         let has_own_id = (waiting.ticket.is_some() || self.takes_over) && attempt_of != Some(earlier);
         if self.request.is_promised() && (has_own_id || !retry.may_repeat()) {
-            return Ok(true);
+            return Ok(Apart::Yes);
         }
-        let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(false) };
+        let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(Apart::No) };
         let is_another_kind = self.request.options.response.is_some() && earlier.echo.is_some();
-        Ok(earlier.called_off || is_another_kind && &*earlier.api != self.request.identity.route)
+        Ok(match before {
+            _ if earlier.called_off || is_another_kind && &*earlier.api != self.request.identity.route => Apart::Yes,
+            Some(before) if goes_on_elsewhere(&earlier, before) => Apart::GoesOnElsewhere,
+            _ => Apart::No,
+        })
     }
 
     fn brought(&self, new: &[Utterance]) -> Vec<NewMessage> {
@@ -312,6 +323,26 @@ impl<'a> Door<'a> {
             parent: self.request.destination.parent.clone(),
         }
     }
+}
+
+/// Whether a request that says what an unanswered turn was asked is a turn of its own all the same.
+enum Apart {
+    /// It is another attempt of that turn.
+    No,
+    /// It is one of its own.
+    Yes,
+    /// It is one of its own, if what was read of the conversation is not old.
+    GoesOnElsewhere,
+}
+
+/// Whether an unanswered turn of a conversation cannot be tried again in its place, because it went on at another one:
+/// a rewind hides where it began anew and perhaps was answered, or the conversation is a branch that was rewound to a
+/// turn of its source.
+fn goes_on_elsewhere(earlier: &TurnRecord, before: &Snapshot) -> bool {
+    let shown = before.unanswered.get(&earlier.id).map(|unanswered| unanswered.attempt);
+    earlier.facts.id != before.facts.id
+        || earlier.state == TurnState::Completed
+        || !earlier.state.is_live() && shown.is_some_and(|attempt| attempt < earlier.attempt)
 }
 
 /// Refuses what cannot fit, not even after a compaction, before anything is written.

@@ -99,6 +99,7 @@ fn size_of_snapshot(snapshot: &Snapshot) -> usize {
     let messages: usize = snapshot
         .messages
         .iter()
+        .chain(&snapshot.rewound)
         .chain(carried)
         .map(|message| {
             MESSAGE_BYTES

@@ -56,8 +56,14 @@ impl Gateway {
         let unanswered = &before.as_ref().map(|snapshot| snapshot.unanswered.clone()).unwrap_or_default();
         let begun_anew = &before.as_ref().map(|snapshot| snapshot.begun_anew.clone()).unwrap_or_default();
         let base = before.as_ref().and_then(|snapshot| snapshot.base.clone());
-        let transcript =
-            Transcript { base: base.as_deref(), messages: &messages, whole: false, unanswered, begun_anew };
+        let transcript = Transcript {
+            base: base.as_deref(),
+            messages: &messages,
+            rewound: &[],
+            whole: false,
+            unanswered,
+            begun_anew,
+        };
         let summarised = self.summarise_for_client(request, &build(&[], transcript, None)).await?;
         let finish = Finish {
             reason: FinishReason::Stop,

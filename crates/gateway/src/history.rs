@@ -76,7 +76,9 @@ impl Door<'_> {
         let mut is_decided = snapshot.whole;
         for message in snapshot.messages.iter().rev() {
             if message.turn == turn {
-                return Ok(Some(true));
+                // A response of which a rewind has left the beginning alone is an earlier one.
+                let is_cut = snapshot.rewound.iter().any(|other| other.turn == turn && other.seq > message.seq);
+                return Ok(Some(!is_cut));
             }
             if Some(message.turn) == silent || snapshot.unanswered.contains_key(&message.turn) {
                 continue;

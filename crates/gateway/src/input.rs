@@ -24,7 +24,14 @@ impl<'a> Input<'a> {
     pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
         let nobody = HashMap::new();
         let nowhere = HashMap::new();
-        let nothing = Transcript { base: None, messages: &[], whole: true, unanswered: &nobody, begun_anew: &nowhere };
+        let nothing = Transcript {
+            base: None,
+            messages: &[],
+            rewound: &[],
+            whole: true,
+            unanswered: &nobody,
+            begun_anew: &nowhere,
+        };
         let transcript = before.map_or(nothing, transcript);
         if request.input.all_new {
             return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));

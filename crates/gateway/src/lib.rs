@@ -1,7 +1,7 @@
 //! The one way in. A front door translates its protocol into requests of the gateway. It uses three types:
 //!
 //! - [`Gateway`] takes turns. A front door hands in a [`TurnRequest`] and gets a [`TurnHandle`]. It also compacts, counts
-//!   tokens and passes requests on: all that needs the model server.
+//!   tokens and passes requests on: all that needs the model server. It rewinds too, which ends summaries that are made.
 //! - [`Sessions`] needs the store alone. It resolves names, and reads and changes conversations without a turn.
 //! - [`access::Access`] says whom an API key stands for.
 //!
@@ -75,6 +75,6 @@ pub use request::{
     Caller, Destination, OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnInput, TurnOptions, TurnRequest,
 };
 pub use session_view::session_object;
-pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
+pub use sessions::{Names, NewFork, NewSession, Origin, RewindRequest, Sessions};
 pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
 pub use titles::TitlesAsked;

@@ -90,7 +90,8 @@ impl Loose<'_> {
         };
         let (unanswered, begun_anew) = (HashMap::new(), HashMap::new());
         let (unanswered, begun_anew) = (&unanswered, &begun_anew);
-        let transcript = Transcript { base: None, messages: &messages, whole: true, unanswered, begun_anew };
+        let transcript =
+            Transcript { base: None, messages: &messages, rewound: &[], whole: true, unanswered, begun_anew };
         let context = build(system, transcript, Some(self.turn));
         let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
         match window.filter(|_| self.request.options.truncate) {

@@ -62,6 +62,7 @@ pub fn hit(hit: &Hit, marks: Marks) -> SearchRow<'_> {
         origin_kind: hit.origin_kind,
         title: hit.title.as_deref(),
         message: hit.message.map(|message| (message.id, message.role, message.status)),
+        rewound: hit.message.is_some_and(|message| message.rewound),
         created_at: hit.created_at,
     }
 }

@@ -102,7 +102,11 @@ impl RunningTurn {
             None => {
                 let (messages, unanswered, begun_anew) = (&self.running.messages, HashMap::new(), HashMap::new());
                 let (unanswered, begun_anew) = (&unanswered, &begun_anew);
-                build(system, Transcript { base: None, messages, whole: true, unanswered, begun_anew }, running)
+                build(
+                    system,
+                    Transcript { base: None, messages, rewound: &[], whole: true, unanswered, begun_anew },
+                    running,
+                )
             }
         };
         match self.room {
@@ -137,6 +141,7 @@ impl RunningTurn {
             system: Arc::from([]),
             base: None,
             messages: self.running.messages,
+            rewound: Vec::new(),
             whole: true,
             counted: None,
             held_back: false,
@@ -172,6 +177,7 @@ fn forget_summarised(snapshot: &mut Snapshot) {
     let Some(base) = &snapshot.base else { return };
     let summarised = snapshot.messages.partition_point(|message| message.seq <= base.through);
     snapshot.messages.drain(..summarised);
+    snapshot.rewound.retain(|message| message.seq > base.through);
     snapshot.whole = false;
 }
 

@@ -15,7 +15,7 @@ use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
 pub(crate) use sessions::{
     BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, Place, RenameFlags,
-    SearchFlags, SessionsCommand, ShowFlags, UndoFlags,
+    RewindFlags, SearchFlags, SessionsCommand, ShowFlags, UndoFlags,
 };
 
 const EXAMPLES: &str = "\

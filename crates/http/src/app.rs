@@ -127,6 +127,8 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/api/session-keys/{key}/new", post(routes::sessions::create_under_key))
         .route("/api/sessions/{alias}/chat", post(routes::sessions::chat))
         .route("/api/sessions/{alias}/chat/stream", post(routes::sessions::chat_stream))
+        .route("/api/sessions/{alias}/rewind", post(routes::sessions::rewind))
+        .route("/api/sessions/{alias}/restore", post(routes::sessions::restore))
         .route("/api/sessions/{alias}/messages", get(routes::sessions::messages))
         .route("/api/sessions/{alias}/messages/{message_id}/pin", put(routes::sessions::pin))
         .route("/api/sessions/{alias}/messages/{message_id}/pin", delete(routes::sessions::unpin))

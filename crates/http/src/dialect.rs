@@ -33,6 +33,15 @@ pub(crate) enum Word {
     Name(Cow<'static, str>),
 }
 
+impl Word {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Header(name) => name,
+            Self::Name(name) => name,
+        }
+    }
+}
+
 impl Dialect {
     /// What makes a failure of the gateway one that clients of these routes are told.
     pub(crate) fn telling(self) -> impl Fn(GatewayError) -> ApiError {
@@ -56,6 +65,8 @@ impl Dialect {
             Field::Parent => Word::Header("X-Hermes-Session-Kind"),
             Field::Id => name("id"),
             Field::BranchPoint => name("at"),
+            Field::RewindPoint => name("to"),
+            Field::RewindTurns => name("turns"),
             Field::Cursor => name("cursor"),
         }
     }
@@ -82,8 +93,12 @@ impl Dialect {
             GatewayError::Invalid(InvalidRequest::EmptyContext) => {
                 "there is nothing to compact: send 'input', or name a response or a conversation"
             }
-            GatewayError::Invalid(InvalidRequest::NoSuchMessage) => {
-                "at is no message of this conversation; GET /api/sessions/{id}/messages lists them"
+            GatewayError::Invalid(InvalidRequest::NoSuchMessage(field)) => {
+                let word = self.word(*field);
+                return format!(
+                    "{} is no message of this conversation; GET /api/sessions/{{id}}/messages lists them",
+                    word.as_str()
+                );
             }
             GatewayError::NotFound(missing) => self.not_found(*missing),
             GatewayError::Busy { running, .. } => {

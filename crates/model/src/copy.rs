@@ -15,6 +15,7 @@ use crate::ids::{CompactionId, ConversationId, MessageId, SessionId, TurnId};
 use crate::kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
 use crate::message::{Payload, Seq, Utterance};
 use crate::provenance::{CompactionMode, Resolution};
+use crate::rewind::Rewinds;
 use crate::session_key::SessionKey;
 use crate::time::Timestamp;
 use crate::turn::{FailureCode, StopKind, TurnState};
@@ -119,6 +120,9 @@ pub struct CopiedConversation {
     /// Places of the messages that every compaction keeps word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Seq>,
+    /// What rewinds have taken out of the model's view.
+    #[serde(default, skip_serializing_if = "Rewinds::is_empty")]
+    pub rewinds: Rewinds,
     /// Names that lead to it, beside its own id and those of its sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<CopiedName>,
@@ -305,6 +309,10 @@ pub struct CopiedMessage {
     pub attempt: u32,
     /// When.
     pub created_at: Timestamp,
+    /// Whether a rewind of the conversation has taken it out of the model's view. Told for readers: the conversation's
+    /// `rewinds` decide.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rewound: bool,
     /// What was said.
     pub said: Utterance,
 }

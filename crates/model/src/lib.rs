@@ -15,6 +15,7 @@ pub mod limits;
 pub mod message;
 pub mod principal;
 pub mod provenance;
+pub mod rewind;
 pub mod session_key;
 pub mod step;
 pub mod text;
@@ -34,6 +35,7 @@ pub use kind::{CreatorKind, EndReason, InvalidDeclaration, ParentRelation, Sessi
 pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, Resolution, SessionFacts};
+pub use rewind::{Rewinds, RewoundRange};
 pub use session_key::{KeyScope, SessionKey};
 pub use step::Step;
 pub use time::Timestamp;

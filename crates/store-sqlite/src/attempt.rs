@@ -8,7 +8,7 @@ use crate::expiry;
 use crate::failure::{Outcome, Translate};
 use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert};
-use crate::waiting;
+use crate::{rewinds, waiting};
 
 /// What a turn is given with the lease.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ fn started<'a>(admission: &'a Admission, state: &ConversationState, grant: Grant
     }
 }
 
-/// Runs an unanswered turn again, if the last that was said in the conversation is its.
+/// Runs an unanswered turn again, if the last that was said in the conversation and not rewound is its.
 pub(crate) fn next_attempt(
     connection: &Connection,
     admission: &Admission,
@@ -91,11 +91,12 @@ pub(crate) fn next_attempt(
     grant: Grant,
 ) -> Outcome<Option<TurnRow>> {
     let Grant { owner, fence, resolution, brings_key } = grant;
+    let shown = rewinds::shows("m.seq", "(SELECT rewinds FROM conversations WHERE pk = ?1)");
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
-        .prepare_cached(
+        .prepare_cached(&format!(
             "SELECT t.pk, t.id, t.state, t.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
-        )
+             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL AND {shown} ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
+        ))
         .and_then(|mut select| {
             select
                 .query_row([state.key], |row| {

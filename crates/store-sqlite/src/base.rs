@@ -1,6 +1,6 @@
 //! What a session stands on: the compaction whose summary stands for everything before a point.
 
-use herma_model::{Base, CompactionId, Seq};
+use herma_model::{Base, CompactionId, Rewinds, Seq};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::failure::{Outcome, Translate};
@@ -34,11 +34,32 @@ impl Ground {
             .translated()
     }
 
-    /// What a session stood on when a place in it was the last.
-    pub(crate) fn at(connection: &Connection, session: i64, place: i64) -> Outcome<Option<Self>> {
-        let mut ground = Self::of_session(connection, session)?;
+    /// What the model is shown in place of a session's old messages: what the session stands on, or the first beneath
+    /// that whose summary no rewind hides.
+    pub(crate) fn shown(connection: &Connection, session: i64, rewinds: &Rewinds) -> Outcome<Option<Self>> {
+        let ground = Self::of_session(connection, session)?;
+        if rewinds.is_empty() {
+            return Ok(ground);
+        }
+        Self::first_of(connection, ground, |summary, ground| !rewinds.hide_summary(summary, Seq(ground.through)))
+    }
+
+    /// The same, when a place in the session was the last. `rewinds` are those that had been made by then.
+    pub(crate) fn at(connection: &Connection, session: i64, place: i64, rewinds: &Rewinds) -> Outcome<Option<Self>> {
+        let ground = Self::of_session(connection, session)?;
+        Self::first_of(connection, ground, |summary, ground| {
+            summary.0 <= place && !rewinds.hide_summary(summary, Seq(ground.through))
+        })
+    }
+
+    /// The first from a compaction down that is wanted, by the place of its summary.
+    fn first_of(
+        connection: &Connection,
+        mut ground: Option<Self>,
+        is_wanted: impl Fn(Seq, Self) -> bool,
+    ) -> Outcome<Option<Self>> {
         while let Some(later) = ground {
-            if later.was_made_by(connection, place)? {
+            if later.summary_place(connection)?.is_some_and(|summary| is_wanted(summary, later)) {
                 break;
             }
             ground = later.beneath(connection)?;
@@ -46,12 +67,10 @@ impl Ground {
         Ok(ground)
     }
 
-    fn was_made_by(self, connection: &Connection, place: i64) -> Outcome<bool> {
+    fn summary_place(self, connection: &Connection) -> Outcome<Option<Seq>> {
         connection
-            .prepare_cached(
-                "SELECT 1 FROM compactions k JOIN messages m ON m.pk = k.summary_pk WHERE k.pk = ?1 AND m.seq <= ?2",
-            )
-            .and_then(|mut select| select.exists([self.key, place]))
+            .prepare_cached("SELECT m.seq FROM compactions k JOIN messages m ON m.pk = k.summary_pk WHERE k.pk = ?1")
+            .and_then(|mut select| select.query_row([self.key], |row| row.get(0).map(Seq)).optional())
             .translated()
     }
 

@@ -1,7 +1,7 @@
 //! Beginning a conversation where an answer of another one ended. Nothing is copied, and that other one never notices.
 
 use herma_model::alias::Namespace;
-use herma_model::{CreatorKind, Happening, ParentRelation, SessionKind, TurnId};
+use herma_model::{CreatorKind, Happening, ParentRelation, Seq, SessionKind, TurnId};
 use herma_store::{Admission, BranchOutcome, BranchPoint, NewBranch, NewConversation, Refusal, Seen, Version};
 use rusqlite::Connection;
 
@@ -13,7 +13,7 @@ use crate::parent::{self, Parent};
 use crate::point::{Found, Point};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, SessionColumns, insert};
-use crate::{conversation, events, listing, snapshot};
+use crate::{conversation, events, listing, rewinds, snapshot};
 
 /// What came of a turn that asks for a branch.
 pub(crate) enum Branching {
@@ -133,11 +133,8 @@ fn make(
     point: Point,
 ) -> Outcome<ConversationState> {
     let Segment { session, through, .. } = point.inherited;
-    let inherited = if point.inherited.conversation == source.key {
-        Lineage::of(connection, source, session, through, 0)?
-    } else {
-        Lineage::after(connection, source, 0)?.up_to(point.inherited)
-    };
+    let inherited = Lineage::to(connection, source, point.inherited, 0)?;
+    let rewinds = rewinds::of(connection, source.key)?.before(Seq(through));
     let system = connection
         .prepare_cached("SELECT system FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([source.key], |row| row.get(0)))
@@ -154,12 +151,13 @@ fn make(
         next_seq: through + 1,
         message_count: inherited.count(connection)?,
         answered: inherited.has_answer(connection)?,
+        rewinds: rewinds::to(&rewinds),
         ..making.columns()
     };
     let key = insert(connection, &conversation)?;
     let id = making.session_id();
     // What the source inherited itself may be deleted: what it stands on there, the source knows.
-    let ground = Ground::at(connection, parent.session, through)?;
+    let ground = Ground::at(connection, parent.session, through, &rewinds)?;
     let first = SessionColumns {
         kind: SessionKind::Branch.as_str(),
         creator_kind: CreatorKind::Branch.as_str(),

@@ -18,7 +18,7 @@ use crate::lineage::Lineage;
 use crate::rows::ConversationState;
 use crate::tables::{CompactionColumns, add_compaction, carry, insert_message, stand_on};
 use crate::takeover::live_turn;
-use crate::{conversation, events, ledger, snapshot};
+use crate::{conversation, events, ledger, rewinds, snapshot};
 
 /// Compacts, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn compact(
@@ -39,7 +39,7 @@ pub(crate) fn compact(
             Idle::NotFound => return Ok(CompactOutcome::NotFound),
         },
     };
-    let ground = Ground::of_session(connection, state.head)?;
+    let ground = Ground::shown(connection, state.head, &rewinds::of(connection, state.key)?)?;
     if ground.map(|ground| ground.id) != compaction.base
         || was_rewritten(connection, &state, compaction)?
         || !covers_what_is_there(connection, &state, ground, compaction)?

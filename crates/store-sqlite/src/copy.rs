@@ -26,7 +26,7 @@ pub(crate) use self::restore::{Halt, restore};
 pub(crate) use self::write::PieceWriter;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{Lineage, Segment};
-use crate::snapshot;
+use crate::{rewinds, snapshot};
 
 /// How many pieces wait to be taken: each may be as large as a message.
 pub(crate) const WAITING: usize = 4;
@@ -49,8 +49,9 @@ pub(crate) fn out(
     // Also what nothing is inherited of: a branch may begin where its source does.
     let lineage = Lineage::after(connection, &state, -1)?;
     let sources = lineage.segments().split_last().map_or(&[][..], |(_, sources)| sources);
+    let rewinds = rewinds::of(connection, state.key)?;
     for source in sources {
-        read::source(connection, *source, &mut hand_out)?;
+        read::source(connection, *source, &rewinds, &mut hand_out)?;
     }
     read::conversation(connection, Segment::whole(state.key), &mut hand_out)
 }

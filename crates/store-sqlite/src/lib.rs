@@ -46,6 +46,8 @@ mod readers;
 mod renewals;
 mod retract;
 mod retry;
+mod rewind;
+mod rewinds;
 mod rewrite;
 mod rows;
 mod said;

@@ -101,6 +101,14 @@ impl Lineage {
         Ok(Self(segments))
     }
 
+    /// The parts of a conversation's transcript up to one of them, in which something may have been said after a place.
+    pub(crate) fn to(connection: &Connection, state: &ConversationState, last: Segment, after: i64) -> Outcome<Self> {
+        match last.conversation == state.key {
+            true => Self::of(connection, state, last.session, last.through, after),
+            false => Ok(Self::after(connection, state, after)?.up_to(last)),
+        }
+    }
+
     /// The same transcript, as it was at the end of one of its parts.
     pub(crate) fn up_to(self, last: Segment) -> Self {
         let before = self.0.into_iter().take_while(|segment| segment.conversation != last.conversation);

@@ -13,7 +13,7 @@ use crate::failure::{Outcome, Translate};
 use crate::lineage::Lineage;
 use crate::rows::{self, MESSAGE};
 use crate::said::{self, Place};
-use crate::snapshot;
+use crate::{rewinds, snapshot};
 
 /// Pins a message and what belongs to it.
 pub(crate) fn pin(connection: &Connection, scope: &Scope, alias: &Alias, message: MessageId) -> Outcome<PinOutcome> {
@@ -67,16 +67,18 @@ fn note_change(connection: &Connection, conversation: i64) -> Outcome<()> {
         .translated()
 }
 
-/// The pinned messages of a conversation, in order.
+/// The pinned messages of a conversation that no rewind hides, in order.
 pub(crate) fn pinned(
     connection: &Connection,
     tenant: TenantId,
     conversation: ConversationId,
 ) -> Outcome<Vec<Arc<Message>>> {
+    let shown = rewinds::shows("p.seq", "c.rewinds");
     connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM conversations c JOIN pins p ON p.conversation_pk = c.pk JOIN messages m ON m.pk = p.message_pk
-             JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE c.id = ?1 AND c.tenant_pk = ?2 ORDER BY p.seq"
+             JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE c.id = ?1 AND c.tenant_pk = ?2 AND {shown}
+             ORDER BY p.seq"
         ))
         .and_then(|mut select| {
             let id = conversation.uuid();

@@ -1,12 +1,12 @@
 //! Where a branch leaves its source: always after an answer, so that what it inherits never changes again and makes sense to a model.
 
-use herma_model::{MessageId, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row};
+use herma_model::{MessageId, Rewinds, Seq, TenantId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::ConversationState;
-use crate::said;
+use crate::{rewinds, said};
 
 /// A place to branch at.
 #[derive(Clone, Copy)]
@@ -25,12 +25,36 @@ pub(crate) enum Found {
 }
 
 impl Point {
-    /// After the last answer and, if nothing was asked between the two, after the last summary.
+    /// After the last answer that no rewind hides and, if nothing was asked between the two, after the last summary.
     pub(crate) fn end(connection: &Connection, state: &ConversationState) -> Outcome<Self> {
         let begun = beginning(connection, state.key)?;
-        let answer = last_answer(connection, state.key)?.unwrap_or(begun);
-        let (session, through) = summary_after(connection, state.key, answer.1)?.unwrap_or(answer);
+        let rewinds = rewinds::of(connection, state.key)?;
+        let own = Segment { conversation: state.key, session: state.head, through: END };
+        let Some(answer) =
+            last_answer(connection, own, &rewinds)?.or(Some(begun).filter(|(_, seq)| !rewinds.hide(Seq(*seq))))
+        else {
+            return Self::before_the_branch(connection, state, begun.0, &rewinds);
+        };
+        let (session, through) = summary_after(connection, state.key, answer.1, &rewinds)?.unwrap_or(answer);
         Ok(Self { inherited: Segment { conversation: state.key, session, through }, parent: session })
+    }
+
+    /// The same in a branch that was rewound to a place before it began.
+    fn before_the_branch(
+        connection: &Connection,
+        state: &ConversationState,
+        parent: i64,
+        rewinds: &Rewinds,
+    ) -> Outcome<Self> {
+        let lineage = Lineage::after(connection, state, 0)?;
+        for segment in lineage.segments().iter().rev() {
+            if let Some((session, through)) = last_answer(connection, *segment, rewinds)? {
+                return Ok(Self { inherited: Segment { session, through, ..*segment }, parent });
+            }
+        }
+        let conversation = lineage.segments().first().map_or(state.key, |first| first.conversation);
+        let (session, through) = beginning(connection, conversation)?;
+        Ok(Self { inherited: Segment { conversation, session, through }, parent })
     }
 
     /// After the answer that a message belongs to.
@@ -46,9 +70,19 @@ impl Point {
             return Ok(Found::NoSuchMessage);
         };
         let is_own = place.conversation == state.key;
-        let answer = first_answer(connection, place.key, segment)?;
+        let rewinds = rewinds::of(connection, state.key)?;
+        // A message that was rewound is followed in the line in which it was said, to the end of that line.
+        let end = match rewinds.is_empty() {
+            true => None,
+            false => rewinds.end_of_line(place.read(connection)?.seq),
+        };
+        let line = end.map_or(*segment, |Seq(end)| Segment { through: segment.through.min(end), ..*segment });
+        let hidden = end.map_or_else(|| rewinds.clone(), |end| rewinds.before(end));
+        let answer = first_answer(connection, place.key, &line, &hidden)?;
         // What a branch inherits ends with an answer, also if that was cut out of what was said since.
-        let Some((session, through)) = answer.or((!is_own).then_some((segment.session, segment.through))) else {
+        let inherited = (segment.session, segment.through);
+        let is_whole = !is_own && end.is_none() && !rewinds.hide(Seq(segment.through));
+        let Some((session, through)) = answer.or(is_whole.then_some(inherited)) else {
             return Ok(Found::Unanswered);
         };
         let parent = if is_own { session } else { beginning(connection, state.key)?.0 };
@@ -72,43 +106,58 @@ fn beginning(connection: &Connection, conversation: i64) -> Outcome<Place> {
         .translated()
 }
 
-/// The last message of a conversation's last completed turn.
-fn last_answer(connection: &Connection, conversation: i64) -> Outcome<Option<Place>> {
+/// The last message of the last completed turn in a part of a transcript. A turn whose end a rewind hides does not count.
+fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> Outcome<Option<Place>> {
+    let (shown, is_answered) = (rewinds::shows("m.seq", "?4"), rewinds::shows("t.last_seq", "?4"));
     connection
-        .prepare_cached(
-            "SELECT s.pk, m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk AND t.state = 'completed'
-             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
-        )
-        .and_then(|mut select| select.query_row([conversation], place).optional())
+        .prepare_cached(&format!(
+            "SELECT s.pk, m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             JOIN turns t ON t.pk = m.turn_pk AND t.state = 'completed' AND {is_answered}
+             WHERE s.conversation_pk = ?1 AND s.pk <= ?2 AND m.seq <= ?3 AND m.compaction_pk IS NULL AND {shown}
+             ORDER BY s.pk DESC, m.seq DESC LIMIT 1"
+        ))
+        .and_then(|mut select| {
+            let range = params![within.conversation, within.session, within.through, rewinds::to(rewinds)];
+            select.query_row(range, place).optional()
+        })
         .translated()
 }
 
 /// The last summary after a place, unless something was said between them that has no answer. One of a turn that may still be taken back
-/// does not count.
-fn summary_after(connection: &Connection, conversation: i64, after: i64) -> Outcome<Option<Place>> {
+/// does not count, nor does one in a range that a rewind hides.
+fn summary_after(connection: &Connection, conversation: i64, after: i64, rewinds: &Rewinds) -> Outcome<Option<Place>> {
+    let (shown, is_said) = (rewinds::shows("m.seq", "?4"), rewinds::shows("n.seq", "?4"));
     connection
-        .prepare_cached(
+        .prepare_cached(&format!(
             "SELECT s.pk, m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN compactions k ON k.pk = m.compaction_pk
              LEFT JOIN turns t ON t.pk = k.turn_pk WHERE s.conversation_pk = ?1 AND m.seq > ?2 AND (t.pk IS NULL OR t.state = 'completed')
+             AND {shown}
              AND m.seq < coalesce((SELECT min(n.seq) FROM sessions o JOIN messages n ON n.session_pk = o.pk
-             WHERE o.conversation_pk = ?1 AND n.seq > ?2 AND n.compaction_pk IS NULL), ?3) ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
-        )
-        .and_then(|mut select| select.query_row([conversation, after, END], place).optional())
+             WHERE o.conversation_pk = ?1 AND n.seq > ?2 AND n.compaction_pk IS NULL AND {is_said}), ?3)
+             ORDER BY s.pk DESC, m.seq DESC LIMIT 1"
+        ))
+        .and_then(|mut select| {
+            select.query_row(params![conversation, after, END, rewinds::to(rewinds)], place).optional()
+        })
         .translated()
 }
 
-/// The first answer from a message on: one that calls nothing, or the last message of a completed turn.
-fn first_answer(connection: &Connection, message: i64, within: &Segment) -> Outcome<Option<Place>> {
+/// The first answer from a message on that no rewind hides, unless it is that of the message's own turn. An answer is
+/// one that calls nothing, or the last message of a completed turn.
+fn first_answer(connection: &Connection, message: i64, within: &Segment, rewinds: &Rewinds) -> Outcome<Option<Place>> {
+    let shown = rewinds::shows("m.seq", "?5");
     connection
-        .prepare_cached(
+        .prepare_cached(&format!(
             "SELECT s.pk, m.seq FROM messages f CROSS JOIN sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
              WHERE f.pk = ?1 AND s.conversation_pk = ?2 AND s.pk BETWEEN f.session_pk AND ?3 AND m.seq >= f.seq AND m.seq <= ?4
              AND m.compaction_pk IS NULL AND t.state = 'completed'
              AND (m.seq = t.last_seq OR (m.role = 'assistant' AND m.status = 'complete' AND m.calls IS NULL))
-             ORDER BY s.pk, m.seq LIMIT 1",
-        )
+             AND (m.turn_pk = f.turn_pk OR {shown}) ORDER BY s.pk, m.seq LIMIT 1"
+        ))
         .and_then(|mut select| {
-            select.query_row([message, within.conversation, within.session, within.through], place).optional()
+            let stored = rewinds::to(rewinds);
+            let range = params![message, within.conversation, within.session, within.through, stored];
+            select.query_row(range, place).optional()
         })
         .translated()
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, Message, Payload, Seq, SessionFacts, SessionId, TenantId, TurnId, TurnName, TurnState, Unanswered,
+    Alias, Message, Payload, Rewinds, Seq, SessionFacts, SessionId, TenantId, TurnId, TurnName, TurnState, Unanswered,
 };
 use herma_store::{Counted, Extent, Scope, Snapshot, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
@@ -14,6 +14,7 @@ use crate::base::Ground;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::point::Point;
+use crate::rewinds;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
 
 /// Where a name leads: the conversation, and the session the name is the id of, if it is one's.
@@ -154,25 +155,25 @@ pub(crate) fn open(
     extent: Extent,
 ) -> Outcome<Option<Snapshot>> {
     let Some((state, named)) = visible(connection, scope, alias, namespace)? else { return Ok(None) };
-    let Some(Reach { session, through, ground }) = Reach::of(connection, scope.tenant, &state, named, extent)? else {
-        return Ok(None);
-    };
+    let Kept { system, counted, held_back, rewrites, untitled, rewinds } = Kept::read(connection, state.key)?;
+    let reach = Reach::of(connection, scope.tenant, &state, named, extent, rewinds)?;
+    let Some(Reach { last, ground, rewinds }) = reach else { return Ok(None) };
     let whole = extent == Extent::Whole || ground.is_none();
     let (from, after) = ground.filter(|_| !whole).map_or((0, 0), |ground| (ground.tail, ground.through));
-    let lineage = Lineage::of(connection, &state, session, through, after)?;
-    let (messages, first_turn) = messages(connection, &lineage, from, after)?;
-    let Failed { mut unanswered, mut begun_anew } = Failed::read(connection, &lineage, first_turn)?;
+    let lineage = Lineage::to(connection, &state, last, after)?;
+    let Said { messages, rewound, first_turn } = Said::read(connection, &lineage, from, after, &rewinds)?;
+    let Failed { mut unanswered, mut begun_anew } = Failed::read(connection, &lineage, first_turn, &rewinds)?;
     if !unanswered.is_empty() || !begun_anew.is_empty() {
-        let read: HashSet<TurnId> = messages.iter().map(|message| message.turn).collect();
+        let read: HashSet<TurnId> = messages.iter().chain(&rewound).map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));
         begun_anew.retain(|turn, _| read.contains(turn));
     }
-    let Kept { system, counted, held_back, rewrites, untitled } = Kept::read(connection, state.key)?;
     // What a branch is to begin with has no history of its own yet.
     let is_to_be = matches!(extent, Extent::At(_) | Extent::Completed);
     Ok(Some(Snapshot {
         base: ground.map(|ground| ground.base(connection)).transpose()?.map(Arc::new),
         messages,
+        rewound,
         whole,
         counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
         held_back: held_back && !is_to_be,
@@ -189,9 +190,11 @@ pub(crate) fn open(
 
 /// How far a reading goes, and what stands for the beginning.
 struct Reach {
-    session: i64,
-    through: i64,
+    /// The last part that is read.
+    last: Segment,
     ground: Option<Ground>,
+    /// The rewinds that had been made by then.
+    rewinds: Rewinds,
 }
 
 impl Reach {
@@ -201,54 +204,82 @@ impl Reach {
         state: &ConversationState,
         named: Option<i64>,
         extent: Extent,
+        rewinds: Rewinds,
     ) -> Outcome<Option<Self>> {
         let session = match extent {
             Extent::At(turn) => {
                 let end = Segment::up_to(connection, tenant, turn)?.filter(|end| end.conversation == state.key);
-                let Some(Segment { session, through, .. }) = end else { return Ok(None) };
-                return Ok(Some(Self { session, through, ground: Ground::at(connection, session, through)? }));
+                return end.map(|end| Self::at(connection, end, end.session, &rewinds)).transpose();
             }
             Extent::Completed => {
-                let Segment { session, through, .. } = Point::end(connection, state)?.inherited;
-                return Ok(Some(Self { session, through, ground: Ground::at(connection, session, through)? }));
+                let Point { inherited, parent } = Point::end(connection, state)?;
+                return Self::at(connection, inherited, parent, &rewinds).map(Some);
             }
             Extent::Session => named.unwrap_or(state.head),
             Extent::View | Extent::Whole | Extent::Without(_) => state.head,
         };
-        let mut ground = Ground::of_session(connection, session)?;
+        let rewinds = match session == state.head {
+            true => rewinds,
+            false => rewinds.before(Seq(after_session(connection, session)?)),
+        };
+        let mut ground = Ground::shown(connection, session, &rewinds)?;
         if let Extent::Without(compaction) = extent {
             let Some(last) = ground.filter(|last| last.id == compaction) else { return Ok(None) };
             ground = last.beneath(connection)?;
         }
-        Ok(Some(Self { session, through: END, ground }))
+        Ok(Some(Self { last: Segment { conversation: state.key, session, through: END }, ground, rewinds }))
+    }
+
+    /// What had been said when a place was the last, by a session that knows what stood there.
+    fn at(connection: &Connection, last: Segment, session: i64, rewinds: &Rewinds) -> Outcome<Self> {
+        let rewinds = rewinds.before(Seq(last.through));
+        Ok(Self { last, ground: Ground::at(connection, session, last.through, &rewinds)?, rewinds })
     }
 }
 
-/// What was said after a place, from a session on, and the first turn that said any of it. Sessions are numbered in the order in
-/// which they follow each other, so nothing has to be sorted.
-fn messages(
-    connection: &Connection,
-    lineage: &Lineage,
-    from: i64,
-    after: i64,
-) -> Outcome<(Vec<Arc<Message>>, Option<i64>)> {
-    let mut select = connection
+/// The place after a session's last.
+fn after_session(connection: &Connection, session: i64) -> Outcome<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM messages WHERE session_pk = ?1")
+        .and_then(|mut select| select.query_row([session], |row| row.get(0)))
+        .translated()
+}
+
+/// What was said after a place.
+#[derive(Default)]
+struct Said {
+    messages: Vec<Arc<Message>>,
+    /// What rewinds have hidden.
+    rewound: Vec<Arc<Message>>,
+    /// The first turn that said any of it.
+    first_turn: Option<i64>,
+}
+
+impl Said {
+    /// Reads it from a session on. Sessions are numbered in the order in which they follow each other, so nothing has
+    /// to be sorted.
+    fn read(connection: &Connection, lineage: &Lineage, from: i64, after: i64, rewinds: &Rewinds) -> Outcome<Self> {
+        let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
              WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 AND m.compaction_pk IS NULL ORDER BY s.pk, m.seq"
         ))
         .translated()?;
-    let mut first_turn = None;
-    let mut read = Vec::new();
-    for &Segment { conversation, session, through } in lineage.segments() {
-        let mut said = select.query([conversation, from, session, after, through]).translated()?;
-        while let Some(row) = said.next().translated()? {
-            let turn: i64 = row.get(MESSAGE_WIDTH).translated()?;
-            first_turn = Some(first_turn.map_or(turn, |first: i64| first.min(turn)));
-            read.push(rows::message(row).map(Arc::new).translated()?);
+        let mut read = Self::default();
+        for &Segment { conversation, session, through } in lineage.segments() {
+            let mut said = select.query([conversation, from, session, after, through]).translated()?;
+            while let Some(row) = said.next().translated()? {
+                let turn: i64 = row.get(MESSAGE_WIDTH).translated()?;
+                read.first_turn = Some(read.first_turn.map_or(turn, |first: i64| first.min(turn)));
+                let message = rows::message(row).map(Arc::new).translated()?;
+                match rewinds.hide(message.seq) {
+                    true => read.rewound.push(message),
+                    false => read.messages.push(message),
+                }
+            }
         }
+        Ok(read)
     }
-    Ok((read, first_turn))
 }
 
 /// The turns of a transcript, from one on, that failed.
@@ -260,31 +291,38 @@ struct Failed {
 }
 
 impl Failed {
-    fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>) -> Outcome<Self> {
+    fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>, rewinds: &Rewinds) -> Outcome<Self> {
         let mut failed = Self { unanswered: HashMap::new(), begun_anew: HashMap::new() };
         let Some(first) = first else { return Ok(failed) };
         // A branch may have the place where a turn failed, but not the later one: then the turn is unanswered there.
-        // What was left behind before the first turn may still be carried.
-        const FAILED: &str =
-            "SELECT coalesce(t.attempt_of, t.id), t.state, t.attempt, t.attempt_of IS NOT NULL AND EXISTS (
-             SELECT 1 FROM turns n WHERE (n.id = t.attempt_of OR n.attempt_of = t.attempt_of) AND n.pk > t.pk
-             AND coalesce(n.first_seq, n.last_seq) <= ?3)
-             FROM turns t WHERE t.conversation_pk = ?1 AND t.first_seq <= ?3";
-        let mut select = connection
-            .prepare_cached(&format!(
-                "{FAILED} AND t.pk >= ?2 AND t.state IN ('failed', 'cancelled', 'interrupted')
-                 UNION ALL {FAILED} AND t.pk < ?2 AND t.attempt_of IS NOT NULL"
-            ))
-            .translated()?;
+        // The same holds if a rewind hides the later one. What was left behind before the first turn may still be
+        // carried.
+        static FAILED: LazyLock<String> = LazyLock::new(|| {
+            let failed = format!(
+                "SELECT coalesce(t.attempt_of, t.id), t.state, t.attempt, t.attempt_of IS NOT NULL AND EXISTS (
+                 SELECT 1 FROM turns n WHERE (n.id = t.attempt_of OR n.attempt_of = t.attempt_of) AND n.pk > t.pk
+                 AND coalesce(n.first_seq, n.last_seq) <= ?3 AND {}), t.first_seq
+                 FROM turns t WHERE t.conversation_pk = ?1 AND t.first_seq <= ?3",
+                rewinds::shows("coalesce(n.first_seq, n.last_seq)", "?4")
+            );
+            format!(
+                "{failed} AND t.pk >= ?2 AND t.state IN ('failed', 'cancelled', 'interrupted')
+                 UNION ALL {failed} AND t.pk < ?2 AND t.attempt_of IS NOT NULL"
+            )
+        });
+        let stored = rewinds::to(rewinds);
+        let mut select = connection.prepare_cached(&FAILED).translated()?;
         for segment in lineage.segments() {
-            let mut turns = select.query([segment.conversation, first, segment.through]).translated()?;
+            let range = params![segment.conversation, first, segment.through, stored];
+            let mut turns = select.query(range).translated()?;
             while let Some(row) = turns.next().translated()? {
                 let id = TurnId::from_uuid(rows::uuid(row, 0).translated()?);
                 let attempt: u32 = row.get(2).translated()?;
                 if row.get(3).translated()? {
                     let first = failed.begun_anew.entry(id).or_default();
                     *first = (attempt + 1).max(*first);
-                } else {
+                } else if !failed.unanswered.contains_key(&id) || !rewinds.hide(Seq(row.get(4).translated()?)) {
+                    // Of a turn with two places, the one that is shown counts.
                     let state = rows::word(row, 1, TurnState::parse).translated()?;
                     failed.unanswered.insert(id, Unanswered { state, attempt });
                 }
@@ -301,13 +339,14 @@ struct Kept {
     held_back: bool,
     rewrites: u32,
     untitled: bool,
+    rewinds: Rewinds,
 }
 
 impl Kept {
     fn read(connection: &Connection, conversation: i64) -> Outcome<Self> {
         connection
             .prepare_cached(
-                "SELECT system, counted_seq, counted_tokens, held_back, rewrites, title IS NULL AND nameless = 0 FROM conversations WHERE pk = ?1",
+                "SELECT system, counted_seq, counted_tokens, held_back, rewrites, title IS NULL AND nameless = 0, rewinds FROM conversations WHERE pk = ?1",
             )
             .and_then(|mut select| {
                 select.query_row([conversation], |row| {
@@ -319,6 +358,7 @@ impl Kept {
                         held_back: row.get(3)?,
                         rewrites: row.get(4)?,
                         untitled: row.get(5)?,
+                        rewinds: rewinds::read(row, 6)?,
                     })
                 })
             })

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::failure::{Outcome, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, ENTRY, MESSAGE_WIDTH};
-use crate::{said, snapshot};
+use crate::{rewinds, said, snapshot};
 
 /// A page of a conversation's full view.
 pub(crate) fn page(
@@ -33,7 +33,7 @@ pub(crate) fn page(
     };
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {ENTRY}, t.state FROM sessions s JOIN messages m ON m.session_pk = s.pk
+            "SELECT {ENTRY}, t.state, k.through_seq FROM sessions s JOIN messages m ON m.session_pk = s.pk
              LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
              WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 ORDER BY s.pk {direction}, m.seq {direction} LIMIT ?6"
         ))
@@ -42,20 +42,28 @@ pub(crate) fn page(
     if matches!(range.order, Order::NewestFirst { .. }) {
         segments.reverse();
     }
-    let mut read: Vec<(Entry, Option<TurnState>)> = Vec::new();
+    let rewinds = rewinds::of(connection, state.key)?;
+    let mut read: Vec<(Entry, Option<TurnState>, bool)> = Vec::new();
     for Segment { conversation, session, through } in segments {
         let room = range.limit as i64 + 1 - read.len() as i64;
         let mut entries = select.query([conversation, from, session, after, through.min(last), room]).translated()?;
         while let Some(row) = entries.next().translated()? {
             let state = rows::optional_word(row, MESSAGE_WIDTH + 1, TurnState::parse).translated()?;
-            read.push((rows::entry(row).translated()?, state));
+            let entry = rows::entry(row).translated()?;
+            let is_rewound = match row.get::<_, Option<i64>>(MESSAGE_WIDTH + 2).translated()? {
+                Some(stands_for) => rewinds.hide_summary(entry.seq(), Seq(stands_for)),
+                None => rewinds.hide(entry.seq()),
+            };
+            read.push((entry, state, is_rewound));
         }
     }
     let has_more = read.len() > range.limit;
     read.truncate(range.limit);
-    let turn_states = read.iter().filter_map(|(entry, state)| Some((entry.seq(), (*state)?))).collect();
-    let entries: Vec<_> = read.into_iter().map(|(entry, _)| entry).collect();
-    Ok(Some(MessagePage { pinned: pinned(connection, state.key, &entries)?, entries, has_more, turn_states }))
+    let turn_states = read.iter().filter_map(|(entry, state, _)| Some((entry.seq(), (*state)?))).collect();
+    let rewound = read.iter().filter(|(_, _, is_rewound)| *is_rewound).map(|(entry, ..)| entry.seq()).collect();
+    let entries: Vec<_> = read.into_iter().map(|(entry, ..)| entry).collect();
+    let pinned = pinned(connection, state.key, &entries)?;
+    Ok(Some(MessagePage { pinned, rewound, entries, has_more, turn_states }))
 }
 
 /// Which places an order goes through, and how.

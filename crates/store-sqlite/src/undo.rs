@@ -1,8 +1,8 @@
 //! Taking a compaction back: the head stands again on what was beneath it.
 
-use herma_model::CompactionId;
 use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
 use herma_model::provenance::CompactionMode;
+use herma_model::{CompactionId, Rewinds, Seq};
 use herma_store::{Undo, UndoOutcome, UndoRefusal};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -10,8 +10,8 @@ use crate::base::Ground;
 use crate::compact::{Idle, compacted, idle};
 use crate::failure::{Outcome, Translate};
 use crate::instance::Instance;
-use crate::rows;
 use crate::tables::{CompactionColumns, add_compaction, stand_on};
+use crate::{rewinds, rows};
 
 /// Undoes, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) -> Outcome<UndoOutcome> {
@@ -24,8 +24,9 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
     if state.version != undo.seen.0 {
         return Ok(UndoOutcome::Stale);
     }
-    let ground = Ground::of_session(connection, state.head)?;
-    if let Some(refusal) = target.refusal(ground) {
+    let rewinds = rewinds::of(connection, state.key)?;
+    let ground = Ground::shown(connection, state.head, &rewinds)?;
+    if let Some(refusal) = target.refusal(ground, &rewinds) {
         return Ok(UndoOutcome::Refused(refusal));
     }
     let columns = CompactionColumns {
@@ -70,13 +71,16 @@ struct Target {
     mode: CompactionMode,
     first: i64,
     through: i64,
+    /// The place of its summary.
+    summary: Option<Seq>,
 }
 
 impl Target {
     fn find(connection: &Connection, conversation: i64, id: CompactionId) -> Outcome<Option<Self>> {
         connection
             .query_row(
-                "SELECT pk, action, outcome, base_pk, mode, first_seq, through_seq FROM compactions WHERE id = ?1 AND conversation_pk = ?2",
+                "SELECT k.pk, k.action, k.outcome, k.base_pk, k.mode, k.first_seq, k.through_seq, m.seq FROM compactions k
+                 LEFT JOIN messages m ON m.pk = k.summary_pk WHERE k.id = ?1 AND k.conversation_pk = ?2",
                 params![id.uuid().as_bytes(), conversation],
                 |row| {
                     Ok(Self {
@@ -87,6 +91,7 @@ impl Target {
                         mode: rows::word(row, 4, CompactionMode::parse)?,
                         first: row.get(5)?,
                         through: row.get(6)?,
+                        summary: row.get::<_, Option<i64>>(7)?.map(Seq),
                     })
                 },
             )
@@ -94,13 +99,16 @@ impl Target {
             .translated()
     }
 
-    fn refusal(&self, ground: Option<Ground>) -> Option<UndoRefusal> {
+    fn refusal(&self, ground: Option<Ground>, rewinds: &Rewinds) -> Option<UndoRefusal> {
         match (self.action, self.outcome) {
             (CompactionAction::Undo, _) => Some(UndoRefusal::IsAnUndo),
             (CompactionAction::Compact, CompactionOutcome::Failed) => Some(UndoRefusal::NeverApplied),
             (CompactionAction::Compact, CompactionOutcome::Undone) => Some(UndoRefusal::AlreadyUndone),
             (CompactionAction::Compact, CompactionOutcome::Applied | CompactionOutcome::Trimmed) => match ground {
                 Some(ground) if ground.key == self.key => None,
+                _ if self.summary.is_some_and(|summary| rewinds.hide_summary(summary, Seq(self.through))) => {
+                    Some(UndoRefusal::Rewound)
+                }
                 Some(ground) => Some(UndoRefusal::Covered(ground.id)),
                 None => Some(UndoRefusal::AlreadyUndone),
             },

@@ -145,6 +145,8 @@ pub enum UndoRefusal {
     NeverApplied,
     /// It is an undo itself.
     IsAnUndo,
+    /// A rewind has taken out of the model's view what it stands for.
+    Rewound,
 }
 
 /// A compaction for which no summary could be had.

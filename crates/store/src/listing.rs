@@ -102,6 +102,8 @@ pub struct MessagePage {
     pub entries: Vec<Entry>,
     /// Which of them every compaction keeps word for word.
     pub pinned: HashSet<Seq>,
+    /// Which of them rewinds have taken out of the model's view. A summary is among them if it stands for such messages.
+    pub rewound: HashSet<Seq>,
     /// Whether there are more.
     pub has_more: bool,
     /// By place, where the turn of a message stands; of an attempt that was left behind, how it ended.

@@ -131,6 +131,9 @@ pub struct Snapshot {
     pub base: Option<Arc<Base>>,
     /// Messages in order: those after the base, and if the conversation was read whole, those before it as well.
     pub messages: Vec<Arc<Message>>,
+    /// Messages of the same part of the transcript that rewinds have taken out of the model's view. A client that does
+    /// not know of a rewind still sends them.
+    pub rewound: Vec<Arc<Message>>,
     /// Whether `messages` begins with the conversation's first.
     pub whole: bool,
     /// What the model server last counted of this view.

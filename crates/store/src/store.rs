@@ -27,6 +27,7 @@ use crate::list::{ListFilter, Page};
 use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
 use crate::notices::{Notice, Subscription};
 use crate::receipt::Receipt;
+use crate::rewind::{Rewind, RewindOutcome};
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
@@ -226,6 +227,13 @@ pub trait Store: Send + Sync + 'static {
     /// Takes a message out of what was said, or puts what is left of it in its place. Durable when it returns. What a summary says of it
     /// stays, and a summary cannot be rewritten.
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError>;
+
+    /// Ends the model's view of a conversation at an earlier place. The full view keeps everything. Durable when it
+    /// returns.
+    async fn rewind(&self, rewind: Rewind) -> Result<RewindOutcome, StoreError>;
+
+    /// Gives the model back what was rewound since the last turn. Durable when it returns.
+    async fn restore_rewound(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<RewindOutcome, StoreError>;
 
     /// Puts a summary in place of what is old, and moves the head if that is the mode. Durable when it returns.
     ///

@@ -22,15 +22,16 @@ pub struct Alignment {
 /// Finds where the new part of a request begins; `None` if the messages in hand do not reach far enough back to tell.
 ///
 /// The longest run of the request that ends in an assistant message and equals the end of the transcript is known; of two equally long
-/// runs the later counts. If none aligns, what follows the last assistant message is new. The input of trailing unanswered turns, sent
+/// runs the later counts. What was rewound may be in the request or missing from it. If none aligns, what follows the last assistant message is new. The input of trailing unanswered turns, sent
 /// again in its place, is known too. A request without an assistant message is new as a whole, but for what was said before and is said
 /// again in front of the results that the conversation waits for.
 pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Option<Alignment> {
     let last_answer = request.iter().rposition(|said| said.role == Role::Assistant);
+    let said = transcript.said();
     let known = match last_answer {
         None => said_before_results(request, transcript),
-        Some(_) if transcript.messages.is_empty() && transcript.whole => 0,
-        Some(last) => match longest_run(request, transcript) {
+        Some(_) if said.is_empty() && transcript.whole => 0,
+        Some(last) => match longest_run(request, Transcript { messages: &said, ..transcript }) {
             Longest::Run(end) => end + 1,
             Longest::None => last + 1,
             Longest::Unclear => return None,
@@ -114,20 +115,27 @@ pub(crate) fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> b
     message.said.status == MessageStatus::Partial
         || transcript.ending(message.turn).is_some()
         || transcript.is_left_behind(message)
+        || transcript.is_rewound(message)
 }
 
 /// Steps over the input of trailing unanswered turns that the client sent again in its place. The last of them decides
 /// first: if the request ends with its input, it is a further attempt of that turn, even if an older one was asked the
 /// same.
 fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Option<Alignment> {
-    let messages = transcript.messages;
-    let answered = messages.iter().rposition(|message| transcript.ending(message.turn).is_none());
+    let is_unanswered = |message: &Message| transcript.ending(message.turn).is_some();
+    let said = transcript.said();
+    // What was rewound with its answer is not part of the conversation any more.
+    let messages: Vec<_> =
+        said.iter().filter(|message| !transcript.is_rewound(message) || is_unanswered(message)).cloned().collect();
+    let answered = messages.iter().rposition(|message| !is_unanswered(message));
     if answered.is_none() && !transcript.whole {
         return None;
     }
     let trailing = &messages[answered.map_or(0, |at| at + 1)..];
-    let unanswered: Vec<_> = trailing.chunk_by(|one, other| one.turn == other.turn).map(Asked::of).collect();
-    if let Some((last, earlier)) = unanswered.split_last()
+    let turns = || trailing.chunk_by(|one, other| one.turn == other.turn);
+    let unanswered: Vec<_> = turns().map(Asked::of).collect();
+    let shown: Vec<_> = turns().filter(|turn| !transcript.is_rewound(&turn[0])).map(Asked::of).collect();
+    if let Some((last, earlier)) = shown.split_last()
         && let Some(before) = request.len().checked_sub(last.input.len()).filter(|before| *before >= known)
         && last.is_repeated(&request[before..])
         && step_over(earlier, &request[..before], known).end == before

@@ -1,6 +1,7 @@
 //! What the model is shown: system messages, what stands for the messages that were compacted away, then the transcript, made whole
 //! where a turn or a tool call was left open.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +17,9 @@ pub struct Transcript<'a> {
     pub base: Option<&'a Base>,
     /// Messages in order: every one after the base, and those before it if they are in hand.
     pub messages: &'a [Arc<Message>],
+    /// Messages in order that rewinds have taken out of the model's view. They are never shown, but a client that does
+    /// not know of a rewind still sends them.
+    pub rewound: &'a [Arc<Message>],
     /// Whether `messages` begins with the conversation's first.
     pub whole: bool,
     /// Turns that ended without an answer.
@@ -34,6 +38,21 @@ impl<'a> Transcript<'a> {
     /// How a turn ended, if it ended without an answer.
     pub fn ending(&self, turn: TurnId) -> Option<Unanswered> {
         self.unanswered.get(&turn).copied()
+    }
+
+    /// All messages, what was rewound included, in order: what a client may have seen.
+    pub fn said(&self) -> Cow<'a, [Arc<Message>]> {
+        if self.rewound.is_empty() {
+            return Cow::Borrowed(self.messages);
+        }
+        let mut all = [self.messages, self.rewound].concat();
+        all.sort_by_key(|message| message.seq);
+        Cow::Owned(all)
+    }
+
+    /// Whether a rewind has taken a message out of the model's view.
+    pub fn is_rewound(&self, message: &Message) -> bool {
+        self.rewound.binary_search_by_key(&message.seq, |rewound| rewound.seq).is_ok()
     }
 
     /// Whether a message was said by an attempt that failed before its turn began anew, so that it is history for

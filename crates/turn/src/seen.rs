@@ -14,7 +14,7 @@ use crate::context::Transcript;
 pub fn repeats_history(request: &[Utterance], transcript: Transcript<'_>) -> bool {
     let Some(last_answer) = request.iter().rposition(|said| said.role == Role::Assistant) else { return false };
     let end = &request[last_answer..];
-    let messages = transcript.messages;
+    let messages = transcript.said();
     end.len() > 1 && (0..messages.len()).any(|from| begins_with(&messages[from..], end, transcript))
 }
 

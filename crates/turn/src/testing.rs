@@ -15,6 +15,7 @@ use crate::context::Transcript;
 #[derive(Default)]
 pub(crate) struct Story {
     pub(crate) messages: Vec<Arc<Message>>,
+    rewound: Vec<Arc<Message>>,
     unanswered: HashMap<TurnId, Unanswered>,
     begun_anew: HashMap<TurnId, u32>,
     base: Option<Base>,
@@ -26,7 +27,7 @@ impl Story {
     pub(crate) fn transcript(&self) -> Transcript<'_> {
         let (base, whole) = (self.base.as_ref(), !self.forgotten);
         let (unanswered, begun_anew) = (&self.unanswered, &self.begun_anew);
-        Transcript { base, messages: &self.messages, whole, unanswered, begun_anew }
+        Transcript { base, messages: &self.messages, rewound: &self.rewound, whole, unanswered, begun_anew }
     }
 
     /// Puts a summary in place of the messages up to a place, but for those carried.
@@ -44,6 +45,12 @@ impl Story {
                 said: user(summary),
             },
         });
+    }
+
+    /// Takes everything after a place out of the model's view.
+    pub(crate) fn rewind(&mut self, to: i64) {
+        let kept = self.messages.partition_point(|message| message.seq.0 <= to);
+        self.rewound.extend(self.messages.drain(kept..));
     }
 
     /// Forgets what the model is not shown any more.

@@ -17,7 +17,7 @@ pub use lineage::{GraphEdge, GraphNode, LineageGraph};
 pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
 pub use session::{DeletedSession, SessionRow, metadata};
-pub use session_request::{BranchSession, ChangeSession, CreateSession, title};
+pub use session_request::{BranchSession, ChangeSession, CreateSession, RewindSession, title};
 
 /// A moment as RFC 3339 in UTC with milliseconds; one beyond the calendar is its last or first.
 pub fn rfc3339(moment: Timestamp) -> String {

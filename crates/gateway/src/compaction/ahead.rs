@@ -81,6 +81,11 @@ impl Preparations {
         AtModel { calls: &self.calls }
     }
 
+    /// Ends a conversation's preparation: what it summarises is not what the model is shown any more.
+    pub(crate) fn end(&self, conversation: ConversationId) {
+        self.lock().remove(&conversation);
+    }
+
     /// Begins a conversation's preparation; `None` if there is one already.
     fn begin(&self, conversation: ConversationId) -> Option<Preparation<'_>> {
         let mark = Arc::new(());

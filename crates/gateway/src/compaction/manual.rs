@@ -294,6 +294,7 @@ impl From<UndoRefusal> for UndoProblem {
             UndoRefusal::AlreadyUndone => Self::AlreadyUndone,
             UndoRefusal::NeverApplied => Self::NeverApplied,
             UndoRefusal::IsAnUndo => Self::IsAnUndo,
+            UndoRefusal::Rewound => Self::Rewound,
         }
     }
 }

@@ -48,7 +48,7 @@ const LEAST_FOR_CLIENT: u64 = 512;
 pub(crate) struct Compactor {
     drafts: Drafts,
     cool_down: CoolDown,
-    preparations: Preparations,
+    pub(crate) preparations: Preparations,
     count: Count,
 }
 
@@ -81,6 +81,7 @@ pub fn transcript(snapshot: &Snapshot) -> Transcript<'_> {
     Transcript {
         base: snapshot.base.as_deref(),
         messages: &snapshot.messages,
+        rewound: &snapshot.rewound,
         whole: snapshot.whole,
         unanswered: &snapshot.unanswered,
         begun_anew: &snapshot.begun_anew,

@@ -37,6 +37,9 @@ pub enum Conflict {
     /// Another compaction was made while this one's summary was written.
     #[error("the conversation was compacted by somebody else in the meantime")]
     CompactedMeanwhile,
+    /// No rewind can be taken back.
+    #[error("nothing was rewound since the last turn, so there is nothing to restore")]
+    NothingToRestore,
     /// The compaction cannot be taken back.
     #[error("{0}")]
     CannotUndo(UndoProblem),
@@ -54,6 +57,7 @@ impl Conflict {
             Self::NotWhole => "cannot_pin",
             Self::TooManyPins { .. } => "too_many_pins",
             Self::NothingToCompact | Self::CompactedMeanwhile => "nothing_to_compact",
+            Self::NothingToRestore => "nothing_to_restore",
             Self::CannotUndo(_) => "cannot_undo",
         }
     }
@@ -74,6 +78,9 @@ pub enum UndoProblem {
     /// It is an undo itself.
     #[error("this is an undo itself; compact again instead")]
     IsAnUndo,
+    /// What it stands for was rewound.
+    #[error("what this compaction stands for was rewound, so the model is not shown it")]
+    Rewound,
     /// The model could not be shown what would come back.
     #[error(
         "without this compaction the model would be shown about {tokens} tokens, and only {window} fit; use a model with a larger context_window"

@@ -28,6 +28,10 @@ pub enum Field {
     Id,
     /// The message at which a branch leaves its source.
     BranchPoint,
+    /// The message at which the model's view is to end.
+    RewindPoint,
+    /// The number of turns that a rewind goes back.
+    RewindTurns,
     /// The place at which a page begins.
     Cursor,
 }
@@ -67,12 +71,18 @@ pub enum InvalidRequest {
     /// The chosen id is of a form that only Herma gives.
     #[error("id is of a form that only Herma gives; choose another")]
     ReservedId,
-    /// A branch is to leave its source at something that was not said there.
+    /// The field names something that was not said in the conversation.
     #[error("this is no message of the conversation")]
-    NoSuchMessage,
+    NoSuchMessage(Field),
     /// A branch is to leave its source at a message that has no answer yet.
     #[error("no answer follows this message yet, so nothing can go on from it")]
     Unanswered,
+    /// The model's view is to end at a message that it does not have.
+    #[error("this message was rewound, and there was a turn since; branch at it instead")]
+    AlreadyRewound,
+    /// A rewind is to go back more turns than the model is shown.
+    #[error("the model is shown {0} turns of this conversation, not more")]
+    TooFewTurns(u32),
     /// What the cursor stood at was deleted.
     #[error("cursor leads nowhere: what it stood at was deleted; begin again")]
     CursorGone,
@@ -93,7 +103,10 @@ impl InvalidRequest {
                 Field::Parent
             }
             Self::ReservedId => Field::Id,
-            Self::NoSuchMessage | Self::Unanswered => Field::BranchPoint,
+            Self::NoSuchMessage(field) => *field,
+            Self::Unanswered => Field::BranchPoint,
+            Self::AlreadyRewound => Field::RewindPoint,
+            Self::TooFewTurns(_) => Field::RewindTurns,
             Self::CursorGone => Field::Cursor,
         })
     }

@@ -6,7 +6,7 @@ use herma_model::{Alias, SessionKind};
 use herma_store::{BranchOutcome, BranchPoint, ConversationRow, NewBranch};
 
 use super::{Origin, Sessions};
-use crate::error::{Conflict, GatewayError, InvalidRequest};
+use crate::error::{Conflict, Field, GatewayError, InvalidRequest};
 use crate::mint;
 
 /// A branch that a caller makes.
@@ -36,7 +36,7 @@ impl Sessions<'_> {
         Err(match self.store.branch(branch).await? {
             BranchOutcome::Made(row) => return Ok(*row),
             BranchOutcome::NotFound => GatewayError::unknown(),
-            BranchOutcome::NoSuchMessage => GatewayError::Invalid(InvalidRequest::NoSuchMessage),
+            BranchOutcome::NoSuchMessage => GatewayError::Invalid(InvalidRequest::NoSuchMessage(Field::BranchPoint)),
             BranchOutcome::Unanswered => GatewayError::Invalid(InvalidRequest::Unanswered),
             BranchOutcome::Exists => GatewayError::Conflict(Conflict::Exists),
             BranchOutcome::Reserved => GatewayError::Invalid(InvalidRequest::ReservedId),

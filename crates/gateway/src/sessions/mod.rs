@@ -4,6 +4,8 @@
 //! - [`create`], [`branch`]: conversations that are made.
 //! - [`change`]: a title, metadata, archived or not; ended and opened again; deleted.
 //! - [`messages`]: single messages: pinned, or taken out.
+//! - [`rewind`]: going back to an earlier place, and taking that back. It is part of the gateway, because it ends
+//!   summaries that are being made.
 //! - [`naming`]: which conversation a request names.
 //! - [`turns`]: turns that were asked for before, by their id.
 //!
@@ -16,6 +18,7 @@ mod create;
 mod messages;
 mod naming;
 mod read;
+mod rewind;
 mod turns;
 
 use std::sync::Arc;
@@ -28,6 +31,7 @@ use crate::mint;
 pub use branch::NewFork;
 pub use create::NewSession;
 pub use naming::Names;
+pub use rewind::RewindRequest;
 
 /// The front door that a request came through, as it is stored with what the request creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

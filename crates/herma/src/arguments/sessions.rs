@@ -16,8 +16,11 @@ use herma_model::{Alias, CompactionId};
 use super::tenant;
 use browse::{LIST_HELP, SEARCH_HELP, SHOW_HELP, TREE_HELP};
 pub(crate) use browse::{ListFlags, SearchFlags, ShowFlags};
-use manage::{ARCHIVE_HELP, BRANCH_HELP, DELETE_HELP, END_HELP, RENAME_HELP, REOPEN_HELP, UNARCHIVE_HELP};
-pub(crate) use manage::{BranchFlags, DeleteFlags, RenameFlags};
+use manage::{
+    ARCHIVE_HELP, BRANCH_HELP, DELETE_HELP, END_HELP, RENAME_HELP, REOPEN_HELP, RESTORE_HELP, REWIND_HELP,
+    UNARCHIVE_HELP,
+};
+pub(crate) use manage::{BranchFlags, DeleteFlags, RenameFlags, RewindFlags};
 use transfer::{EXPORT_HELP, IMPORT_HELP};
 pub(crate) use transfer::{ExportFlags, ExportFormat, ImportFlags};
 
@@ -47,6 +50,12 @@ pub(crate) enum SessionsCommand {
     /// Open an ended conversation again
     #[command(after_help = REOPEN_HELP)]
     Reopen(Place),
+    /// Go back to an earlier message, or by some turns: the model is not shown what came after
+    #[command(after_help = REWIND_HELP)]
+    Rewind(RewindFlags),
+    /// Give the model back what was rewound since the last turn
+    #[command(after_help = RESTORE_HELP)]
+    Restore(Place),
     /// Put a conversation away: lists leave it out, and it takes turns as before
     #[command(after_help = ARCHIVE_HELP)]
     Archive(Place),

@@ -18,6 +18,7 @@ mod list;
 pub(crate) mod place;
 mod preview;
 mod rename;
+mod rewind;
 mod search;
 mod show;
 mod tree;
@@ -54,6 +55,12 @@ pub(crate) fn run(common: Common, command: SessionsCommand) -> anyhow::Result<Ex
         }
         SessionsCommand::Reopen(place) => {
             on_store(common, &place.room.tenant, async |store, scope| end::reopen(store, scope, &place).await)
+        }
+        SessionsCommand::Rewind(flags) => {
+            on_store(common, &flags.place.room.tenant, async |store, scope| rewind::rewind(store, scope, &flags).await)
+        }
+        SessionsCommand::Restore(place) => {
+            on_store(common, &place.room.tenant, async |store, scope| rewind::restore(store, scope, &place).await)
         }
         SessionsCommand::Archive(place) => {
             on_store(common, &place.room.tenant, async |store, scope| archive::archive(store, scope, &place).await)

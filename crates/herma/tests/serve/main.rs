@@ -18,6 +18,7 @@ mod refusals;
 mod resources;
 mod responses;
 mod revisions;
+mod rewinds;
 mod runs;
 mod search;
 mod session_chat;

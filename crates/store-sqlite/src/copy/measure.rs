@@ -23,6 +23,13 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     if what.title.as_ref().is_some_and(|title| !is_title(title)) {
         return broken("its title is too long, or has line breaks or other control characters".to_owned());
     }
+    let mut before = Seq(0);
+    for range in what.rewinds.ranges() {
+        if range.after < Seq(0) || range.after >= range.through || range.through <= before || range.through.0 > last {
+            return broken("its rewinds cannot be true".to_owned());
+        }
+        before = range.through;
+    }
     kinds(what.id, what.origin_kind, &copied.sessions)?;
     belongings(copied, last)
 }

@@ -10,8 +10,8 @@ use herma_model::copy::{
 };
 use herma_model::provenance::CompactionMode;
 use herma_model::{
-    Alias, CompactionId, ConversationId, CreatorKind, EndReason, MessageId, ParentRelation, Seq, SessionId, SessionKey,
-    SessionKind, Timestamp, TurnId,
+    Alias, CompactionId, ConversationId, CreatorKind, EndReason, MessageId, ParentRelation, Rewinds, Seq, SessionId,
+    SessionKey, SessionKind, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use super::turns::turns;
 use crate::failure::{Outcome, Translate};
 use crate::ledger::OUTCOME;
 use crate::lineage::{END, Segment};
-use crate::rows;
+use crate::{rewinds, rows};
 
 /// Where pieces go.
 pub(super) type Taker<'a> = &'a mut dyn FnMut(Piece) -> Outcome<()>;
@@ -31,19 +31,20 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<
         .prepare_cached(
             "SELECT id, origin_kind, source, title, session_key, cwd, metadata, system, archived, created_at, updated_at, ended_at, end_reason,
              message_count, turn_count, input_tokens, output_tokens, cached_tokens, reasoning_tokens, compaction_count, compaction_mode, held_back,
-             counted_seq, counted_tokens, rewrites, next_seq, echoing, nameless FROM conversations WHERE pk = ?1",
+             counted_seq, counted_tokens, rewrites, next_seq, echoing, nameless, rewinds FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| select.query_row([whole.conversation], describe))
         .translated()?;
     described.pinned =
         places(connection, "SELECT seq FROM pins WHERE conversation_pk = ?1 ORDER BY seq", whole.conversation)?;
     described.names = names(connection, whole.conversation)?;
+    let rewinds = described.rewinds.clone();
     take(Piece::Conversation(Box::new(described)))?;
-    belongings(connection, whole, take)
+    belongings(connection, whole, &rewinds, take)
 }
 
-/// What is inherited of a conversation.
-pub(super) fn source(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
+/// What is inherited of a conversation, by one with these rewinds.
+pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> Outcome<()> {
     let described = connection
         .prepare_cached("SELECT id, origin_kind, source, created_at FROM conversations WHERE pk = ?1")
         .and_then(|mut select| {
@@ -59,14 +60,14 @@ pub(super) fn source(connection: &Connection, part: Segment, take: Taker<'_>) ->
         })
         .translated()?;
     take(Piece::Inherited(described))?;
-    belongings(connection, part, take)
+    belongings(connection, part, rewinds, take)
 }
 
-fn belongings(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
+fn belongings(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> Outcome<()> {
     sessions(connection, part, take)?;
     let turns = turns(connection, part, take)?;
     compactions(connection, part, &turns, take)?;
-    messages(connection, part, take)
+    messages(connection, part, rewinds, take)
 }
 
 fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
@@ -97,6 +98,7 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
         rewrites: row.get(24)?,
         next_place: Seq(row.get(25)?),
         pinned: Vec::new(),
+        rewinds: rewinds::read(row, 28)?,
         names: Vec::new(),
     })
 }
@@ -184,7 +186,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<CopiedSession> {
     })
 }
 
-fn messages(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
+fn messages(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> Outcome<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, m.id, s.id, m.seq, t.id, k.id, m.attempt, m.created_at
@@ -194,7 +196,9 @@ fn messages(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<
         .translated()?;
     let mut found = select.query([part.conversation, part.session, part.through]).translated()?;
     while let Some(row) = found.next().translated()? {
-        take(Piece::Message(Box::new(message(row).translated()?)))?;
+        let mut message = message(row).translated()?;
+        message.rewound = message.compaction_id.is_none() && rewinds.hide(message.place);
+        take(Piece::Message(Box::new(message)))?;
     }
     Ok(())
 }
@@ -208,6 +212,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<CopiedMessage> {
         compaction_id: optional_id(row, 11)?.map(CompactionId::from_uuid),
         attempt: row.get(12)?,
         created_at: Timestamp(row.get(13)?),
+        rewound: false,
         said: rows::utterance(row, 0)?,
     })
 }

@@ -3,8 +3,8 @@
 use herma_model::copy::{CopiedConversation, CopiedSource};
 use herma_model::{EndReason, SessionKey, TenantId, Timestamp};
 
-use crate::rows;
 use crate::tables::ConversationColumns;
+use crate::{rewinds, rows};
 
 /// That of a whole conversation.
 pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timestamp) -> ConversationColumns<'_> {
@@ -35,6 +35,7 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         counted_tokens: what.counted.map(|counted| counted.tokens as i64),
         held_back: what.held_back,
         rewrites: what.rewrites,
+        rewinds: rewinds::to(&what.rewinds),
         nameless: what.nameless,
         echoing: what.title_is_first_words,
         ..ConversationColumns::default()

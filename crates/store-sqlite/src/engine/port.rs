@@ -16,9 +16,9 @@ use herma_store::{
     ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
     Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
     ListFilter, LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
-    Notice, Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewrite, RewriteOutcome, Scope,
-    Search, SearchPage, Shown, ShownPart, ShownThrough, Snapshot, StopOutcome, Store, StoreError, Subscription,
-    TurnRecord, Undo, UndoOutcome, receipt,
+    Notice, Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewind, RewindOutcome, Rewrite,
+    RewriteOutcome, Scope, Search, SearchPage, Shown, ShownPart, ShownThrough, Snapshot, StopOutcome, Store,
+    StoreError, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -27,7 +27,8 @@ use crate::search::indexer::Size;
 use crate::writer::{Finish, Patience, Step};
 use crate::{
     admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
-    pins, pulse, queue, retract, retry, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo,
+    pins, pulse, queue, retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns,
+    undo,
 };
 
 #[async_trait]
@@ -356,6 +357,15 @@ impl Store for SqliteStore {
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {
         self.erase(move |connection, instance| rewrite::rewrite(connection, instance, &rewrite)).await
+    }
+
+    async fn rewind(&self, rewind: Rewind) -> Result<RewindOutcome, StoreError> {
+        self.write(move |connection, instance| rewind::rewind(connection, instance, &rewind)).await
+    }
+
+    async fn restore_rewound(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<RewindOutcome, StoreError> {
+        let (scope, alias) = (scope.clone(), alias.clone());
+        self.write(move |connection, instance| rewind::restore(connection, instance, &scope, &alias, now)).await
     }
 
     async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError> {

@@ -164,6 +164,7 @@ impl Layout<'_> {
             compaction_id: None,
             attempt: 1,
             created_at: message.created_at,
+            rewound: false,
             said: message.said.clone(),
         };
         self.push(session, written);
@@ -242,6 +243,7 @@ impl Layout<'_> {
             compaction_id: Some(id),
             attempt: 0,
             created_at: compaction.created_at,
+            rewound: false,
             said: compaction.summary.clone(),
         };
         self.push(session, summary);

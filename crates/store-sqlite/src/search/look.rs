@@ -1,13 +1,13 @@
 //! Whether a candidate is a hit: it is the caller's to see, it is where was asked for, and its text has what is wanted.
 
-use herma_model::{ConversationId, MessageId, MessageStatus, Role, SessionId, SessionKey, SessionKind, Timestamp};
+use herma_model::{ConversationId, MessageId, MessageStatus, Role, Seq, SessionId, SessionKey, SessionKind, Timestamp};
 use herma_store::Scope;
 use herma_store::search::{self, Hit, HitMessage, Manner, Score, Search, Stage};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 use super::heirs;
 use crate::failure::{Outcome, Translate};
-use crate::rows;
+use crate::{rewinds, rows};
 
 /// A hit, before it is read as a whole.
 pub(super) struct Rated {
@@ -121,7 +121,8 @@ impl<'a> Look<'a> {
             Stage::Words | Stage::Parts => self
                 .connection
                 .prepare_cached(
-                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, r.id, m.id, m.role, m.status FROM messages m
+                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, r.id, m.id, m.role, m.status, m.seq, c.rewinds
+                     FROM messages m
                      CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk, m.session_pk)
                      CROSS JOIN sessions r ON r.pk = c.root_pk WHERE m.pk = ?1",
                 )
@@ -139,7 +140,8 @@ impl<'a> Look<'a> {
             Stage::Words | Stage::Parts => {
                 let id = MessageId::from_uuid(rows::uuid(row, 8)?);
                 let (role, status) = (rows::word(row, 9, Role::parse)?, rows::word(row, 10, MessageStatus::parse)?);
-                (search::text_of(stored), Some(HitMessage { id, role, status }))
+                let rewound = rewinds::read(row, 12)?.hide(Seq(row.get(11)?));
+                (search::text_of(stored), Some(HitMessage { id, role, status, rewound }))
             }
         };
         let wanted = &self.search.wanted;

@@ -47,6 +47,7 @@ table! {
         echoing: bool,
         answered: bool,
         changes: i64,
+        rewinds: Option<String>,
     }
 }
 

@@ -59,6 +59,7 @@ pub mod restoring_branches;
 pub mod retracting;
 pub mod retrying;
 pub mod revisions;
+pub mod rewinding;
 pub mod rewriting;
 pub mod rewriting_turns;
 pub mod sdk_retries;

@@ -41,6 +41,9 @@ pub async fn every_change_that_a_client_can_see_makes_another_revision<S: Store>
     };
     let turn = world.start(&world.one, "trip", "second").await;
     changed("a turn that runs").await;
+    let step = world.append(&world.one, &turn, 1, "let me look").await.unwrap();
+    assert_eq!(step.revision, revision(world, "trip").await);
+    changed("a step of a turn that runs").await;
     let committed = world.answer(&world.one, &turn, "two").await;
     assert_eq!((committed.revision, turn.revision), (revision(world, "trip").await, revision(world, "trip").await));
     changed("a turn that has ended").await;

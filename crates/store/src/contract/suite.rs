@@ -222,6 +222,20 @@ macro_rules! contract_suite {
                 a_request_that_comes_again_was_at_its_revision_when_it_first_came
                 a_conversation_that_is_made_has_a_revision
             }
+            rewinding {
+                the_models_view_ends_where_it_was_rewound_to
+                what_was_rewound_is_given_back_until_the_next_turn
+                what_cannot_be_rewound_is_refused
+                all_of_a_conversation_can_be_rewound
+                a_summary_of_what_is_still_shown_stays
+                a_summary_that_was_prepared_before_is_void
+                a_pin_of_what_was_rewound_keeps_nothing
+                a_branch_has_the_line_in_which_its_place_was_said
+                a_failed_turn_before_what_was_rewound_is_tried_again_in_its_place
+                a_turn_that_began_anew_shows_its_first_place_if_the_later_one_is_rewound
+                only_the_expected_revision_is_rewound
+                an_earlier_response_shows_what_was_said_up_to_it
+            }
             undoing {
                 an_undo_gives_the_range_back_and_keeps_what_was_said_since
                 an_undo_is_a_row_of_the_ledger

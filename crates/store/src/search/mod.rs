@@ -126,6 +126,8 @@ pub struct HitMessage {
     pub role: Role,
     /// Whether all of it is there.
     pub status: MessageStatus,
+    /// Whether a rewind has taken it out of the model's view.
+    pub rewound: bool,
 }
 
 /// A page of hits.

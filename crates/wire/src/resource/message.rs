@@ -8,7 +8,7 @@ use crate::chat::Extra;
 use crate::json::Object;
 
 /// Fields of the row that no payload may set.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "id",
     "object",
     "seq",
@@ -20,6 +20,7 @@ const OWN: [&str; 13] = [
     "turn_status",
     "compaction_id",
     "pinned",
+    "rewound",
     "created_at",
     "extra",
 ];
@@ -34,6 +35,7 @@ pub struct MessageRow<'a> {
     said: &'a Utterance,
     written_by: Writer,
     pinned: bool,
+    rewound: bool,
 }
 
 /// What wrote an entry.
@@ -61,6 +63,12 @@ impl MessageRow<'_> {
     pub const fn pinned(self, pinned: bool) -> Self {
         Self { pinned, ..self }
     }
+
+    /// The same row, of an entry that a rewind has taken out of the model's view, or not.
+    #[must_use]
+    pub const fn rewound(self, rewound: bool) -> Self {
+        Self { rewound, ..self }
+    }
 }
 
 impl<'a> From<&'a Message> for MessageRow<'a> {
@@ -73,6 +81,7 @@ impl<'a> From<&'a Message> for MessageRow<'a> {
             said: &message.said,
             written_by: Writer::Turn(message.turn, None),
             pinned: false,
+            rewound: false,
         }
     }
 }
@@ -87,6 +96,7 @@ impl<'a> From<&'a Summary> for MessageRow<'a> {
             said: &summary.said,
             written_by: Writer::Compaction(summary.compaction),
             pinned: false,
+            rewound: false,
         }
     }
 }
@@ -125,6 +135,9 @@ impl Serialize for MessageRow<'_> {
         }
         if self.pinned {
             row.serialize_entry("pinned", &true)?;
+        }
+        if self.rewound {
+            row.serialize_entry("rewound", &true)?;
         }
         row.serialize_entry("created_at", &rfc3339(self.created_at))?;
         row.end()

@@ -57,7 +57,7 @@ fn escape(text: &str, to: &mut String) {
     }
 }
 
-/// One row. Every field but `name` is always there; of a title, what only messages have is null.
+/// One row. Every field but `name` and `rewound` is always there; of a title, what only messages have is null.
 #[derive(Debug, Clone)]
 pub struct SearchRow<'a> {
     /// The part of the text that shows why it was found.
@@ -76,6 +76,8 @@ pub struct SearchRow<'a> {
     pub title: Option<&'a str>,
     /// The message; absent if the title was found.
     pub message: Option<(MessageId, Role, MessageStatus)>,
+    /// Whether a rewind has taken it out of the model's view.
+    pub rewound: bool,
     /// When it was said; of a title, when the conversation was made.
     pub created_at: Timestamp,
 }
@@ -97,6 +99,9 @@ impl Serialize for SearchRow<'_> {
         row.serialize_entry("message_id", &self.message.map(|(id, _, _)| id))?;
         row.serialize_entry("role", &self.message.map(|(_, role, _)| role.as_str()))?;
         row.serialize_entry("status", &self.message.map(|(_, _, status)| status.as_str()))?;
+        if self.rewound {
+            row.serialize_entry("rewound", &true)?;
+        }
         row.serialize_entry("created_at", &rfc3339(self.created_at))?;
         row.end()
     }

@@ -121,6 +121,39 @@ impl BranchSession {
     }
 }
 
+/// The body of `POST /api/sessions/{alias}/rewind`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RewindSession {
+    /// To this message; not yet looked at.
+    To(String),
+    /// Before the last so many turns.
+    Turns(u32),
+}
+
+impl RewindSession {
+    /// Reads a body, which has to say one of both.
+    pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
+        let (to, turns) = read(body, |mut body| {
+            let asked = (name(&mut body, "to")?, within(&mut body, "turns", turns)?);
+            nothing_else(&body, "to and turns")?;
+            Ok(asked)
+        })?;
+        match (to, turns) {
+            (Some(to), None) => Ok(Self::To(to)),
+            (None, Some(turns)) => Ok(Self::Turns(turns)),
+            (Some(_), Some(_)) => {
+                Err(Flaw::at("turns", "must not be given together with to: each says how far").into())
+            }
+            (None, None) => Err(Flaw::new("must have to, a message id, or turns, a number").into()),
+        }
+    }
+}
+
+fn turns(raw: &RawValue) -> Result<u32, Flaw> {
+    let turns = serde_json::from_str(raw.get()).ok().filter(|turns| *turns > 0);
+    turns.ok_or_else(|| Flaw::new("must be a whole number from 1 on"))
+}
+
 fn name(body: &mut Object<'_>, field: &str) -> Result<Option<String>, Flaw> {
     Ok(body.take_text(field)?.filter(|name| !name.is_empty()).map(String::from))
 }
@@ -163,6 +196,8 @@ mod tests {
         assert_eq!((asked.kind, asked.parent.as_deref()), (Some(SessionKind::Auxiliary), Some("home")));
         let change = ChangeSession::parse(br#"{"title":"","archived":true}"#).unwrap();
         assert_eq!((change.title, change.archived), (Some(None), Some(true)));
+        assert_eq!(RewindSession::parse(br#"{"to":"msg_1"}"#), Ok(RewindSession::To("msg_1".to_owned())));
+        assert_eq!(RewindSession::parse(br#"{"turns":2}"#), Ok(RewindSession::Turns(2)));
         assert_eq!(BranchSession::parse(br#"{"at":"msg_1"}"#).unwrap().at.as_deref(), Some("msg_1"));
     }
 
@@ -187,5 +222,17 @@ mod tests {
             assert_eq!(flaw(ChangeSession::parse(body.as_bytes())).as_deref(), param, "{body}");
         }
         assert_eq!(flaw(BranchSession::parse(br#"{"from":"x"}"#)).as_deref(), Some("from"));
+        for (body, param) in [
+            ("{}", None),
+            (r#"{"to":""}"#, None),
+            (r#"{"turns":0}"#, Some("turns")),
+            (r#"{"turns":-1}"#, Some("turns")),
+            (r#"{"turns":1.5}"#, Some("turns")),
+            (r#"{"turns":"1"}"#, Some("turns")),
+            (r#"{"to":"msg_1","turns":1}"#, Some("turns")),
+            (r#"{"turn":1}"#, Some("turn")),
+        ] {
+            assert_eq!(flaw(RewindSession::parse(body.as_bytes())).as_deref(), param, "{body}");
+        }
     }
 }

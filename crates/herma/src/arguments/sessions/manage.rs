@@ -61,6 +61,41 @@ pub(super) const REOPEN_HELP: &str = "\
 Examples:
   herma sessions reopen trip";
 
+pub(super) const REWIND_HELP: &str = "\
+Examples:
+  herma sessions rewind trip --turns 1             the model is not shown the last turn any more
+  herma sessions rewind trip --to msg_0190...      the model's view ends with this message
+  herma sessions restore trip                      take it back, until the next turn
+
+The full view keeps everything, and marks it as rewound.";
+
+/// Flags of `sessions rewind`.
+#[derive(Args)]
+pub(crate) struct RewindFlags {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) back: Back,
+}
+
+/// How far back; one of both.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Back {
+    /// Message with which the model's view ends
+    #[arg(long, value_name = "MSG_ID")]
+    pub(crate) to: Option<MessageId>,
+    /// How many of the last turns go
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) turns: Option<u32>,
+}
+
+pub(super) const RESTORE_HELP: &str = "\
+Examples:
+  herma sessions restore trip
+
+This gives back everything that was rewound since the last turn.";
+
 pub(super) const ARCHIVE_HELP: &str = "\
 Examples:
   herma sessions archive trip

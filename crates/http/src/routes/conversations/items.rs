@@ -115,7 +115,10 @@ impl Reader<'_> {
         let found = self.sessions.messages(self.name, range).await?;
         for entry in &found.entries {
             self.from = Some(entry.seq());
-            if let Entry::Said(message) = entry {
+            // Clients send what they find here to the model again, so what was rewound is left out.
+            if let Entry::Said(message) = entry
+                && !found.rewound.contains(&message.seq)
+            {
                 items.extend(self.page.ordered(items_of(message)));
             }
         }

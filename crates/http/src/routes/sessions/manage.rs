@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use herma_gateway::{GatewayError, InvalidRequest, NewFork, NewSession, Sessions};
+use herma_gateway::{Field, GatewayError, InvalidRequest, NewFork, NewSession, Sessions};
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
 use herma_store::{BranchPoint, Change, Children};
 use herma_wire::resource::{BranchSession, ChangeSession, CreateSession, DeletedSession};
@@ -141,7 +141,7 @@ pub(crate) async fn branch(
     let at = match &asked.at {
         None => BranchPoint::End,
         Some(id) => {
-            let unknown = |_| GatewayError::Invalid(InvalidRequest::NoSuchMessage);
+            let unknown = |_| GatewayError::Invalid(InvalidRequest::NoSuchMessage(Field::BranchPoint));
             BranchPoint::Message(id.parse().map_err(unknown)?)
         }
     };

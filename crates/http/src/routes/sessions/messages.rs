@@ -65,13 +65,14 @@ async fn full(app: &Shared, principal: &Principal, alias: &Alias, part: Part) ->
 }
 
 fn row<'a>(page: &MessagePage, entry: &'a Entry) -> MessageRow<'a> {
-    match entry {
+    let row = match entry {
         Entry::Said(message) => {
             let state = page.turn_states.get(&message.seq).copied();
             MessageRow::from(&**message).turn_status(state).pinned(page.pinned.contains(&message.seq))
         }
         Entry::Summary(summary) => MessageRow::from(&**summary),
-    }
+    };
+    row.rewound(page.rewound.contains(&entry.seq()))
 }
 
 async fn model(app: &Shared, principal: &Principal, alias: &Alias, part: Part) -> Result<Response, ApiError> {

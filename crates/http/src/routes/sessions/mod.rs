@@ -7,6 +7,7 @@ mod list;
 mod manage;
 mod messages;
 mod pin;
+mod rewind;
 mod show;
 
 use axum::response::{IntoResponse, Response};
@@ -28,6 +29,7 @@ pub(crate) use manage::{
 };
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};
+pub(crate) use rewind::{restore, rewind};
 pub(crate) use show::show;
 
 /// A name in a path. What cannot be a name leads nowhere.

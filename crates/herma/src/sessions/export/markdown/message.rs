@@ -28,6 +28,9 @@ fn heading(message: &CopiedMessage, turn: Option<(TurnState, u32)>, spoken: &Spo
     if let Some(note) = note(message, turn) {
         heading.push_str(&format!(" · {note}"));
     }
+    if message.rewound {
+        heading.push_str(" · rewound");
+    }
     heading
 }
 

@@ -1,0 +1,49 @@
+//! `herma sessions rewind` and `restore`: how far the model sees.
+
+use anyhow::bail;
+use herma_gateway::now;
+use herma_model::Alias;
+use herma_store::{Rewind, RewindOutcome, RewindPoint, Scope, Store};
+
+use super::{beginning, place};
+use crate::arguments::{Place, RewindFlags};
+use crate::output;
+
+/// Ends the model's view at an earlier message.
+pub(super) async fn rewind(store: &dyn Store, scope: &Scope, flags: &RewindFlags) -> anyhow::Result<()> {
+    let alias = beginning::complete(store, scope, &flags.place.id).await?;
+    let to = match (flags.back.to, flags.back.turns) {
+        (Some(message), _) => RewindPoint::Message(message),
+        (None, turns) => RewindPoint::Turns(turns.unwrap_or(1)),
+    };
+    let rewind = Rewind { scope: scope.clone(), alias: alias.clone(), to, now: now() };
+    print(&flags.place, &alias, store.rewind(rewind).await?, "is rewound; `herma sessions restore` takes it back")
+}
+
+/// Gives the model back what was rewound since the last turn.
+pub(super) async fn restore(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+    let alias = beginning::complete(store, scope, &place.id).await?;
+    let outcome = store.restore_rewound(scope, &alias, now()).await?;
+    print(place, &alias, outcome, "is as it was before it was rewound")
+}
+
+fn print(place: &Place, alias: &Alias, outcome: RewindOutcome, state: &str) -> anyhow::Result<()> {
+    match outcome {
+        RewindOutcome::Done(row) if place.room.json => place::print_row(&row),
+        RewindOutcome::Done(row) => {
+            output::note(&format!("{} {state}", row.session.id));
+            Ok(())
+        }
+        RewindOutcome::NoSuchMessage => bail!("nothing of the id that --to names was said in {alias}"),
+        RewindOutcome::AlreadyRewound => {
+            bail!(
+                "this message was rewound, and there was a turn since; `herma sessions branch --at` can go on from it"
+            )
+        }
+        RewindOutcome::TooFewTurns(turns) => bail!("the model is shown {turns} turns of {alias}, not more"),
+        RewindOutcome::NothingToRestore => bail!("nothing of {alias} was rewound since the last turn"),
+        RewindOutcome::Busy(running) => Err(place::busy(alias, running)),
+        RewindOutcome::Ended => bail!("{alias} was ended; `herma sessions reopen` opens it again"),
+        RewindOutcome::NotFound => Err(place::unknown(alias)),
+    }
+}

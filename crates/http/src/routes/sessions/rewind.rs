@@ -1,0 +1,49 @@
+//! `POST /api/sessions/{alias}/rewind`: the model's view ends at an earlier place; `…/restore` takes that back.
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use herma_gateway::{Field, GatewayError, InvalidRequest, RewindRequest};
+use herma_model::Principal;
+use herma_store::RewindPoint;
+use herma_wire::resource::RewindSession;
+use http::HeaderMap;
+
+use super::{alias, row_response};
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+use crate::path::Named;
+use crate::revision;
+
+/// Goes back to a message, or by some turns.
+pub(crate) async fn rewind(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let alias = alias(&name)?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&app, &parts.headers, body).await?;
+    let to = match RewindSession::parse(&body)? {
+        RewindSession::To(id) => {
+            let unknown = |_| GatewayError::Invalid(InvalidRequest::NoSuchMessage(Field::RewindPoint));
+            RewindPoint::Message(id.parse().map_err(unknown)?)
+        }
+        RewindSession::Turns(turns) => RewindPoint::Turns(turns),
+    };
+    let request = RewindRequest { principal, alias, expected: revision::expected(&parts.headers)? };
+    Ok(row_response(&app.gateway.rewind(request, to).await?))
+}
+
+/// Gives the model back what was rewound since the last turn.
+pub(crate) async fn restore(
+    State(app): State<Shared>,
+    Extension(principal): Extension<Principal>,
+    Named(name): Named,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let request = RewindRequest { principal, alias: alias(&name)?, expected: revision::expected(&headers)? };
+    Ok(row_response(&app.gateway.restore_rewound(request).await?))
+}

@@ -1,0 +1,162 @@
+//! Going back to an earlier place, and taking that back.
+//!
+//! No message and no session changes: the conversation gets one more range of places that the model is not shown.
+
+use herma_model::{Alias, Rewinds, RewoundRange, Seq, Timestamp};
+use herma_store::{Rewind, RewindOutcome, RewindPoint, Scope};
+use rusqlite::{Connection, params};
+
+use crate::compact::{Idle, idle};
+use crate::failure::{Outcome, Translate};
+use crate::instance::Instance;
+use crate::lineage::Lineage;
+use crate::rows::ConversationState;
+use crate::{listing, rewinds, said};
+
+/// Rewinds, or changes nothing but that a dead owner's turn is ended.
+pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewind) -> Outcome<RewindOutcome> {
+    let place = match Place::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
+        Ok(place) => place,
+        Err(outcome) => return Ok(outcome),
+    };
+    let last_shown = match rewind.to {
+        RewindPoint::Message(id) => {
+            let Some(found) = said::find(connection, rewind.scope.tenant, &place.lineage, id)? else {
+                return Ok(RewindOutcome::NoSuchMessage);
+            };
+            let seq = found.read(connection)?.seq;
+            if place.earlier.hide(seq) {
+                return Ok(RewindOutcome::AlreadyRewound);
+            }
+            seq
+        }
+        RewindPoint::Turns(wanted) => match place.before_turns(connection, wanted)? {
+            Ok(seq) => seq,
+            Err(there_are) => return Ok(RewindOutcome::TooFewTurns(there_are)),
+        },
+    };
+    let wanted = match said_after(connection, &place.lineage, last_shown, &place.earlier)? {
+        true => place.earlier.clone().and(RewoundRange { after: last_shown, through: Seq(place.state.next_seq - 1) }),
+        false => place.earlier.clone(),
+    };
+    place.set(connection, &wanted, rewind.now).map(RewindOutcome::Done)
+}
+
+/// Gives the model back what was rewound since the last turn.
+pub(crate) fn restore(
+    connection: &Connection,
+    instance: &Instance,
+    scope: &Scope,
+    alias: &Alias,
+    now: Timestamp,
+) -> Outcome<RewindOutcome> {
+    let place = match Place::find(connection, instance, scope, alias, now)? {
+        Ok(place) => place,
+        Err(outcome) => return Ok(outcome),
+    };
+    if place.earlier == place.all {
+        return Ok(RewindOutcome::NothingToRestore);
+    }
+    place.set(connection, &place.earlier, now).map(RewindOutcome::Done)
+}
+
+/// A conversation in which no turn runs, and its rewinds.
+struct Place {
+    state: ConversationState,
+    lineage: Lineage,
+    all: Rewinds,
+    /// Without the one that can still be taken back.
+    earlier: Rewinds,
+}
+
+impl Place {
+    fn find(
+        connection: &Connection,
+        instance: &Instance,
+        scope: &Scope,
+        alias: &Alias,
+        now: Timestamp,
+    ) -> Outcome<Result<Self, RewindOutcome>> {
+        let state = match idle(connection, instance, scope, alias, now)? {
+            Idle::Free(state) if state.ended => return Ok(Err(RewindOutcome::Ended)),
+            Idle::Free(state) => state,
+            Idle::Busy(turn) => return Ok(Err(RewindOutcome::Busy(turn))),
+            Idle::NotFound => return Ok(Err(RewindOutcome::NotFound)),
+        };
+        let lineage = Lineage::after(connection, &state, 0)?;
+        let all = rewinds::of(connection, state.key)?;
+        let (earlier, last) = all.split_last();
+        let earlier = match last {
+            Some(last) if !said_after(connection, &lineage, last.through, &Rewinds::default())? => earlier,
+            _ => all.clone(),
+        };
+        Ok(Ok(Self { state, lineage, all, earlier }))
+    }
+
+    /// The place before the last so many turns that the model is shown, or how many there are.
+    fn before_turns(&self, connection: &Connection, wanted: u32) -> Outcome<Result<Seq, u32>> {
+        let mut select = connection
+            .prepare_cached(
+                "SELECT m.seq, coalesce(t.attempt_of, t.id) FROM sessions s JOIN messages m ON m.session_pk = s.pk
+                 JOIN turns t ON t.pk = m.turn_pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2 AND m.seq <= ?3
+                 AND m.compaction_pk IS NULL ORDER BY s.pk DESC, m.seq DESC",
+            )
+            .translated()?;
+        let (mut count, mut turn, mut first) = (0, None, None);
+        for segment in self.lineage.segments().iter().rev() {
+            let mut said = select.query([segment.conversation, segment.session, segment.through]).translated()?;
+            while let Some(row) = said.next().translated()? {
+                let seq = Seq(row.get(0).translated()?);
+                if self.all.hide(seq) {
+                    continue;
+                }
+                let this: Vec<u8> = row.get(1).translated()?;
+                if turn.as_ref() != Some(&this) {
+                    if let Some(first) = first.filter(|_| count == wanted) {
+                        return Ok(Ok(first));
+                    }
+                    (count, turn) = (count + 1, Some(this));
+                }
+                first = Some(Seq(seq.0 - 1));
+            }
+        }
+        Ok(first.filter(|_| count == wanted).ok_or(count))
+    }
+
+    /// Has these rewinds be in force. What was counted or summarised of the view before does not hold any more.
+    fn set(
+        &self,
+        connection: &Connection,
+        wanted: &Rewinds,
+        now: Timestamp,
+    ) -> Outcome<Box<herma_store::ConversationRow>> {
+        if *wanted != self.all {
+            connection
+                .execute(
+                    "UPDATE conversations SET rewinds = ?2, version = version + 1, changes = changes + 1,
+                     rewrites = rewrites + 1, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL WHERE pk = ?1",
+                    params![self.state.key, rewinds::to(wanted), now.0],
+                )
+                .translated()?;
+        }
+        listing::by_key(connection, self.state.key).map(Box::new)
+    }
+}
+
+/// Whether anything was said after a place that these rewinds do not hide.
+fn said_after(connection: &Connection, lineage: &Lineage, place: Seq, hiding: &Rewinds) -> Outcome<bool> {
+    let shown = rewinds::shows("m.seq", "?5");
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+             AND s.pk <= ?2 AND m.seq > ?3 AND m.seq <= ?4 AND m.compaction_pk IS NULL AND {shown}"
+        ))
+        .translated()?;
+    for segment in lineage.segments().iter().rev() {
+        let range = params![segment.conversation, segment.session, place.0, segment.through, rewinds::to(hiding)];
+        if select.exists(range).translated()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
