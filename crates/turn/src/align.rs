@@ -324,6 +324,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_rewound_may_be_in_the_request_or_missing_from_it() {
+        let mut story = two_turns();
+        story.rewind(2);
+        assert_eq!(new_from(&[user("a"), assistant("b"), user("c"), assistant("d"), user("e")], &story), 4);
+        assert_eq!(new_from(&[user("a"), assistant("b"), user("e")], &story), 2);
+        assert_eq!(new_from(&[user("a"), assistant("b"), user("c")], &story), 2, "it is asked again");
+        story.unanswered("x", None, TurnState::Failed);
+        let retry = Some(Alignment { new_from: 3, retry_of: Some(story.last_turn()) });
+        assert_eq!(align(&[user("a"), assistant("b"), user("x")], story.transcript()), retry);
+        story.rewind(2);
+        assert_eq!(new_from(&[user("a"), assistant("b"), user("x"), user("y")], &story), 3);
+        let again = Some(Alignment { new_from: 2, retry_of: None });
+        assert_eq!(align(&[user("a"), assistant("b"), user("x")], story.transcript()), again);
+        story.rewind(0);
+        assert_eq!(new_from(&[user("a"), assistant("b"), user("c"), assistant("d"), user("e")], &story), 4);
+    }
+
+    #[test]
     fn what_the_model_is_shown_is_enough_to_align_a_whole_history() {
         let mut story = two_turns();
         story.compact("they spoke", 2, &[]);

@@ -51,6 +51,7 @@ impl Story {
     pub(crate) fn rewind(&mut self, to: i64) {
         let kept = self.messages.partition_point(|message| message.seq.0 <= to);
         self.rewound.extend(self.messages.drain(kept..));
+        self.rewound.sort_by_key(|message| message.seq);
     }
 
     /// Forgets what the model is not shown any more.
@@ -120,7 +121,8 @@ impl Story {
     }
 
     fn push_to(&mut self, turn: TurnId, said: Utterance, attempt: u32) {
-        let place = self.messages.last().map_or(0, |last| last.seq.0) + 1;
+        let last = self.messages.iter().chain(&self.rewound).map(|message| message.seq.0).max();
+        let place = last.unwrap_or(0) + 1;
         self.messages.push(Arc::new(Message {
             id: MessageId::from_uuid(Uuid::from_u128(place.unsigned_abs().into())),
             seq: Seq(place),

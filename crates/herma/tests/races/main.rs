@@ -23,6 +23,7 @@ mod openings;
 mod overtaking;
 mod queue;
 mod reattempts;
+mod rewinds;
 mod runs;
 mod sdk_retries;
 #[cfg(feature = "crash-points")]

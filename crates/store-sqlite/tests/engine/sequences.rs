@@ -8,8 +8,8 @@ use herma_store::contract::summaries::new_id;
 use herma_store::contract::{Engine, World};
 use herma_store::{
     Admission, AdmitOutcome, Authority, BranchOutcome, BranchPoint, Children, CompactOutcome, CreateOutcome,
-    DeleteOutcome, EndOutcome, Extent, NewCompaction, PinOutcome, Refusal, RewriteOutcome, Running, Store, StoreError,
-    Target, TurnPolicy, UndoOutcome,
+    DeleteOutcome, EndOutcome, Extent, NewCompaction, PinOutcome, Refusal, RewindOutcome, RewindPoint, RewriteOutcome,
+    Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
 };
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -46,6 +46,9 @@ enum Step {
     Delegate { second: bool, name: u8 },
     DeleteFamily { second: bool, name: u8 },
     EndOrReopen { second: bool, name: u8, ended: bool },
+    Rewind { second: bool, name: u8, turns: u8 },
+    RewindTo { second: bool, name: u8, message: u8 },
+    Restore { second: bool, name: u8 },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -86,6 +89,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (any::<bool>(), any::<u8>(), any::<Option<u8>>())
             .prop_map(|(second, name, message)| Step::Leave { second, name, message }),
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delegate { second, name }),
+        2 => (any::<bool>(), any::<u8>(), 1..4_u8).prop_map(|(second, name, turns)| Step::Rewind { second, name, turns }),
+        2 => (any::<bool>(), any::<u8>(), any::<u8>())
+            .prop_map(|(second, name, message)| Step::RewindTo { second, name, message }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Restore { second, name }),
         1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::DeleteFamily { second, name }),
         1 => (any::<bool>(), any::<u8>(), any::<bool>())
             .prop_map(|(second, name, ended)| Step::EndOrReopen { second, name, ended }),
@@ -247,6 +254,24 @@ impl Play {
             Step::Leave { second, name, message } => self.leave(second, &self.name(name), message).await,
             Step::Delegate { second, name } => self.delegate(second, &self.name(name)).await,
             Step::EndOrReopen { second, name, ended } => self.end_or_reopen(second, &self.name(name), ended).await,
+            Step::Rewind { second, name, turns } => {
+                self.rewind(second, &self.name(name), RewindPoint::Turns(u32::from(turns))).await;
+            }
+            Step::RewindTo { second, name, message } => {
+                let name = self.name(name);
+                let Some(mut whole) = self.world.read_as(&name, Extent::Whole).await else { return };
+                let Some(said) = take(&mut whole.messages, message) else { return };
+                self.rewind(second, &name, RewindPoint::Message(said.id)).await;
+            }
+            Step::Restore { second, name } => {
+                let name = self.name(name);
+                let before = self.world.read(&name).await;
+                let outcome = self.world.restore_rewound(&self.store(second), &name).await;
+                if let (RewindOutcome::Done(_), Some(before)) = (outcome, before) {
+                    let after = self.world.read(&name).await.unwrap();
+                    assert!(after.rewound.len() < before.rewound.len(), "something came back");
+                }
+            }
             Step::Rewrite { second, name, message, removed } => {
                 self.rewrite(second, &self.name(name), message, removed).await;
             }
@@ -306,6 +331,19 @@ impl Play {
                 assert!(rows.iter().all(|row| row.id != base.summary.compaction), "it is its own");
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// What was shown before a rewind and is not after it is rewound, and nothing else is.
+    async fn rewind(&self, second: bool, name: &str, to: RewindPoint) {
+        let outcome = self.store(second).rewind(self.world.go_back(name, to)).await.unwrap();
+        match (outcome, to) {
+            (RewindOutcome::Done(_), RewindPoint::Message(id)) => {
+                let whole = self.world.read_as(name, Extent::Whole).await.unwrap();
+                assert_eq!(whole.messages.last().map(|said| said.id), Some(id), "the view ends there");
+            }
+            (RewindOutcome::NoSuchMessage | RewindOutcome::AlreadyRewound, _) => panic!("{to:?}"),
+            _ => {}
         }
     }
 

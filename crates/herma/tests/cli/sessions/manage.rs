@@ -78,6 +78,36 @@ fn an_ended_conversation_takes_no_turns_until_it_is_reopened() {
 }
 
 #[test]
+fn a_conversation_is_rewound_and_restored() {
+    let terminal = three();
+    let whole = terminal.sessions("show trip").answer().to_owned();
+    insta::assert_snapshot!(terminal.sessions("rewind trip --turns 1").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    trip is rewound; `herma sessions restore` takes it back
+    ");
+    let page = terminal.sessions("export trip --format markdown");
+    assert!(page.answer().contains(" · rewound"), "{}", page.stdout);
+    insta::assert_snapshot!(terminal.sessions("restore trip").transcript(), @"
+    exit 0
+    --- stdout
+    --- stderr
+    trip is as it was before it was rewound
+    ");
+    assert_eq!(terminal.sessions("show trip").answer().lines().last(), whole.lines().last());
+    insta::assert_snapshot!(terminal.sessions("restore trip").transcript(), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: nothing of trip was rewound since the last turn
+    ");
+    insta::assert_snapshot!(terminal.sessions("rewind trip --turns 99").stderr.contains("not more"), @"true");
+    assert_eq!(terminal.sessions("rewind trip").code, 2, "how far has to be said");
+    assert_eq!(json(&terminal.sessions("rewind trip --turns 1 --json"))["id"], "trip");
+}
+
+#[test]
 fn an_archived_conversation_is_left_out_of_lists_and_goes_on() {
     let terminal = three();
     insta::assert_snapshot!(terminal.sessions("archive recip").transcript(), @"
