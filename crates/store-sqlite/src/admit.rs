@@ -48,7 +48,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     let Some((mut state, resolution)) = find(connection, admission)? else {
         return match &admission.target {
             Target::Branch { source } => match branch::create(connection, admission, *source)? {
-                Branching::Made(state) => start(connection, instance, admission, state, Resolution::Branched),
+                Branching::Made(state) => start(connection, instance, admission, *state, Resolution::Branched),
                 Branching::Stale => Ok(AdmitOutcome::Stale),
                 Branching::Refused(refusal) => Ok(AdmitOutcome::Refused(refusal)),
             },

@@ -18,7 +18,7 @@ use crate::{conversation, events, listing, rewinds, snapshot};
 /// What came of a turn that asks for a branch.
 pub(crate) enum Branching {
     /// It is there, without a turn.
-    Made(ConversationState),
+    Made(Box<ConversationState>),
     /// The source is not as it was seen.
     Stale,
     /// It cannot be made.
@@ -45,7 +45,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
         return Ok(Branching::Stale);
     }
     let point = Point { inherited, parent: inherited.session };
-    make(connection, &of_turn(admission), &source, point).map(Branching::Made)
+    make(connection, &of_turn(admission), &source, point).map(Box::new).map(Branching::Made)
 }
 
 /// Makes the branch of a turn that does not want to wait in a conversation it may use.

@@ -34,7 +34,7 @@ pub(crate) fn compact(
         Authority::Lease(lease) => held(connection, instance, *lease)?,
         Authority::Idle { scope, alias } => match idle(connection, instance, scope, alias, compaction.now)? {
             Idle::Free(state) if state.ended => return Ok(CompactOutcome::Ended),
-            Idle::Free(state) => state,
+            Idle::Free(state) => *state,
             Idle::Busy(turn) => return Ok(CompactOutcome::Busy(turn)),
             Idle::NotFound => return Ok(CompactOutcome::NotFound),
         },
@@ -123,7 +123,7 @@ fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> Outco
 /// A conversation as somebody finds it who holds no lease.
 pub(crate) enum Idle {
     /// No turn is running.
-    Free(ConversationState),
+    Free(Box<ConversationState>),
     /// This one is.
     Busy(TurnId),
     /// It does not exist for the caller.
@@ -141,7 +141,7 @@ pub(crate) fn idle(
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
     let Some((mut state, _)) = found.filter(|(state, _)| !state.unmade) else { return Ok(Idle::NotFound) };
     let live = live_turn(connection, instance, &mut state, now)?;
-    Ok(live.map_or(Idle::Free(state), |live| Idle::Busy(live.id)))
+    Ok(live.map_or(Idle::Free(Box::new(state)), |live| Idle::Busy(live.id)))
 }
 
 /// Writes the summary and the row of the ledger, which know each other.

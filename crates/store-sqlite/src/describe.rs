@@ -99,7 +99,7 @@ pub(crate) fn end(
     now: Timestamp,
 ) -> Outcome<EndOutcome> {
     let state = match idle(connection, instance, scope, alias, now)? {
-        Idle::Free(state) => state,
+        Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(EndOutcome::Busy(turn)),
         Idle::NotFound => return Ok(EndOutcome::NotFound),
     };

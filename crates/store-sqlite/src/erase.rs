@@ -23,7 +23,7 @@ pub(crate) fn delete(
     now: Timestamp,
 ) -> Outcome<DeleteOutcome> {
     let state = match idle(connection, instance, scope, alias, now)? {
-        Idle::Free(state) => state,
+        Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(DeleteOutcome::Busy(turn)),
         Idle::NotFound => return Ok(DeleteOutcome::NotFound),
     };

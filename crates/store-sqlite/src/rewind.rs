@@ -79,7 +79,7 @@ impl Place {
     ) -> Outcome<Result<Self, RewindOutcome>> {
         let state = match idle(connection, instance, scope, alias, now)? {
             Idle::Free(state) if state.ended => return Ok(Err(RewindOutcome::Ended)),
-            Idle::Free(state) => state,
+            Idle::Free(state) => *state,
             Idle::Busy(turn) => return Ok(Err(RewindOutcome::Busy(turn))),
             Idle::NotFound => return Ok(Err(RewindOutcome::NotFound)),
         };

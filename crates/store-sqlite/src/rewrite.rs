@@ -14,7 +14,7 @@ use crate::{rows, title};
 /// Rewrites or removes a message, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Rewrite) -> Outcome<RewriteOutcome> {
     let state = match idle(connection, instance, &rewrite.scope, &rewrite.alias, rewrite.now)? {
-        Idle::Free(state) => state,
+        Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(RewriteOutcome::Busy(turn)),
         Idle::NotFound => return Ok(RewriteOutcome::NotFound),
     };

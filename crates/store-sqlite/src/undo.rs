@@ -16,7 +16,7 @@ use crate::{rewinds, rows};
 /// Undoes, or changes nothing but that a dead owner's turn is ended.
 pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) -> Outcome<UndoOutcome> {
     let state = match idle(connection, instance, &undo.scope, &undo.alias, undo.now)? {
-        Idle::Free(state) => state,
+        Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(UndoOutcome::Busy(turn)),
         Idle::NotFound => return Ok(UndoOutcome::NotFound),
     };

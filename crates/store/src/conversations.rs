@@ -1,5 +1,7 @@
 //! Conversations as things of their own: made, described, ended and deleted without a turn.
 
+mod rewind;
+
 use std::sync::Arc;
 
 use herma_model::{Alias, ConversationId, InvalidDeclaration, MessageId, SessionKey, Timestamp, TurnId};
@@ -7,6 +9,8 @@ use herma_model::{Alias, ConversationId, InvalidDeclaration, MessageId, SessionK
 use crate::admission::Creation;
 use crate::listing::ConversationRow;
 use crate::snapshot::Scope;
+
+pub use rewind::{Rewind, RewindOutcome, RewindPoint};
 
 /// A conversation in which nothing was said yet. One whose kind is `branch` begins with what was said in its parent up to its end.
 #[derive(Debug, Clone)]

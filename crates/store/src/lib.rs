@@ -39,7 +39,6 @@ pub mod list;
 pub mod listing;
 mod notices;
 mod receipt;
-pub mod rewind;
 pub mod rewrite;
 pub mod search;
 pub mod snapshot;
@@ -57,7 +56,7 @@ pub use compaction::{
 };
 pub use conversations::{
     BranchOutcome, BranchPoint, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch,
-    NewConversation,
+    NewConversation, Rewind, RewindOutcome, RewindPoint,
 };
 pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
 pub use error::StoreError;
@@ -74,7 +73,6 @@ pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView,
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
 pub use notices::{Notice, Subscription};
 pub use receipt::{Receipt, ReceiptSender, receipt};
-pub use rewind::{Rewind, RewindOutcome, RewindPoint};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
 pub use snapshot::{Counted, ExpectedRevision, Extent, Revision, Scope, Snapshot, Version};

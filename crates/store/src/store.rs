@@ -16,6 +16,7 @@ use crate::commit::{Append, Commit, Committed, Lease, Shown};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::conversations::{
     BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch, NewConversation,
+    Rewind, RewindOutcome,
 };
 use crate::copy::{Copying, Restoration, RestoreOutcome};
 use crate::error::StoreError;
@@ -27,7 +28,6 @@ use crate::list::{ListFilter, Page};
 use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
 use crate::notices::{Notice, Subscription};
 use crate::receipt::Receipt;
-use crate::rewind::{Rewind, RewindOutcome};
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
