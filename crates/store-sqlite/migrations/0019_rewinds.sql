@@ -3,5 +3,5 @@
 ALTER TABLE conversations ADD COLUMN last_fence INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE conversations ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
 
--- What rewinds took out of the model's view, oldest first: a JSON array of [after, through] places. NULL if nothing.
+-- What rewinds took out of the model's view, oldest first: a JSON array of {"after", "through"} places. NULL if nothing.
 ALTER TABLE conversations ADD COLUMN rewinds TEXT;

@@ -46,6 +46,7 @@ table! {
         nameless: bool,
         echoing: bool,
         answered: bool,
+        last_fence: i64,
         changes: i64,
         rewinds: Option<String>,
     }

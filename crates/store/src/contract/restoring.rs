@@ -78,7 +78,7 @@ impl<S: Store> World<S> {
     }
 
     /// A branch at the end of a conversation.
-    async fn twig(&self, of: &str, alias: &str) {
+    pub async fn twig(&self, of: &str, alias: &str) {
         let branch = NewBranch {
             scope: self.scope.clone(),
             source: name(of),

@@ -234,3 +234,16 @@ pub async fn a_conversation_that_is_made_has_a_revision<S: Store>(world: &World<
     let turn = running(ask_at(world, world.ask("trip", "first"), &scope).await.unwrap());
     world.answer(&world.one, &turn, "one").await;
 }
+
+pub async fn a_conversation_that_comes_back_has_new_revisions<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "trip", "first", "one").await;
+    let mut revisions = vec![revision(world, "trip").await];
+    world.twig("trip", "twig").await;
+    world.come_and_go("trip").await;
+    for text in ["second", "third"] {
+        revisions.push(revision(world, "trip").await);
+        world.talk(&world.one, "trip", text, "well").await;
+        let now = revision(world, "trip").await;
+        assert!(!revisions.contains(&now), "{now:?} was there before");
+    }
+}

@@ -221,6 +221,7 @@ macro_rules! contract_suite {
                 a_turn_that_would_have_to_wait_is_refused_at_once
                 a_request_that_comes_again_was_at_its_revision_when_it_first_came
                 a_conversation_that_is_made_has_a_revision
+                a_conversation_that_comes_back_has_new_revisions
             }
             rewinding {
                 the_models_view_ends_where_it_was_rewound_to
