@@ -5,7 +5,7 @@ use std::sync::Arc;
 use herma_model::alias::Namespace;
 use herma_model::generation::Finish;
 use herma_model::{CompactionId, FinishReason, Message, MessageId, Role, Seq, SessionId, Timestamp, TurnId, Usage};
-use herma_store::{Extent, LooseOutcome, LooseTurn, Scope, Snapshot};
+use herma_store::{Extent, Scope, Snapshot, StatelessOutcome, StatelessTurn};
 use herma_turn::{Transcript, build, words};
 
 use crate::admission::own_alias;
@@ -71,11 +71,11 @@ impl Gateway {
             model: Some(summarised.cost.model.clone()),
             extra: Default::default(),
         };
-        self.store.note_loose(LooseTurn {
+        self.store.note_stateless(StatelessTurn {
             tenant: request.caller.principal.tenant,
             id: turn,
             api: request.identity.route,
-            outcome: LooseOutcome::Completed(finish),
+            outcome: StatelessOutcome::Completed(finish),
             started_at: began,
             ended_at: mint::now(),
         });

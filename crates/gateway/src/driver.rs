@@ -1,7 +1,7 @@
 //! The driver of a turn: it carries out what the machine decides, and reports what happened.
 //!
-//! There is one driver for stored turns ([`crate::stored_turn`]), turns without a conversation ([`crate::loose`]) and Herma's own
-//! calls ([`crate::own_call`]). They differ in what stands behind a [`Host`].
+//! There is one driver for stored turns ([`crate::stored_turn`]), turns without a conversation ([`crate::stateless`])
+//! and Herma's own calls ([`crate::own_call`]). They differ in what stands behind a [`Host`].
 
 use std::ops::ControlFlow;
 

@@ -19,12 +19,12 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
-use crate::loose::{Loose, LooseTurns};
 use crate::readiness::Readiness;
 use crate::request::{Place, TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::stateless::{Stateless, StatelessTurns};
 use crate::titles::Titles;
 use crate::{mint, retention, watch as watching};
 
@@ -43,7 +43,7 @@ pub struct Gateway {
     pub(crate) compactor: Compactor,
     pub(crate) titles: Titles,
     pub(crate) live: Arc<LiveTurns>,
-    pub(crate) loose: LooseTurns,
+    pub(crate) stateless: StatelessTurns,
     readiness: Readiness,
     pub(crate) counters: Counters,
     places: Arc<Semaphore>,
@@ -58,7 +58,7 @@ impl Gateway {
             compactor: Compactor::default(),
             titles: Titles::default(),
             live: Arc::default(),
-            loose: LooseTurns::default(),
+            stateless: StatelessTurns::default(),
             readiness: Readiness::default(),
             counters: Counters::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
@@ -166,8 +166,8 @@ impl Gateway {
             let registered = claimed.unwrap_or_else(|| Registered::new(self, mint::turn(), live.clone()));
             let turn = registered.turn();
             if request.destination.place == Place::Nowhere {
-                let mut loose = Loose { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
-                return loose.run().await;
+                let mut stateless = Stateless { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
+                return stateless.run().await;
             }
             let mut door = Door {
                 gateway: self,
@@ -208,7 +208,7 @@ impl Gateway {
 
     /// Notes that a turn's answer was written to its end.
     pub fn delivered(&self, tenant: TenantId, turn: TurnId) {
-        if !self.loose.delivered(turn) {
+        if !self.stateless.delivered(turn) {
             self.store.mark_delivered(tenant, turn);
         }
     }

@@ -11,7 +11,7 @@
 //! - [`rows`], [`session_view`]: conversations as lists show them, and as the answer of a turn tells where it stands.
 //! - [`request`]: what a front door asks for: who asks, where it goes, what it says, how it is answered and recognised.
 //! - [`admission`]: from a request to the lease of its conversation: read, align, ask, wait, again.
-//! - [`driver`]: carries out what the machine of a turn decides; [`stored_turn`], [`loose`], [`own_call`] are its hosts.
+//! - [`driver`]: carries out what the turn machine decides; its hosts are [`stored_turn`], [`stateless`], [`own_call`].
 //! - [`run`]: a stored turn from its lease to its commit.
 //! - [`compaction`]: room in the model's context, for a turn that needs it or because somebody asks.
 //! - [`titles`]: what conversations are called that nobody gave a title.
@@ -41,7 +41,6 @@ mod journal;
 mod line;
 mod live;
 mod log;
-mod loose;
 mod mint;
 mod own_call;
 mod pass_on;
@@ -55,6 +54,7 @@ mod running;
 mod session_view;
 mod sessions;
 mod settings;
+mod stateless;
 mod stored_turn;
 mod titles;
 mod waiting;

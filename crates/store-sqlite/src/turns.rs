@@ -9,7 +9,7 @@ use herma_model::{
     CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Step, StopKind,
     Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
-use herma_store::{LooseOutcome, LooseTurn, Scope, Shown, ShownPart, ShownThrough, TurnRecord};
+use herma_store::{Scope, Shown, ShownPart, ShownThrough, StatelessOutcome, StatelessTurn, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
@@ -271,10 +271,10 @@ fn said(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Arc
 }
 
 /// Writes the row of a turn that belongs to no conversation. Nothing leads to it.
-pub(crate) fn note_loose(connection: &Connection, turn: &LooseTurn) -> Outcome<()> {
+pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> Outcome<()> {
     let (state, finish, failure) = match &turn.outcome {
-        LooseOutcome::Completed(finish) => (TurnState::Completed, Some(finish), None),
-        LooseOutcome::Unanswered { state, failure } => (*state, None, Some(failure)),
+        StatelessOutcome::Completed(finish) => (TurnState::Completed, Some(finish), None),
+        StatelessOutcome::Unanswered { state, failure } => (*state, None, Some(failure)),
     };
     let columns = TurnColumns {
         tenant_pk: turn.tenant.0,

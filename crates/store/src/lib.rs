@@ -77,4 +77,4 @@ pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
 pub use snapshot::{Counted, ExpectedRevision, Extent, Revision, Scope, Snapshot, Version};
 pub use store::Store;
-pub use turns::{Expired, LooseOutcome, LooseTurn, ShownPart, ShownThrough, StopOutcome, TurnRecord};
+pub use turns::{Expired, ShownPart, ShownThrough, StatelessOutcome, StatelessTurn, StopOutcome, TurnRecord};

@@ -31,7 +31,7 @@ use crate::receipt::Receipt;
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
-use crate::turns::{Expired, LooseTurn, ShownPart, ShownThrough, StopOutcome, TurnRecord};
+use crate::turns::{Expired, ShownPart, ShownThrough, StatelessTurn, StopOutcome, TurnRecord};
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
 ///
@@ -119,7 +119,7 @@ pub trait Store: Send + Sync + 'static {
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId);
 
     /// Notes how a turn of no conversation ended. Written soon, not waited for.
-    fn note_loose(&self, turn: LooseTurn);
+    fn note_stateless(&self, turn: StatelessTurn);
 
     /// One turn and its outcome. `None` if there is none for this scope.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;

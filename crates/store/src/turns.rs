@@ -31,7 +31,7 @@ pub struct Expired {
 
 /// What is kept of a turn that belongs to no conversation: not what was said, only what it cost and how it ended.
 #[derive(Debug, Clone)]
-pub struct LooseTurn {
+pub struct StatelessTurn {
     /// Whose.
     pub tenant: TenantId,
     /// Its id.
@@ -39,7 +39,7 @@ pub struct LooseTurn {
     /// Which API style asked.
     pub api: &'static str,
     /// How it ended.
-    pub outcome: LooseOutcome,
+    pub outcome: StatelessOutcome,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended.
@@ -48,7 +48,7 @@ pub struct LooseTurn {
 
 /// How a turn of no conversation ended.
 #[derive(Debug, Clone)]
-pub enum LooseOutcome {
+pub enum StatelessOutcome {
     /// With an answer.
     Completed(Finish),
     /// Without one.

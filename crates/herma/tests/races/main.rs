@@ -16,7 +16,6 @@ mod kills;
 mod living;
 mod long;
 mod long_lives;
-mod loose;
 mod lost_waiters;
 mod notices;
 mod openings;
@@ -29,6 +28,7 @@ mod sdk_retries;
 #[cfg(feature = "crash-points")]
 mod split_crashes;
 mod splits;
+mod stateless;
 mod stored;
 mod support;
 mod threads;

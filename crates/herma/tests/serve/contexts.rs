@@ -147,8 +147,9 @@ async fn a_context_that_does_not_fit_is_cut_if_its_client_allows_it() {
     assert!(context[0].starts_with("user: 1 ") && context.last().unwrap().starts_with("user: 3 "), "{context:?}");
     assert_eq!(world.rows("trip").await.len(), 6, "nothing is lost but to the model");
     let history: Vec<Value> = (0..5).map(|number| json!({"role": "user", "content": long(number)})).collect();
-    let loose = with(with(with(said(""), "input", json!(history)), "store", json!(false)), "truncation", json!("auto"));
-    world.client().post_json(RESPONSES, &loose).await.expect(200);
+    let stateless =
+        with(with(with(said(""), "input", json!(history)), "store", json!(false)), "truncation", json!("auto"));
+    world.client().post_json(RESPONSES, &stateless).await.expect(200);
     let cut = world.context();
     assert!(cut[0].starts_with("user: 2 "), "{cut:?}");
     let new = with(with(said(""), "input", json!(history)), "truncation", json!("auto"));

@@ -15,10 +15,10 @@ use herma_store::{
     Admission, AdmitOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
     ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
     Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
-    ListFilter, LooseTurn, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
-    Notice, Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewind, RewindOutcome, Rewrite,
-    RewriteOutcome, Scope, Search, SearchPage, Shown, ShownPart, ShownThrough, Snapshot, StopOutcome, Store,
-    StoreError, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
+    ListFilter, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Notice,
+    Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewind, RewindOutcome, Rewrite,
+    RewriteOutcome, Scope, Search, SearchPage, Shown, ShownPart, ShownThrough, Snapshot, StatelessTurn, StopOutcome,
+    Store, StoreError, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -178,8 +178,8 @@ impl Store for SqliteStore {
         });
     }
 
-    fn note_loose(&self, turn: LooseTurn) {
-        self.write_lazily(move |connection| turns::note_loose(connection, &turn));
+    fn note_stateless(&self, turn: StatelessTurn) {
+        self.write_lazily(move |connection| turns::note_stateless(connection, &turn));
     }
 
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {

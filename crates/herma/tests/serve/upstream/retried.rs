@@ -77,10 +77,10 @@ async fn a_client_that_retries_by_itself_has_each_failing_call_made_once() {
             assert_eq!(world.upstream.requests().len() - before, calls, "after retry {retry}");
         }
     }
-    let loose = json!({"input": "hello", "store": false});
+    let stateless = json!({"input": "hello", "store": false});
     let before = world.upstream.requests().len();
     world.upstream.push(Reply::status(500, "oh no"));
     let client = world.client().header("x-stainless-retry-count", "1");
-    error(&client.post_json("/v1/responses", &loose).await, 502);
+    error(&client.post_json("/v1/responses", &stateless).await, 502);
     assert_eq!(world.upstream.requests().len() - before, 1);
 }

@@ -14,7 +14,7 @@ use herma_model::{
     Answer, Delta, Message, MessageId, MessageStatus, ModelCall, ModelFailure, Payload, Seq, SessionId, Step,
     Timestamp, TurnFailure, TurnId, TurnState,
 };
-use herma_store::{LooseOutcome, LooseTurn, Scope};
+use herma_store::{Scope, StatelessOutcome, StatelessTurn};
 use herma_turn::{AllowedTools, Ending, Event, Need, Room, Stop, Transcript, build, truncated};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
@@ -30,10 +30,10 @@ use crate::mint;
 use crate::request::TurnRequest;
 use crate::warning;
 
-pub(crate) use remembered::{LooseTurns, Recognised};
+pub(crate) use remembered::{Recognised, StatelessTurns};
 
 /// A turn of no conversation.
-pub(crate) struct Loose<'a> {
+pub(crate) struct Stateless<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
     pub(crate) turn: TurnId,
@@ -41,11 +41,12 @@ pub(crate) struct Loose<'a> {
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
 }
 
-impl Loose<'_> {
+impl Stateless<'_> {
     /// Runs the turn, or repeats the one that it is, and tells its listeners.
     pub(crate) async fn run(&mut self) {
         let identity = retry_identity(self.request, mint::conversation(), None);
-        let end = match self.gateway.loose.recognise(&identity, &self.request.identity.client, self.turn, self.log) {
+        let end = match self.gateway.stateless.recognise(&identity, &self.request.identity.client, self.turn, self.log)
+        {
             Recognised::Same(earlier) => return earlier.repeat_to(self.log).await,
             Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::Conflict(Conflict::IdempotencyMismatch))),
             Recognised::New(remembered) => {
@@ -76,7 +77,7 @@ impl Loose<'_> {
     async fn call_model(&mut self, started_at: Timestamp) -> Ending {
         let _at_model = self.gateway.at_model(None);
         let (upstream, allowed) = (&*self.gateway.upstream, AllowedTools::of(&self.request.options.params));
-        let Ok(ending) = drive(upstream, allowed, &mut Running { loose: self, started_at }).await;
+        let Ok(ending) = drive(upstream, allowed, &mut Running { stateless: self, started_at }).await;
         ending
     }
 
@@ -116,7 +117,7 @@ impl Loose<'_> {
     fn end(&self, ending: Ending, started_at: Timestamp, message: MessageId) -> Result<TurnEvent, GatewayError> {
         match ending {
             Ending::Answered(answer) => {
-                self.note(started_at, LooseOutcome::Completed(answer.finish.clone()));
+                self.note(started_at, StatelessOutcome::Completed(answer.finish.clone()));
                 Ok(TurnEvent::Finished(Arc::new(self.finished(*answer, started_at, message))))
             }
             Ending::Unanswered { state, failure, .. } => Err(self.failed(started_at, state, failure)),
@@ -145,12 +146,12 @@ impl Loose<'_> {
     }
 
     fn failed(&self, started_at: Timestamp, state: TurnState, failure: TurnFailure) -> GatewayError {
-        self.note(started_at, LooseOutcome::Unanswered { state, failure: failure.clone() });
+        self.note(started_at, StatelessOutcome::Unanswered { state, failure: failure.clone() });
         GatewayError::Turn(failure)
     }
 
-    fn note(&self, started_at: Timestamp, outcome: LooseOutcome) {
-        self.gateway.store.note_loose(LooseTurn {
+    fn note(&self, started_at: Timestamp, outcome: StatelessOutcome) {
+        self.gateway.store.note_stateless(StatelessTurn {
             tenant: self.request.caller.principal.tenant,
             id: self.turn,
             api: self.request.identity.route,
@@ -163,7 +164,7 @@ impl Loose<'_> {
 
 /// A turn of no conversation while it runs.
 struct Running<'a, 'b> {
-    loose: &'a mut Loose<'b>,
+    stateless: &'a mut Stateless<'b>,
     started_at: Timestamp,
 }
 
@@ -175,10 +176,10 @@ impl Host for Running<'_, '_> {
     }
 
     fn call(&self) -> ModelCall {
-        let Loose { gateway, request, .. } = &*self.loose;
+        let Stateless { gateway, request, .. } = &*self.stateless;
         ModelCall {
             model: gateway.settings.resolve_model(request.options.model.as_deref()).0,
-            messages: self.loose.context(self.started_at),
+            messages: self.stateless.context(self.started_at),
             params: Arc::clone(&request.options.params),
             streaming: request.options.streaming,
             retries: request.identity.upstream_retries(),
@@ -186,7 +187,7 @@ impl Host for Running<'_, '_> {
     }
 
     async fn wait(&mut self, _: &str) -> Result<Option<Stop>, Infallible> {
-        Ok(Some(stopped(self.loose.stop).await))
+        Ok(Some(stopped(self.stateless.stop).await))
     }
 
     async fn may_show(&mut self) -> Result<(), Infallible> {
@@ -194,7 +195,7 @@ impl Host for Running<'_, '_> {
     }
 
     async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, Infallible> {
-        self.loose.log.push(TurnEvent::Delta(Arc::new(delta)));
+        self.stateless.log.push(TurnEvent::Delta(Arc::new(delta)));
         Ok(ControlFlow::Continue(()))
     }
 

@@ -7,7 +7,7 @@ use crate::support::{World, retry};
 
 const RESPONSES: &str = "/v1/responses";
 
-fn loose(text: &str) -> Value {
+fn stateless(text: &str) -> Value {
     json!({"model": "m", "input": text, "store": false})
 }
 
@@ -19,7 +19,7 @@ async fn sessions(client: &Client) -> usize {
 async fn only_what_a_turn_cost_and_how_it_ended_is_kept() {
     let world = World::start().await;
     let client = world.herma.client();
-    let answer = client.post_json(RESPONSES, &loose("one")).await;
+    let answer = client.post_json(RESPONSES, &stateless("one")).await;
     assert_eq!(answer.header("x-hermes-session-id"), None);
     let response = answer.expect(200);
     assert_eq!((response.get("session"), response.get("conversation")), (None, None));
@@ -30,7 +30,7 @@ async fn only_what_a_turn_cost_and_how_it_ended_is_kept() {
     let refused = client.post_json(RESPONSES, &after).await.expect(404);
     assert_eq!(refused["error"]["code"], "previous_response_not_found");
     world.upstream.push(Reply::status(400, "no"));
-    client.post_json(RESPONSES, &loose("two")).await.expect(502);
+    client.post_json(RESPONSES, &stateless("two")).await.expect(502);
     world.stored().until_turns("completed", 1).await;
     world.stored().until_turns("failed", 1).await;
     assert_eq!((sessions(&client).await, world.stored().conversations()), (0, 0));
@@ -39,7 +39,7 @@ async fn only_what_a_turn_cost_and_how_it_ended_is_kept() {
 #[tokio::test]
 async fn a_whole_history_goes_to_the_model_as_it_is() {
     let world = World::start().await;
-    let mut body = loose("");
+    let mut body = stateless("");
     body["instructions"] = json!("Be brief.");
     body["input"] = json!([
         {"role": "user", "content": "one"},
@@ -60,7 +60,7 @@ async fn a_whole_history_goes_to_the_model_as_it_is() {
 #[tokio::test]
 async fn a_stream_of_no_conversation_has_every_event_and_no_session() {
     let world = World::start().await;
-    let mut body = loose("one");
+    let mut body = stateless("one");
     body["stream"] = json!(true);
     let events = world.herma.client().post_stream(RESPONSES, &body).await.rest().await;
     let names: Vec<_> = events.iter().filter_map(|event| event.name.as_deref()).collect();
@@ -76,22 +76,22 @@ async fn a_request_that_is_sent_again_is_answered_once() {
     let client = world.herma.client();
     let gate = Gate::new();
     world.upstream.push(Reply::Echo.held(&gate));
-    let (first, body) = (client.clone(), loose("one"));
+    let (first, body) = (client.clone(), stateless("one"));
     let first = tokio::spawn(async move { first.post_json(RESPONSES, &body).await.expect(200) });
     gate.until_waiting(1).await;
     let again = retry(&client, 1);
-    let again = tokio::spawn(async move { again.post_json(RESPONSES, &loose("one")).await.expect(200) });
+    let again = tokio::spawn(async move { again.post_json(RESPONSES, &stateless("one")).await.expect(200) });
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     gate.open();
     assert_eq!(first.await.unwrap()["id"], again.await.unwrap()["id"]);
     assert_eq!(world.upstream.requests().len(), 1);
-    retry(&client, 2).post_json(RESPONSES, &loose("one")).await.expect(200);
+    retry(&client, 2).post_json(RESPONSES, &stateless("one")).await.expect(200);
     assert_eq!(world.upstream.requests().len(), 1, "its history shows that its client has not seen the answer");
     for count in [0, 2] {
         let before = world.upstream.requests().len();
-        retry(&client, count).post_json(RESPONSES, &loose("one")).await.expect(200);
+        retry(&client, count).post_json(RESPONSES, &stateless("one")).await.expect(200);
         assert_eq!(world.upstream.requests().len(), before + 1, "{count} is a request of its own");
-        retry(&client, 2).post_json(RESPONSES, &loose("one")).await.expect(200);
+        retry(&client, 2).post_json(RESPONSES, &stateless("one")).await.expect(200);
         assert_eq!(world.upstream.requests().len(), before + 1);
     }
 }
@@ -100,26 +100,26 @@ async fn a_request_that_is_sent_again_is_answered_once() {
 async fn an_idempotency_key_leads_to_the_first_answer_for_a_while() {
     let world = World::start().await;
     let client = world.herma.client().header("idempotency-key", "k");
-    let first = client.post_json(RESPONSES, &loose("one")).await.expect(200);
-    let second = client.post_json(RESPONSES, &loose("one")).await.expect(200);
+    let first = client.post_json(RESPONSES, &stateless("one")).await.expect(200);
+    let second = client.post_json(RESPONSES, &stateless("one")).await.expect(200);
     assert_eq!(first, second);
-    let mismatch = client.post_json(RESPONSES, &loose("two")).await.expect(422);
+    let mismatch = client.post_json(RESPONSES, &stateless("two")).await.expect(422);
     assert_eq!(mismatch["error"]["code"], "idempotency_mismatch");
     assert_eq!(world.upstream.requests().len(), 1);
     let failing = world.herma.client().header("idempotency-key", "f");
     world.upstream.push(Reply::status(400, "no"));
-    failing.post_json(RESPONSES, &loose("one")).await.expect(502);
-    failing.post_json(RESPONSES, &loose("one")).await.expect(200);
+    failing.post_json(RESPONSES, &stateless("one")).await.expect(502);
+    failing.post_json(RESPONSES, &stateless("one")).await.expect(200);
 }
 
 #[tokio::test]
 async fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let world = World::with_settings(&[("HERMA_CONTEXT_WINDOW", "1000")]).await;
     let client = world.herma.client();
-    let refused = client.post_json(RESPONSES, &loose(&"word ".repeat(2000))).await.expect(400);
+    let refused = client.post_json(RESPONSES, &stateless(&"word ".repeat(2000))).await.expect(400);
     assert_eq!(refused["error"]["code"], "context_length_exceeded");
     world.upstream.push(Reply::context_too_long());
-    let refused = client.post_json(RESPONSES, &loose("one")).await.expect(400);
+    let refused = client.post_json(RESPONSES, &stateless("one")).await.expect(400);
     assert_eq!(refused["error"]["code"], "context_length_exceeded");
     world.stored().until_settled().await;
     assert_eq!(world.stored().all_turns(), 0);

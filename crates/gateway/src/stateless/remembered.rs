@@ -15,7 +15,7 @@ const MOST_REMEMBERED: usize = 2048;
 
 /// The turns of no conversation that this process remembers, by what recognises their requests.
 #[derive(Default)]
-pub(crate) struct LooseTurns {
+pub(crate) struct StatelessTurns {
     known: Mutex<HashMap<[u8; 16], Arc<Known>>>,
 }
 
@@ -95,7 +95,7 @@ impl Known {
     }
 }
 
-impl LooseTurns {
+impl StatelessTurns {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], Arc<Known>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
