@@ -33,8 +33,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     {
         return Ok(outcome);
     }
-    if admission.takes_over && admission.ticket.is_none() && !queue::can_be_taken_over(connection, instance, admission)?
-    {
+    if admission.takes_over && admission.ticket.is_none() && !queue::may_enter_again(connection, instance, admission)? {
         return Ok(AdmitOutcome::Joined(admission.turn));
     }
     if admission.intent == Intent::Repeat {
@@ -241,7 +240,7 @@ fn wait(
     };
     let response = admission.response.as_ref().filter(|_| repeated.is_none());
     let (ticket, since) = if admission.takes_over {
-        queue::take_over(connection, instance, admission, state, resolution)?
+        queue::enter_again(connection, instance, admission, state, resolution)?
     } else {
         let waiter = NewWaiter {
             tenant: admission.scope.tenant.0,
@@ -289,7 +288,7 @@ fn start(
     let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
     let ticket = match admission.ticket {
         None if admission.takes_over => {
-            Some(Ticket(queue::take_over(connection, instance, admission, &state, resolution)?.0))
+            Some(Ticket(queue::enter_again(connection, instance, admission, &state, resolution)?.0))
         }
         ticket => ticket,
     };

@@ -161,13 +161,13 @@ fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> Ou
     })
 }
 
-/// Whether the turn can be taken over whose id an admission brings.
-pub(crate) fn can_be_taken_over(connection: &Connection, instance: &Instance, admission: &Admission) -> Outcome<bool> {
+/// Whether an admission can enter the line again under the id that it brings.
+pub(crate) fn may_enter_again(connection: &Connection, instance: &Instance, admission: &Admission) -> Outcome<bool> {
     Ok(never_began(connection, instance, admission.turn)?.is_some())
 }
 
 /// Puts a turn in line again that never began, with its id, its age and what its response repeats of the request.
-pub(crate) fn take_over(
+pub(crate) fn enter_again(
     connection: &Connection,
     instance: &mut Instance,
     admission: &Admission,
