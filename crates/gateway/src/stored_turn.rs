@@ -133,7 +133,7 @@ impl StoredTurn<'_> {
         let shown = tokens_of(&self.turn.context());
         let room = match need {
             Need::Threshold => window.map_or(shown, u64::from),
-            // Whatever was said of the window, this did not fit it.
+            // The model server refused this length, so its window is smaller than the settings say.
             Need::TooLong(_) => shown / 2,
         };
         self.turn.room = Some(room);
@@ -154,7 +154,8 @@ impl StoredTurn<'_> {
                     return Ok(());
                 }
                 Err(StoreError::Unavailable(why)) => {
-                    tracing::warn!(%why, turn = %lease.id, "the lease of a turn could not be confirmed yet; it is tried again");
+                    let turn = lease.id;
+                    tracing::warn!(%why, %turn, "the lease of a turn could not be confirmed yet; it is tried again");
                     tokio::time::sleep(CONFIRM_AGAIN).await;
                 }
                 Err(error) => return Err(error),

@@ -95,7 +95,8 @@ pub(crate) fn next_attempt(
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
         .prepare_cached(&format!(
             "SELECT t.pk, t.id, t.state, t.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL AND {shown} ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
+             WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL AND {shown}
+             ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
         ))
         .and_then(|mut select| {
             select

@@ -178,7 +178,7 @@ impl SqliteStore {
                 held.is_written = matches!(outcome, Ok(_) | Err(StoreError::StopRequested(_)));
                 return outcome;
             };
-            tracing::warn!(%why, turn = %lease.id, "what a turn has to write could not be written yet; it is tried again");
+            tracing::warn!(%why, turn = %lease.id, "what a turn writes could not be written yet; it is tried again");
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }

@@ -77,7 +77,8 @@ pub(crate) fn pinned(
     connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM conversations c JOIN pins p ON p.conversation_pk = c.pk JOIN messages m ON m.pk = p.message_pk
-             JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE c.id = ?1 AND c.tenant_pk = ?2 AND {shown}
+             JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk
+             WHERE c.id = ?1 AND c.tenant_pk = ?2 AND {shown}
              ORDER BY p.seq"
         ))
         .and_then(|mut select| {

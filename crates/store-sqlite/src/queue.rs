@@ -42,7 +42,8 @@ pub(crate) fn first(
     // Both conditions on the state, because only the first makes the index of live turns usable.
     let mut select = connection
         .prepare_cached(
-            "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'
+            "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns
+             WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'
              ORDER BY priority DESC, pk LIMIT 1",
         )
         .translated()?;
@@ -59,7 +60,8 @@ pub(crate) fn first(
 pub(crate) fn length(connection: &Connection, instance: &Instance, conversation: i64, now: Timestamp) -> Outcome<i64> {
     let waiters: Vec<Waiter> = connection
         .prepare_cached(
-            "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'",
+            "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns
+             WHERE conversation_pk = ?1 AND state IN ('queued', 'running') AND state = 'queued'",
         )
         .and_then(|mut select| select.query_map([conversation], read)?.collect())
         .translated()?;

@@ -99,7 +99,8 @@ fn remove(connection: &Connection, place: Place, message: &Message) -> Outcome<(
 fn note(connection: &Connection, conversation: i64, is_removed: bool, now: Timestamp) -> Outcome<()> {
     connection
         .prepare_cached(
-            "UPDATE conversations SET version = version + 1, changes = changes + 1, rewrites = rewrites + 1, message_count = message_count - ?2, updated_at = ?3, counted_seq = NULL,
+            "UPDATE conversations SET version = version + 1, changes = changes + 1, rewrites = rewrites + 1,
+             message_count = message_count - ?2, updated_at = ?3, counted_seq = NULL,
              counted_tokens = NULL WHERE pk = ?1",
         )
         .and_then(|mut update| update.execute(params![conversation, is_removed, now.0]))

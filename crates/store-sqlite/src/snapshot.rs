@@ -346,7 +346,8 @@ impl Kept {
     fn read(connection: &Connection, conversation: i64) -> Outcome<Self> {
         connection
             .prepare_cached(
-                "SELECT system, counted_seq, counted_tokens, held_back, rewrites, title IS NULL AND nameless = 0, rewinds FROM conversations WHERE pk = ?1",
+                "SELECT system, counted_seq, counted_tokens, held_back, rewrites, title IS NULL AND nameless = 0,
+                 rewinds FROM conversations WHERE pk = ?1",
             )
             .and_then(|mut select| {
                 select.query_row([conversation], |row| {

@@ -123,10 +123,13 @@ pub(crate) fn take_over(
     conversation.version += 1;
     connection
         .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, version = ?2, last_fence = fence, message_count = message_count + (?3 - next_seq), next_seq = ?3,
+            "UPDATE conversations SET running_turn = NULL, version = ?2, last_fence = fence,
+             message_count = message_count + (?3 - next_seq), next_seq = ?3,
              updated_at = ?4 WHERE pk = ?1",
         )
-        .and_then(|mut update| update.execute(params![conversation.key, conversation.version, conversation.next_seq, now.0]))
+        .and_then(|mut update| {
+            update.execute(params![conversation.key, conversation.version, conversation.next_seq, now.0])
+        })
         .map(drop)
         .translated()
 }
@@ -136,7 +139,8 @@ pub(crate) fn appended(connection: &Connection, turn: i64) -> Outcome<usize> {
     connection
         .query_row(
             "SELECT count(*) FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
-             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.answer_seq AND m.turn_pk = t.pk AND m.attempt = t.attempt
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.answer_seq AND m.turn_pk = t.pk
+             AND m.attempt = t.attempt
              WHERE t.pk = ?1",
             [turn],
             |row| row.get::<_, u32>(0).map(|count| count as usize),
@@ -144,7 +148,8 @@ pub(crate) fn appended(connection: &Connection, turn: i64) -> Outcome<usize> {
         .translated()
 }
 
-/// What a running turn is known to have shown since its last append, from a part of its journal on, and how many parts there are.
+/// What a running turn is known to have shown since its last append, from a part of its journal on, and how many parts
+/// there are.
 pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> Outcome<(Shown, u32)> {
     let mut select = connection
         .prepare_cached("SELECT text, record, part FROM turn_journal WHERE turn_pk = ?1 AND part >= ?2 ORDER BY part")

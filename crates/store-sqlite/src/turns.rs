@@ -213,7 +213,8 @@ fn as_it_was(
 /// The sessions that can have messages of a turn: its last one alone, if what it brought is there too. Else a split lies
 /// between the two.
 const SESSIONS: &str = "sessions s ON s.conversation_pk = t.conversation_pk
-     AND s.pk BETWEEN iif(EXISTS (SELECT 1 FROM messages f WHERE f.session_pk = t.session_pk AND f.seq = t.first_seq), t.session_pk, 0)
+     AND s.pk BETWEEN iif(EXISTS (SELECT 1 FROM messages f WHERE f.session_pk = t.session_pk AND f.seq = t.first_seq),
+     t.session_pk, 0)
      AND t.session_pk";
 
 /// What a turn brought.
@@ -259,7 +260,8 @@ fn said(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Arc
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM turns t JOIN {SESSIONS}
-             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.first_seq AND m.seq <= iif(?2, ?3, coalesce(t.last_seq, ?3))
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.first_seq
+             AND m.seq <= iif(?2, ?3, coalesce(t.last_seq, ?3))
              WHERE t.pk = ?1 AND m.turn_pk = t.pk
                AND iif(m.status = 'partial', ?4 AND m.attempt = t.attempt, m.seq >= t.answer_seq) ORDER BY s.pk, m.seq"
         ))

@@ -55,7 +55,8 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
     stand_on(connection, state.head, target.below)?;
     connection
         .execute(
-            "UPDATE conversations SET version = version + 1, changes = changes + 1, updated_at = ?2, counted_seq = NULL, counted_tokens = NULL, held_back = 1 WHERE pk = ?1",
+            "UPDATE conversations SET version = version + 1, changes = changes + 1, updated_at = ?2,
+             counted_seq = NULL, counted_tokens = NULL, held_back = 1 WHERE pk = ?1",
             [state.key, undo.now.0],
         )
         .translated()?;

@@ -124,8 +124,8 @@ pub trait Store: Send + Sync + 'static {
     /// One turn and its outcome. `None` if there is none for this scope.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;
 
-    /// What a running turn has shown since a place in its journal. `None` if it has appended since, does not run in that attempt, or
-    /// does not exist for this scope: then [`Store::turn`] says how it stands.
+    /// What a running turn has shown since a place in its journal. `None` if it has appended since,
+    /// does not run in that attempt, or does not exist for this scope: then [`Store::turn`] says how it stands.
     async fn shown_since(
         &self,
         scope: &Scope,

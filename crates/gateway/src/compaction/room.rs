@@ -76,7 +76,7 @@ impl Gateway {
         let window = known_window.map_or(load.total, u64::from);
         let (window, trigger) = match need {
             Need::Threshold => (window, CompactionTrigger::Threshold),
-            // Whatever was said of the window, this did not fit it.
+            // The model server refused this length, so its window is smaller than the settings say.
             Need::TooLong(_) => (window.min(load.total), CompactionTrigger::ContextLength),
         };
         let budget = self.budget_of(request, window);

@@ -121,7 +121,8 @@ impl<'a> Look<'a> {
             Stage::Words | Stage::Parts => self
                 .connection
                 .prepare_cached(
-                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, r.id, m.id, m.role, m.status, m.seq, c.rewinds
+                    "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, r.id, m.id, m.role,
+                     m.status, m.seq, c.rewinds
                      FROM messages m
                      CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk, m.session_pk)
                      CROSS JOIN sessions r ON r.pk = c.root_pk WHERE m.pk = ?1",
