@@ -31,7 +31,7 @@ use crate::input::Input;
 use crate::log::{SessionView, TurnLog};
 use crate::mint;
 use crate::repeated::Repeated;
-use crate::request::{Place, Policy, TurnRequest};
+use crate::request::{ConversationRef, Policy, TurnRequest};
 use crate::waiting::Waiting;
 
 /// How often a conversation may change under a request before it is given up; each time somebody else made progress. Waiting is
@@ -45,7 +45,7 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What became of a request at the door.
 pub(crate) enum Admitted {
     /// It has the lease.
-    Running(Box<Lead>),
+    Running(Box<AdmittedTurn>),
     /// It is this turn.
     Joined(TurnId),
     /// It is this promised turn, which ended before it began, and takes over its id.
@@ -53,7 +53,7 @@ pub(crate) enum Admitted {
 }
 
 /// A turn with its lease, and the conversation as it was when the lease was taken.
-pub(crate) struct Lead {
+pub(crate) struct AdmittedTurn {
     pub(crate) running: Running,
     /// Whether it is an attempt that begins anew at the end.
     pub(crate) is_anew: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Lead {
 }
 
 /// A request on its way in.
-pub(crate) struct Door<'a> {
+pub(crate) struct PendingAdmission<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
     pub(crate) turn: TurnId,
@@ -76,9 +76,9 @@ pub(crate) struct Door<'a> {
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
 }
 
-impl<'a> Door<'a> {
+impl<'a> PendingAdmission<'a> {
     /// Asks until there is a decision. Not cancel-safe: a waiting turn has to be withdrawn, which this does itself when it ends early.
-    pub(crate) async fn pass(&mut self) -> Result<Admitted, GatewayError> {
+    pub(crate) async fn decide(&mut self) -> Result<Admitted, GatewayError> {
         let scope = self.scope();
         if let Some(key) = &self.request.caller.session_key
             && !scope.keys.allows(key)
@@ -100,7 +100,7 @@ impl<'a> Door<'a> {
                 // The turn stands again as it did before, or was cancelled: the store knows.
                 return Ok(Admitted::Joined(turn));
             }
-            if outcome.is_err() && self.request.is_promised() {
+            if outcome.is_err() && self.request.is_visible_while_queued() {
                 // Who reads it now is told what everybody is told who reads it later.
                 return Err(GatewayError::Turn(why));
             }
@@ -114,7 +114,7 @@ impl<'a> Door<'a> {
     }
 
     async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting<'a>) -> Result<Admitted, GatewayError> {
-        let mut place = self.request.destination.place.clone();
+        let mut place = self.request.destination.conversation.clone();
         let mut opening = Opening::MayRepeat;
         let mut extent = Extent::View;
         let mut stale = 0;
@@ -213,21 +213,23 @@ impl<'a> Door<'a> {
                     let left = running.resolution == Resolution::Branched && is_to_continue;
                     let before = if left { Some(self.inherited(scope, &running).await?) } else { before };
                     let alias = match place {
-                        Place::Named { .. } if left => own_alias(running.facts.head.id.as_str())?,
-                        Place::Named { alias, .. } => alias,
+                        ConversationRef::Named { .. } if left => own_alias(running.facts.head.id.as_str())?,
+                        ConversationRef::Named { alias, .. } => alias,
                         _ if self.request.options.response.is_some() => {
                             own_alias(&running.turn.as_response().to_string())?
                         }
-                        Place::New | Place::Nowhere | Place::After(_) => own_alias(running.facts.head.id.as_str())?,
+                        ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => {
+                            own_alias(running.facts.head.id.as_str())?
+                        }
                     };
                     let is_anew = input.anew_of.is_some();
-                    return Ok(Admitted::Running(Box::new(Lead { running: *running, is_anew, before, alias })));
+                    return Ok(Admitted::Running(Box::new(AdmittedTurn { running: *running, is_anew, before, alias })));
                 }
                 AdmitOutcome::Queued { ticket, facts, running, since, attempt_of } => {
                     // Other turns may be answered while it waits. A retry stays an attempt of the turn that it repeats.
                     // One whose own id is given out now repeats none.
                     repeated = match waiting.ticket {
-                        None if self.request.is_promised() => attempt_of,
+                        None if self.request.is_visible_while_queued() => attempt_of,
                         _ => repeated.or(input.retry_of.filter(|_| is_retry)),
                     };
                     if let Some(turn) = attempt_of {
@@ -236,7 +238,7 @@ impl<'a> Door<'a> {
                     let turn = attempt_of.unwrap_or(self.turn);
                     let view = SessionView {
                         facts,
-                        requested: self.request.destination.place.name(),
+                        requested: self.request.destination.conversation.name(),
                         resolution: Resolution::Head,
                         rotated: false,
                         revision: None,
@@ -249,7 +251,7 @@ impl<'a> Door<'a> {
                     if repeated.replace(turn) == Some(turn) {
                         stale += 1;
                     }
-                    if !matches!(place, Place::Named { .. }) || there != conversation {
+                    if !matches!(place, ConversationRef::Named { .. }) || there != conversation {
                         place = own_place(there)?;
                     }
                 }
@@ -261,7 +263,7 @@ impl<'a> Door<'a> {
                 AdmitOutcome::Refused(refusal) => {
                     return Err(match (refusal, flaw) {
                         (Refusal::NotRepeated, Some(flaw)) => flaw,
-                        (Refusal::NotFound, _) if matches!(place, Place::After(_)) => {
+                        (Refusal::NotFound, _) if matches!(place, ConversationRef::After(_)) => {
                             GatewayError::previous_not_found()
                         }
                         (refusal, _) => refused(&refusal),
@@ -273,8 +275,8 @@ impl<'a> Door<'a> {
     }
 
     /// Where a request goes that is no other attempt of a first turn after all.
-    fn own_opening(&self) -> (Place, Opening) {
-        (self.request.destination.place.clone(), Opening::IsNew)
+    fn own_opening(&self) -> (ConversationRef, Opening) {
+        (self.request.destination.conversation.clone(), Opening::IsNew)
     }
 
     /// Whether a request that says what an unanswered turn was asked is a turn of its own all the same. An id that was given out says
@@ -291,7 +293,7 @@ impl<'a> Door<'a> {
         let Some(earlier) = input.retry_of else { return Ok(Apart::No) };
         let attempt_of = waiting.attempt_of.as_ref().map(Registered::turn);
         let has_own_id = (waiting.ticket.is_some() || self.takes_over) && attempt_of != Some(earlier);
-        if self.request.is_promised() && (has_own_id || !retry.may_repeat()) {
+        if self.request.is_visible_while_queued() && (has_own_id || !retry.may_repeat()) {
             return Ok(Apart::Yes);
         }
         let Some(earlier) = self.gateway.store.turn(scope, earlier).await? else { return Ok(Apart::No) };
@@ -368,7 +370,7 @@ pub(crate) fn check_window(
         Some(_) if load.front + new >= window => Some("what is new is too much by itself".to_owned()),
         _ if request.options.truncate => None,
         Some(_) => gateway.cannot_compact(),
-        None if request.destination.place == Place::Nowhere => {
+        None if request.destination.conversation == ConversationRef::Stateless => {
             Some("nothing of it is kept, so nothing can be summarised".to_owned())
         }
         None => Some("there is nothing to summarise yet".to_owned()),
@@ -388,7 +390,7 @@ pub(crate) fn retry_identity(
     let identity = &request.identity;
     let tenant = request.caller.principal.tenant.0.to_le_bytes();
     let key = request.caller.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
-    let name = request.destination.place.name();
+    let name = request.destination.conversation.name();
     let alias = name.as_deref().unwrap_or("");
     let session_key = request.caller.session_key.as_ref().map_or("", |key| key.as_str());
     let user = identity.user.as_deref().unwrap_or("");
@@ -413,9 +415,9 @@ fn shows_unseen_answer(request: &TurnRequest, before: Option<&Snapshot>) -> bool
     if request.input.all_new {
         return false;
     }
-    match request.destination.place {
-        Place::New | Place::Nowhere | Place::After(_) => true,
-        Place::Named { .. } => {
+    match request.destination.conversation {
+        ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => true,
+        ConversationRef::Named { .. } => {
             before.is_some_and(|before| repeats_history(&request.input.messages, transcript(before)))
         }
     }
@@ -432,9 +434,9 @@ enum Opening {
     IsNew,
 }
 
-fn own_place(conversation: ConversationId) -> Result<Place, GatewayError> {
+fn own_place(conversation: ConversationId) -> Result<ConversationRef, GatewayError> {
     let alias = own_alias(&conversation.to_string())?;
-    Ok(Place::Named { alias, namespace: Namespace::Session, must_exist: true })
+    Ok(ConversationRef::Named { alias, namespace: Namespace::Session, must_exist: true })
 }
 
 pub(crate) fn own_alias(name: &str) -> Result<Alias, GatewayError> {

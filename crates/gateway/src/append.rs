@@ -5,18 +5,18 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{ConversationFacts, FinishReason, Message, Payload, TenantId, TurnFailure, TurnId};
-use herma_store::{Change, Commit, ConversationRow, Lease, Outcome, Revision, Scope, StoreError};
+use herma_store::{Change, Commit, ConversationRow, Lease, Revision, Scope, StoreError, TurnOutcome};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
-use crate::admission::{Admitted, Door, Lead, own_alias};
+use crate::admission::{Admitted, AdmittedTurn, PendingAdmission, own_alias};
 use crate::error::{GatewayError, Missing};
 use crate::gateway::{Gateway, Registered};
 use crate::live::LiveTurn;
 use crate::log::TurnLog;
 use crate::mint;
 use crate::request::TurnRequest;
-use crate::run::{Held, lost};
+use crate::run::{LeaseGuard, lost};
 
 /// What was added to a conversation, durably.
 #[derive(Debug)]
@@ -71,23 +71,24 @@ impl Gateway {
         let (stop, mut stopped) = watch::channel(None::<Stop>);
         let registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
         let (registered, stop) = (&registered, &mut stopped);
-        let mut door = Door { gateway: self, request, turn, takes_over: false, registered, log: &log, stop };
-        match door.pass().await? {
+        let mut pending =
+            PendingAdmission { gateway: self, request, turn, takes_over: false, registered, log: &log, stop };
+        match pending.decide().await? {
             Admitted::Joined(earlier) | Admitted::NeverBegan(earlier) => self.added_before(request, earlier).await,
-            Admitted::Running(lead) => self.write(request, *lead).await,
+            Admitted::Running(admitted) => self.write(request, *admitted).await,
         }
     }
 
-    async fn write(&self, request: &TurnRequest, lead: Lead) -> Result<Appended, GatewayError> {
-        let Lead { running, .. } = lead;
-        let mut held = Held::new(self, running.lease, running.facts.id);
+    async fn write(&self, request: &TurnRequest, admitted: AdmittedTurn) -> Result<Appended, GatewayError> {
+        let AdmittedTurn { running, .. } = admitted;
+        let mut guard = LeaseGuard::new(self, running.lease, running.facts.id);
         let system =
             (!request.input.system.is_empty()).then(|| Arc::<[Payload]>::from(request.input.system.as_slice()));
         let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() };
         let commit = Commit {
             lease: running.lease,
             session: running.facts.head.id.clone(),
-            outcome: Outcome::Completed { messages: Vec::new(), finish },
+            outcome: TurnOutcome::Completed { messages: Vec::new(), finish },
             system,
             record: None,
             title: None,
@@ -95,9 +96,9 @@ impl Gateway {
         };
         let committed = match self.store.commit(commit).await {
             Ok(committed) => committed,
-            Err(error) => return Err(self.take_back(error, running.lease, held).await),
+            Err(error) => return Err(self.take_back(error, running.lease, guard).await),
         };
-        held.is_over();
+        guard.is_over();
         Ok(Appended {
             turn: running.turn,
             tenant: request.caller.principal.tenant,
@@ -109,9 +110,9 @@ impl Gateway {
     }
 
     /// Leaves nothing of what another turn's interrupt stopped before it was written.
-    async fn take_back(&self, error: StoreError, lease: Lease, mut held: Held<'_>) -> GatewayError {
+    async fn take_back(&self, error: StoreError, lease: Lease, mut guard: LeaseGuard<'_>) -> GatewayError {
         if matches!(error, StoreError::StopRequested(_)) && self.store.retract(lease).await.is_ok() {
-            held.is_over();
+            guard.is_over();
         }
         lost(error)
     }

@@ -14,7 +14,7 @@ use crate::error::{GatewayError, InvalidRequest};
 use crate::gateway::Gateway;
 use crate::input::Input;
 use crate::mint;
-use crate::request::{Place, TurnRequest};
+use crate::request::{ConversationRef, TurnRequest};
 
 /// A context that was summarised for a client that keeps it itself.
 #[derive(Debug)]
@@ -92,13 +92,15 @@ impl Gateway {
     async fn seen(&self, request: &TurnRequest) -> Result<Option<Snapshot>, GatewayError> {
         let scope = Scope::of(&request.caller.principal);
         let open = async |alias, namespace, extent| self.store.open(&scope, alias, namespace, extent).await;
-        match &request.destination.place {
-            Place::New | Place::Nowhere => Ok(None),
-            Place::Named { alias, namespace, must_exist } => match open(alias, *namespace, Extent::View).await? {
-                None if *must_exist || !alias.may_be_created() => Err(GatewayError::unknown()),
-                found => Ok(found),
-            },
-            Place::After(response) => {
+        match &request.destination.conversation {
+            ConversationRef::New | ConversationRef::Stateless => Ok(None),
+            ConversationRef::Named { alias, namespace, must_exist } => {
+                match open(alias, *namespace, Extent::View).await? {
+                    None if *must_exist || !alias.may_be_created() => Err(GatewayError::unknown()),
+                    found => Ok(found),
+                }
+            }
+            ConversationRef::After(response) => {
                 let alias = own_alias(&response.to_string())?;
                 let found = open(&alias, Namespace::Session, Extent::At(response.turn())).await?;
                 found.map(Some).ok_or(GatewayError::previous_not_found())

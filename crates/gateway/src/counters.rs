@@ -21,16 +21,16 @@ use crate::log::TurnEvent;
 const COMPLETED: &str = "completed";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Outcome {
+struct OutcomeLabel {
     outcome: &'static str,
 }
 
 /// What was counted so far. A clone counts together with its original.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    turns: Family<Outcome, Counter>,
+    turns: Family<OutcomeLabel, Counter>,
     turn_seconds: Histogram,
-    passed_on: Family<Outcome, Counter>,
+    passed_on: Family<OutcomeLabel, Counter>,
     input_tokens: Counter,
     output_tokens: Counter,
 }
@@ -64,13 +64,13 @@ impl Counters {
 
     /// Counts a request that was passed on and answered.
     pub(crate) fn passed_on(&self) {
-        self.passed_on.get_or_create(&Outcome { outcome: COMPLETED }).inc();
+        self.passed_on.get_or_create(&OutcomeLabel { outcome: COMPLETED }).inc();
     }
 
     /// Counts a request that was passed on and failed.
     pub(crate) fn not_passed_on(&self, failure: &ModelFailure) {
         let outcome = GatewayError::Turn(TurnFailure::from(failure.clone())).code();
-        self.passed_on.get_or_create(&Outcome { outcome }).inc();
+        self.passed_on.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// Counts the tokens of an answer.
@@ -102,7 +102,7 @@ impl TurnCount {
         if self.is_counted.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.counters.turns.get_or_create(&Outcome { outcome }).inc();
+        self.counters.turns.get_or_create(&OutcomeLabel { outcome }).inc();
         self.counters.turn_seconds.observe(self.began.elapsed().as_secs_f64());
         self.counters.tokens(usage);
     }

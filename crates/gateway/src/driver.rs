@@ -17,8 +17,8 @@ pub(crate) trait Host {
     /// Why a turn cannot go on: for a stored turn, the store failed.
     type Error;
 
-    /// Makes sure that the context fits. The outcome is [`Event::Room`], or [`Event::Stop`] if the turn has to end.
-    async fn make_room(&mut self, need: &Need) -> Result<Event, Self::Error>;
+    /// Makes sure that the context fits. The outcome is [`Event::ContextFit`], or [`Event::Stop`] if the turn has to end.
+    async fn fit_context(&mut self, need: &Need) -> Result<Event, Self::Error>;
 
     /// The call of the model with the context as it is now.
     fn call(&self) -> ModelCall;
@@ -48,8 +48,8 @@ pub(crate) async fn drive<H: Host>(
         effect = match effect {
             Effect::End(ending) => return Ok(ending),
             Effect::CallModel => call_model(upstream, &mut machine, host).await?,
-            Effect::MakeRoom(need) => {
-                let event = host.make_room(&need).await?;
+            Effect::FitContext(need) => {
+                let event = host.fit_context(&need).await?;
                 next(&mut machine, event)
             }
             // Pieces are shown where they come from.

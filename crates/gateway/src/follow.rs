@@ -13,10 +13,10 @@ use herma_model::{
     Answer, Delta, FinishReason, Message, MessageId, MessageStatus, Principal, Seq, Step, TurnFailure, TurnId,
     TurnState,
 };
-use herma_store::{Notice, Scope, ShownThrough, StopOutcome, Subscription, TurnRecord};
+use herma_store::{Notice, Scope, StopOutcome, StreamedThrough, Subscription, TurnRecord};
 use herma_turn::Stop;
 use herma_wire::chat::{answer_of, assistant_utterance, shown_text, whole_answer_deltas};
-use herma_wire::record::{self, Shown as Piece};
+use herma_wire::record::{self, Piece};
 use tokio::sync::watch;
 
 use crate::admission::INTERRUPT_GRACE;
@@ -139,7 +139,7 @@ impl Follower<'_> {
             if !record.state.is_live() {
                 return Ok(Some(self.outcome(record)));
             }
-            self.tell_parts(&scope, record.shown_through, &mut told, &mut changed).await?;
+            self.tell_parts(&scope, record.streamed_through, &mut told, &mut changed).await?;
         }
     }
 
@@ -148,7 +148,7 @@ impl Follower<'_> {
     async fn tell_parts(
         &self,
         scope: &Scope,
-        mut through: ShownThrough,
+        mut through: StreamedThrough,
         told: &mut Told,
         changed: &mut Subscription,
     ) -> Result<(), GatewayError> {
@@ -156,7 +156,7 @@ impl Follower<'_> {
             if let Ok(notified) = tokio::time::timeout(LOOK_AGAIN, changed.notified()).await {
                 notified?;
             }
-            let Some(part) = self.gateway.store.shown_since(scope, self.turn, through).await? else { return Ok(()) };
+            let Some(part) = self.gateway.store.streamed_since(scope, self.turn, through).await? else { return Ok(()) };
             let pieces = record::shown_steps(&part.shown.record, &part.shown.text).unwrap_or_default();
             for piece in pieces {
                 let Piece::Delta(delta) = piece else { return Ok(()) };
@@ -185,8 +185,8 @@ impl Follower<'_> {
         for shown in shown(record).into_iter().skip(told.shown) {
             told.shown += 1;
             self.log.push(match shown {
-                Shown::Piece(delta) => TurnEvent::Delta(Arc::new(delta)),
-                Shown::Step(step) => TurnEvent::Step { step, session: self.view(record) },
+                ReplayEvent::Piece(delta) => TurnEvent::Delta(Arc::new(delta)),
+                ReplayEvent::Step(step) => TurnEvent::Step { step, session: self.view(record) },
             });
         }
     }
@@ -241,35 +241,35 @@ fn another_attempt() -> TurnFailure {
 }
 
 /// Something that listeners were shown before the turn's end.
-enum Shown {
+enum ReplayEvent {
     Piece(Delta),
     Step(Step),
 }
 
 /// What was shown of a turn, as far as it is known: the pieces of each message, and then the step that it is. The last
 /// step of a turn with an answer comes with its end.
-fn shown(record: &TurnRecord) -> Vec<Shown> {
+fn shown(record: &TurnRecord) -> Vec<ReplayEvent> {
     let mut shown = Vec::new();
     let mut parts = record::parts(&record.shown.record);
     let mut compactions = Vec::new();
     let mut cut_off = None;
     for step in &record.steps {
         match step {
-            Step::Compacted(_) => compactions.push(Shown::Step(step.clone())),
+            Step::Compacted(_) => compactions.push(ReplayEvent::Step(step.clone())),
             Step::Said(message) if message.said.status == MessageStatus::Partial => cut_off = Some(message),
             Step::Said(message) => {
                 let part = parts.next().unwrap_or_default();
                 let answer = answer_of(&message.said, record.finish.clone().unwrap_or_else(unknown_finish));
                 // One that was not shown piece by piece has no record.
                 match Some(part).filter(|part| !part.is_empty()).and_then(|part| record::steps(part, &answer)) {
-                    Some(pieces) => shown.extend(pieces.into_iter().map(Shown::from)),
+                    Some(pieces) => shown.extend(pieces.into_iter().map(ReplayEvent::from)),
                     None => {
                         shown.append(&mut compactions);
-                        shown.extend(whole_answer_deltas(&answer).into_iter().map(Shown::Piece));
+                        shown.extend(whole_answer_deltas(&answer).into_iter().map(ReplayEvent::Piece));
                     }
                 }
                 compactions.clear();
-                shown.push(Shown::Step(step.clone()));
+                shown.push(ReplayEvent::Step(step.clone()));
             }
         }
     }
@@ -280,11 +280,11 @@ fn shown(record: &TurnRecord) -> Vec<Shown> {
     let text = cut_off.and_then(|message| shown_text(&message.said));
     let text = text.as_deref().unwrap_or(&record.shown.text);
     let pieces = record::shown_steps(parts.next().unwrap_or_default(), text).unwrap_or_default();
-    shown.extend(pieces.into_iter().map(Shown::from));
+    shown.extend(pieces.into_iter().map(ReplayEvent::from));
     shown
 }
 
-impl From<Piece<'_>> for Shown {
+impl From<Piece<'_>> for ReplayEvent {
     fn from(piece: Piece<'_>) -> Self {
         match piece {
             Piece::Delta(delta) => Self::Piece(delta.into_owned()),

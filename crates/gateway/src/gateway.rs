@@ -11,7 +11,7 @@ use herma_turn::Stop;
 use herma_upstream::ModelServer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::admission::{Admitted, Door, defect};
+use crate::admission::{Admitted, PendingAdmission, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
 use crate::counters::Counters;
@@ -20,7 +20,7 @@ use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
 use crate::readiness::Readiness;
-use crate::request::{Place, TurnHandle, TurnRequest};
+use crate::request::{ConversationRef, TurnHandle, TurnRequest};
 use crate::run::Run;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -78,8 +78,8 @@ impl Gateway {
     }
 
     /// Changes soon after there are more events of any conversation, while a receiver is held.
-    pub fn happenings(&self) -> watch::Receiver<i64> {
-        self.store.happenings()
+    pub fn watch_events(&self) -> watch::Receiver<i64> {
+        self.store.watch_events()
     }
 
     /// Whether the store can be written, asked at most once a second. Cancel-safe.
@@ -117,7 +117,7 @@ impl Gateway {
         if self.settings.resolve_model(request.options.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
         }
-        if request.destination.place == Place::Nowhere && request.destination.expected.is_some() {
+        if request.destination.conversation == ConversationRef::Stateless && request.destination.expected.is_some() {
             return Err(GatewayError::Conflict(Conflict::VersionMismatch));
         }
         let place = self.place()?;
@@ -165,11 +165,11 @@ impl Gateway {
             let takes_over = claimed.is_some() && earlier.is_some_and(|earlier| earlier.never_began);
             let registered = claimed.unwrap_or_else(|| Registered::new(self, mint::turn(), live.clone()));
             let turn = registered.turn();
-            if request.destination.place == Place::Nowhere {
+            if request.destination.conversation == ConversationRef::Stateless {
                 let mut stateless = Stateless { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
                 return stateless.run().await;
             }
-            let mut door = Door {
+            let mut pending = PendingAdmission {
                 gateway: self,
                 request: &request,
                 turn,
@@ -178,7 +178,7 @@ impl Gateway {
                 log: &log,
                 stop: &mut stopped,
             };
-            match door.pass().await {
+            match pending.decide().await {
                 Err(error) => return log.push(TurnEvent::Failed(Arc::new(error))),
                 Ok(Admitted::NeverBegan(turn)) => earlier = Some(Earlier { turn, never_began: true }),
                 Ok(Admitted::Joined(turn)) => {
@@ -190,10 +190,10 @@ impl Gateway {
                     // this process has done that already, this one joins it under an id of its own.
                     earlier = Some(Earlier { turn, never_began: false });
                 }
-                Ok(Admitted::Running(lead)) => {
-                    let _attempt = (lead.running.turn != turn).then(|| registered.again(lead.running.turn));
+                Ok(Admitted::Running(admitted)) => {
+                    let _attempt = (admitted.running.turn != turn).then(|| registered.again(admitted.running.turn));
                     let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };
-                    return run.finish(*lead).await;
+                    return run.finish(*admitted).await;
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Gateway {
 
     /// Reads the turn that a request turned out to be, to its end or until it is forgotten.
     async fn join(&self, request: &TurnRequest, turn: TurnId, log: &TurnLog) -> Followed {
-        let (principal, requested) = (&request.caller.principal, request.destination.place.name());
+        let (principal, requested) = (&request.caller.principal, request.destination.conversation.name());
         Follower { gateway: self, principal, requested, turn, log }.follow().await
     }
 

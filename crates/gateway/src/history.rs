@@ -4,9 +4,9 @@ use herma_model::alias::Namespace;
 use herma_model::{Alias, ResponseId, TurnId};
 use herma_store::{Extent, Running, Scope, Snapshot, Target, TurnRecord};
 
-use crate::admission::{Door, own_alias};
+use crate::admission::{PendingAdmission, own_alias};
 use crate::error::GatewayError;
-use crate::request::Place;
+use crate::request::ConversationRef;
 
 /// What is known of a conversation.
 pub(crate) struct History {
@@ -17,7 +17,7 @@ pub(crate) struct History {
     pub(crate) target: Target,
 }
 
-impl Door<'_> {
+impl PendingAdmission<'_> {
     /// What a turn has that left a busy conversation: all of the branch but what it brought itself.
     pub(crate) async fn inherited(&self, scope: &Scope, running: &Running) -> Result<Snapshot, GatewayError> {
         let id = own_alias(&running.facts.id.to_string())?;
@@ -34,15 +34,22 @@ impl Door<'_> {
     }
 
     /// What is known of the conversation, from memory if that is enough, and where that leads.
-    pub(crate) async fn history(&self, scope: &Scope, place: &Place, extent: Extent) -> Result<History, GatewayError> {
+    pub(crate) async fn history(
+        &self,
+        scope: &Scope,
+        place: &ConversationRef,
+        extent: Extent,
+    ) -> Result<History, GatewayError> {
         match place {
-            Place::New | Place::Nowhere => Ok(History { before: None, is_fresh: true, target: Target::New }),
-            Place::Named { alias, namespace, must_exist } => {
+            ConversationRef::New | ConversationRef::Stateless => {
+                Ok(History { before: None, is_fresh: true, target: Target::New })
+            }
+            ConversationRef::Named { alias, namespace, must_exist } => {
                 let (before, is_fresh) = self.read(scope, alias, *namespace, extent).await?;
                 let target = Target::Alias { alias: alias.clone(), namespace: *namespace, must_exist: *must_exist };
                 Ok(History { before, is_fresh, target })
             }
-            Place::After(response) => self.after(scope, *response, extent).await,
+            ConversationRef::After(response) => self.after(scope, *response, extent).await,
         }
     }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use herma_model::Step;
-use herma_store::{Lease, Receipt, Shown, StoreError};
-use herma_wire::record::{self, Shown as Piece};
+use herma_store::{Lease, Receipt, StoreError, StreamedOutput};
+use herma_wire::record::{self, Piece};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
@@ -88,7 +88,7 @@ impl Journal {
         if new.is_empty() && record.is_empty() {
             self.written = through;
         } else {
-            let receipt = gateway.store.journal(lease, Shown { text: new.to_owned(), record });
+            let receipt = gateway.store.journal(lease, StreamedOutput { text: new.to_owned(), record });
             self.on_its_way = Some((receipt, through));
         }
     }

@@ -72,7 +72,8 @@ pub use log::{Finished, SessionView, TurnEvent};
 pub use mint::now;
 pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{
-    Caller, Destination, OnDisconnect, Place, Policy, RequestIdentity, TurnHandle, TurnInput, TurnOptions, TurnRequest,
+    Caller, ConversationRef, Destination, OnDisconnect, Policy, RequestIdentity, TurnHandle, TurnInput, TurnOptions,
+    TurnRequest,
 };
 pub use session_view::session_object;
 pub use sessions::{Names, NewFork, NewSession, Origin, RewindRequest, Sessions};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use herma_model::generation::ModelFailureKind;
 use herma_model::{Answer, Delta, ModelCall, ModelFailure, TurnFailure};
-use herma_turn::{AllowedTools, Ending, Event, Need, Room, Stop};
+use herma_turn::{AllowedTools, ContextFit, Ending, Event, Need, Stop};
 
 use crate::driver::{Host, drive};
 use crate::gateway::Gateway;
@@ -54,8 +54,8 @@ struct OwnCall<F> {
 impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
     type Error = Infallible;
 
-    async fn make_room(&mut self, _: &Need) -> Result<Event, Infallible> {
-        Ok(Event::Room(Room::Nothing))
+    async fn fit_context(&mut self, _: &Need) -> Result<Event, Infallible> {
+        Ok(Event::ContextFit(ContextFit::NothingToCompact))
     }
 
     fn call(&self) -> ModelCall {

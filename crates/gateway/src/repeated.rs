@@ -4,7 +4,7 @@ use herma_model::{TurnId, TurnState, Utterance};
 use herma_store::{Scope, Snapshot};
 use herma_turn::check_tool_results;
 
-use crate::admission::Door;
+use crate::admission::PendingAdmission;
 use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
 use crate::input::Input;
@@ -43,7 +43,7 @@ impl Repeated {
     }
 }
 
-impl Door<'_> {
+impl PendingAdmission<'_> {
     /// How the turn stands that a request repeats; `None` while it waits or runs, and if it never began or nothing of
     /// it is left.
     pub(crate) async fn repeated(&self, scope: &Scope, turn: TurnId) -> Result<Option<Repeated>, GatewayError> {

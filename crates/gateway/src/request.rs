@@ -81,8 +81,8 @@ impl TurnRequest {
     }
 
     /// Whether its id is given out as soon as it waits.
-    pub(crate) fn is_promised(&self) -> bool {
-        self.options.response.as_ref().is_some_and(|response| response.promised)
+    pub(crate) fn is_visible_while_queued(&self) -> bool {
+        self.options.response.as_ref().is_some_and(|response| response.visible_while_queued)
     }
 }
 
@@ -101,7 +101,7 @@ pub struct Caller {
 #[derive(Debug, Clone)]
 pub struct Destination {
     /// Which conversation it is for.
-    pub place: Place,
+    pub conversation: ConversationRef,
     /// What a conversation made for it is.
     pub kind: SessionKind,
     /// The session that a conversation made for it comes from.
@@ -112,10 +112,10 @@ pub struct Destination {
     pub expected: Option<ExpectedRevision>,
 }
 
-impl From<Place> for Destination {
+impl From<ConversationRef> for Destination {
     /// A person's own conversation.
-    fn from(place: Place) -> Self {
-        Self { place, kind: SessionKind::Main, parent: None, policy: Policy::default(), expected: None }
+    fn from(conversation: ConversationRef) -> Self {
+        Self { conversation, kind: SessionKind::Main, parent: None, policy: Policy::default(), expected: None }
     }
 }
 
@@ -155,11 +155,11 @@ pub struct TurnOptions {
 
 /// Which conversation a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ConversationRef {
     /// A new one.
     New,
     /// None: nothing of what is said is kept.
-    Nowhere,
+    Stateless,
     /// The one that a name leads to.
     Named {
         /// The name.
@@ -173,11 +173,11 @@ pub enum Place {
     After(ResponseId),
 }
 
-impl Place {
+impl ConversationRef {
     /// The name that the request used, if it used one.
     pub fn name(&self) -> Option<Arc<str>> {
         match self {
-            Self::New | Self::Nowhere => None,
+            Self::New | Self::Stateless => None,
             Self::Named { alias, .. } => Some(Arc::from(alias.as_str())),
             Self::After(response) => Some(Arc::from(response.to_string())),
         }

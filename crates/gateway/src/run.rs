@@ -5,12 +5,12 @@ use std::sync::Arc;
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
 use herma_model::{Alias, ConversationId, MessageStatus, NewMessage, Step, TurnFailure, TurnState, Utterance};
-use herma_store::{Commit, Committed, Lease, MadeTitle, Outcome, Snapshot, StoreError, Version};
+use herma_store::{Commit, Committed, Lease, MadeTitle, Snapshot, StoreError, TurnOutcome, Version};
 use herma_turn::{AllowedTools, Ending, Stop};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
-use crate::admission::Lead;
+use crate::admission::AdmittedTurn;
 use crate::compaction;
 use crate::crash;
 use crate::driver::drive;
@@ -19,7 +19,7 @@ use crate::gateway::Gateway;
 use crate::journal::{Journal, record_of_answered, record_of_unanswered};
 use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
 use crate::mint;
-use crate::request::{Place, TurnRequest};
+use crate::request::{ConversationRef, TurnRequest};
 use crate::running::{End, RunningTurn};
 use crate::stored_turn::StoredTurn;
 
@@ -33,12 +33,12 @@ pub(crate) struct Run<'a> {
 
 impl Run<'_> {
     /// Runs the turn to its end and tells its listeners. Not cancel-safe: dropped half-way, the turn is given up.
-    pub(crate) async fn finish(&mut self, lead: Lead) {
-        let mut turn = RunningTurn::of(lead, self.request);
-        let held = Held::new(self.gateway, turn.running.lease, turn.session.facts.id);
+    pub(crate) async fn finish(&mut self, admitted: AdmittedTurn) {
+        let mut turn = RunningTurn::of(admitted, self.request);
+        let guard = LeaseGuard::new(self.gateway, turn.running.lease, turn.session.facts.id);
         crash::point(crash::ADMITTED);
         let event = match self.answer(&mut turn).await {
-            Ok(ending) => self.end(turn, ending, held).await,
+            Ok(ending) => self.end(turn, ending, guard).await,
             Err(error) => failed(lost(error)),
         };
         crash::point(crash::COMMITTED);
@@ -55,19 +55,19 @@ impl Run<'_> {
     }
 
     /// Writes the end down, then says what listeners are told.
-    async fn end(&self, turn: RunningTurn, ending: Ending, mut held: Held<'_>) -> TurnEvent {
+    async fn end(&self, turn: RunningTurn, ending: Ending, mut guard: LeaseGuard<'_>) -> TurnEvent {
         crash::point(crash::ANSWERED);
         match ending {
             Ending::Answered(answer) => {
                 let said = assistant_utterance(&answer, MessageStatus::Complete);
-                let outcome = Outcome::Completed {
+                let outcome = TurnOutcome::Completed {
                     messages: vec![NewMessage { id: turn.answer_id, said }],
                     finish: answer.finish.clone(),
                 };
                 let record = record_of_answered(self.request, self.log);
                 let mut naming = self.gateway.naming(self.request, &turn, &answer);
                 let (is_named, title) = (naming.is_settled(), naming.title.take());
-                match self.commit(&turn, outcome, Kept { record, title }, &mut held).await {
+                match self.commit(&turn, outcome, Kept { record, title }, &mut guard).await {
                     Ok(committed) => {
                         let Some(message) = committed.messages.last().map(Arc::clone) else {
                             return failed(GatewayError::Turn(crate::admission::defect()));
@@ -94,32 +94,32 @@ impl Run<'_> {
                     }
                     Err(StoreError::StopRequested(kind)) => {
                         let ending = Ending::stopped(kind.into(), answer.content);
-                        Box::pin(self.end(turn, ending, held)).await
+                        Box::pin(self.end(turn, ending, guard)).await
                     }
                     Err(error) => failed(lost(error)),
                 }
             }
             Ending::Unanswered { state, failure, shown } => {
-                self.end_unanswered(turn, state, failure, shown, held).await
+                self.end_unanswered(turn, state, failure, shown, guard).await
             }
             Ending::TooLong(failure) => {
                 let why = "there is nothing left to summarise";
                 let status = failure.status;
                 let failure = TurnFailure { upstream_status: status, ..compaction::exceeded(&failure.message, why) };
-                self.take_back(turn, failure, held).await
+                self.take_back(turn, failure, guard).await
             }
-            Ending::Refused(failure) => self.take_back(turn, failure, held).await,
+            Ending::Refused(failure) => self.take_back(turn, failure, guard).await,
         }
     }
 
     /// Takes a refused turn back, as if it had never been asked for.
-    async fn take_back(&self, turn: RunningTurn, failure: TurnFailure, mut held: Held<'_>) -> TurnEvent {
-        if self.request.is_promised() {
+    async fn take_back(&self, turn: RunningTurn, failure: TurnFailure, mut guard: LeaseGuard<'_>) -> TurnEvent {
+        if self.request.is_visible_while_queued() {
             // Its id was given out, so it cannot have never been.
-            return self.end_unanswered(turn, TurnState::Failed, failure, None, held).await;
+            return self.end_unanswered(turn, TurnState::Failed, failure, None, guard).await;
         }
         match self.gateway.store.retract(turn.running.lease).await {
-            Ok(()) => held.is_over(),
+            Ok(()) => guard.is_over(),
             Err(error) => tracing::warn!(%error, "a refused turn could not be taken back"),
         }
         failed(GatewayError::Turn(failure))
@@ -131,14 +131,14 @@ impl Run<'_> {
         state: TurnState,
         failure: TurnFailure,
         shown: Option<String>,
-        mut held: Held<'_>,
+        mut guard: LeaseGuard<'_>,
     ) -> TurnEvent {
         // Text that no client was shown is not part of what happened.
         let shown = shown.filter(|_| self.request.options.streaming);
         let partial = shown.map(|text| NewMessage { id: turn.answer_id, said: Utterance::partial_text(&text) });
-        let outcome = Outcome::Unanswered { state, failure: failure.clone(), partial };
+        let outcome = TurnOutcome::Unanswered { state, failure: failure.clone(), partial };
         let record = record_of_unanswered(self.request, self.log);
-        match self.commit(&turn, outcome, Kept { record, title: None }, &mut held).await {
+        match self.commit(&turn, outcome, Kept { record, title: None }, &mut guard).await {
             Ok(committed) => {
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
                 self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state)), seen);
@@ -154,9 +154,9 @@ impl Run<'_> {
         if snapshot.version != Version(seen.0 + 1) {
             return;
         }
-        let namespace = match &self.request.destination.place {
-            Place::Named { namespace, .. } => *namespace,
-            Place::New | Place::Nowhere | Place::After(_) => Namespace::Session,
+        let namespace = match &self.request.destination.conversation {
+            ConversationRef::Named { namespace, .. } => *namespace,
+            ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => Namespace::Session,
         };
         self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot);
     }
@@ -164,9 +164,9 @@ impl Run<'_> {
     async fn commit(
         &self,
         turn: &RunningTurn,
-        outcome: Outcome,
+        outcome: TurnOutcome,
         Kept { record, title }: Kept,
-        held: &mut Held<'_>,
+        guard: &mut LeaseGuard<'_>,
     ) -> Result<Committed, StoreError> {
         let commit = Commit {
             lease: turn.running.lease,
@@ -179,7 +179,7 @@ impl Run<'_> {
         };
         let committed = self.gateway.store.commit(commit).await;
         if committed.is_ok() {
-            held.is_over();
+            guard.is_over();
         }
         committed
     }
@@ -194,14 +194,14 @@ struct Kept {
 }
 
 /// A lease in use. However its use ends, a panic included, the next turn can go on.
-pub(crate) struct Held<'a> {
+pub(crate) struct LeaseGuard<'a> {
     gateway: &'a Gateway,
     lease: Lease,
     conversation: ConversationId,
     over: bool,
 }
 
-impl<'a> Held<'a> {
+impl<'a> LeaseGuard<'a> {
     pub(crate) fn new(gateway: &'a Gateway, lease: Lease, conversation: ConversationId) -> Self {
         Self { gateway, lease, conversation, over: false }
     }
@@ -212,7 +212,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LeaseGuard<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.gateway.store.abandon(self.lease);

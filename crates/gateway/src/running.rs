@@ -8,7 +8,7 @@ use herma_model::{Base, Message, MessageId, Payload, SessionKind, Step, TurnStat
 use herma_store::{Committed, Compacted, Revision, Snapshot};
 use herma_turn::{Transcript, build, truncated};
 
-use crate::admission::Lead;
+use crate::admission::AdmittedTurn;
 use crate::compaction::transcript;
 use crate::log::{SessionView, TurnEvent};
 use crate::request::TurnRequest;
@@ -34,8 +34,8 @@ pub(crate) struct RunningTurn {
 }
 
 impl RunningTurn {
-    pub(crate) fn of(lead: Lead, request: &TurnRequest) -> Self {
-        let Lead { running, is_anew, mut before, alias } = lead;
+    pub(crate) fn of(admitted: AdmittedTurn, request: &TurnRequest) -> Self {
+        let AdmittedTurn { running, is_anew, mut before, alias } = admitted;
         if let Some(snapshot) = &mut before {
             forget_summarised(snapshot);
             if is_anew {
@@ -45,7 +45,7 @@ impl RunningTurn {
         }
         let session = SessionView {
             facts: Arc::clone(&running.facts),
-            requested: request.destination.place.name(),
+            requested: request.destination.conversation.name(),
             resolution: running.resolution,
             rotated: false,
             revision: Some(running.revision),
@@ -128,7 +128,7 @@ impl RunningTurn {
         if let Some(snapshot) = &mut self.before {
             snapshot.base = Some(base);
             snapshot.counted = None;
-            snapshot.held_back = false;
+            snapshot.auto_compaction_paused = false;
             forget_summarised(snapshot);
         }
     }
@@ -144,7 +144,7 @@ impl RunningTurn {
             rewound: Vec::new(),
             whole: true,
             counted: None,
-            held_back: false,
+            auto_compaction_paused: false,
             rewrites: 0,
             untitled: true,
             unanswered: HashMap::new(),

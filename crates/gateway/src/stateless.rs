@@ -15,7 +15,7 @@ use herma_model::{
     Timestamp, TurnFailure, TurnId, TurnState,
 };
 use herma_store::{Scope, StatelessOutcome, StatelessTurn};
-use herma_turn::{AllowedTools, Ending, Event, Need, Room, Stop, Transcript, build, truncated};
+use herma_turn::{AllowedTools, ContextFit, Ending, Event, Need, Stop, Transcript, build, truncated};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -171,8 +171,8 @@ struct Running<'a, 'b> {
 impl Host for Running<'_, '_> {
     type Error = Infallible;
 
-    async fn make_room(&mut self, _: &Need) -> Result<Event, Infallible> {
-        Ok(Event::Room(Room::Nothing))
+    async fn fit_context(&mut self, _: &Need) -> Result<Event, Infallible> {
+        Ok(Event::ContextFit(ContextFit::NothingToCompact))
     }
 
     fn call(&self) -> ModelCall {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use herma_model::{Delta, ModelCall, ModelFailure, Step, TurnFailure};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
-use herma_turn::{Event, Need, Room, Stop};
+use herma_turn::{ContextFit, Event, Need, Stop};
 use tokio::sync::watch;
 
-use crate::compaction::{Fit, FoundRoom};
+use crate::compaction::{CompactionPlan, Fit};
 use crate::crash;
 use crate::driver::{Host, stopped};
 use crate::gateway::Gateway;
@@ -36,14 +36,18 @@ pub(crate) struct StoredTurn<'a> {
 impl Host for StoredTurn<'_> {
     type Error = StoreError;
 
-    async fn make_room(&mut self, need: &Need) -> Result<Event, StoreError> {
+    async fn fit_context(&mut self, need: &Need) -> Result<Event, StoreError> {
         let Some(snapshot) = &self.turn.before else {
-            return Ok(Event::Room(if self.request.options.truncate { self.cut(need) } else { Room::Nothing }));
+            return Ok(Event::ContextFit(if self.request.options.truncate {
+                self.cut(need)
+            } else {
+                ContextFit::NothingToCompact
+            }));
         };
-        let tight = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need) {
-            Fit::Fits => return Ok(Event::Room(Room::Enough)),
-            Fit::Refused(failure) => return Ok(Event::Room(self.leave_out(need, failure))),
-            Fit::Tight(tight) => tight,
+        let overflow = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need) {
+            Fit::Fits => return Ok(Event::ContextFit(ContextFit::Fits)),
+            Fit::Refused(failure) => return Ok(Event::ContextFit(self.leave_out(need, failure))),
+            Fit::NeedsCompaction(overflow) => overflow,
         };
         if !self.turn.is_told {
             self.turn.running.durable.wait().await?;
@@ -53,19 +57,19 @@ impl Host for StoredTurn<'_> {
         let found = tokio::select! {
             biased;
             stop = stopped(self.stop) => return Ok(Event::Stop(stop)),
-            found = self.gateway.find_room(&tight) => found?,
+            found = self.gateway.plan_compaction(&overflow) => found?,
         };
-        Ok(Event::Room(match found {
-            FoundRoom::Enough => Room::Enough,
-            FoundRoom::Refused(failure) => self.leave_out(need, failure),
-            FoundRoom::Unreachable(failure) => Room::Unreachable(failure),
-            FoundRoom::Compaction(found) => {
-                if let Some((compacted, base)) = self.gateway.take_room(*found).await? {
+        Ok(Event::ContextFit(match found {
+            CompactionPlan::Enough => ContextFit::Fits,
+            CompactionPlan::Refused(failure) => self.leave_out(need, failure),
+            CompactionPlan::Unreachable(failure) => ContextFit::Unreachable(failure),
+            CompactionPlan::Compaction(found) => {
+                if let Some((compacted, base)) = self.gateway.write_compaction(*found).await? {
                     self.turn.compacted(&compacted, base);
                     let (step, session) = (Step::Compacted(compacted.record.id), self.turn.session.clone());
                     tell(self.request, self.log, TurnEvent::Step { step, session });
                 }
-                Room::Enough
+                ContextFit::Fits
             }
         }))
     }
@@ -123,12 +127,12 @@ impl Host for StoredTurn<'_> {
 
 impl StoredTurn<'_> {
     /// Goes on with a part of the context if the request allows it.
-    fn leave_out(&mut self, need: &Need, failure: TurnFailure) -> Room {
-        if self.request.options.truncate { self.cut(need) } else { Room::Refused(failure) }
+    fn leave_out(&mut self, need: &Need, failure: TurnFailure) -> ContextFit {
+        if self.request.options.truncate { self.cut(need) } else { ContextFit::Refused(failure) }
     }
 
     /// Goes on with as much of the context as fits, without its beginning.
-    fn cut(&mut self, need: &Need) -> Room {
+    fn cut(&mut self, need: &Need) -> ContextFit {
         let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
         let shown = tokens_of(&self.turn.context());
         let room = match need {
@@ -137,7 +141,7 @@ impl StoredTurn<'_> {
             Need::TooLong(_) => shown / 2,
         };
         self.turn.room = Some(room);
-        Room::Enough
+        ContextFit::Fits
     }
 
     /// Called before a piece is shown. If this process has not renewed its leases in time, it asks the store whether

@@ -10,7 +10,7 @@ use herma_store::{Notice, Subscription, Ticket, TurnPolicy};
 use herma_turn::Stop;
 use tokio::time::Instant;
 
-use crate::admission::{Door, RETRY_AFTER, cancelled};
+use crate::admission::{PendingAdmission, RETRY_AFTER, cancelled};
 use crate::error::GatewayError;
 use crate::gateway::Registered;
 use crate::line::{Moment, PlaceInLine};
@@ -58,11 +58,11 @@ impl InLine {
     }
 
     /// Waits until the turn should ask for the lease, or a drain begins. Cancel-safe.
-    async fn until_worth_asking(&mut self, door: &Door<'_>) {
-        while !self.place.may_ask() && !door.gateway.is_draining() {
+    async fn until_worth_asking(&mut self, pending: &PendingAdmission<'_>) {
+        while !self.place.may_ask() && !pending.gateway.is_draining() {
             // A closed store sends no notices. It says so when it is asked.
             if self.place.is_first() {
-                let subscribe = || door.gateway.store.subscribe(Notice::ConversationFree(self.conversation));
+                let subscribe = || pending.gateway.store.subscribe(Notice::ConversationFree(self.conversation));
                 let free = self.free.get_or_insert_with(subscribe);
                 tokio::select! {
                     () = self.place.changed() => {}
@@ -81,7 +81,7 @@ impl InLine {
     }
 }
 
-impl<'a> Door<'a> {
+impl<'a> PendingAdmission<'a> {
     /// Waits until it may be this turn's time. `asked` is a moment before the store was asked that gave the ticket.
     pub(crate) async fn wait(
         &mut self,
@@ -110,10 +110,10 @@ impl<'a> Door<'a> {
             }
         };
         line.is_asking = false;
-        let (until, door) = (waiting.until, &*self);
-        let mut stopped = door.stop.clone();
+        let (until, pending) = (waiting.until, &*self);
+        let mut stopped = pending.stop.clone();
         tokio::select! {
-            () = line.until_worth_asking(door) => {}
+            () = line.until_worth_asking(pending) => {}
             () = tokio::time::sleep_until(until) => {
                 let running = running.unwrap_or(self.turn);
                 return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });

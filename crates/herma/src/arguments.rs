@@ -14,8 +14,8 @@ use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
 use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
 pub(crate) use sessions::{
-    BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, Place, RenameFlags,
-    RewindFlags, SearchFlags, SessionsCommand, ShowFlags, UndoFlags,
+    BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, RenameFlags,
+    RewindFlags, SearchFlags, SessionName, SessionsCommand, ShowFlags, UndoFlags,
 };
 
 const EXAMPLES: &str = "\

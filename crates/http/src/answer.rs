@@ -61,7 +61,7 @@ pub(crate) async fn finished(mut handle: TurnHandle, dialect: Dialect) -> Result
 }
 
 /// Waits until a turn's id can be given out, because nothing can make it forgotten any more. The turn goes on by itself.
-pub(crate) async fn promised(
+pub(crate) async fn accepted(
     mut handle: TurnHandle,
     dialect: Dialect,
 ) -> Result<(TurnId, Option<SessionView>), ApiError> {

@@ -109,7 +109,8 @@ pub struct CopiedConversation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction_mode: Option<CompactionMode>,
     /// Whether the last of them was undone, so that none is made by itself.
-    pub held_back: bool,
+    #[serde(rename = "held_back")]
+    pub auto_compaction_paused: bool,
     /// What the model server last counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<CopiedCount>,
@@ -250,7 +251,8 @@ pub struct CopiedTurn {
     /// Whether it can be fetched as a response.
     pub kept: bool,
     /// Whether its id was given out before it began.
-    pub promised: bool,
+    #[serde(rename = "promised")]
+    pub visible_while_queued: bool,
     /// Whether somebody else ended it.
     pub cut_off: bool,
     /// What the response repeats of its request.

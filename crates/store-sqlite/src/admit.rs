@@ -17,7 +17,7 @@ use rusqlite::{Connection, params};
 use crate::attempt::{Grant, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
 use crate::branch::{self, Branching};
 use crate::conversation;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::parent::Declared;
 use crate::queue::{self, NewWaiter};
@@ -27,7 +27,11 @@ use crate::takeover::{self, Why, take_over};
 use crate::{retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
-pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
+pub(crate) fn admit(
+    connection: &Connection,
+    instance: &mut Instance,
+    admission: &Admission,
+) -> StoreResult<AdmitOutcome> {
     if admission.ticket.is_none()
         && let Some(outcome) = retry::recognise(connection, instance, admission)?
     {
@@ -66,7 +70,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
     let ahead = ahead(connection, instance, &mut state, admission)?;
     check_revision(connection, &state, admission, ahead.is_some())?;
     if let Some(ahead) = ahead
-        && (admission.policy != TurnPolicy::Branch || admission.is_further_attempt() || state.unmade)
+        && (admission.policy != TurnPolicy::Branch || admission.is_further_attempt() || state.provisional)
     {
         return wait(connection, instance, admission, &state, resolution, ahead);
     }
@@ -78,7 +82,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
         return start(connection, instance, admission, branch, Resolution::Branched);
     }
     let resolution = match state.facts.origin_kind {
-        _ if !state.unmade => resolution,
+        _ if !state.provisional => resolution,
         SessionKind::Branch => Resolution::Branched,
         _ => Resolution::Created,
     };
@@ -86,7 +90,7 @@ pub(crate) fn admit(connection: &Connection, instance: &mut Instance, admission:
 }
 
 /// Makes the conversation of a turn, if it can be what it says.
-fn create(connection: &Connection, instance: &mut Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
+fn create(connection: &Connection, instance: &mut Instance, admission: &Admission) -> StoreResult<AdmitOutcome> {
     let creation = &admission.creation;
     let declared = match creation.kind {
         SessionKind::Branch => Declared::Invalid(InvalidDeclaration::BranchOfNothing),
@@ -103,7 +107,7 @@ fn create(connection: &Connection, instance: &mut Instance, admission: &Admissio
 
 /// What is wrong with a request was found in the conversation as its caller saw it. If that has changed, or changes because a dead
 /// owner's turn is ended here, the caller has to look again.
-fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admission) -> Outcome<AdmitOutcome> {
+fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admission) -> StoreResult<AdmitOutcome> {
     let Some((mut state, _)) = find(connection, admission)? else {
         return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
     };
@@ -112,7 +116,7 @@ fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admiss
     Ok(if is_current { AdmitOutcome::Refused(Refusal::NotRepeated) } else { AdmitOutcome::Stale })
 }
 
-fn find(connection: &Connection, admission: &Admission) -> Outcome<Option<(ConversationState, Resolution)>> {
+fn find(connection: &Connection, admission: &Admission) -> StoreResult<Option<(ConversationState, Resolution)>> {
     let Target::Alias { alias, namespace, .. } = &admission.target else { return Ok(None) };
     let found = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
     Ok(found.map(|(state, session)| {
@@ -144,7 +148,7 @@ fn check_revision(
     state: &ConversationState,
     admission: &Admission,
     must_wait: bool,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let checked = match &admission.scope.expected {
         Some(ExpectedRevision::OneOf(_)) if must_wait => Err(StoreError::VersionMismatch),
         _ => admission.scope.check(state.facts.id, state.revision()),
@@ -163,7 +167,7 @@ fn live_turn(
     instance: &Instance,
     state: &mut ConversationState,
     admission: &Admission,
-) -> Outcome<Option<TurnId>> {
+) -> StoreResult<Option<TurnId>> {
     let now = admission.now;
     let Some(live) = takeover::live_turn(connection, instance, state, now)? else { return Ok(None) };
     if admission.policy == TurnPolicy::Interrupt {
@@ -199,7 +203,7 @@ fn ahead(
     instance: &Instance,
     state: &mut ConversationState,
     admission: &Admission,
-) -> Outcome<Option<Ahead>> {
+) -> StoreResult<Option<Ahead>> {
     if let Some(running) = live_turn(connection, instance, state, admission)? {
         return Ok(Some(Ahead::Running(running)));
     }
@@ -217,7 +221,7 @@ fn wait(
     state: &ConversationState,
     resolution: Resolution,
     ahead: Ahead,
-) -> Outcome<AdmitOutcome> {
+) -> StoreResult<AdmitOutcome> {
     let facts = Arc::new(state.facts.clone());
     let (running, ahead) = match ahead {
         Ahead::Running(turn) => (Some(turn), turn),
@@ -259,15 +263,15 @@ fn wait(
         let since = repeated.as_ref().map_or(admission.now, |repeated| repeated.asked_at);
         (queue::add(connection, &waiter)?, since)
     };
-    let is_promised = response.is_some_and(|response| response.promised);
-    if is_promised {
+    let is_visible_while_queued = response.is_some_and(|response| response.visible_while_queued);
+    if is_visible_while_queued {
         waiting::keep(connection, ticket, &admission.messages)?;
     }
     // A further attempt may give up its place. Until it begins, its key leads to the turn that it repeats. One whose
     // own id is given out is a turn of its own from here on.
     if let Some(repeated) = &repeated {
         retry::bind(connection, admission, repeated.key)?;
-    } else if is_promised || !admission.is_further_attempt() {
+    } else if is_visible_while_queued || !admission.is_further_attempt() {
         retry::bind(connection, admission, ticket)?;
     }
     instance.live.insert(ticket, Fence(0));
@@ -282,7 +286,7 @@ fn start(
     admission: &Admission,
     mut state: ConversationState,
     resolution: Resolution,
-) -> Outcome<AdmitOutcome> {
+) -> StoreResult<AdmitOutcome> {
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
@@ -320,7 +324,7 @@ fn start(
     connection
         .prepare_cached(
             "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + ?4, message_count = message_count + ?4,
-             turn_count = turn_count + ?5, unmade = 0 WHERE pk = ?1",
+             turn_count = turn_count + ?5, provisional = 0 WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -364,7 +368,7 @@ fn start(
 }
 
 /// Gives a conversation its session key. By itself, for the index of keys is not to be written with every turn.
-fn bring_key(connection: &Connection, state: &ConversationState) -> Outcome<()> {
+fn bring_key(connection: &Connection, state: &ConversationState) -> StoreResult<()> {
     let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
     connection
         .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")

@@ -5,7 +5,7 @@ use herma_store::{Admission, StoreError, Ticket};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::expiry;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert};
 use crate::{rewinds, waiting};
@@ -34,7 +34,7 @@ pub(crate) fn first_attempt(
     ticket: Option<Ticket>,
     state: &ConversationState,
     grant: Grant,
-) -> Outcome<TurnRow> {
+) -> StoreResult<TurnRow> {
     let Grant { fence, resolution, brings_key, .. } = grant;
     let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at };
     if let Some(ticket) = ticket {
@@ -89,7 +89,7 @@ pub(crate) fn next_attempt(
     state: &ConversationState,
     unanswered: TurnId,
     grant: Grant,
-) -> Outcome<Option<TurnRow>> {
+) -> StoreResult<Option<TurnRow>> {
     let Grant { owner, fence, resolution, brings_key } = grant;
     let shown = rewinds::shows("m.seq", "(SELECT rewinds FROM conversations WHERE pk = ?1)");
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
@@ -121,7 +121,7 @@ pub(crate) fn next_attempt(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
              sdk_attempt = ?12, joinable = 1,
              stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0, echo = coalesce(?8, echo),
-             kept = coalesce(?9, kept), promised = coalesce(?10, promised), api = iif(?8 IS NULL, api, ?11) WHERE pk = ?1 RETURNING attempt",
+             kept = coalesce(?9, kept), visible_while_queued = coalesce(?10, visible_while_queued), api = iif(?8 IS NULL, api, ?11) WHERE pk = ?1 RETURNING attempt",
             params![
                 key,
                 fence,
@@ -132,7 +132,7 @@ pub(crate) fn next_attempt(
                 state.head,
                 admission.response.as_ref().map(|response| &response.echo),
                 admission.response.as_ref().map(|response| response.kept),
-                admission.response.as_ref().map(|response| response.promised),
+                admission.response.as_ref().map(|response| response.visible_while_queued),
                 admission.api,
                 admission.retry.sdk_attempt
             ],
@@ -151,7 +151,7 @@ pub(crate) fn attempt_at_the_end(
     state: &ConversationState,
     unanswered: TurnId,
     grant: Grant,
-) -> Outcome<Option<TurnRow>> {
+) -> StoreResult<Option<TurnRow>> {
     let Some(left) = UnansweredTurn::find(connection, state.key, unanswered)? else { return Ok(None) };
     if let Some(ticket) = admission.ticket {
         connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
@@ -173,13 +173,13 @@ pub(crate) fn attempt_at_the_end(
         created_at: left.created_at.0,
         echo: response.map(|response| response.echo.as_ref()).or(left.echo.as_deref()),
         kept: response.map_or(left.kept, |response| response.kept),
-        promised: response.map_or(left.promised, |response| response.promised),
+        visible_while_queued: response.map_or(left.visible_while_queued, |response| response.visible_while_queued),
         ..started(admission, state, grant)
     };
     let key = insert(connection, &columns)?;
     connection
         .execute(
-            "UPDATE turns SET kept = 0, promised = 0, echo = NULL, delivered = 1, joinable = 0 WHERE pk = ?1",
+            "UPDATE turns SET kept = 0, visible_while_queued = 0, echo = NULL, delivered = 1, joinable = 0 WHERE pk = ?1",
             [left.key],
         )
         .translated()?;
@@ -205,13 +205,13 @@ pub(crate) struct RepeatedTurn {
 }
 
 /// Decides under which id an admission waits. The id of a promised turn was given out, so all its attempts have it.
-pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversation: i64) -> Outcome<WaitsAs> {
-    let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
-    let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| is_promised) else {
+pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversation: i64) -> StoreResult<WaitsAs> {
+    let is_visible_while_queued = admission.response.as_ref().is_some_and(|response| response.visible_while_queued);
+    let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| is_visible_while_queued) else {
         return Ok(WaitsAs::Itself);
     };
     let Some(found) = UnansweredTurn::find(connection, conversation, turn)? else { return Ok(WaitsAs::Nothing) };
-    Ok(match found.promised && found.api == admission.api {
+    Ok(match found.visible_while_queued && found.api == admission.api {
         true => WaitsAs::AttemptOf(RepeatedTurn { turn, key: found.key, asked_at: found.created_at }),
         false => WaitsAs::Itself,
     })
@@ -226,11 +226,11 @@ struct UnansweredTurn {
     api: String,
     echo: Option<String>,
     kept: bool,
-    promised: bool,
+    visible_while_queued: bool,
 }
 
 impl UnansweredTurn {
-    fn find(connection: &Connection, conversation: i64, turn: TurnId) -> Outcome<Option<Self>> {
+    fn find(connection: &Connection, conversation: i64, turn: TurnId) -> StoreResult<Option<Self>> {
         let read = |row: &Row<'_>| {
             let is_unanswered = rows::word(row, 3, TurnState::parse)?.is_unanswered();
             let found = Self {
@@ -240,13 +240,13 @@ impl UnansweredTurn {
                 api: row.get(4)?,
                 echo: row.get(5)?,
                 kept: row.get(6)?,
-                promised: row.get(7)?,
+                visible_while_queued: row.get(7)?,
             };
             Ok(is_unanswered.then_some(found))
         };
         let found = connection
             .prepare_cached(
-                "SELECT pk, attempt, created_at, state, api, echo, kept, promised FROM turns
+                "SELECT pk, attempt, created_at, state, api, echo, kept, visible_while_queued FROM turns
                  WHERE id = ?1 AND conversation_pk = ?2 AND first_seq IS NOT NULL",
             )
             .and_then(|mut select| select.query_row(params![turn.uuid().as_bytes(), conversation], read).optional())
@@ -257,7 +257,7 @@ impl UnansweredTurn {
 
 /// Takes an attempt back that began anew: the turn's id returns to the row where the turn had failed before, and the
 /// attempt's own row goes. `false`, and nothing has happened, if the attempt did not begin anew.
-pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) -> Outcome<bool> {
+pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) -> StoreResult<bool> {
     let left: Option<i64> = connection
         .query_row(
             "SELECT l.pk FROM turns t JOIN turns l ON l.attempt_of = t.id WHERE t.pk = ?1 AND l.attempt + 1 = ?2
@@ -271,8 +271,8 @@ pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) 
     connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [turn, left]).translated()?;
     connection
         .execute(
-            "UPDATE turns SET (echo, kept, promised, api, delivered, joinable) =
-             (SELECT echo, kept, promised, api, 0, 1 FROM turns WHERE pk = ?2) WHERE pk = ?1",
+            "UPDATE turns SET (echo, kept, visible_while_queued, api, delivered, joinable) =
+             (SELECT echo, kept, visible_while_queued, api, 0, 1 FROM turns WHERE pk = ?2) WHERE pk = ?1",
             [left, turn],
         )
         .translated()?;

@@ -3,12 +3,12 @@
 use herma_model::{Base, CompactionId, Rewinds, Seq};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, MESSAGE, SUMMARY};
 
 /// A compaction as that which a session stands on.
 #[derive(Clone, Copy)]
-pub(crate) struct Ground {
+pub(crate) struct CompactionBase {
     pub(crate) key: i64,
     /// Whose ledger it is in: of a branch, perhaps the source's.
     pub(crate) conversation: i64,
@@ -21,14 +21,14 @@ pub(crate) struct Ground {
     pub(crate) below: Option<i64>,
 }
 
-const GROUND: &str = "k.pk, k.id, k.through_seq, k.tail_session_pk, k.base_pk, k.conversation_pk";
+const BASE_COLUMNS: &str = "k.pk, k.id, k.through_seq, k.tail_session_pk, k.base_pk, k.conversation_pk";
 
-impl Ground {
+impl CompactionBase {
     /// What a session stands on, if anything was compacted away.
-    pub(crate) fn of_session(connection: &Connection, session: i64) -> Outcome<Option<Self>> {
+    pub(crate) fn of_session(connection: &Connection, session: i64) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(&format!(
-                "SELECT {GROUND} FROM sessions s JOIN compactions k ON k.pk = s.base_compaction_pk WHERE s.pk = ?1"
+                "SELECT {BASE_COLUMNS} FROM sessions s JOIN compactions k ON k.pk = s.base_compaction_pk WHERE s.pk = ?1"
             ))
             .and_then(|mut select| select.query_row([session], Self::read).optional())
             .translated()
@@ -36,38 +36,45 @@ impl Ground {
 
     /// What the model is shown in place of a session's old messages: what the session stands on, or the first beneath
     /// that whose summary no rewind hides.
-    pub(crate) fn shown(connection: &Connection, session: i64, rewinds: &Rewinds) -> Outcome<Option<Self>> {
-        let ground = Self::of_session(connection, session)?;
+    pub(crate) fn shown(connection: &Connection, session: i64, rewinds: &Rewinds) -> StoreResult<Option<Self>> {
+        let compaction_base = Self::of_session(connection, session)?;
         if rewinds.is_empty() {
-            return Ok(ground);
+            return Ok(compaction_base);
         }
-        Self::first_of(connection, ground, |summary, ground| !rewinds.hide_summary(summary, Seq(ground.through)))
+        Self::first_of(connection, compaction_base, |summary, compaction_base| {
+            !rewinds.hide_summary(summary, Seq(compaction_base.through))
+        })
     }
 
     /// The same, when a place in the session was the last. `rewinds` are those that had been made by then.
-    pub(crate) fn at(connection: &Connection, session: i64, place: i64, rewinds: &Rewinds) -> Outcome<Option<Self>> {
-        let ground = Self::of_session(connection, session)?;
-        Self::first_of(connection, ground, |summary, ground| {
-            summary.0 <= place && !rewinds.hide_summary(summary, Seq(ground.through))
+    pub(crate) fn at(
+        connection: &Connection,
+        session: i64,
+        place: i64,
+        rewinds: &Rewinds,
+    ) -> StoreResult<Option<Self>> {
+        let compaction_base = Self::of_session(connection, session)?;
+        Self::first_of(connection, compaction_base, |summary, compaction_base| {
+            summary.0 <= place && !rewinds.hide_summary(summary, Seq(compaction_base.through))
         })
     }
 
     /// The first from a compaction down that is wanted, by the place of its summary.
     fn first_of(
         connection: &Connection,
-        mut ground: Option<Self>,
+        mut compaction_base: Option<Self>,
         is_wanted: impl Fn(Seq, Self) -> bool,
-    ) -> Outcome<Option<Self>> {
-        while let Some(later) = ground {
+    ) -> StoreResult<Option<Self>> {
+        while let Some(later) = compaction_base {
             if later.summary_place(connection)?.is_some_and(|summary| is_wanted(summary, later)) {
                 break;
             }
-            ground = later.beneath(connection)?;
+            compaction_base = later.beneath(connection)?;
         }
-        Ok(ground)
+        Ok(compaction_base)
     }
 
-    fn summary_place(self, connection: &Connection) -> Outcome<Option<Seq>> {
+    fn summary_place(self, connection: &Connection) -> StoreResult<Option<Seq>> {
         connection
             .prepare_cached("SELECT m.seq FROM compactions k JOIN messages m ON m.pk = k.summary_pk WHERE k.pk = ?1")
             .and_then(|mut select| select.query_row([self.key], |row| row.get(0).map(Seq)).optional())
@@ -75,10 +82,10 @@ impl Ground {
     }
 
     /// What this one stands on itself.
-    pub(crate) fn beneath(self, connection: &Connection) -> Outcome<Option<Self>> {
+    pub(crate) fn beneath(self, connection: &Connection) -> StoreResult<Option<Self>> {
         let Some(key) = self.below else { return Ok(None) };
         connection
-            .prepare_cached(&format!("SELECT {GROUND} FROM compactions k WHERE k.pk = ?1"))
+            .prepare_cached(&format!("SELECT {BASE_COLUMNS} FROM compactions k WHERE k.pk = ?1"))
             .and_then(|mut select| select.query_row([key], Self::read))
             .map(Some)
             .translated()
@@ -96,7 +103,7 @@ impl Ground {
     }
 
     /// Its summary, and what it carries.
-    pub(crate) fn base(self, connection: &Connection) -> Outcome<Base> {
+    pub(crate) fn base(self, connection: &Connection) -> StoreResult<Base> {
         let summary = connection
             .prepare_cached(&format!(
                 "SELECT {SUMMARY} FROM compactions k JOIN messages m ON m.pk = k.summary_pk JOIN sessions s ON s.pk = m.session_pk WHERE k.pk = ?1"

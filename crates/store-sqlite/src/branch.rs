@@ -5,9 +5,9 @@ use herma_model::{CreatorKind, Happening, ParentRelation, Seq, SessionKind, Turn
 use herma_store::{Admission, BranchOutcome, BranchPoint, NewBranch, NewConversation, Refusal, Seen, Version};
 use rusqlite::Connection;
 
-use crate::base::Ground;
+use crate::base::CompactionBase;
 use crate::conversation::Making;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
 use crate::point::{Found, Point};
@@ -26,7 +26,7 @@ pub(crate) enum Branching {
 }
 
 /// Makes the branch of a turn, where an earlier turn ended.
-pub(crate) fn create(connection: &Connection, admission: &Admission, source: TurnId) -> Outcome<Branching> {
+pub(crate) fn create(connection: &Connection, admission: &Admission, source: TurnId) -> StoreResult<Branching> {
     let Some(inherited) = Segment::up_to(connection, admission.scope.tenant, source)? else {
         return Ok(Branching::Refused(Refusal::NotFound));
     };
@@ -53,12 +53,12 @@ pub(crate) fn leave(
     connection: &Connection,
     admission: &Admission,
     source: &ConversationState,
-) -> Outcome<ConversationState> {
+) -> StoreResult<ConversationState> {
     make(connection, &of_turn(admission), source, Point::end(connection, source)?)
 }
 
 /// Makes a branch without a turn.
-pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> Outcome<BranchOutcome> {
+pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> StoreResult<BranchOutcome> {
     let Some((source, _)) = parent::source(connection, &new.scope, &new.source)? else {
         return Ok(BranchOutcome::NotFound);
     };
@@ -97,7 +97,7 @@ pub(crate) fn declared(
     connection: &Connection,
     new: &NewConversation,
     source: &ConversationState,
-) -> Outcome<ConversationState> {
+) -> StoreResult<ConversationState> {
     let making = Making {
         tenant: new.scope.tenant,
         creation: &new.creation,
@@ -131,7 +131,7 @@ fn make(
     making: &Making<'_>,
     source: &ConversationState,
     point: Point,
-) -> Outcome<ConversationState> {
+) -> StoreResult<ConversationState> {
     let Segment { session, through, .. } = point.inherited;
     let inherited = Lineage::to(connection, source, point.inherited, 0)?;
     let rewinds = rewinds::of(connection, source.key)?.before(Seq(through));
@@ -157,13 +157,13 @@ fn make(
     let key = insert(connection, &conversation)?;
     let id = making.session_id();
     // What the source inherited itself may be deleted: what it stands on there, the source knows.
-    let ground = Ground::at(connection, parent.session, through, &rewinds)?;
+    let compaction_base = CompactionBase::at(connection, parent.session, through, &rewinds)?;
     let first = SessionColumns {
         kind: SessionKind::Branch.as_str(),
         creator_kind: CreatorKind::Branch.as_str(),
         base_session_pk: Some(session),
         base_seq: Some(through),
-        base_compaction_pk: ground.map(|ground| ground.key),
+        base_compaction_pk: compaction_base.map(|compaction_base| compaction_base.key),
         ..making.session_columns(key, &id)
     };
     let head = insert(connection, &first)?;

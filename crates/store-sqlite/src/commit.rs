@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use herma_model::{Fence, Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
-use herma_store::{Append, Commit, Committed, Lease, Outcome as TurnOutcome, Revision, StoreError, Version};
+use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::tables::insert_message;
 use crate::takeover::clear_journal;
 use crate::{rows, title};
 
 /// Writes the turn's outcome and frees the lease, or changes nothing.
-pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> Outcome<Committed> {
+pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> StoreResult<Committed> {
     let lease = commit.lease;
     let added = match &commit.outcome {
         TurnOutcome::Completed { messages, .. } => messages.as_slice(),
@@ -23,7 +23,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
         TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
     };
-    let Held { session, seq, version, changes, .. } = Held::by(connection, lease)?;
+    let LeasedConversation { session, seq, version, changes, .. } = LeasedConversation::by(connection, lease)?;
     let last_seq = seq + added.len() as i64 - 1;
     let is_answer = matches!(&commit.outcome, TurnOutcome::Completed { messages, .. } if !messages.is_empty());
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
@@ -63,9 +63,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
 }
 
 /// Writes steps of a turn that goes on, or changes nothing. What was shown of them is in the journal no longer.
-pub(crate) fn append(connection: &Connection, append: &Append) -> Outcome<Committed> {
+pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Committed> {
     let Append { lease, session, messages, record, now } = append;
-    let held = Held::by(connection, *lease)?;
+    let held = LeasedConversation::by(connection, *lease)?;
     let added = messages.len() as i64;
     let written = connection
         .execute(
@@ -95,7 +95,7 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> Outcome<Commit
 }
 
 /// A conversation whose lease is held: its head, its next place, its next version, and what its revision is made of.
-struct Held {
+struct LeasedConversation {
     session: i64,
     seq: i64,
     version: i64,
@@ -103,8 +103,8 @@ struct Held {
     last_turn: Fence,
 }
 
-impl Held {
-    fn by(connection: &Connection, lease: Lease) -> Outcome<Self> {
+impl LeasedConversation {
+    fn by(connection: &Connection, lease: Lease) -> StoreResult<Self> {
         connection
             .prepare_cached(
                 "SELECT head_pk, next_seq, version + 1, changes, last_fence FROM conversations
@@ -137,7 +137,7 @@ fn insert(
     (key, seq): (i64, i64),
     added: &[NewMessage],
     now: Timestamp,
-) -> Outcome<Vec<Arc<Message>>> {
+) -> StoreResult<Vec<Arc<Message>>> {
     let mut messages = Vec::with_capacity(added.len());
     for (place, message) in (seq..).zip(added) {
         insert_message(connection, key, place, lease.turn, lease.attempt, message, now)?;
@@ -155,7 +155,7 @@ fn insert(
 }
 
 /// Ends the turn's row. A turn that was asked to stop cannot be completed.
-fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq: i64) -> Outcome<()> {
+fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq: i64) -> StoreResult<()> {
     let ended = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => {
             let usage = finish.usage;
@@ -207,7 +207,7 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
 }
 
 /// Why a turn that was asked to stop can write no more of its answer.
-fn stop_requested(connection: &Connection, turn: i64) -> Outcome<StoreError> {
+fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<StoreError> {
     let kind = connection
         .query_row("SELECT stop_kind FROM turns WHERE pk = ?1", [turn], |row| {
             rows::optional_word(row, 0, StopKind::parse)
@@ -217,7 +217,7 @@ fn stop_requested(connection: &Connection, turn: i64) -> Outcome<StoreError> {
 }
 
 /// Notes that a turn's answer was written to its end.
-pub(crate) fn mark_delivered(connection: &Connection, tenant: TenantId, turn: TurnId) -> Outcome<()> {
+pub(crate) fn mark_delivered(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE turns SET delivered = 1 WHERE id = ?1 AND tenant_pk = ?2")
         .and_then(|mut update| update.execute(params![turn.uuid().as_bytes(), tenant.0]))

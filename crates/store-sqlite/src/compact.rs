@@ -11,8 +11,8 @@ use herma_model::{Alias, Happening, TenantId, Timestamp, TurnId};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Scope, StoreError, Version};
 use rusqlite::{Connection, params};
 
-use crate::base::Ground;
-use crate::failure::{Outcome, Translate};
+use crate::base::CompactionBase;
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::Lineage;
 use crate::rows::ConversationState;
@@ -25,7 +25,7 @@ pub(crate) fn compact(
     connection: &Connection,
     instance: &mut Instance,
     compaction: &NewCompaction,
-) -> Outcome<CompactOutcome> {
+) -> StoreResult<CompactOutcome> {
     let (tenant, turn) = match &compaction.authority {
         Authority::Lease(lease) => (lease.tenant, Some(lease.turn)),
         Authority::Idle { scope, .. } => (scope.tenant, None),
@@ -39,10 +39,10 @@ pub(crate) fn compact(
             Idle::NotFound => return Ok(CompactOutcome::NotFound),
         },
     };
-    let ground = Ground::shown(connection, state.head, &rewinds::of(connection, state.key)?)?;
-    if ground.map(|ground| ground.id) != compaction.base
+    let compaction_base = CompactionBase::shown(connection, state.head, &rewinds::of(connection, state.key)?)?;
+    if compaction_base.map(|compaction_base| compaction_base.id) != compaction.base
         || was_rewritten(connection, &state, compaction)?
-        || !covers_what_is_there(connection, &state, ground, compaction)?
+        || !covers_what_is_there(connection, &state, compaction_base, compaction)?
     {
         return Ok(CompactOutcome::Stale);
     }
@@ -50,7 +50,7 @@ pub(crate) fn compact(
         CompactionMode::Split => conversation::go_on(connection, &state, compaction)?,
         CompactionMode::InPlace => state.head,
     };
-    let key = write(connection, &state, head, ground, (tenant, turn), compaction)?;
+    let key = write(connection, &state, head, compaction_base, (tenant, turn), compaction)?;
     stand_on(connection, head, Some(key))?;
     let lineage = Lineage::after(connection, &state, 0)?;
     carry(connection, state.key, &lineage, key, compaction.carried.iter().copied())?;
@@ -58,7 +58,7 @@ pub(crate) fn compact(
         .execute(
             "UPDATE conversations SET version = version + 1, changes = changes + 1, next_seq = next_seq + 1,
              compaction_count = compaction_count + 1, compaction_mode = ?2, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL,
-             held_back = 0 WHERE pk = ?1",
+             auto_compaction_paused = 0 WHERE pk = ?1",
             params![state.key, compaction.mode.as_str(), compaction.now.0],
         )
         .translated()?;
@@ -75,7 +75,7 @@ pub(crate) fn compact(
 }
 
 /// Whether something was taken out of what was said since a plan was made.
-fn was_rewritten(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> Outcome<bool> {
+fn was_rewritten(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM conversations WHERE pk = ?1 AND rewrites <> ?2")
         .and_then(|mut select| select.exists(params![state.key, compaction.rewrites]))
@@ -86,10 +86,10 @@ fn was_rewritten(connection: &Connection, state: &ConversationState, compaction:
 fn covers_what_is_there(
     connection: &Connection,
     state: &ConversationState,
-    ground: Option<Ground>,
+    compaction_base: Option<CompactionBase>,
     compaction: &NewCompaction,
-) -> Outcome<bool> {
-    if compaction.through.0 == ground.map_or(0, |ground| ground.through) {
+) -> StoreResult<bool> {
+    if compaction.through.0 == compaction_base.map_or(0, |compaction_base| compaction_base.through) {
         return Ok(true);
     }
     let there = Lineage::after(connection, state, compaction.through.0 - 1)?.holder(compaction.through.0);
@@ -99,14 +99,14 @@ fn covers_what_is_there(
              WHERE s.conversation_pk = ?1 AND s.pk >= ?2 AND m.seq = ?3 AND m.id = ?4 AND m.compaction_pk IS NULL",
         )
         .and_then(|mut select| {
-            let from = ground.map_or(0, |ground| ground.tail);
+            let from = compaction_base.map_or(0, |compaction_base| compaction_base.tail);
             select.exists(params![there, from, compaction.through.0, compaction.last.uuid().as_bytes()])
         })
         .translated()
 }
 
 /// The conversation of a turn that holds its lease.
-fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> Outcome<ConversationState> {
+fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> StoreResult<ConversationState> {
     let holds = connection
         .prepare_cached(
             "SELECT 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
@@ -137,9 +137,9 @@ pub(crate) fn idle(
     scope: &Scope,
     alias: &Alias,
     now: Timestamp,
-) -> Outcome<Idle> {
+) -> StoreResult<Idle> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
-    let Some((mut state, _)) = found.filter(|(state, _)| !state.unmade) else { return Ok(Idle::NotFound) };
+    let Some((mut state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(Idle::NotFound) };
     let live = live_turn(connection, instance, &mut state, now)?;
     Ok(live.map_or(Idle::Free(Box::new(state)), |live| Idle::Busy(live.id)))
 }
@@ -149,10 +149,10 @@ fn write(
     connection: &Connection,
     state: &ConversationState,
     head: i64,
-    ground: Option<Ground>,
+    compaction_base: Option<CompactionBase>,
     (tenant, turn): (TenantId, Option<i64>),
     compaction: &NewCompaction,
-) -> Outcome<i64> {
+) -> StoreResult<i64> {
     let summary = insert_message(connection, head, state.next_seq, 0, 0, &compaction.summary, compaction.now)?;
     let columns = CompactionColumns {
         tenant_pk: tenant.0,
@@ -164,10 +164,10 @@ fn write(
         outcome: CompactionOutcome::Applied.as_str(),
         session_before_pk: state.head,
         session_after_pk: head,
-        base_pk: ground.map(|ground| ground.key),
-        first_seq: ground.map_or(0, |ground| ground.through) + 1,
+        base_pk: compaction_base.map(|compaction_base| compaction_base.key),
+        first_seq: compaction_base.map_or(0, |compaction_base| compaction_base.through) + 1,
         through_seq: compaction.through.0,
-        tail_session_pk: Some(tail(connection, state, ground, compaction.through.0)?),
+        tail_session_pk: Some(tail(connection, state, compaction_base, compaction.through.0)?),
         summary_pk: Some(summary),
         model: compaction.model.as_deref(),
         tokens_before: compaction.sizes.before as i64,
@@ -183,14 +183,21 @@ fn write(
 }
 
 /// The session in which the first message after a place lies; if there is none yet, it will be this head or a later one.
-fn tail(connection: &Connection, state: &ConversationState, ground: Option<Ground>, through: i64) -> Outcome<i64> {
-    let from = ground.filter(|ground| ground.through <= through).map_or(0, |ground| ground.tail);
+fn tail(
+    connection: &Connection,
+    state: &ConversationState,
+    compaction_base: Option<CompactionBase>,
+    through: i64,
+) -> StoreResult<i64> {
+    let from = compaction_base
+        .filter(|compaction_base| compaction_base.through <= through)
+        .map_or(0, |compaction_base| compaction_base.tail);
     let first = Lineage::after(connection, state, through)?.first_after(connection, through, from)?;
     Ok(first.unwrap_or(state.head))
 }
 
 /// A conversation after a row was added to its ledger, which is told.
-pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) -> Outcome<Box<Compacted>> {
+pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) -> StoreResult<Box<Compacted>> {
     let state = snapshot::load(connection, conversation)?;
     let record = ledger::by_key(connection, key)?;
     let what = Happening::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };

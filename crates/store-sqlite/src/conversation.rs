@@ -8,8 +8,8 @@ use herma_model::{
 use herma_store::{Admission, Creation, NewCompaction, Target};
 use rusqlite::{Connection, params};
 
-use crate::base::Ground;
-use crate::failure::{Outcome, Translate};
+use crate::base::CompactionBase;
+use crate::failure::{StoreResult, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert};
@@ -96,12 +96,12 @@ pub(crate) fn create(
     connection: &Connection,
     admission: &Admission,
     parent: Option<&Parent>,
-) -> Outcome<ConversationState> {
+) -> StoreResult<ConversationState> {
     make(connection, &Making::of(admission, parent))
 }
 
 /// Makes a conversation, its first session and their names.
-pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<ConversationState> {
+pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> StoreResult<ConversationState> {
     let session_id = making.session_id();
     let key = insert(connection, &making.columns())?;
     let head = insert(connection, &making.session_columns(key, &session_id))?;
@@ -121,7 +121,7 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> Outcome<Conv
         waiting: 0,
         next_seq: FIRST_SEQ,
         ended: false,
-        unmade: false,
+        provisional: false,
         head,
         facts,
     })
@@ -135,7 +135,7 @@ pub(crate) fn begin(
     conversation: i64,
     session: i64,
     id: &SessionId,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute([conversation, session]))
@@ -167,7 +167,11 @@ fn new_facts(making: &Making<'_>, session: SessionId) -> ConversationFacts {
 }
 
 /// Ends the head and starts its continuation, with its name.
-pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> Outcome<i64> {
+pub(crate) fn go_on(
+    connection: &Connection,
+    state: &ConversationState,
+    compaction: &NewCompaction,
+) -> StoreResult<i64> {
     let now = compaction.now.0;
     let compression = EndReason::Compression.as_str();
     let tenant: i64 = connection
@@ -202,18 +206,18 @@ pub(crate) fn go_on(connection: &Connection, state: &ConversationState, compacti
 }
 
 /// Called when the turn that made a conversation has come to nothing: whoever waits in it makes it in its place.
-pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
-    let unmade = connection
-        .execute("UPDATE conversations SET unmade = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
+pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
+    let provisional = connection
+        .execute("UPDATE conversations SET provisional = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
         .translated()?;
-    if unmade == 1 {
+    if provisional == 1 {
         forget_compactions(connection, conversation, now)?;
     }
     abandon(connection, conversation, now)
 }
 
 /// Makes a conversation in which nothing is left to be summarised begin at its root again, a branch with what it inherited.
-fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let moved = snapshot::load(connection, conversation)?.facts.previous.is_some();
     let inherited = inherited_ground(connection, conversation)?;
     connection
@@ -243,7 +247,7 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
         .execute(
             "UPDATE conversations SET head_pk = root_pk, previous_pk = NULL, compaction_count = 0, compaction_mode = NULL,
              next_seq = 1 + coalesce((SELECT base_seq FROM sessions WHERE pk = root_pk), 0),
-             counted_seq = NULL, counted_tokens = NULL, held_back = 0 WHERE pk = ?1",
+             counted_seq = NULL, counted_tokens = NULL, auto_compaction_paused = 0 WHERE pk = ?1",
             [conversation],
         )
         .translated()?;
@@ -256,21 +260,21 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
 }
 
 /// The compaction that a branch stood on when it was made.
-fn inherited_ground(connection: &Connection, conversation: i64) -> Outcome<Option<i64>> {
+fn inherited_ground(connection: &Connection, conversation: i64) -> StoreResult<Option<i64>> {
     let head = connection
         .query_row("SELECT head_pk FROM conversations WHERE pk = ?1", [conversation], |row| row.get(0))
         .translated()?;
-    let mut ground = Ground::of_session(connection, head)?;
-    while let Some(own) = ground.filter(|ground| ground.conversation == conversation) {
-        ground = own.beneath(connection)?;
+    let mut compaction_base = CompactionBase::of_session(connection, head)?;
+    while let Some(own) = compaction_base.filter(|compaction_base| compaction_base.conversation == conversation) {
+        compaction_base = own.beneath(connection)?;
     }
-    Ok(ground.map(|ground| ground.key))
+    Ok(compaction_base.map(|compaction_base| compaction_base.key))
 }
 
 /// Called when somebody stops waiting: nothing is left of a conversation that nobody will make any more.
-pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let wanted = connection
-        .prepare_cached("SELECT unmade = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
+        .prepare_cached("SELECT provisional = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get::<_, bool>(0)))
         .translated()?;
     if wanted { Ok(()) } else { erase::erase(connection, conversation, now) }

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::restore::{Halt, restore};
 pub(crate) use self::write::PieceWriter;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::{rewinds, snapshot};
 
@@ -38,9 +38,9 @@ pub(crate) fn out(
     alias: &Alias,
     found: oneshot::Sender<Option<bool>>,
     taker: &mpsc::Sender<Result<Piece, StoreError>>,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let state = snapshot::visible(connection, scope, alias, Namespace::Session)?;
-    let Some(state) = state.map(|(state, _)| state).filter(|state| !state.unmade) else {
+    let Some(state) = state.map(|(state, _)| state).filter(|state| !state.provisional) else {
         let _ = found.send(None);
         return Ok(());
     };
@@ -56,7 +56,7 @@ pub(crate) fn out(
     read::conversation(connection, Segment::whole(state.key), &mut hand_out)
 }
 
-fn is_inherited(connection: &Connection, conversation: i64) -> Outcome<bool> {
+fn is_inherited(connection: &Connection, conversation: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(
             "SELECT 1 FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch' WHERE s.conversation_pk = ?1",

@@ -7,13 +7,13 @@ use rusqlite::{Connection, params};
 
 use crate::compact::{Idle, idle};
 use crate::conversation::{self, Making};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::parent::{self, Declared};
 use crate::{branch, events, listing, queue, snapshot, title};
 
 /// Makes a conversation, or nothing if its name is not free or its parent not there.
-pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<CreateOutcome> {
+pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreResult<CreateOutcome> {
     if let Some(alias) = &new.alias {
         if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
             return Ok(CreateOutcome::Exists);
@@ -44,7 +44,7 @@ pub(crate) fn create(connection: &Connection, new: &NewConversation) -> Outcome<
     listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
-fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias) -> Outcome<CreateOutcome> {
+fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias) -> StoreResult<CreateOutcome> {
     let Some((source, _)) = parent::source(connection, &new.scope, source)? else {
         return Ok(CreateOutcome::NoParent);
     };
@@ -63,9 +63,9 @@ pub(crate) fn update(
     alias: &Alias,
     change: &Change,
     now: Timestamp,
-) -> Outcome<Option<ConversationRow>> {
+) -> StoreResult<Option<ConversationRow>> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
-    let Some((state, _)) = found.filter(|(state, _)| !state.unmade) else { return Ok(None) };
+    let Some((state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(None) };
     let before = listing::by_key(connection, state.key)?;
     connection
         .prepare_cached(
@@ -97,7 +97,7 @@ pub(crate) fn end(
     alias: &Alias,
     reason: Option<EndReason>,
     now: Timestamp,
-) -> Outcome<EndOutcome> {
+) -> StoreResult<EndOutcome> {
     let state = match idle(connection, instance, scope, alias, now)? {
         Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(EndOutcome::Busy(turn)),

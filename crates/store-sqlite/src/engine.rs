@@ -13,10 +13,10 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use crate::delivered::Delivered;
-use crate::failure::Outcome;
+use crate::failure::StoreResult;
 use crate::instance::Instance;
+use crate::maintenance::Maintenance;
 use crate::notices::Notices;
-use crate::pulse::Pulse;
 use crate::readers::Readers;
 use crate::renewals::Renewals;
 use crate::writer::{FIRST_PAUSE, LONGEST_PAUSE, Patience, Step, Writer};
@@ -27,7 +27,7 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
     notices: Arc<Notices>,
-    happenings: watch::Sender<i64>,
+    new_events: watch::Sender<i64>,
     /// How many events are known to be on disk.
     synced_events: AtomicI64,
     renewals: Arc<Renewals>,
@@ -64,22 +64,22 @@ impl SqliteStore {
         let writer = Arc::new(writer);
         let stop = Arc::new(AtomicBool::new(false));
         let notices = Arc::new(Notices::default());
-        let happenings = watch::Sender::new(0);
-        let pulse = Pulse {
+        let new_events = watch::Sender::new(0);
+        let maintenance = Maintenance {
             connection: pulse_connection,
             log,
             writer: Arc::clone(&writer),
             notices: Arc::clone(&notices),
-            happenings: happenings.clone(),
+            new_events: new_events.clone(),
             renewals: Arc::clone(&renewals),
             stop: Arc::clone(&stop),
         };
-        threads.push(pulse.start().map_err(threads_failed)?);
+        threads.push(maintenance.start().map_err(threads_failed)?);
         Ok(Self {
             writer,
             readers: Readers::new(path.to_owned()),
             notices,
-            happenings,
+            new_events,
             synced_events: AtomicI64::new(0),
             renewals,
             delivered: Delivered::default(),
@@ -96,8 +96,8 @@ impl SqliteStore {
     /// Runs a write and waits until it is on disk.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &mut Instance) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, instance| match work(connection, instance) {
             Ok(value) => Step::KeepDurably(Box::new(move |committed| {
@@ -113,8 +113,8 @@ impl SqliteStore {
     /// The same for a write that deletes text: the log is emptied soon after it.
     async fn erase<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &mut Instance) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         let erasures = Arc::clone(&self.writer.erasures);
         self.write(move |connection, instance| {
             let outcome = work(connection, instance);
@@ -128,9 +128,9 @@ impl SqliteStore {
     /// Runs a write, keeps it if what came of it is to be kept, and then waits until it is on disk.
     async fn write_if<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+        work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
         keep: impl FnOnce(&T) -> bool + Send + 'static,
-    ) -> Outcome<T> {
+    ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, _| match work(connection) {
             Ok(value) if keep(&value) => Step::KeepDurably(Box::new(move |committed| {
@@ -146,8 +146,8 @@ impl SqliteStore {
     /// Runs a write that may be lost with the machine: what it wrote can be made again.
     async fn write_undurably<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, _| match work(connection) {
             Ok(value) => Step::Keep(Box::new(move |committed| {
@@ -166,9 +166,9 @@ impl SqliteStore {
     async fn under_lease<T: Send + 'static>(
         &self,
         lease: Lease,
-        work: impl Fn(&Connection, &mut Instance) -> Outcome<T> + Send + Sync + 'static,
-    ) -> Outcome<T> {
-        let mut held = Held { writer: Arc::clone(&self.writer), lease, is_written: false };
+        work: impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static,
+    ) -> StoreResult<T> {
+        let mut held = UnwrittenTurn { writer: Arc::clone(&self.writer), lease, is_written: false };
         let work = Arc::new(work);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -186,8 +186,8 @@ impl SqliteStore {
 
     async fn try_under_lease<T: Send + 'static>(
         &self,
-        work: Arc<impl Fn(&Connection, &mut Instance) -> Outcome<T> + Send + Sync + 'static>,
-    ) -> Outcome<T> {
+        work: Arc<impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static>,
+    ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit_short(Patience::Kept, move |connection, instance| match work(connection, instance) {
             Ok(value) => Step::KeepDurably(Box::new(move |committed| {
@@ -216,7 +216,7 @@ impl SqliteStore {
         StoreError::Failed("a write broke off; the log says why".to_owned())
     }
 
-    fn write_lazily(&self, work: impl FnOnce(&Connection) -> Outcome<()> + Send + 'static) {
+    fn write_lazily(&self, work: impl FnOnce(&Connection) -> StoreResult<()> + Send + 'static) {
         self.writer.submit_lazy(Patience::Kept, move |connection, _| match work(connection) {
             Ok(()) => Step::Keep(Box::new(|_| {})),
             Err(error) => {
@@ -235,13 +235,13 @@ fn sync_names(path: &Path, log: &File) -> std::io::Result<()> {
 }
 
 /// Gives a turn up unless what it has to write is written.
-struct Held {
+struct UnwrittenTurn {
     writer: Arc<Writer>,
     lease: Lease,
     is_written: bool,
 }
 
-impl Drop for Held {
+impl Drop for UnwrittenTurn {
     fn drop(&mut self) {
         if !self.is_written {
             self.writer.give_up(self.lease);

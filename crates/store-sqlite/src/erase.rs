@@ -8,7 +8,7 @@ use herma_store::{Children, DeleteOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::compact::{Idle, idle};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::{events, parent, queue, rows, snapshot, takeover};
@@ -21,7 +21,7 @@ pub(crate) fn delete(
     alias: &Alias,
     children: Children,
     now: Timestamp,
-) -> Outcome<DeleteOutcome> {
+) -> StoreResult<DeleteOutcome> {
     let state = match idle(connection, instance, scope, alias, now)? {
         Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(DeleteOutcome::Busy(turn)),
@@ -48,7 +48,7 @@ pub(crate) fn delete(
 }
 
 /// What comes from a conversation and exists for the caller, with what comes from that; every one after what it comes from.
-fn below(connection: &Connection, scope: &Scope, conversation: i64) -> Outcome<Vec<i64>> {
+fn below(connection: &Connection, scope: &Scope, conversation: i64) -> StoreResult<Vec<i64>> {
     let mut select = connection
         .prepare_cached("SELECT pk, session_key FROM conversations WHERE parent_pk = ?1 ORDER BY updated_at, pk")
         .translated()?;
@@ -73,7 +73,7 @@ fn occupied(
     instance: &Instance,
     conversation: i64,
     now: Timestamp,
-) -> Outcome<Option<TurnId>> {
+) -> StoreResult<Option<TurnId>> {
     let mut state = snapshot::load(connection, conversation)?;
     if let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? {
         return Ok(Some(live.id));
@@ -82,7 +82,7 @@ fn occupied(
 }
 
 /// Removes a conversation as far as nobody inherits it, and what was kept for it alone.
-pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let facts = snapshot::load(connection, conversation)?.facts;
     events::tell(connection, conversation, &facts, Happening::Deleted, now)?;
     let mut next = Some(conversation);
@@ -101,7 +101,7 @@ pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) 
 
 /// Removes all that was said in a conversation and all that leads to it, but not the conversation. `false`, and nothing has happened,
 /// if somebody inherits from it.
-pub(crate) fn empty(connection: &Connection, conversation: i64) -> Outcome<bool> {
+pub(crate) fn empty(connection: &Connection, conversation: i64) -> StoreResult<bool> {
     if Rest::of(connection, conversation)?.is_some() {
         return Ok(false);
     }
@@ -119,7 +119,7 @@ impl Rest {
     /// Before every session and every place.
     const NOTHING: Self = Self { session: 0, through: 0 };
 
-    fn of(connection: &Connection, conversation: i64) -> Outcome<Option<Self>> {
+    fn of(connection: &Connection, conversation: i64) -> StoreResult<Option<Self>> {
         let last: (Option<i64>, Option<i64>) = connection
             .prepare_cached(
                 "SELECT max(b.base_session_pk), max(b.base_seq) FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch'
@@ -131,7 +131,7 @@ impl Rest {
     }
 }
 
-fn if_deleted(connection: &Connection, conversation: i64) -> Outcome<Option<i64>> {
+fn if_deleted(connection: &Connection, conversation: i64) -> StoreResult<Option<i64>> {
     connection
         .prepare_cached("SELECT pk FROM conversations WHERE pk = ?1 AND deleted = 1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get(0)).optional())
@@ -139,7 +139,7 @@ fn if_deleted(connection: &Connection, conversation: i64) -> Outcome<Option<i64>
 }
 
 /// Removes all that leads to a conversation, and what lies after the rest of it.
-fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
+fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> StoreResult<()> {
     for statement in [
         "DELETE FROM aliases WHERE conversation_pk = ?1",
         "DELETE FROM pins WHERE conversation_pk = ?1",
@@ -165,7 +165,7 @@ fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<(
 }
 
 /// Removes the turns that began after a place. Those before it are nothing but the makers of what they said.
-fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Outcome<()> {
+fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> StoreResult<()> {
     let turns: Vec<(i64, bool)> = connection
         .prepare_cached(
             "SELECT pk, coalesce(first_seq, ?3) > ?2 FROM turns WHERE pk IN (
@@ -188,7 +188,7 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Out
 }
 
 /// Leaves of a conversation what is there to be inherited.
-fn bury(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
+fn bury(connection: &Connection, conversation: i64, rest: Rest) -> StoreResult<()> {
     for statement in [
         "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1",
         "UPDATE compactions SET undone_by_pk = NULL WHERE conversation_pk = ?1",
@@ -198,7 +198,7 @@ fn bury(connection: &Connection, conversation: i64, rest: Rest) -> Outcome<()> {
     connection
         .execute(
             "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL, owner_key = NULL, title = NULL,
-             cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL, unmade = 0 WHERE pk = ?1",
+             cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL, provisional = 0 WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

@@ -7,7 +7,7 @@ use herma_model::{ConversationFacts, EventId, EventKind, Happening, SessionKind,
 use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
 use rusqlite::{Connection, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::{listing, rows};
 
 /// Tells what has just happened to a conversation. Facts are those after it; of a deletion, the last.
@@ -17,7 +17,7 @@ pub(crate) fn tell(
     facts: &ConversationFacts,
     what: Happening<'_>,
     at: Timestamp,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let is_gone = matches!(what, Happening::Deleted);
     if is_gone {
         forget(connection, conversation)?;
@@ -55,7 +55,7 @@ pub(crate) fn tell(
 }
 
 /// Tells of a conversation that came from elsewhere, as it is now.
-pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> Outcome<()> {
+pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
     let row = listing::by_key(connection, conversation)?;
     let told = [
         Some(Happening::Created { title: row.title.as_deref() }),
@@ -70,7 +70,7 @@ pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Times
 }
 
 /// Forgets what was told of a conversation that goes.
-fn forget(connection: &Connection, conversation: i64) -> Outcome<()> {
+fn forget(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM events WHERE conversation_pk = ?1")
         .and_then(|mut delete| delete.execute([conversation]))
@@ -79,7 +79,7 @@ fn forget(connection: &Connection, conversation: i64) -> Outcome<()> {
 }
 
 /// Forgets the compactions that were told of a conversation in which there were none after all.
-pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute(
             "DELETE FROM events WHERE conversation_pk = ?1 AND kind IN (?2, ?3)",
@@ -90,7 +90,7 @@ pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> 
 }
 
 /// Forgets what a conversation was called.
-pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute(
             "DELETE FROM events WHERE conversation_pk = ?1 AND kind = ?2",
@@ -101,7 +101,7 @@ pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> Outco
 }
 
 /// How many events there have been in all. It only ever grows.
-pub(crate) fn total(connection: &Connection) -> Outcome<i64> {
+pub(crate) fn total(connection: &Connection) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT coalesce(sum(event_count), 0) FROM tenants")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
@@ -115,7 +115,7 @@ pub(crate) fn page(
     scope: &Scope,
     from: EventsFrom,
     limit: usize,
-) -> Outcome<(EventPage, i64)> {
+) -> StoreResult<(EventPage, i64)> {
     let feed = Feed::read(connection, scope)?;
     let (gap, after) = match from {
         EventsFrom::Now => (None, feed.count),
@@ -161,7 +161,7 @@ struct Feed {
 }
 
 impl Feed {
-    fn read(connection: &Connection, scope: &Scope) -> Outcome<Self> {
+    fn read(connection: &Connection, scope: &Scope) -> StoreResult<Self> {
         connection
             .prepare_cached("SELECT created_at, event_count, events_forgotten FROM tenants WHERE pk = ?1")
             .and_then(|mut select| {

@@ -7,21 +7,21 @@ use herma_model::{Timestamp, TurnState};
 use herma_store::Expired;
 use rusqlite::Connection;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// Most turns that one step looks at.
 const STEP: usize = 1000;
 
 /// Whether turns were made since the mark.
-pub(crate) fn is_due(connection: &Connection) -> Outcome<bool> {
+pub(crate) fn is_due(connection: &Connection) -> StoreResult<bool> {
     connection
         .query_row("SELECT EXISTS (SELECT 1 FROM turns WHERE pk > (SELECT through FROM expiry))", [], |row| row.get(0))
         .translated()
 }
 
 /// Forgets responses that ended before a moment, some at a time.
-pub(crate) fn step(connection: &Connection, before: Timestamp) -> Outcome<Expired> {
+pub(crate) fn step(connection: &Connection, before: Timestamp) -> StoreResult<Expired> {
     let turns = next(connection)?;
     let passed = turns.iter().take_while(|turn| turn.is_passed(before)).count();
     let mut responses = 0;
@@ -36,7 +36,7 @@ pub(crate) fn step(connection: &Connection, before: Timestamp) -> Outcome<Expire
 }
 
 /// Makes a turn one that cannot be fetched as a response.
-pub(crate) fn forget(connection: &Connection, turn: i64) -> Outcome<()> {
+pub(crate) fn forget(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE turns SET kept = 0, echo = NULL WHERE pk = ?1")
         .and_then(|mut update| update.execute([turn]))
@@ -45,7 +45,7 @@ pub(crate) fn forget(connection: &Connection, turn: i64) -> Outcome<()> {
 }
 
 /// A turn that is tried again may be a response again: it is looked at anew.
-pub(crate) fn look_again(connection: &Connection, turn: i64) -> Outcome<()> {
+pub(crate) fn look_again(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE expiry SET through = ?1 - 1 WHERE through >= ?1")
         .and_then(|mut update| update.execute([turn]))
@@ -68,7 +68,7 @@ impl Aged {
     }
 }
 
-fn next(connection: &Connection) -> Outcome<Vec<Aged>> {
+fn next(connection: &Connection) -> StoreResult<Vec<Aged>> {
     let read = |row: &rusqlite::Row<'_>| {
         let is_live = rows::word(row, 2, TurnState::parse)?.is_live();
         let ended_at: Option<i64> = row.get(3)?;

@@ -4,7 +4,7 @@ use herma_store::StoreError;
 use rusqlite::ErrorCode;
 
 /// Result of an operation inside a transaction.
-pub(crate) type Outcome<T> = Result<T, StoreError>;
+pub(crate) type StoreResult<T> = Result<T, StoreError>;
 
 /// Says what an SQLite error means to the gateway.
 pub(crate) fn translate(error: &rusqlite::Error) -> StoreError {
@@ -33,11 +33,11 @@ pub(crate) fn translate(error: &rusqlite::Error) -> StoreError {
 /// `?` for SQLite results.
 pub(crate) trait Translate<T> {
     /// Turns SQLite's error into the port's.
-    fn translated(self) -> Outcome<T>;
+    fn translated(self) -> StoreResult<T>;
 }
 
 impl<T> Translate<T> for rusqlite::Result<T> {
-    fn translated(self) -> Outcome<T> {
+    fn translated(self) -> StoreResult<T> {
         self.map_err(|error| translate(&error))
     }
 }

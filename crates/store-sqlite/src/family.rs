@@ -9,7 +9,7 @@ use herma_store::{
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::listing::{Conversations, OneSession};
 use crate::parent;
 use crate::rows;
@@ -20,7 +20,7 @@ pub(crate) fn page(
     scope: &Scope,
     alias: &Alias,
     range: LineageRange,
-) -> Outcome<LineageOutcome> {
+) -> StoreResult<LineageOutcome> {
     let Some((state, _)) = parent::source(connection, scope, alias)? else { return Ok(LineageOutcome::NotFound) };
     let root = connection
         .query_row("SELECT root_pk FROM conversations WHERE pk = ?1", [state.key], |row| row.get(0))
@@ -71,7 +71,7 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn of(connection: &'a Connection, keys: &'a KeyScope, conversation: i64, root: i64) -> Outcome<Self> {
+    fn of(connection: &'a Connection, keys: &'a KeyScope, conversation: i64, root: i64) -> StoreResult<Self> {
         let prepared = |sql: &str| connection.prepare_cached(sql).translated();
         Ok(Self {
             keys,
@@ -91,13 +91,13 @@ impl<'a> Graph<'a> {
     }
 
     /// Whether a place is still there for the caller.
-    fn has(&mut self, place: LineagePlace) -> Outcome<bool> {
+    fn has(&mut self, place: LineagePlace) -> StoreResult<bool> {
         let (LineagePlace::Above(session) | LineagePlace::Below(session)) = place;
         self.sees(session)
     }
 
     /// The node after a place, or the first one.
-    fn following(&mut self, place: Option<LineagePlace>) -> Outcome<Step> {
+    fn following(&mut self, place: Option<LineagePlace>) -> StoreResult<Step> {
         let below = match place {
             None => return self.above(self.root),
             Some(LineagePlace::Above(session)) => return self.above(session),
@@ -118,25 +118,25 @@ impl<'a> Graph<'a> {
     }
 
     /// The ancestor above a session; after the last of them, the conversation's first session.
-    fn above(&mut self, session: i64) -> Outcome<Step> {
+    fn above(&mut self, session: i64) -> StoreResult<Step> {
         let parent = self.parent(session)?;
         let is_seen = parent.map(|parent| self.sees(parent)).transpose()?.unwrap_or(false);
         let next = parent.filter(|_| is_seen).map_or(LineagePlace::Below(self.root), LineagePlace::Above);
         Ok(Step::To(next))
     }
 
-    fn parent(&mut self, session: i64) -> Outcome<Option<i64>> {
+    fn parent(&mut self, session: i64) -> StoreResult<Option<i64>> {
         self.parent.query_row([session], |row| row.get(0)).optional().map(Option::flatten).translated()
     }
 
     /// Whether a session is there for the caller.
-    fn sees(&mut self, session: i64) -> Outcome<bool> {
+    fn sees(&mut self, session: i64) -> StoreResult<bool> {
         let seen = self.session_key.query_row([session], |row| rows::sees(self.keys, row, 0)).optional();
         seen.map(|seen| seen.unwrap_or(false)).translated()
     }
 
     /// What came from a session after another that did.
-    fn child(&mut self, session: i64, after: i64) -> Outcome<Option<i64>> {
+    fn child(&mut self, session: i64, after: i64) -> StoreResult<Option<i64>> {
         let mut children = self.children.query([session, after]).translated()?;
         while let Some(child) = children.next().translated()? {
             if rows::sees(self.keys, child, 1).translated()? {
@@ -146,7 +146,7 @@ impl<'a> Graph<'a> {
         Ok(None)
     }
 
-    fn node(&mut self, place: LineagePlace) -> Outcome<(LineageNode, Option<LineageEdge>)> {
+    fn node(&mut self, place: LineagePlace) -> StoreResult<(LineageNode, Option<LineageEdge>)> {
         let (LineagePlace::Above(key) | LineagePlace::Below(key)) = place;
         let session = self.session.query_row([key], OneSession::read).translated()?;
         let side = match place {

@@ -18,16 +18,16 @@ use rusqlite::Connection;
 use self::known::Known;
 use self::plan::Plan;
 use self::write::Target;
-use crate::failure::Outcome;
+use crate::failure::StoreResult;
 use crate::{erase, events, listing, parent, snapshot, tables};
 
 /// Brings in all of an import.
-pub(crate) fn bring(connection: &Connection, import: &Import) -> Outcome<ImportOutcome> {
+pub(crate) fn bring(connection: &Connection, import: &Import) -> StoreResult<ImportOutcome> {
     let arrivals = import.conversations.iter().map(|new| bring_one(connection, import, new));
-    arrivals.collect::<Outcome<Vec<_>>>().map(|arrivals| ImportOutcome { arrivals })
+    arrivals.collect::<StoreResult<Vec<_>>>().map(|arrivals| ImportOutcome { arrivals })
 }
 
-fn bring_one(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<Arrival> {
+fn bring_one(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<Arrival> {
     let (fate, conversation) = match known::find(connection, import, new)? {
         known::Found::Nothing => make(connection, import, new)?,
         known::Found::Several => (Fate::Left(Leaving::Rearranged), None),
@@ -43,7 +43,7 @@ fn bring_one(connection: &Connection, import: &Import, new: &ImportedConversatio
     Ok(Arrival { fate, names_taken })
 }
 
-fn make(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<(Fate, Option<i64>)> {
+fn make(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<(Fate, Option<i64>)> {
     if let Some(taken) = taken(connection, import, new, 0)? {
         return Ok((Fate::Left(Leaving::Taken(taken)), None));
     }
@@ -60,7 +60,7 @@ fn taken(
     import: &Import,
     new: &ImportedConversation,
     from: usize,
-) -> Outcome<Option<SessionId>> {
+) -> StoreResult<Option<SessionId>> {
     for session in &new.sessions[from..] {
         if leads(connection, import, session.id.as_str())?.is_some() {
             return Ok(Some(session.id.clone()));
@@ -69,14 +69,14 @@ fn taken(
     Ok(None)
 }
 
-fn leads(connection: &Connection, import: &Import, name: &str) -> Outcome<Option<i64>> {
+fn leads(connection: &Connection, import: &Import, name: &str) -> StoreResult<Option<i64>> {
     let Ok(alias) = Alias::parse(name) else { return Ok(None) };
     let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
     Ok(found.map(|(state, _)| state.key))
 }
 
 /// Brings a conversation that was brought before up to date, unless something has happened to it here.
-fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, known: &Known) -> Outcome<Fate> {
+fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, known: &Known) -> StoreResult<Fate> {
     let state = snapshot::load(connection, known.conversation)?;
     let id = state.facts.id;
     let plan = Plan::of(id, new, &known.sessions);
@@ -103,7 +103,7 @@ fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, 
 }
 
 /// Tells what is different about a conversation that was brought up to date.
-fn tell_changes(connection: &Connection, target: &Target<'_>, before: &ConversationRow) -> Outcome<()> {
+fn tell_changes(connection: &Connection, target: &Target<'_>, before: &ConversationRow) -> StoreResult<()> {
     let after = listing::by_key(connection, target.conversation)?;
     if after.facts.head.id != before.facts.head.id {
         events::tell(connection, target.conversation, &after.facts, Happening::HeadMoved, target.import.now)?;
@@ -115,7 +115,7 @@ fn tell_changes(connection: &Connection, target: &Target<'_>, before: &Conversat
     Ok(())
 }
 
-fn again(connection: &Connection, target: &Target<'_>) -> Outcome<Fate> {
+fn again(connection: &Connection, target: &Target<'_>) -> StoreResult<Fate> {
     if !erase::empty(connection, target.conversation)? {
         return Ok(Fate::Left(Leaving::Inherited));
     }
@@ -130,7 +130,7 @@ fn name(
     import: &Import,
     new: &ImportedConversation,
     conversation: i64,
-) -> Outcome<Vec<Alias>> {
+) -> StoreResult<Vec<Alias>> {
     let mut taken = Vec::new();
     for alias in &new.names {
         match leads(connection, import, alias.as_str())? {

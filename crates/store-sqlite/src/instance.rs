@@ -16,7 +16,7 @@ use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
 use crate::retry;
 
@@ -98,7 +98,7 @@ impl Instance {
     }
 
     /// This process' key, made at its first lease; renews its leases when that is due.
-    pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+    pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         let at = (self.clock)();
         match &self.registered {
             None => self.register(connection, now),
@@ -109,7 +109,7 @@ impl Instance {
 
     /// Renews whether that is due or not, and so finds out whether the database takes writes. Registers this process if
     /// it has to.
-    pub(crate) fn renew(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+    pub(crate) fn renew(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         let at = (self.clock)();
         let Some(own) = &mut self.registered else { return self.register(connection, now) };
         let stored = now.plus(LEASE).0.max(own.stored + 1);
@@ -125,7 +125,7 @@ impl Instance {
         Ok(own.key)
     }
 
-    fn register(&mut self, connection: &Connection, now: Timestamp) -> Outcome<i64> {
+    fn register(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         self.clear_away(connection)?;
         retry::forget_old(connection, now)?;
         let name = Uuid::now_v7().simple().to_string();
@@ -148,7 +148,7 @@ impl Instance {
     }
 
     /// Forgets processes that have ended: they own nothing any more, whether they are remembered or not.
-    fn clear_away(&self, connection: &Connection) -> Outcome<()> {
+    fn clear_away(&self, connection: &Connection) -> StoreResult<()> {
         let known: Vec<(i64, String)> = connection
             .prepare("SELECT pk, name FROM instances")
             .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
@@ -223,7 +223,7 @@ impl Instance {
     }
 
     /// Looks at the owners of live turns. Called every few seconds, inside a transaction that writes.
-    pub(crate) fn watch(&mut self, connection: &Connection, now: Timestamp) -> Outcome<()> {
+    pub(crate) fn watch(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<()> {
         let looked = (self.clock)();
         let own = self.registered_key();
         let owners: Vec<(i64, i64)> = connection
@@ -258,7 +258,7 @@ impl Instance {
     }
 
     /// Whether the owner of a turn is gone. For this process' own turns: whether it has given them up.
-    pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64) -> Outcome<bool> {
+    pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64) -> StoreResult<bool> {
         if self.registered.as_ref().is_some_and(|own| own.key == owner) {
             return Ok(!self.live.contains_key(&turn));
         }

@@ -6,11 +6,11 @@ use herma_model::{ApiKeyId, KeyScope, Principal, TenantId, Timestamp};
 use herma_store::{ApiKeyRow, KeyHash, NewApiKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// The tenant of this name, made if it is new.
-pub(crate) fn ensure_tenant(connection: &Connection, name: &str, now: Timestamp) -> Outcome<TenantId> {
+pub(crate) fn ensure_tenant(connection: &Connection, name: &str, now: Timestamp) -> StoreResult<TenantId> {
     connection
         .execute(
             "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
@@ -23,7 +23,7 @@ pub(crate) fn ensure_tenant(connection: &Connection, name: &str, now: Timestamp)
 }
 
 /// The tenant of this name, if there is one.
-pub(crate) fn find_tenant(connection: &Connection, name: &str) -> Outcome<Option<TenantId>> {
+pub(crate) fn find_tenant(connection: &Connection, name: &str) -> StoreResult<Option<TenantId>> {
     connection
         .query_row("SELECT pk FROM tenants WHERE name = ?1", [name], |row| row.get(0).map(TenantId))
         .optional()
@@ -31,7 +31,7 @@ pub(crate) fn find_tenant(connection: &Connection, name: &str) -> Outcome<Option
 }
 
 /// Stores a key.
-pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> Outcome<()> {
+pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> StoreResult<()> {
     connection
         .execute(
             "INSERT INTO api_keys (id, tenant_pk, hash, hint, session_keys, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -49,7 +49,7 @@ pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> Outcome<()> {
 }
 
 /// All keys, oldest first.
-pub(crate) fn list(connection: &Connection) -> Outcome<Vec<ApiKeyRow>> {
+pub(crate) fn list(connection: &Connection) -> StoreResult<Vec<ApiKeyRow>> {
     let mut select = connection
         .prepare(
             "SELECT k.id, t.name, k.hint, k.session_keys, k.created_at, k.revoked_at FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
@@ -72,7 +72,7 @@ pub(crate) fn list(connection: &Connection) -> Outcome<Vec<ApiKeyRow>> {
 }
 
 /// Revokes a key that is still valid.
-pub(crate) fn revoke(connection: &Connection, id: ApiKeyId, now: Timestamp) -> Outcome<bool> {
+pub(crate) fn revoke(connection: &Connection, id: ApiKeyId, now: Timestamp) -> StoreResult<bool> {
     connection
         .execute(
             "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
@@ -83,7 +83,7 @@ pub(crate) fn revoke(connection: &Connection, id: ApiKeyId, now: Timestamp) -> O
 }
 
 /// Whom a valid key stands for.
-pub(crate) fn principal_of(connection: &Connection, hash: KeyHash) -> Outcome<Option<Principal>> {
+pub(crate) fn principal_of(connection: &Connection, hash: KeyHash) -> StoreResult<Option<Principal>> {
     connection
         .prepare_cached(
             "SELECT k.id, k.tenant_pk, t.name, k.session_keys FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk

@@ -9,7 +9,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, MESSAGE_WIDTH, SUMMARY};
 use crate::snapshot;
 use crate::tables::{CompactionColumns, add_compaction};
@@ -26,7 +26,7 @@ const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_befo
      LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk LEFT JOIN turns t ON t.pk = k.turn_pk";
 
 /// A row that is known to exist.
-pub(crate) fn by_key(connection: &Connection, key: i64) -> Outcome<Compaction> {
+pub(crate) fn by_key(connection: &Connection, key: i64) -> StoreResult<Compaction> {
     let row = connection
         .prepare_cached(&format!("SELECT {SUMMARY}, {ROW}, {OUTCOME} {JOINS} WHERE k.pk = ?1"))
         .and_then(|mut select| select.query_row([key], read))
@@ -40,7 +40,7 @@ pub(crate) fn one(
     scope: &Scope,
     alias: &Alias,
     id: CompactionId,
-) -> Outcome<Option<Compaction>> {
+) -> StoreResult<Option<Compaction>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let row = connection
         .prepare_cached(&format!(
@@ -58,7 +58,7 @@ pub(crate) fn page(
     alias: &Alias,
     before: Option<i64>,
     limit: usize,
-) -> Outcome<Option<LedgerPage>> {
+) -> StoreResult<Option<LedgerPage>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let mut keyed: Vec<(i64, Compaction)> = connection
         .prepare_cached(&format!(
@@ -71,7 +71,7 @@ pub(crate) fn page(
     let more = keyed.len() > limit;
     keyed.truncate(limit);
     let next = keyed.last().filter(|_| more).map(|(key, _)| *key);
-    let rows = keyed.into_iter().map(|row| with_carried(connection, row)).collect::<Outcome<_>>()?;
+    let rows = keyed.into_iter().map(|row| with_carried(connection, row)).collect::<StoreResult<_>>()?;
     Ok(Some(LedgerPage { rows, next }))
 }
 
@@ -108,7 +108,7 @@ fn optional_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     Ok(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes))
 }
 
-fn with_carried(connection: &Connection, (key, mut compaction): (i64, Compaction)) -> Outcome<Compaction> {
+fn with_carried(connection: &Connection, (key, mut compaction): (i64, Compaction)) -> StoreResult<Compaction> {
     compaction.carried = connection
         .prepare_cached("SELECT seq FROM carried WHERE compaction_pk = ?1 ORDER BY seq")
         .and_then(|mut select| select.query_map([key], |row| row.get(0).map(Seq))?.collect())
@@ -117,12 +117,12 @@ fn with_carried(connection: &Connection, (key, mut compaction): (i64, Compaction
 }
 
 /// Notes a compaction that came to nothing; the context stayed as large as it was.
-pub(crate) fn record_failed(connection: &Connection, failed: &FailedCompaction) -> Outcome<()> {
+pub(crate) fn record_failed(connection: &Connection, failed: &FailedCompaction) -> StoreResult<()> {
     let conversation = connection
         .prepare_cached(
             "SELECT c.pk, h.pk, h.base_compaction_pk, t.pk FROM conversations c JOIN sessions h ON h.pk = c.head_pk
              LEFT JOIN turns t ON t.id = ?3 AND t.conversation_pk = c.pk
-             WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.unmade = 0 AND c.deleted = 0",
+             WHERE c.id = ?2 AND c.tenant_pk = ?1 AND c.provisional = 0 AND c.deleted = 0",
         )
         .and_then(|mut select| {
             let turn = failed.turn.map(|turn| turn.uuid().into_bytes());

@@ -3,7 +3,7 @@
 use herma_model::{SessionKind, TenantId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows::ConversationState;
 
 /// After every place there can be.
@@ -30,7 +30,7 @@ impl Segment {
     /// This is the rule of `conversations.answered`. A commit sets the column when such a turn ends; all other writers
     /// ask here. An answer that was removed later still counts in its own conversation, but a branch does not inherit a
     /// turn of which no message is left. Items that a client added are no answer.
-    pub(crate) fn has_answer(self, connection: &Connection) -> Outcome<bool> {
+    pub(crate) fn has_answer(self, connection: &Connection) -> StoreResult<bool> {
         connection
             .prepare_cached(
                 "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
@@ -44,7 +44,7 @@ impl Segment {
     }
 
     /// What was said in its own conversation when a completed turn ended.
-    pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> Outcome<Option<Self>> {
+    pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(
                 "SELECT t.conversation_pk, t.session_pk, t.last_seq FROM turns t JOIN conversations c ON c.pk = t.conversation_pk AND c.deleted = 0
@@ -57,7 +57,7 @@ impl Segment {
     }
 
     /// What a branch inherits of the conversation that it directly comes from.
-    pub(crate) fn inherited(connection: &Connection, conversation: i64) -> Outcome<Option<Self>> {
+    pub(crate) fn inherited(connection: &Connection, conversation: i64) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(
                 "SELECT b.conversation_pk, b.pk, r.base_seq FROM conversations c JOIN sessions r ON r.pk = c.root_pk
@@ -77,7 +77,7 @@ pub(crate) struct Lineage(Vec<Segment>);
 
 impl Lineage {
     /// The parts of a conversation's transcript in which something may have been said after a place.
-    pub(crate) fn after(connection: &Connection, state: &ConversationState, place: i64) -> Outcome<Self> {
+    pub(crate) fn after(connection: &Connection, state: &ConversationState, place: i64) -> StoreResult<Self> {
         Self::of(connection, state, state.head, END, place)
     }
 
@@ -88,7 +88,7 @@ impl Lineage {
         session: i64,
         through: i64,
         after: i64,
-    ) -> Outcome<Self> {
+    ) -> StoreResult<Self> {
         let mut segments = vec![Segment { conversation: state.key, session, through }];
         if state.facts.origin_kind == SessionKind::Branch {
             let mut conversation = state.key;
@@ -102,7 +102,12 @@ impl Lineage {
     }
 
     /// The parts of a conversation's transcript up to one of them, in which something may have been said after a place.
-    pub(crate) fn to(connection: &Connection, state: &ConversationState, last: Segment, after: i64) -> Outcome<Self> {
+    pub(crate) fn to(
+        connection: &Connection,
+        state: &ConversationState,
+        last: Segment,
+        after: i64,
+    ) -> StoreResult<Self> {
         match last.conversation == state.key {
             true => Self::of(connection, state, last.session, last.through, after),
             false => Ok(Self::after(connection, state, after)?.up_to(last)),
@@ -125,7 +130,7 @@ impl Lineage {
     }
 
     /// Whether a model ever answered in it: [`Segment::has_answer`] is the rule.
-    pub(crate) fn has_answer(&self, connection: &Connection) -> Outcome<bool> {
+    pub(crate) fn has_answer(&self, connection: &Connection) -> StoreResult<bool> {
         for segment in &self.0 {
             if segment.has_answer(connection)? {
                 return Ok(true);
@@ -135,7 +140,7 @@ impl Lineage {
     }
 
     /// The first session, from one on, in which something was said after a place.
-    pub(crate) fn first_after(&self, connection: &Connection, place: i64, from: i64) -> Outcome<Option<i64>> {
+    pub(crate) fn first_after(&self, connection: &Connection, place: i64, from: i64) -> StoreResult<Option<i64>> {
         let mut select = connection
             .prepare_cached(
                 "SELECT s.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
@@ -152,7 +157,7 @@ impl Lineage {
     }
 
     /// How many messages were said.
-    pub(crate) fn count(&self, connection: &Connection) -> Outcome<i64> {
+    pub(crate) fn count(&self, connection: &Connection) -> StoreResult<i64> {
         let mut select = connection
             .prepare_cached(
                 "SELECT count(*) FROM sessions s JOIN messages m ON m.session_pk = s.pk

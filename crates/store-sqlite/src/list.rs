@@ -11,7 +11,7 @@ use herma_model::{SessionKind, Timestamp};
 use herma_store::{ConversationRow, Cursor, ListFilter, ListOrder, ListView, Page, Scope};
 use rusqlite::{Connection, Rows, params_from_iter};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::listing::{Conversations, Selection};
 use crate::ranges::{Family, Range, Wanted};
 use crate::snapshot;
@@ -20,9 +20,9 @@ use crate::snapshot;
 const MOST_EXAMINED: usize = 1_000;
 
 /// A page of conversations or of sessions.
-pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) -> Outcome<Page<ConversationRow>> {
+pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) -> StoreResult<Page<ConversationRow>> {
     let nothing = Page { rows: Vec::new(), next: None };
-    let find = |alias| -> Outcome<Option<Family>> {
+    let find = |alias| -> StoreResult<Option<Family>> {
         let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
         Ok(found.map(|(state, session)| Family { conversation: state.key, session }))
     };
@@ -75,14 +75,14 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn begin(rows: Rows<'a>, wanted: &Wanted<'_>) -> Outcome<Self> {
+    fn begin(rows: Rows<'a>, wanted: &Wanted<'_>) -> StoreResult<Self> {
         let mut walk = Self { rows, next: None };
         walk.step(wanted)?;
         Ok(walk)
     }
 
     /// Gives away the next conversation and reads on.
-    fn step(&mut self, wanted: &Wanted<'_>) -> Outcome<Option<Candidate>> {
+    fn step(&mut self, wanted: &Wanted<'_>) -> StoreResult<Option<Candidate>> {
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Candidate { key: row.get(0)?, at: row.get(1)?, is_wanted: wanted.matches(row)? })
         };
@@ -120,7 +120,7 @@ struct Gathering<'a> {
 
 impl Gathering<'_> {
     /// Adds what a conversation has for the list. Says whether the page is full or has looked at enough.
-    fn take(&mut self, candidate: Option<Candidate>) -> Outcome<bool> {
+    fn take(&mut self, candidate: Option<Candidate>) -> StoreResult<bool> {
         let Some(Candidate { at, key, is_wanted }) = candidate else { return Ok(true) };
         self.examined += 1;
         let place = Cursor { at: Timestamp(at), row: key, session: 0 };
@@ -143,7 +143,7 @@ impl Gathering<'_> {
     }
 
     /// Adds the sessions of a conversation. Breaks off if the page ends before the last of them.
-    fn take_sessions(&mut self, place: Cursor) -> Outcome<ControlFlow<()>> {
+    fn take_sessions(&mut self, place: Cursor) -> StoreResult<ControlFlow<()>> {
         let ListFilter { order, after, .. } = self.wanted.filter;
         let begun = after.filter(|after| after.row == place.row).map_or(0, |after| after.session);
         let selection = Selection { conversation: place.row, is_ascending: order.is_ascending(), begun };

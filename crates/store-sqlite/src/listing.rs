@@ -8,7 +8,7 @@ use herma_model::{Alias, EndReason, SessionFacts, Timestamp};
 use herma_store::{ConversationRow, Pin, Scope};
 use rusqlite::{CachedStatement, Connection, Row};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, SESSION};
 use crate::snapshot::{self, STATE, STATE_WIDTH, Sessions};
 
@@ -21,7 +21,7 @@ pub(crate) fn conversation(
     scope: &Scope,
     alias: &Alias,
     pin: Pin,
-) -> Outcome<Option<ConversationRow>> {
+) -> StoreResult<Option<ConversationRow>> {
     let Some((state, session)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
@@ -33,7 +33,7 @@ pub(crate) fn conversation(
 }
 
 /// A conversation that is known to exist, at its head.
-pub(crate) fn by_key(connection: &Connection, conversation: i64) -> Outcome<ConversationRow> {
+pub(crate) fn by_key(connection: &Connection, conversation: i64) -> StoreResult<ConversationRow> {
     Conversations::of(connection)?.by_key(conversation)
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct Conversations<'c> {
 }
 
 impl<'c> Conversations<'c> {
-    pub(crate) fn of(connection: &'c Connection) -> Outcome<Self> {
+    pub(crate) fn of(connection: &'c Connection) -> StoreResult<Self> {
         static BY_KEY: LazyLock<String> =
             LazyLock::new(|| format!("SELECT {STATE}, {ROW} FROM conversations c WHERE c.pk = ?1"));
         let select = connection.prepare_cached(&BY_KEY).translated()?;
         Ok(Self { select, sessions: Sessions::of(connection).translated()? })
     }
 
-    pub(crate) fn by_key(&mut self, conversation: i64) -> Outcome<ConversationRow> {
+    pub(crate) fn by_key(&mut self, conversation: i64) -> StoreResult<ConversationRow> {
         let Self { select, sessions } = self;
         select.query_row([conversation], |row| read(sessions, row)).translated()
     }
@@ -81,8 +81,8 @@ impl Selection {
     pub(crate) fn each(
         &self,
         connection: &Connection,
-        mut take: impl FnMut(OneSession) -> Outcome<ControlFlow<()>>,
-    ) -> Outcome<ControlFlow<()>> {
+        mut take: impl FnMut(OneSession) -> StoreResult<ControlFlow<()>>,
+    ) -> StoreResult<ControlFlow<()>> {
         let (direction, beyond) = if self.is_ascending { ("ASC", ">") } else { ("DESC", "<") };
         let begun = if self.begun == 0 && !self.is_ascending { i64::MAX } else { self.begun };
         let mut select = connection
@@ -109,7 +109,7 @@ impl OneSession {
     }
 
     /// A session that is known to exist.
-    fn by_key(connection: &Connection, session: i64) -> Outcome<Self> {
+    fn by_key(connection: &Connection, session: i64) -> StoreResult<Self> {
         connection
             .prepare_cached(Self::select())
             .and_then(|mut select| select.query_row([session], Self::read))

@@ -7,7 +7,7 @@ use herma_store::StoreError;
 use rusqlite::{Connection, TransactionBehavior, params};
 use sha2::{Digest, Sha256};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 /// Marks a file as Herma's, in SQLite's `application_id`.
 pub(crate) const APPLICATION_ID: i32 = 0x4865_726d;
@@ -37,6 +37,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 17, sql: include_str!("../migrations/0017_trimmed_compactions.sql") },
     Migration { number: 18, sql: include_str!("../migrations/0018_answered.sql") },
     Migration { number: 19, sql: include_str!("../migrations/0019_rewinds.sql") },
+    Migration { number: 20, sql: include_str!("../migrations/0020_plain_names.sql") },
 ];
 
 /// The newest schema this program knows.
@@ -45,7 +46,7 @@ pub(crate) fn newest() -> i32 {
 }
 
 /// Brings the schema up to date.
-pub(crate) fn run(connection: &mut Connection) -> Outcome<()> {
+pub(crate) fn run(connection: &mut Connection) -> StoreResult<()> {
     if version(connection)? == newest() {
         return verify(connection);
     }
@@ -71,11 +72,11 @@ pub(crate) fn run(connection: &mut Connection) -> Outcome<()> {
     transaction.commit().translated()
 }
 
-fn version(connection: &Connection) -> Outcome<i32> {
+fn version(connection: &Connection) -> StoreResult<i32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).translated()
 }
 
-fn verify(connection: &Connection) -> Outcome<()> {
+fn verify(connection: &Connection) -> StoreResult<()> {
     let mut statement = connection.prepare("SELECT number, checksum FROM migrations").translated()?;
     let applied = statement.query_map([], |row| Ok((row.get::<_, i32>(0)?, row.get::<_, Vec<u8>>(1)?))).translated()?;
     for row in applied {

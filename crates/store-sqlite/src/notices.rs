@@ -21,7 +21,7 @@ use herma_store::{Notice, Subscription};
 use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::watch;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// This process as an owner of turns.
@@ -117,7 +117,7 @@ impl Notices {
             .collect()
     }
 
-    fn look_at(&self, connection: &Connection, notice: Notice, own: Option<Owner<'_>>) -> Outcome<Look> {
+    fn look_at(&self, connection: &Connection, notice: Notice, own: Option<Owner<'_>>) -> StoreResult<Look> {
         match notice {
             Notice::ConversationFree(conversation) => self.conversation(connection, conversation),
             Notice::WaitEnded(turn) => waits(connection, turn),
@@ -128,7 +128,7 @@ impl Notices {
 
     /// Due if the conversation has no running turn and the first in line waits here. If that one waits in another
     /// process, that process is told.
-    fn conversation(&self, connection: &Connection, conversation: ConversationId) -> Outcome<Look> {
+    fn conversation(&self, connection: &Connection, conversation: ConversationId) -> StoreResult<Look> {
         let found: Option<(Stamp, bool, Option<TurnId>)> = connection
             .prepare_cached(
                 "SELECT c.version, c.fence, coalesce(c.running_turn, 0), t.pk, t.id
@@ -153,7 +153,7 @@ impl Notices {
     }
 }
 
-fn waits(connection: &Connection, turn: TurnId) -> Outcome<Look> {
+fn waits(connection: &Connection, turn: TurnId) -> StoreResult<Look> {
     let waits = connection
         .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND state = 'queued'")
         .and_then(|mut select| select.exists([turn.uuid().as_bytes()]))
@@ -161,7 +161,7 @@ fn waits(connection: &Connection, turn: TurnId) -> Outcome<Look> {
     Ok(Look { stamp: vec![waits.into()], is_due: !waits })
 }
 
-fn changes(connection: &Connection, turn: TurnId) -> Outcome<Look> {
+fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Look> {
     let stamp: Option<Stamp> = connection
         .prepare_cached(
             "SELECT t.pk, t.attempt, t.fence, t.first_seq IS NOT NULL, coalesce(t.ended_at, 0),
@@ -180,7 +180,7 @@ fn changes(connection: &Connection, turn: TurnId) -> Outcome<Look> {
 
 /// Due if a turn of any process is asked to stop, which is rare, or if fewer turns of this process live than it knows:
 /// another process has ended one.
-fn stops(connection: &Connection, own: Option<Owner<'_>>) -> Outcome<Look> {
+fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Look> {
     let Some(own) = own else { return Ok(Look { stamp: Vec::new(), is_due: false }) };
     let live = own.live.load(Ordering::Acquire);
     let mut select = connection

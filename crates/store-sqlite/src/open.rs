@@ -7,7 +7,7 @@ use herma_store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::failure::{Outcome, Translate, translate};
+use crate::failure::{StoreResult, Translate, translate};
 use crate::migrations;
 
 /// How long a writer waits for another process' transaction.
@@ -18,7 +18,7 @@ const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Refuses files that are not ours, damaged, or written by a newer Herma, without changing them.
-pub(crate) fn look(path: &Path) -> Outcome<()> {
+pub(crate) fn look(path: &Path) -> StoreResult<()> {
     for _ in 1..LOOKS {
         if look_once(path).is_ok() {
             return Ok(());
@@ -28,7 +28,7 @@ pub(crate) fn look(path: &Path) -> Outcome<()> {
     look_once(path)
 }
 
-fn look_once(path: &Path) -> Outcome<()> {
+fn look_once(path: &Path) -> StoreResult<()> {
     if !path.exists() || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0) {
         return Ok(());
     }
@@ -100,7 +100,7 @@ pub(crate) fn make_private(_path: &Path) -> std::io::Result<()> {
 }
 
 /// A connection that may write. The schema is brought up to date by the first one.
-pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
+pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
     let connection = Connection::open(path).translated()?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
     let mode =
@@ -124,7 +124,7 @@ pub(crate) fn writer(path: &Path) -> Outcome<Connection> {
 }
 
 /// Tries again while another process has the file to itself, where SQLite does not wait by itself: it is being made, or its log emptied.
-fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> Outcome<T> {
+fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> StoreResult<T> {
     let began = Instant::now();
     loop {
         match attempt() {
@@ -143,7 +143,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> Outcome<T> 
 const READER_CACHE_KIB: i64 = -8 * 1024;
 
 /// A connection that only reads.
-pub(crate) fn reader(path: &Path) -> Outcome<Connection> {
+pub(crate) fn reader(path: &Path) -> StoreResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).translated()?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
@@ -154,7 +154,7 @@ pub(crate) fn reader(path: &Path) -> Outcome<Connection> {
 
 /// Keeps so many statements, each as it was first planned. SQLite would plan one anew whenever a value is bound that might let it use a
 /// partial index, which costs more than most look-ups; where we want such an index, the statement says so itself.
-fn keep_statements(connection: &Connection, count: usize) -> Outcome<()> {
+fn keep_statements(connection: &Connection, count: usize) -> StoreResult<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).translated()?;
     connection.set_prepared_statement_cache_capacity(count);
     Ok(())

@@ -5,7 +5,7 @@ use herma_model::{Alias, InvalidDeclaration, ParentRelation, SessionId, SessionK
 use herma_store::{Creation, Scope};
 use rusqlite::{Connection, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows::ConversationState;
 use crate::snapshot;
 
@@ -31,7 +31,7 @@ pub(crate) enum Declared {
 
 impl Declared {
     /// Reads what is declared of something that is no branch.
-    pub(crate) fn of(connection: &Connection, scope: &Scope, creation: &Creation) -> Outcome<Self> {
+    pub(crate) fn of(connection: &Connection, scope: &Scope, creation: &Creation) -> StoreResult<Self> {
         let relation = match creation.kind.declare(creation.parent.is_some()) {
             Ok(relation) => relation,
             Err(invalid) => return Ok(Self::Invalid(invalid)),
@@ -50,7 +50,7 @@ impl Parent {
         session: i64,
         conversation: &ConversationState,
         relation: ParentRelation,
-    ) -> Outcome<Self> {
+    ) -> StoreResult<Self> {
         let id = connection
             .prepare_cached("SELECT id FROM sessions WHERE pk = ?1")
             .and_then(|mut select| {
@@ -67,14 +67,14 @@ pub(crate) fn source(
     connection: &Connection,
     scope: &Scope,
     alias: &Alias,
-) -> Outcome<Option<(ConversationState, Option<i64>)>> {
+) -> StoreResult<Option<(ConversationState, Option<i64>)>> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
-    Ok(found.filter(|(state, _)| !state.unmade))
+    Ok(found.filter(|(state, _)| !state.provisional))
 }
 
 /// Has what comes from a conversation's sessions, from a key on, know them by name alone, for they go. Should they come back,
 /// [`reunite`] finds it.
-pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> Outcome<()> {
+pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> StoreResult<()> {
     let going = "SELECT pk FROM sessions WHERE conversation_pk = ?1 AND pk >= ?2";
     for statement in [
         &format!(
@@ -92,7 +92,7 @@ pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> O
 }
 
 /// Has what comes from a conversation's sessions, and knows them by name alone, know them again.
-pub(crate) fn reunite(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn reunite(connection: &Connection, conversation: i64) -> StoreResult<()> {
     for statement in [
         "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c JOIN sessions p ON p.conversation_pk = c.pk
          WHERE c.pk = ?1 AND sessions.missing_parent = c.id AND sessions.parent_id = p.id AND sessions.tenant_pk = c.tenant_pk",
@@ -105,7 +105,7 @@ pub(crate) fn reunite(connection: &Connection, conversation: i64) -> Outcome<()>
 }
 
 /// Whether a conversation is another, or comes from it.
-pub(crate) fn comes_from(connection: &Connection, conversation: i64, other: i64) -> Outcome<bool> {
+pub(crate) fn comes_from(connection: &Connection, conversation: i64, other: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(
             "WITH RECURSIVE above (pk) AS (SELECT ?1 UNION SELECT c.parent_pk FROM above JOIN conversations c ON c.pk = above.pk

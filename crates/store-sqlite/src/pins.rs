@@ -9,14 +9,19 @@ use herma_model::{Alias, CallId, ConversationId, Message, MessageId, MessageStat
 use herma_store::{PinOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
 use crate::rows::{self, MESSAGE};
 use crate::said::{self, Place};
 use crate::{rewinds, snapshot};
 
 /// Pins a message and what belongs to it.
-pub(crate) fn pin(connection: &Connection, scope: &Scope, alias: &Alias, message: MessageId) -> Outcome<PinOutcome> {
+pub(crate) fn pin(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    message: MessageId,
+) -> StoreResult<PinOutcome> {
     let Some((conversation, group)) = find(connection, scope, alias, message)? else {
         return Ok(PinOutcome::NotFound);
     };
@@ -43,7 +48,12 @@ pub(crate) fn pin(connection: &Connection, scope: &Scope, alias: &Alias, message
 }
 
 /// Lets go of a message and of what belongs to it.
-pub(crate) fn unpin(connection: &Connection, scope: &Scope, alias: &Alias, message: MessageId) -> Outcome<PinOutcome> {
+pub(crate) fn unpin(
+    connection: &Connection,
+    scope: &Scope,
+    alias: &Alias,
+    message: MessageId,
+) -> StoreResult<PinOutcome> {
     let Some((conversation, group)) = find(connection, scope, alias, message)? else {
         return Ok(PinOutcome::NotFound);
     };
@@ -60,7 +70,7 @@ pub(crate) fn unpin(connection: &Connection, scope: &Scope, alias: &Alias, messa
 }
 
 /// Gives a conversation another revision. Its version stays, because a turn is shown the same.
-fn note_change(connection: &Connection, conversation: i64) -> Outcome<()> {
+fn note_change(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute("UPDATE conversations SET changes = changes + 1 WHERE pk = ?1", [conversation])
         .map(drop)
@@ -72,7 +82,7 @@ pub(crate) fn pinned(
     connection: &Connection,
     tenant: TenantId,
     conversation: ConversationId,
-) -> Outcome<Vec<Arc<Message>>> {
+) -> StoreResult<Vec<Arc<Message>>> {
     let shown = rewinds::shows("p.seq", "c.rewinds");
     connection
         .prepare_cached(&format!(
@@ -88,7 +98,7 @@ pub(crate) fn pinned(
         .translated()
 }
 
-fn places(connection: &Connection, conversation: i64) -> Outcome<HashSet<i64>> {
+fn places(connection: &Connection, conversation: i64) -> StoreResult<HashSet<i64>> {
     connection
         .prepare_cached("SELECT seq FROM pins WHERE conversation_pk = ?1")
         .and_then(|mut select| select.query_map([conversation], |row| row.get(0))?.collect())
@@ -108,7 +118,7 @@ const SAID: &str = "m.pk, m.seq, m.role, m.calls, m.status FROM sessions s JOIN 
      WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1 AND m.seq <= ?2";
 
 impl Said {
-    fn at(connection: &Connection, place: Place) -> Outcome<Self> {
+    fn at(connection: &Connection, place: Place) -> StoreResult<Self> {
         connection
             .prepare_cached("SELECT pk, seq, role, calls, status FROM messages WHERE pk = ?1")
             .and_then(|mut select| select.query_row([place.key], Self::read))
@@ -137,7 +147,7 @@ fn find(
     scope: &Scope,
     alias: &Alias,
     message: MessageId,
-) -> Outcome<Option<(i64, Vec<Said>)>> {
+) -> StoreResult<Option<(i64, Vec<Said>)>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let lineage = Lineage::after(connection, &state, 0)?;
     let Some(place) = said::find(connection, scope.tenant, &lineage, message)? else { return Ok(None) };
@@ -157,7 +167,7 @@ fn find(
 }
 
 /// The message whose call a result answers: the last one before it that is no result itself.
-fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> Outcome<Option<Said>> {
+fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> StoreResult<Option<Said>> {
     let mut select = connection
         .prepare_cached(&format!("SELECT {SAID} AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"))
         .translated()?;
@@ -171,7 +181,7 @@ fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> Outcome<
 }
 
 /// A message with calls, and the results that directly follow it.
-fn group(connection: &Connection, lineage: &Lineage, caller: Said) -> Outcome<Vec<Said>> {
+fn group(connection: &Connection, lineage: &Lineage, caller: Said) -> StoreResult<Vec<Said>> {
     let mut select =
         connection.prepare_cached(&format!("SELECT {SAID} AND m.seq > ?3 ORDER BY s.pk, m.seq")).translated()?;
     let after = caller.seq;

@@ -3,7 +3,7 @@
 use herma_model::{MessageId, Rewinds, Seq, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::ConversationState;
 use crate::{rewinds, said};
@@ -26,7 +26,7 @@ pub(crate) enum Found {
 
 impl Point {
     /// After the last answer that no rewind hides and, if nothing was asked between the two, after the last summary.
-    pub(crate) fn end(connection: &Connection, state: &ConversationState) -> Outcome<Self> {
+    pub(crate) fn end(connection: &Connection, state: &ConversationState) -> StoreResult<Self> {
         let begun = beginning(connection, state.key)?;
         let rewinds = rewinds::of(connection, state.key)?;
         let own = Segment { conversation: state.key, session: state.head, through: END };
@@ -45,7 +45,7 @@ impl Point {
         state: &ConversationState,
         parent: i64,
         rewinds: &Rewinds,
-    ) -> Outcome<Self> {
+    ) -> StoreResult<Self> {
         let lineage = Lineage::after(connection, state, 0)?;
         for segment in lineage.segments().iter().rev() {
             if let Some((session, through)) = last_answer(connection, *segment, rewinds)? {
@@ -63,7 +63,7 @@ impl Point {
         tenant: TenantId,
         state: &ConversationState,
         message: MessageId,
-    ) -> Outcome<Found> {
+    ) -> StoreResult<Found> {
         let lineage = Lineage::after(connection, state, 0)?;
         let Some(place) = said::find(connection, tenant, &lineage, message)? else { return Ok(Found::NoSuchMessage) };
         let Some(segment) = lineage.segments().iter().find(|segment| segment.conversation == place.conversation) else {
@@ -97,7 +97,7 @@ fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
 }
 
 /// Where a conversation begins: before its first message, of a branch after what it inherits.
-fn beginning(connection: &Connection, conversation: i64) -> Outcome<Place> {
+fn beginning(connection: &Connection, conversation: i64) -> StoreResult<Place> {
     connection
         .prepare_cached(
             "SELECT r.pk, coalesce(r.base_seq, 0) FROM conversations c JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1",
@@ -107,7 +107,7 @@ fn beginning(connection: &Connection, conversation: i64) -> Outcome<Place> {
 }
 
 /// The last message of the last completed turn in a part of a transcript. A turn whose end a rewind hides does not count.
-fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> Outcome<Option<Place>> {
+fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> StoreResult<Option<Place>> {
     let (shown, is_answered) = (rewinds::shows("m.seq", "?4"), rewinds::shows("t.last_seq", "?4"));
     connection
         .prepare_cached(&format!(
@@ -125,7 +125,12 @@ fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> O
 
 /// The last summary after a place, unless something was said between them that has no answer. One of a turn that may still be taken back
 /// does not count, nor does one in a range that a rewind hides.
-fn summary_after(connection: &Connection, conversation: i64, after: i64, rewinds: &Rewinds) -> Outcome<Option<Place>> {
+fn summary_after(
+    connection: &Connection,
+    conversation: i64,
+    after: i64,
+    rewinds: &Rewinds,
+) -> StoreResult<Option<Place>> {
     let (shown, is_said) = (rewinds::shows("m.seq", "?4"), rewinds::shows("n.seq", "?4"));
     connection
         .prepare_cached(&format!(
@@ -144,7 +149,12 @@ fn summary_after(connection: &Connection, conversation: i64, after: i64, rewinds
 
 /// The first answer from a message on that no rewind hides, unless it is that of the message's own turn. An answer is
 /// one that calls nothing, or the last message of a completed turn.
-fn first_answer(connection: &Connection, message: i64, within: &Segment, rewinds: &Rewinds) -> Outcome<Option<Place>> {
+fn first_answer(
+    connection: &Connection,
+    message: i64,
+    within: &Segment,
+    rewinds: &Rewinds,
+) -> StoreResult<Option<Place>> {
     let shown = rewinds::shows("m.seq", "?5");
     connection
         .prepare_cached(&format!(

@@ -5,7 +5,7 @@ use herma_store::{Admission, NewResponse, RetryIdentity, Scope, StoreError, Tick
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert};
@@ -38,7 +38,7 @@ pub(crate) fn first(
     instance: &Instance,
     conversation: i64,
     now: Timestamp,
-) -> Outcome<Option<Waiter>> {
+) -> StoreResult<Option<Waiter>> {
     // Both conditions on the state, because only the first makes the index of live turns usable.
     let mut select = connection
         .prepare_cached(
@@ -57,7 +57,12 @@ pub(crate) fn first(
 }
 
 /// How many turns of living processes wait. Removes the others.
-pub(crate) fn length(connection: &Connection, instance: &Instance, conversation: i64, now: Timestamp) -> Outcome<i64> {
+pub(crate) fn length(
+    connection: &Connection,
+    instance: &Instance,
+    conversation: i64,
+    now: Timestamp,
+) -> StoreResult<i64> {
     let waiters: Vec<Waiter> = connection
         .prepare_cached(
             "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns
@@ -86,7 +91,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Waiter> {
 }
 
 /// Whether a turn still has its place, or has given it up or lost it.
-pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ticket) -> Outcome<bool> {
+pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ticket) -> StoreResult<bool> {
     let stored = connection
         .prepare_cached("SELECT 1 FROM turns WHERE pk = ?1 AND state = 'queued'")
         .and_then(|mut select| select.exists([ticket.0]))
@@ -98,7 +103,7 @@ pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ti
 }
 
 /// The conversation in which a turn waits. That need not be the one it is for: what a running turn says may make it a branch.
-pub(crate) fn line_of(connection: &Connection, ticket: Ticket) -> Outcome<i64> {
+pub(crate) fn line_of(connection: &Connection, ticket: Ticket) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT conversation_pk FROM turns WHERE pk = ?1")
         .and_then(|mut select| select.query_row([ticket.0], |row| row.get(0)))
@@ -123,7 +128,7 @@ pub(crate) struct NewWaiter<'a> {
 }
 
 /// Puts a turn in line: an interrupting one before those that merely wait.
-pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i64> {
+pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> StoreResult<i64> {
     let columns = TurnColumns {
         tenant_pk: waiter.tenant,
         id: waiter.id.uuid().into_bytes(),
@@ -147,7 +152,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> Outcome<i6
 }
 
 /// A turn's row, if the turn never began and does not wait in a living process. One that was called off stays so.
-fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> Outcome<Option<i64>> {
+fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> StoreResult<Option<i64>> {
     let row: Option<(i64, TurnState, i64)> = connection
         .query_row(
             "SELECT pk, state, owner FROM turns WHERE id = ?1 AND first_seq IS NULL AND stop_kind IS NOT 'cancel'",
@@ -164,7 +169,11 @@ fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> Ou
 }
 
 /// Whether an admission can enter the line again under the id that it brings.
-pub(crate) fn may_enter_again(connection: &Connection, instance: &Instance, admission: &Admission) -> Outcome<bool> {
+pub(crate) fn may_enter_again(
+    connection: &Connection,
+    instance: &Instance,
+    admission: &Admission,
+) -> StoreResult<bool> {
     Ok(never_began(connection, instance, admission.turn)?.is_some())
 }
 
@@ -175,7 +184,7 @@ pub(crate) fn enter_again(
     admission: &Admission,
     state: &ConversationState,
     resolution: Resolution,
-) -> Outcome<(i64, Timestamp)> {
+) -> StoreResult<(i64, Timestamp)> {
     let gone = || StoreError::Unavailable("the turn that is asked for again is gone".to_owned());
     let key = never_began(connection, instance, admission.turn)?.ok_or_else(gone)?;
     connection
@@ -209,7 +218,7 @@ pub(crate) fn enter_again(
 }
 
 /// The rows of attempts that wait under the id of a turn that failed, and their owners.
-pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> Outcome<Vec<(i64, i64)>> {
+pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> StoreResult<Vec<(i64, i64)>> {
     connection
         .prepare_cached("SELECT pk, owner FROM turns WHERE attempt_of = ?1 AND state = 'queued'")
         .and_then(|mut select| {
@@ -219,9 +228,9 @@ pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> Outcome<Vec<
 }
 
 /// Takes a turn out of line for another that is being admitted. One that was promised ends, any other is forgotten.
-fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> Outcome<()> {
+fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> StoreResult<()> {
     let forgotten = connection
-        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' AND promised = 0")
+        .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' AND visible_while_queued = 0")
         .and_then(|mut delete| delete.execute([turn]))
         .translated()?;
     if forgotten == 0 && !end(connection, conversation, turn, why, now)? {
@@ -235,7 +244,7 @@ fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailu
 
 /// Ends a turn that waits. Its conversation has had a turn then, even if it was its only one. The same request finds it
 /// by its key or its fingerprint, and may take it over.
-fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> Outcome<bool> {
+fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> StoreResult<bool> {
     let ended = connection
         .execute(
             "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, ended_at = ?5
@@ -243,7 +252,7 @@ fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure,
             params![turn, why.code.ends_as().as_str(), why.code.as_str(), why.message, now.0],
         )
         .translated()?;
-    connection.execute("UPDATE conversations SET unmade = 0 WHERE pk = ?1", [conversation]).translated()?;
+    connection.execute("UPDATE conversations SET provisional = 0 WHERE pk = ?1", [conversation]).translated()?;
     Ok(ended == 1)
 }
 
@@ -254,7 +263,7 @@ pub(crate) fn leave(
     turn: i64,
     why: &TurnFailure,
     now: Timestamp,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     remove(connection, conversation, turn, why, now)?;
     conversation::abandon(connection, conversation, now)
 }
@@ -267,7 +276,7 @@ pub(crate) fn withdraw(
     turn: TurnId,
     why: &TurnFailure,
     now: Timestamp,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let waiting: Option<(i64, i64)> = connection
         .prepare_cached("SELECT pk, conversation_pk FROM turns WHERE id = ?1 AND tenant_pk = ?2 AND state = 'queued'")
         .and_then(|mut select| {
@@ -284,7 +293,7 @@ pub(crate) fn withdraw(
 }
 
 /// A turn that came to nothing binds no idempotency key.
-pub(crate) fn forget_idempotency(connection: &Connection, turn: i64) -> Outcome<()> {
+pub(crate) fn forget_idempotency(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM idempotency WHERE turn_pk = ?1")
         .and_then(|mut delete| delete.execute([turn]))
@@ -293,7 +302,7 @@ pub(crate) fn forget_idempotency(connection: &Connection, turn: i64) -> Outcome<
 }
 
 /// Counts who waits in a conversation.
-pub(crate) fn count(connection: &Connection, conversation: i64, change: i64) -> Outcome<()> {
+pub(crate) fn count(connection: &Connection, conversation: i64, change: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE conversations SET waiting = waiting + ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute([conversation, change]))

@@ -5,7 +5,7 @@ use herma_store::{Archived, ListFilter, ListOrder, ListView, Scope};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::list::ORIGINS;
 use crate::listing::OneSession;
 use crate::rows;
@@ -72,7 +72,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Whether a session of such a conversation is one that is asked for.
-    pub(crate) fn has(&self, connection: &Connection, session: &OneSession) -> Outcome<bool> {
+    pub(crate) fn has(&self, connection: &Connection, session: &OneSession) -> StoreResult<bool> {
         if self.filter.kind.is_some_and(|kind| kind != session.facts.kind) {
             return Ok(false);
         }

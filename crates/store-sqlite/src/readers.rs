@@ -7,7 +7,7 @@ use herma_store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::Semaphore;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::open;
 
 /// Most reads at one time, each with a connection of its own; more would only wait for the same disk, and cost memory.
@@ -34,8 +34,8 @@ impl Readers {
     /// Runs a read in one transaction, off the async threads. Cancel-safe.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         let readers = self.clone();
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let done = tokio::task::spawn_blocking(move || {
@@ -55,7 +55,7 @@ impl Readers {
         *self.lock() = None;
     }
 
-    fn take(&self) -> Outcome<Connection> {
+    fn take(&self) -> StoreResult<Connection> {
         let idle = self.lock().as_mut().ok_or(StoreError::Closed)?.pop();
         idle.map_or_else(|| open::reader(&self.path), Ok)
     }

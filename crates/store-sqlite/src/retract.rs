@@ -7,14 +7,19 @@ use rusqlite::{Connection, params};
 
 use crate::attempt::give_place_back;
 use crate::conversation;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::queue::forget_idempotency;
 use crate::rows;
 use crate::takeover::clear_journal;
 
 /// Removes a running turn and what it wrote. A further attempt of an unanswered turn becomes that unanswered turn again.
-pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: Lease, now: Timestamp) -> Outcome<()> {
+pub(crate) fn retract(
+    connection: &Connection,
+    instance: &mut Instance,
+    lease: Lease,
+    now: Timestamp,
+) -> StoreResult<()> {
     instance.end(lease);
     let held = connection
         .prepare_cached(
@@ -65,7 +70,7 @@ pub(crate) fn retract(connection: &Connection, instance: &mut Instance, lease: L
 }
 
 /// A turn whose appended messages were all removed has answered nothing yet.
-fn forget_appends(connection: &Connection, turn: i64) -> Outcome<()> {
+fn forget_appends(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .execute(
             "UPDATE turns SET answer_seq = NULL, record = NULL WHERE pk = ?1 AND answer_seq IS NOT NULL AND NOT EXISTS
@@ -78,7 +83,7 @@ fn forget_appends(connection: &Connection, turn: i64) -> Outcome<()> {
 }
 
 /// Takes the session key from a conversation that is still there. One that has gone had it to the end, so that nobody else is told.
-fn take_key_back(connection: &Connection, conversation: i64) -> Outcome<()> {
+fn take_key_back(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute("UPDATE conversations SET session_key = NULL WHERE pk = ?1", [conversation])
         .map(drop)
@@ -86,7 +91,7 @@ fn take_key_back(connection: &Connection, conversation: i64) -> Outcome<()> {
 }
 
 /// Removes what the attempt wrote, wherever the head has gone since, and every trace of it.
-fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> Outcome<usize> {
+fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> StoreResult<usize> {
     let own = "session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4";
     let delete = |statement: &str| {
         connection
@@ -105,7 +110,7 @@ fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> O
 
 /// The place after the last that is taken: a summary that was written meanwhile keeps its own. A branch begins after what it inherits. Where
 /// the last messages before the turn were removed, their places stay empty, and what the turn did not bring decides.
-fn next_seq(connection: &Connection, conversation: i64) -> Outcome<i64> {
+fn next_seq(connection: &Connection, conversation: i64) -> StoreResult<i64> {
     connection
         .query_row(
             "SELECT 1 + coalesce((SELECT m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
@@ -125,7 +130,7 @@ struct Retracted {
 }
 
 impl Retracted {
-    fn read(connection: &Connection, turn: i64) -> Outcome<Self> {
+    fn read(connection: &Connection, turn: i64) -> StoreResult<Self> {
         connection
             .query_row("SELECT attempt, resolution, brought_key, first_seq FROM turns WHERE pk = ?1", [turn], |row| {
                 Ok(Self {
@@ -140,7 +145,7 @@ impl Retracted {
 }
 
 /// How the attempt before ended is still in the turn's row, but for the state, which its failure tells.
-fn become_unanswered_again(connection: &Connection, turn: i64) -> Outcome<()> {
+fn become_unanswered_again(connection: &Connection, turn: i64) -> StoreResult<()> {
     let failure = connection
         .query_row("SELECT failure_code FROM turns WHERE pk = ?1", [turn], |row| {
             rows::optional_word(row, 0, FailureCode::parse)

@@ -8,7 +8,7 @@ use herma_model::{ConversationId, Timestamp, TurnId, TurnState};
 use herma_store::{Admission, AdmitOutcome, Refusal, RetryIdentity, Target, TurnPolicy};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::{queue, rows, snapshot};
 
@@ -20,7 +20,7 @@ pub(crate) fn recognise(
     connection: &Connection,
     instance: &Instance,
     admission: &Admission,
-) -> Outcome<Option<AdmitOutcome>> {
+) -> StoreResult<Option<AdmitOutcome>> {
     if let Some(idempotency) = &admission.retry.idempotency
         && let Some((body, earlier)) = by_key(connection, admission, &idempotency.scopes)?
     {
@@ -44,7 +44,7 @@ pub(crate) fn recognise(
 }
 
 /// Whether a turn was asked for by a request of the same identity.
-pub(crate) fn is_of(connection: &Connection, turn: TurnId, retry: &RetryIdentity) -> Outcome<bool> {
+pub(crate) fn is_of(connection: &Connection, turn: TurnId, retry: &RetryIdentity) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND fingerprint = ?2")
         .and_then(|mut select| select.exists(params![turn.uuid().as_bytes(), &retry.fingerprint]))
@@ -61,7 +61,7 @@ struct Earlier {
     /// Whether it got the lease at least once.
     has_begun: bool,
     /// Whether its id is given out as soon as it waits.
-    promised: bool,
+    visible_while_queued: bool,
     /// Whether anything of what it was asked is left.
     has_messages: bool,
     /// Whether this is the row of a further attempt that waits under the turn's id.
@@ -75,7 +75,7 @@ impl Earlier {
          t.attempt_of IS NOT NULL OR EXISTS
              (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = t.conversation_pk
               AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial'),
-         t.attempt_of IS NOT NULL, t.first_seq IS NOT NULL, t.promised";
+         t.attempt_of IS NOT NULL, t.first_seq IS NOT NULL, t.visible_while_queued";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -88,7 +88,7 @@ impl Earlier {
             has_messages: row.get(6)?,
             is_waiting_attempt: row.get(7)?,
             has_begun: row.get(8)?,
-            promised: row.get(9)?,
+            visible_while_queued: row.get(9)?,
         })
     }
 }
@@ -97,7 +97,7 @@ fn by_key(
     connection: &Connection,
     admission: &Admission,
     [name, conversation]: &[[u8; 16]; 2],
-) -> Outcome<Option<([u8; 16], Earlier)>> {
+) -> StoreResult<Option<([u8; 16], Earlier)>> {
     connection
         .prepare_cached(&format!(
             "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk JOIN conversations c ON c.pk = t.conversation_pk
@@ -121,7 +121,7 @@ fn by_fingerprint(
     connection: &Connection,
     instance: &Instance,
     admission: &Admission,
-) -> Outcome<Option<(i64, Earlier)>> {
+) -> StoreResult<Option<(i64, Earlier)>> {
     let attempt = admission.retry.sdk_attempt;
     if attempt > MAX_RETRY_ATTEMPT {
         return Ok(None);
@@ -164,10 +164,10 @@ fn earliest(now: Timestamp) -> i64 {
 
 /// For a request that names no conversation: the conversation whose only turn has the same fingerprint and failed. A
 /// client that retries without a retry count would otherwise leave one conversation for each attempt.
-fn failed_opening(connection: &Connection, admission: &Admission) -> Outcome<Option<AdmitOutcome>> {
-    let is_promised = admission.response.as_ref().is_some_and(|response| response.promised);
+fn failed_opening(connection: &Connection, admission: &Admission) -> StoreResult<Option<AdmitOutcome>> {
+    let is_visible_while_queued = admission.response.as_ref().is_some_and(|response| response.visible_while_queued);
     let names_none = admission.target == Target::New && admission.creation.parent.is_none();
-    if !admission.may_reopen || !names_none || is_promised {
+    if !admission.may_reopen || !names_none || is_visible_while_queued {
         return Ok(None);
     }
     let failed = connection
@@ -175,7 +175,7 @@ fn failed_opening(connection: &Connection, admission: &Admission) -> Outcome<Opt
             "SELECT c.id FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND t.ended_at >= ?3
                AND (t.state = 'failed' OR t.state = 'cancelled' OR t.state = 'interrupted') AND t.stop_kind IS NOT 'cancel'
-               AND t.promised = 0 AND c.turn_count = 1 AND c.origin_kind = ?4 ORDER BY t.pk DESC LIMIT 1",
+               AND t.visible_while_queued = 0 AND c.turn_count = 1 AND c.origin_kind = ?4 ORDER BY t.pk DESC LIMIT 1",
         )
         .and_then(|mut select| {
             let kind = admission.creation.kind.as_str();
@@ -187,7 +187,7 @@ fn failed_opening(connection: &Connection, admission: &Admission) -> Outcome<Opt
 }
 
 /// Takes turns out of the index of joinable ones: no request is recognised by their fingerprint any more.
-pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> Outcome<()> {
+pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> StoreResult<()> {
     let mut update = connection.prepare_cached("UPDATE turns SET joinable = 0 WHERE id = ?1").translated()?;
     for turn in turns {
         update.execute([turn.uuid().as_bytes()]).translated()?;
@@ -196,7 +196,7 @@ pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> Outcome<()> {
 }
 
 /// Takes all turns out of that index that ended too long ago, of every process.
-pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> Outcome<()> {
+pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> StoreResult<()> {
     connection
         .execute(
             "UPDATE turns SET joinable = 0 WHERE joinable = 1 AND ended_at < ?1 AND state <> 'queued' AND state <> 'running'",
@@ -213,7 +213,7 @@ fn again(
     instance: &Instance,
     admission: &Admission,
     earlier: &Earlier,
-) -> Outcome<Option<AdmitOutcome>> {
+) -> StoreResult<Option<AdmitOutcome>> {
     if earlier.state == TurnState::Cancelled && earlier.called_off {
         return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
     }
@@ -225,7 +225,7 @@ fn again(
     if [admission.retry_of, admission.anew_of].contains(&Some(earlier.turn)) {
         return Ok(None);
     }
-    if earlier.promised && !earlier.has_begun {
+    if earlier.visible_while_queued && !earlier.has_begun {
         let takes_over = admission.takes_over && admission.turn == earlier.turn;
         return Ok((!takes_over).then_some(AdmitOutcome::NeverBegan(earlier.turn)));
     }
@@ -243,7 +243,7 @@ fn again(
 }
 
 /// Whether an attempt waits under the id of a turn that failed, in a process that lives.
-fn waits_again(connection: &Connection, instance: &Instance, turn: TurnId) -> Outcome<bool> {
+fn waits_again(connection: &Connection, instance: &Instance, turn: TurnId) -> StoreResult<bool> {
     for (key, owner) in queue::attempts_of(connection, turn)? {
         if !instance.is_dead(connection, owner, key)? {
             return Ok(true);
@@ -254,7 +254,7 @@ fn waits_again(connection: &Connection, instance: &Instance, turn: TurnId) -> Ou
 
 /// Binds the request's idempotency key to the turn that now stands for it. A key that the turn has already keeps its
 /// age, so that it outlives an attempt that is taken back.
-pub(crate) fn bind(connection: &Connection, admission: &Admission, turn: i64) -> Outcome<()> {
+pub(crate) fn bind(connection: &Connection, admission: &Admission, turn: i64) -> StoreResult<()> {
     let Some(idempotency) = &admission.retry.idempotency else { return Ok(()) };
     let mut insert = connection
         .prepare_cached(

@@ -7,14 +7,14 @@ use herma_store::{Rewind, RewindOutcome, RewindPoint, Scope};
 use rusqlite::{Connection, params};
 
 use crate::compact::{Idle, idle};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::Lineage;
 use crate::rows::ConversationState;
 use crate::{listing, rewinds, said};
 
 /// Rewinds, or changes nothing but that a dead owner's turn is ended.
-pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewind) -> Outcome<RewindOutcome> {
+pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewind) -> StoreResult<RewindOutcome> {
     let place = match Place::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
         Ok(place) => place,
         Err(outcome) => return Ok(outcome),
@@ -49,7 +49,7 @@ pub(crate) fn restore(
     scope: &Scope,
     alias: &Alias,
     now: Timestamp,
-) -> Outcome<RewindOutcome> {
+) -> StoreResult<RewindOutcome> {
     let place = match Place::find(connection, instance, scope, alias, now)? {
         Ok(place) => place,
         Err(outcome) => return Ok(outcome),
@@ -76,7 +76,7 @@ impl Place {
         scope: &Scope,
         alias: &Alias,
         now: Timestamp,
-    ) -> Outcome<Result<Self, RewindOutcome>> {
+    ) -> StoreResult<Result<Self, RewindOutcome>> {
         let state = match idle(connection, instance, scope, alias, now)? {
             Idle::Free(state) if state.ended => return Ok(Err(RewindOutcome::Ended)),
             Idle::Free(state) => *state,
@@ -94,7 +94,7 @@ impl Place {
     }
 
     /// The place before the last so many turns that the model is shown, or how many there are.
-    fn before_turns(&self, connection: &Connection, wanted: u32) -> Outcome<Result<Seq, u32>> {
+    fn before_turns(&self, connection: &Connection, wanted: u32) -> StoreResult<Result<Seq, u32>> {
         let mut select = connection
             .prepare_cached(
                 "SELECT m.seq, coalesce(t.attempt_of, t.id) FROM sessions s JOIN messages m ON m.session_pk = s.pk
@@ -129,7 +129,7 @@ impl Place {
         connection: &Connection,
         wanted: &Rewinds,
         now: Timestamp,
-    ) -> Outcome<Box<herma_store::ConversationRow>> {
+    ) -> StoreResult<Box<herma_store::ConversationRow>> {
         if *wanted != self.all {
             connection
                 .execute(
@@ -144,7 +144,7 @@ impl Place {
 }
 
 /// Whether anything was said after a place that these rewinds do not hide.
-fn said_after(connection: &Connection, lineage: &Lineage, place: Seq, hiding: &Rewinds) -> Outcome<bool> {
+fn said_after(connection: &Connection, lineage: &Lineage, place: Seq, hiding: &Rewinds) -> StoreResult<bool> {
     let shown = rewinds::shows("m.seq", "?5");
     let mut select = connection
         .prepare_cached(&format!(

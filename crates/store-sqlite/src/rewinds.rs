@@ -4,7 +4,7 @@ use herma_model::Rewinds;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 /// A condition on a column with a place: no rewind hides it. `rewinds` is a column or a parameter with the stored form.
 pub(crate) fn shows(place: &str, rewinds: &str) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn shows(place: &str, rewinds: &str) -> String {
 }
 
 /// The rewinds of a conversation.
-pub(crate) fn of(connection: &Connection, conversation: i64) -> Outcome<Rewinds> {
+pub(crate) fn of(connection: &Connection, conversation: i64) -> StoreResult<Rewinds> {
     connection
         .prepare_cached("SELECT rewinds FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| read(row, 0)))

@@ -5,14 +5,14 @@ use herma_store::{Rewrite, RewriteOutcome};
 use rusqlite::{Connection, params};
 
 use crate::compact::{Idle, idle};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Lineage};
 use crate::said::{self, Place};
 use crate::{rows, title};
 
 /// Rewrites or removes a message, or changes nothing but that a dead owner's turn is ended.
-pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Rewrite) -> Outcome<RewriteOutcome> {
+pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Rewrite) -> StoreResult<RewriteOutcome> {
     let state = match idle(connection, instance, &rewrite.scope, &rewrite.alias, rewrite.now)? {
         Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(RewriteOutcome::Busy(turn)),
@@ -41,7 +41,7 @@ pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Re
 }
 
 /// Whether a branch begins at a message of its conversation, or after it.
-fn is_inherited(connection: &Connection, conversation: i64, message: &Message) -> Outcome<bool> {
+fn is_inherited(connection: &Connection, conversation: i64, message: &Message) -> StoreResult<bool> {
     connection
         .prepare_cached(
             "SELECT 1 FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch'
@@ -51,7 +51,7 @@ fn is_inherited(connection: &Connection, conversation: i64, message: &Message) -
         .translated()
 }
 
-fn replace(connection: &Connection, place: Place, said: &Utterance) -> Outcome<()> {
+fn replace(connection: &Connection, place: Place, said: &Utterance) -> StoreResult<()> {
     connection
         .prepare_cached(
             "UPDATE messages SET role = ?2, status = ?3, payload = ?4, extra = ?5, digest = ?6, calls = ?7, tokens = ?8 WHERE pk = ?1",
@@ -73,7 +73,7 @@ fn replace(connection: &Connection, place: Place, said: &Utterance) -> Outcome<(
 }
 
 /// Removes a message from wherever it is kept, and from its turn, which begins with the next one it said, if there is any.
-fn remove(connection: &Connection, place: Place, message: &Message) -> Outcome<()> {
+fn remove(connection: &Connection, place: Place, message: &Message) -> StoreResult<()> {
     for statement in [
         "DELETE FROM pins WHERE conversation_pk = ?1 AND seq = ?2 AND message_pk = ?3",
         "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1) AND seq = ?2 AND message_pk = ?3",
@@ -96,7 +96,7 @@ fn remove(connection: &Connection, place: Place, message: &Message) -> Outcome<(
 }
 
 /// What was read or counted of the conversation before does not hold any more.
-fn note(connection: &Connection, conversation: i64, is_removed: bool, now: Timestamp) -> Outcome<()> {
+fn note(connection: &Connection, conversation: i64, is_removed: bool, now: Timestamp) -> StoreResult<()> {
     connection
         .prepare_cached(
             "UPDATE conversations SET version = version + 1, changes = changes + 1, rewrites = rewrites + 1,

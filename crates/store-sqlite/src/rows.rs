@@ -87,7 +87,7 @@ pub(crate) struct ConversationState {
     pub(crate) waiting: i64,
     pub(crate) next_seq: i64,
     pub(crate) ended: bool,
-    pub(crate) unmade: bool,
+    pub(crate) provisional: bool,
     pub(crate) head: i64,
     pub(crate) facts: ConversationFacts,
 }

@@ -3,7 +3,7 @@
 use herma_model::{Message, MessageId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, MESSAGE};
 
@@ -18,7 +18,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// What was said there.
-    pub(crate) fn read(self, connection: &Connection) -> Outcome<Message> {
+    pub(crate) fn read(self, connection: &Connection) -> StoreResult<Message> {
         connection
             .prepare_cached(&format!(
                 "SELECT {MESSAGE} FROM messages m JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE m.pk = ?1"
@@ -34,7 +34,7 @@ pub(crate) fn find(
     tenant: TenantId,
     lineage: &Lineage,
     id: MessageId,
-) -> Outcome<Option<Place>> {
+) -> StoreResult<Option<Place>> {
     let ranges = Range::of(connection, tenant, id)?;
     if ranges.is_empty() {
         return look_through(connection, lineage, id);
@@ -60,7 +60,7 @@ struct Range {
 impl Range {
     /// Where the turn that an id tells has its messages: one place, and one for every time it began anew. Empty if the
     /// id was not made of a turn's.
-    fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> Outcome<Vec<Self>> {
+    fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> StoreResult<Vec<Self>> {
         connection
             .prepare_cached(
                 "SELECT conversation_pk, session_pk, coalesce(first_seq, ?3), iif(state = 'running', ?3, coalesce(last_seq, ?3)) FROM turns
@@ -82,7 +82,7 @@ impl Range {
     }
 
     /// From the last session on, in which nearly always all of a turn lies.
-    fn look(&self, connection: &Connection, segment: &Segment, id: MessageId) -> Outcome<Option<Place>> {
+    fn look(&self, connection: &Connection, segment: &Segment, id: MessageId) -> StoreResult<Option<Place>> {
         connection
             .prepare_cached(
                 "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2
@@ -100,7 +100,7 @@ impl Range {
 }
 
 /// Messages that were stored before their ids told their turns.
-fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> Outcome<Option<Place>> {
+fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> StoreResult<Option<Place>> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk

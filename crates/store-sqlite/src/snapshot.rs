@@ -10,8 +10,8 @@ use herma_model::{
 use herma_store::{Counted, Extent, Scope, Snapshot, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use crate::base::Ground;
-use crate::failure::{Outcome, Translate};
+use crate::base::CompactionBase;
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::point::Point;
 use crate::rewinds;
@@ -23,7 +23,7 @@ pub(crate) fn find(
     tenant: TenantId,
     alias: &Alias,
     namespace: Namespace,
-) -> Outcome<Option<(ConversationState, Option<i64>)>> {
+) -> StoreResult<Option<(ConversationState, Option<i64>)>> {
     let turn = TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session);
     let led = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
         Some(conversation) => Some((conversation, None)),
@@ -39,7 +39,7 @@ fn by_alias(
     tenant: TenantId,
     alias: &Alias,
     namespace: Namespace,
-) -> Outcome<Option<(i64, Option<i64>)>> {
+) -> StoreResult<Option<(i64, Option<i64>)>> {
     connection
         .prepare_cached(
             "SELECT conversation_pk, session_pk FROM aliases WHERE tenant_pk = ?1 AND namespace = ?2 AND alias = ?3",
@@ -53,7 +53,7 @@ fn by_alias(
 }
 
 /// A turn leads to its conversation under each of its names; as a response only while it can be fetched as one.
-fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> Outcome<Option<i64>> {
+fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> StoreResult<Option<i64>> {
     let as_response = matches!(name, TurnName::Response(_));
     connection
         .prepare_cached(
@@ -67,7 +67,7 @@ fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> Outcome
 }
 
 /// A conversation that is known to exist.
-pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<ConversationState> {
+pub(crate) fn load(connection: &Connection, conversation: i64) -> StoreResult<ConversationState> {
     static BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {STATE} FROM conversations c WHERE c.pk = ?1"));
     connection
         .prepare_cached(&BY_KEY)
@@ -80,7 +80,7 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> Outcome<Conver
 
 /// Columns of [`Sessions::state`], from `conversations c`.
 pub(crate) const STATE: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, c.root_pk, c.previous_pk, c.id, \
-     c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.unmade, c.last_fence, c.changes";
+     c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.provisional, c.last_fence, c.changes";
 
 /// How many columns [`STATE`] has.
 pub(crate) const STATE_WIDTH: usize = 18;
@@ -122,7 +122,7 @@ impl<'c> Sessions<'c> {
             next_seq: row.get(5)?,
             ended: row.get::<_, Option<i64>>(6)?.is_some(),
             head: head_key,
-            unmade: row.get(15)?,
+            provisional: row.get(15)?,
             last_fence: row.get(16)?,
             changes: row.get(17)?,
             facts: rows::facts(row, 10, head, root, previous)?,
@@ -137,7 +137,7 @@ pub(crate) fn visible(
     scope: &Scope,
     alias: &Alias,
     namespace: Namespace,
-) -> Outcome<Option<(ConversationState, Option<i64>)>> {
+) -> StoreResult<Option<(ConversationState, Option<i64>)>> {
     let found = find(connection, scope.tenant, alias, namespace)?;
     let found = found.filter(|(state, _)| scope.keys.sees(state.facts.session_key.as_ref()));
     if let Some((state, _)) = &found {
@@ -153,13 +153,16 @@ pub(crate) fn open(
     alias: &Alias,
     namespace: Namespace,
     extent: Extent,
-) -> Outcome<Option<Snapshot>> {
+) -> StoreResult<Option<Snapshot>> {
     let Some((state, named)) = visible(connection, scope, alias, namespace)? else { return Ok(None) };
-    let Kept { system, counted, held_back, rewrites, untitled, rewinds } = Kept::read(connection, state.key)?;
+    let Kept { system, counted, auto_compaction_paused, rewrites, untitled, rewinds } =
+        Kept::read(connection, state.key)?;
     let reach = Reach::of(connection, scope.tenant, &state, named, extent, rewinds)?;
-    let Some(Reach { last, ground, rewinds }) = reach else { return Ok(None) };
-    let whole = extent == Extent::Whole || ground.is_none();
-    let (from, after) = ground.filter(|_| !whole).map_or((0, 0), |ground| (ground.tail, ground.through));
+    let Some(Reach { last, compaction_base, rewinds }) = reach else { return Ok(None) };
+    let whole = extent == Extent::Whole || compaction_base.is_none();
+    let (from, after) = compaction_base
+        .filter(|_| !whole)
+        .map_or((0, 0), |compaction_base| (compaction_base.tail, compaction_base.through));
     let lineage = Lineage::to(connection, &state, last, after)?;
     let Said { messages, rewound, first_turn } = Said::read(connection, &lineage, from, after, &rewinds)?;
     let Failed { mut unanswered, mut begun_anew } = Failed::read(connection, &lineage, first_turn, &rewinds)?;
@@ -171,12 +174,12 @@ pub(crate) fn open(
     // What a branch is to begin with has no history of its own yet.
     let is_to_be = matches!(extent, Extent::At(_) | Extent::Completed);
     Ok(Some(Snapshot {
-        base: ground.map(|ground| ground.base(connection)).transpose()?.map(Arc::new),
+        base: compaction_base.map(|compaction_base| compaction_base.base(connection)).transpose()?.map(Arc::new),
         messages,
         rewound,
         whole,
         counted: counted.filter(|_| matches!(extent, Extent::View | Extent::Whole)),
-        held_back: held_back && !is_to_be,
+        auto_compaction_paused: auto_compaction_paused && !is_to_be,
         rewrites: if is_to_be { 0 } else { rewrites },
         untitled: untitled || is_to_be,
         unanswered,
@@ -192,7 +195,7 @@ pub(crate) fn open(
 struct Reach {
     /// The last part that is read.
     last: Segment,
-    ground: Option<Ground>,
+    compaction_base: Option<CompactionBase>,
     /// The rewinds that had been made by then.
     rewinds: Rewinds,
 }
@@ -205,7 +208,7 @@ impl Reach {
         named: Option<i64>,
         extent: Extent,
         rewinds: Rewinds,
-    ) -> Outcome<Option<Self>> {
+    ) -> StoreResult<Option<Self>> {
         let session = match extent {
             Extent::At(turn) => {
                 let end = Segment::up_to(connection, tenant, turn)?.filter(|end| end.conversation == state.key);
@@ -222,23 +225,23 @@ impl Reach {
             true => rewinds,
             false => rewinds.before(Seq(after_session(connection, session)?)),
         };
-        let mut ground = Ground::shown(connection, session, &rewinds)?;
+        let mut compaction_base = CompactionBase::shown(connection, session, &rewinds)?;
         if let Extent::Without(compaction) = extent {
-            let Some(last) = ground.filter(|last| last.id == compaction) else { return Ok(None) };
-            ground = last.beneath(connection)?;
+            let Some(last) = compaction_base.filter(|last| last.id == compaction) else { return Ok(None) };
+            compaction_base = last.beneath(connection)?;
         }
-        Ok(Some(Self { last: Segment { conversation: state.key, session, through: END }, ground, rewinds }))
+        Ok(Some(Self { last: Segment { conversation: state.key, session, through: END }, compaction_base, rewinds }))
     }
 
     /// What had been said when a place was the last, by a session that knows what stood there.
-    fn at(connection: &Connection, last: Segment, session: i64, rewinds: &Rewinds) -> Outcome<Self> {
+    fn at(connection: &Connection, last: Segment, session: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let rewinds = rewinds.before(Seq(last.through));
-        Ok(Self { last, ground: Ground::at(connection, session, last.through, &rewinds)?, rewinds })
+        Ok(Self { last, compaction_base: CompactionBase::at(connection, session, last.through, &rewinds)?, rewinds })
     }
 }
 
 /// The place after a session's last.
-fn after_session(connection: &Connection, session: i64) -> Outcome<i64> {
+fn after_session(connection: &Connection, session: i64) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM messages WHERE session_pk = ?1")
         .and_then(|mut select| select.query_row([session], |row| row.get(0)))
@@ -258,7 +261,7 @@ struct Said {
 impl Said {
     /// Reads it from a session on. Sessions are numbered in the order in which they follow each other, so nothing has
     /// to be sorted.
-    fn read(connection: &Connection, lineage: &Lineage, from: i64, after: i64, rewinds: &Rewinds) -> Outcome<Self> {
+    fn read(connection: &Connection, lineage: &Lineage, from: i64, after: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
@@ -291,7 +294,7 @@ struct Failed {
 }
 
 impl Failed {
-    fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>, rewinds: &Rewinds) -> Outcome<Self> {
+    fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut failed = Self { unanswered: HashMap::new(), begun_anew: HashMap::new() };
         let Some(first) = first else { return Ok(failed) };
         // A branch may have the place where a turn failed, but not the later one: then the turn is unanswered there.
@@ -336,17 +339,17 @@ impl Failed {
 struct Kept {
     system: Arc<[Payload]>,
     counted: Option<Counted>,
-    held_back: bool,
+    auto_compaction_paused: bool,
     rewrites: u32,
     untitled: bool,
     rewinds: Rewinds,
 }
 
 impl Kept {
-    fn read(connection: &Connection, conversation: i64) -> Outcome<Self> {
+    fn read(connection: &Connection, conversation: i64) -> StoreResult<Self> {
         connection
             .prepare_cached(
-                "SELECT system, counted_seq, counted_tokens, held_back, rewrites, title IS NULL AND nameless = 0,
+                "SELECT system, counted_seq, counted_tokens, auto_compaction_paused, rewrites, title IS NULL AND nameless = 0,
                  rewinds FROM conversations WHERE pk = ?1",
             )
             .and_then(|mut select| {
@@ -356,7 +359,7 @@ impl Kept {
                     Ok(Self {
                         system: rows::system_from(row.get_ref(0)?.as_str_or_null()?),
                         counted: through.zip(tokens).map(|(through, tokens)| Counted { through, tokens }),
-                        held_back: row.get(3)?,
+                        auto_compaction_paused: row.get(3)?,
                         rewrites: row.get(4)?,
                         untitled: row.get(5)?,
                         rewinds: rewinds::read(row, 6)?,

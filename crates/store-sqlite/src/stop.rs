@@ -6,7 +6,7 @@ use herma_model::{SessionKey, StopKind, Timestamp, TurnId, TurnState};
 use herma_store::{Scope, StopOutcome};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::takeover::{self, Why, take_over};
 use crate::{queue, rows, snapshot};
@@ -27,7 +27,7 @@ pub(crate) fn stop(
     turn: TurnId,
     grace: Duration,
     now: Timestamp,
-) -> Outcome<StopOutcome> {
+) -> StoreResult<StopOutcome> {
     let found = find(connection, scope, turn)?;
     let Some(wanted) = found.filter(|wanted| scope.keys.sees(wanted.session_key.as_ref())) else {
         return Ok(StopOutcome::NotFound);
@@ -61,7 +61,7 @@ fn stop_waiting_attempts(
     turn: TurnId,
     wanted: &Wanted,
     now: Timestamp,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let attempts = queue::attempts_of(connection, turn)?;
     if attempts.is_empty() {
         return Ok(());
@@ -94,7 +94,7 @@ fn stop_waiting_attempts(
         .translated()
 }
 
-fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> Outcome<Option<Wanted>> {
+fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Option<Wanted>> {
     connection
         .prepare_cached(
             "SELECT t.pk, t.state, t.conversation_pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
@@ -122,7 +122,7 @@ fn stop_running(
     wanted: &Wanted,
     grace: Duration,
     now: Timestamp,
-) -> Outcome<StopOutcome> {
+) -> StoreResult<StopOutcome> {
     let mut state = snapshot::load(connection, wanted.conversation)?;
     let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? else { return Ok(StopOutcome::Ended) };
     match live.stop_requested {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use herma_store::StoreError;
 
-use crate::failure::Outcome;
+use crate::failure::StoreResult;
 use crate::writer::Finish;
 
 /// A sync that takes this long is reported: every answer waits for one.
@@ -25,7 +25,7 @@ impl Log {
     }
 
     /// Makes every commit so far durable. After a failure nobody knows what is on disk: nothing is acknowledged again until a restart.
-    pub(crate) fn sync(&self) -> Outcome<()> {
+    pub(crate) fn sync(&self) -> StoreResult<()> {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();
         if broken.is_none()

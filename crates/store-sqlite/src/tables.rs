@@ -21,7 +21,7 @@ pub(crate) use self::conversations::{ConversationColumns, chain};
 pub(crate) use self::messages::insert_message;
 pub(crate) use self::sessions::{SessionColumns, stand_on};
 pub(crate) use self::turns::TurnColumns;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 /// A row that is to be written. [`table`] implements it.
 pub(crate) trait Row {
@@ -35,14 +35,14 @@ pub(crate) trait Row {
 }
 
 /// Adds a row, and returns its key.
-pub(crate) fn insert<R: Row>(connection: &Connection, row: &R) -> Outcome<i64> {
+pub(crate) fn insert<R: Row>(connection: &Connection, row: &R) -> StoreResult<i64> {
     let mut insert = connection.prepare_cached(R::INSERT).translated()?;
     row.with_values(|values| insert.execute(values)).translated()?;
     Ok(connection.last_insert_rowid())
 }
 
 /// Writes a row over the one that has a key.
-pub(crate) fn replace<R: Row>(connection: &Connection, key: i64, row: &R) -> Outcome<()> {
+pub(crate) fn replace<R: Row>(connection: &Connection, key: i64, row: &R) -> StoreResult<()> {
     let mut update = connection.prepare_cached(R::REPLACE).translated()?;
     row.with_values(|values| update.execute(&*[values, &[&key]].concat())).map(drop).translated()
 }

@@ -3,10 +3,10 @@
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
 use herma_model::{MessageId, NewMessage, StopKind, Timestamp, TurnFailure, TurnId};
-use herma_store::{Lease, Shown, StoreError};
+use herma_store::{Lease, StoreError, StreamedOutput};
 use rusqlite::{Connection, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
 use crate::tables::insert_message;
@@ -58,7 +58,7 @@ pub(crate) fn live_turn(
     instance: &Instance,
     state: &mut ConversationState,
     now: Timestamp,
-) -> Outcome<Option<LiveTurn>> {
+) -> StoreResult<Option<LiveTurn>> {
     let Some(key) = state.running else { return Ok(None) };
     let (owner, live) = connection
         .prepare_cached("SELECT owner, id, stop_requested, stop_kind FROM turns WHERE pk = ?1")
@@ -85,7 +85,7 @@ pub(crate) fn take_over(
     turn: i64,
     why: Why,
     now: Timestamp,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let (attempt, session, id): (u32, i64, TurnId) = connection
         .prepare_cached("SELECT attempt, session_pk, id FROM turns WHERE pk = ?1")
         .and_then(|mut select| {
@@ -96,7 +96,7 @@ pub(crate) fn take_over(
         let conversation = conversation.facts.id;
         tracing::warn!(%conversation, turn = %id, "the owner of a running turn is gone; the turn is taken over");
     }
-    let Shown { text, record } = journal(connection, turn, 0)?.0;
+    let StreamedOutput { text, record } = journal(connection, turn, 0)?.0;
     let appended = appended(connection, turn)?;
     if !text.is_empty() {
         let id = MessageId::answered(id, attempt, appended);
@@ -135,7 +135,7 @@ pub(crate) fn take_over(
 }
 
 /// How many messages the running attempt of a turn has appended.
-pub(crate) fn appended(connection: &Connection, turn: i64) -> Outcome<usize> {
+pub(crate) fn appended(connection: &Connection, turn: i64) -> StoreResult<usize> {
     connection
         .query_row(
             "SELECT count(*) FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
@@ -150,12 +150,12 @@ pub(crate) fn appended(connection: &Connection, turn: i64) -> Outcome<usize> {
 
 /// What a running turn is known to have shown since its last append, from a part of its journal on, and how many parts
 /// there are.
-pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> Outcome<(Shown, u32)> {
+pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> StoreResult<(StreamedOutput, u32)> {
     let mut select = connection
         .prepare_cached("SELECT text, record, part FROM turn_journal WHERE turn_pk = ?1 AND part >= ?2 ORDER BY part")
         .translated()?;
     let mut rows = select.query([turn, from.into()]).translated()?;
-    let (mut shown, mut parts) = (Shown::default(), from);
+    let (mut shown, mut parts) = (StreamedOutput::default(), from);
     while let Some(row) = rows.next().translated()? {
         shown.text.push_str(row.get_ref(0).and_then(|text| Ok(text.as_str()?)).translated()?);
         shown.record.push_str(row.get_ref(1).and_then(|text| Ok(text.as_str()?)).translated()?);
@@ -166,7 +166,7 @@ pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> Outcome<
 }
 
 /// Drops a turn's journal once the turn has ended.
-pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> Outcome<()> {
+pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM turn_journal WHERE turn_pk = ?1")
         .and_then(|mut delete| delete.execute([turn]))
@@ -175,7 +175,7 @@ pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> Outcome<()> {
 }
 
 /// [`StoreError::Fenced`] unless a turn holds its lease.
-pub(crate) fn is_held(connection: &Connection, lease: Lease) -> Outcome<()> {
+pub(crate) fn is_held(connection: &Connection, lease: Lease) -> StoreResult<()> {
     let is_held = connection
         .prepare_cached(
             "SELECT 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
@@ -186,7 +186,12 @@ pub(crate) fn is_held(connection: &Connection, lease: Lease) -> Outcome<()> {
 }
 
 /// Adds what was shown to the journal of a turn that still runs under its fence; otherwise [`StoreError::Fenced`].
-pub(crate) fn append_journal(connection: &Connection, turn: i64, fence: i64, shown: &Shown) -> Outcome<()> {
+pub(crate) fn append_journal(
+    connection: &Connection,
+    turn: i64,
+    fence: i64,
+    shown: &StreamedOutput,
+) -> StoreResult<()> {
     connection
         .prepare_cached(
             "INSERT INTO turn_journal (turn_pk, part, text, record)

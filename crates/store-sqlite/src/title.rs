@@ -4,27 +4,29 @@ use herma_model::{ConversationId, Happening, TenantId, Timestamp};
 use herma_store::MadeTitle;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::{events, snapshot};
 
 /// Gives a conversation the title that somebody wants, or takes it away for good.
-pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str>) -> Outcome<()> {
+pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str>) -> StoreResult<()> {
     connection
-        .prepare_cached("UPDATE conversations SET title = ?2, nameless = ?2 IS NULL, echoing = 0 WHERE pk = ?1")
+        .prepare_cached(
+            "UPDATE conversations SET title = ?2, nameless = ?2 IS NULL, title_is_excerpt = 0 WHERE pk = ?1",
+        )
         .and_then(|mut update| update.execute(params![conversation, title]))
         .map(drop)
         .translated()
 }
 
 /// Gives a conversation a title that was made for it, unless it has one or is to have none. Says whether it did.
-pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle, now: Timestamp) -> Outcome<bool> {
+pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle, now: Timestamp) -> StoreResult<bool> {
     let (title, is_echo) = match title {
         MadeTitle::FirstWords(title) => (title, true),
         MadeTitle::Model(title) => (title, false),
     };
     let titled = connection
         .prepare_cached(
-            "UPDATE conversations SET title = ?2, echoing = ?3, updated_at = max(updated_at, ?4) WHERE pk = ?1 AND title IS NULL AND nameless = 0",
+            "UPDATE conversations SET title = ?2, title_is_excerpt = ?3, updated_at = max(updated_at, ?4) WHERE pk = ?1 AND title IS NULL AND nameless = 0",
         )
         .and_then(|mut update| update.execute(params![conversation, title, is_echo, now.0]))
         .translated()?;
@@ -36,9 +38,11 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
 }
 
 /// Takes away a title that repeats what was said, and what was told of it, for that may be what is gone now. The next answer brings another.
-pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now: Timestamp) -> Outcome<()> {
+pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let forgotten = connection
-        .prepare_cached("UPDATE conversations SET title = NULL, echoing = 0 WHERE pk = ?1 AND echoing = 1")
+        .prepare_cached(
+            "UPDATE conversations SET title = NULL, title_is_excerpt = 0 WHERE pk = ?1 AND title_is_excerpt = 1",
+        )
         .and_then(|mut update| update.execute([conversation]))
         .translated()?;
     if forgotten == 1 {
@@ -56,7 +60,7 @@ pub(crate) fn make_for(
     conversation: ConversationId,
     title: &MadeTitle,
     now: Timestamp,
-) -> Outcome<bool> {
+) -> StoreResult<bool> {
     let key: Option<i64> = connection
         .prepare_cached("SELECT pk FROM conversations WHERE id = ?1 AND tenant_pk = ?2 AND deleted = 0")
         .and_then(|mut select| {

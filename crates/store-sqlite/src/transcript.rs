@@ -8,7 +8,7 @@ use herma_model::{Alias, Message, MessageId, Seq, TurnState};
 use herma_store::{Entry, MessagePage, MessageRange, Order, Pin, Scope};
 use rusqlite::Connection;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, ENTRY, MESSAGE_WIDTH};
 use crate::{rewinds, said, snapshot};
@@ -19,7 +19,7 @@ pub(crate) fn page(
     scope: &Scope,
     alias: &Alias,
     range: MessageRange,
-) -> Outcome<Option<MessagePage>> {
+) -> StoreResult<Option<MessagePage>> {
     let Some((state, named)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
@@ -85,7 +85,7 @@ impl Span {
 }
 
 /// Which of a page's entries are pinned.
-fn pinned(connection: &Connection, conversation: i64, entries: &[Entry]) -> Outcome<HashSet<Seq>> {
+fn pinned(connection: &Connection, conversation: i64, entries: &[Entry]) -> StoreResult<HashSet<Seq>> {
     let (Some(one), Some(other)) = (entries.first(), entries.last()) else { return Ok(HashSet::new()) };
     let (first, last) = (one.seq().min(other.seq()), one.seq().max(other.seq()));
     connection
@@ -100,7 +100,7 @@ pub(crate) fn message(
     scope: &Scope,
     alias: &Alias,
     id: MessageId,
-) -> Outcome<Option<Arc<Message>>> {
+) -> StoreResult<Option<Arc<Message>>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let lineage = Lineage::after(connection, &state, 0)?;
     let place = said::find(connection, scope.tenant, &lineage, id)?;

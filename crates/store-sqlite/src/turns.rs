@@ -9,12 +9,12 @@ use herma_model::{
     CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Step, StopKind,
     Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
-use herma_store::{Scope, Shown, ShownPart, ShownThrough, StatelessOutcome, StatelessTurn, TurnRecord};
+use herma_store::{Scope, StatelessOutcome, StatelessTurn, StreamedOutput, StreamedPart, StreamedThrough, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
 use crate::expiry;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::END;
 use crate::queue;
 use crate::rows::{self, MESSAGE, SESSION};
@@ -24,7 +24,7 @@ use crate::takeover;
 use crate::waiting;
 
 /// One turn with its outcome.
-pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcome<Option<TurnRecord>> {
+pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreResult<Option<TurnRecord>> {
     let found = connection
         .prepare_cached(&format!(
             "SELECT {STATE}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
@@ -55,7 +55,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
             }
             let (shown, parts) = takeover::journal(connection, key, 0)?;
             record.shown.add(&shown);
-            record.shown_through = ShownThrough { attempt: record.attempt, appended, parts };
+            record.streamed_through = StreamedThrough { attempt: record.attempt, appended, parts };
         }
         TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
             record.waits_again = !queue::attempts_of(connection, id)?.is_empty();
@@ -73,12 +73,12 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> Outcom
 }
 
 /// What a running turn has shown since a place in its journal.
-pub(crate) fn shown_since(
+pub(crate) fn streamed_since(
     connection: &Connection,
     scope: &Scope,
     id: TurnId,
-    since: ShownThrough,
-) -> Outcome<Option<ShownPart>> {
+    since: StreamedThrough,
+) -> StoreResult<Option<StreamedPart>> {
     let found: Option<(i64, Option<String>)> = connection
         .prepare_cached(
             "SELECT t.pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
@@ -100,7 +100,7 @@ pub(crate) fn shown_since(
         return Ok(None);
     }
     let (shown, parts) = takeover::journal(connection, key, since.parts)?;
-    Ok(Some(ShownPart { shown, through: ShownThrough { parts, ..since } }))
+    Ok(Some(StreamedPart { shown, through: StreamedThrough { parts, ..since } }))
 }
 
 fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
@@ -155,8 +155,11 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         has_begun: row.get(AT + 19)?,
         input: Vec::new(),
         steps: Vec::new(),
-        shown: Shown { text: String::new(), record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default() },
-        shown_through: ShownThrough::default(),
+        shown: StreamedOutput {
+            text: String::new(),
+            record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default(),
+        },
+        streamed_through: StreamedThrough::default(),
         cut_off: row.get(AT + 21)?,
     };
     Ok((row.get(AT)?, record))
@@ -175,7 +178,7 @@ fn as_it_was(
     now: &ConversationFacts,
     turn: i64,
     moment: Moment,
-) -> Outcome<ConversationFacts> {
+) -> StoreResult<ConversationFacts> {
     let session = match moment {
         Moment::Beginning => {
             "coalesce((SELECT k.session_before_pk FROM compactions k WHERE k.conversation_pk = t.conversation_pk
@@ -218,7 +221,7 @@ const SESSIONS: &str = "sessions s ON s.conversation_pk = t.conversation_pk
      AND t.session_pk";
 
 /// What a turn brought.
-fn input(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
+fn input(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM turns t JOIN {SESSIONS}
@@ -230,7 +233,7 @@ fn input(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
 }
 
 /// The steps of a turn, in the order of their places.
-fn steps(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Step>> {
+fn steps(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Step>> {
     let mut said = said(connection, turn, state)?.into_iter().peekable();
     let mut steps = Vec::with_capacity(said.len());
     for (id, place) in compactions(connection, turn)? {
@@ -242,7 +245,7 @@ fn steps(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<St
 }
 
 /// The compactions of a turn, and the places of their summaries.
-fn compactions(connection: &Connection, turn: i64) -> Outcome<Vec<(CompactionId, i64)>> {
+fn compactions(connection: &Connection, turn: i64) -> StoreResult<Vec<(CompactionId, i64)>> {
     let mut select = connection
         .prepare_cached(
             "SELECT k.id, m.seq FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
@@ -256,7 +259,7 @@ fn compactions(connection: &Connection, turn: i64) -> Outcome<Vec<(CompactionId,
 }
 
 /// What a turn answered with. If it has no answer, that includes what its last attempt had shown of one.
-fn said(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Arc<Message>>> {
+fn said(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM turns t JOIN {SESSIONS}
@@ -273,7 +276,7 @@ fn said(connection: &Connection, turn: i64, state: TurnState) -> Outcome<Vec<Arc
 }
 
 /// Writes the row of a turn that belongs to no conversation. Nothing leads to it.
-pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> Outcome<()> {
+pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> StoreResult<()> {
     let (state, finish, failure) = match &turn.outcome {
         StatelessOutcome::Completed(finish) => (TurnState::Completed, Some(finish), None),
         StatelessOutcome::Unanswered { state, failure } => (*state, None, Some(failure)),
@@ -298,7 +301,7 @@ pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> O
 }
 
 /// Makes a turn one that cannot be fetched as a response.
-pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: TurnId) -> Outcome<bool> {
+pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<bool> {
     let stored: Option<(i64, Option<String>)> = connection
         .prepare_cached(
             "SELECT t.pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
@@ -321,7 +324,11 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
 /// Turns of one process that somebody asked to stop, or has taken from it.
 ///
 /// The list was taken before the rows are read: a turn may have got its lease since, or have ended by itself, and that is no reason.
-pub(crate) fn stop_requests(connection: &Connection, owner: i64, turns: &[i64]) -> Outcome<Vec<(TurnId, StopKind)>> {
+pub(crate) fn stop_requests(
+    connection: &Connection,
+    owner: i64,
+    turns: &[i64],
+) -> StoreResult<Vec<(TurnId, StopKind)>> {
     let mut select = connection
         .prepare_cached(
             "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND CASE state WHEN 'running' THEN stop_requested IS NOT NULL OR owner <> ?2

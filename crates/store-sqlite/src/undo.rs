@@ -6,15 +6,15 @@ use herma_model::{CompactionId, Rewinds, Seq};
 use herma_store::{Undo, UndoOutcome, UndoRefusal};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::base::Ground;
+use crate::base::CompactionBase;
 use crate::compact::{Idle, compacted, idle};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::tables::{CompactionColumns, add_compaction, stand_on};
 use crate::{rewinds, rows};
 
 /// Undoes, or changes nothing but that a dead owner's turn is ended.
-pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) -> Outcome<UndoOutcome> {
+pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) -> StoreResult<UndoOutcome> {
     let state = match idle(connection, instance, &undo.scope, &undo.alias, undo.now)? {
         Idle::Free(state) => *state,
         Idle::Busy(turn) => return Ok(UndoOutcome::Busy(turn)),
@@ -25,8 +25,8 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
         return Ok(UndoOutcome::Stale);
     }
     let rewinds = rewinds::of(connection, state.key)?;
-    let ground = Ground::shown(connection, state.head, &rewinds)?;
-    if let Some(refusal) = target.refusal(ground, &rewinds) {
+    let compaction_base = CompactionBase::shown(connection, state.head, &rewinds)?;
+    if let Some(refusal) = target.refusal(compaction_base, &rewinds) {
         return Ok(UndoOutcome::Refused(refusal));
     }
     let columns = CompactionColumns {
@@ -56,7 +56,7 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
     connection
         .execute(
             "UPDATE conversations SET version = version + 1, changes = changes + 1, updated_at = ?2,
-             counted_seq = NULL, counted_tokens = NULL, held_back = 1 WHERE pk = ?1",
+             counted_seq = NULL, counted_tokens = NULL, auto_compaction_paused = 1 WHERE pk = ?1",
             [state.key, undo.now.0],
         )
         .translated()?;
@@ -77,7 +77,7 @@ struct Target {
 }
 
 impl Target {
-    fn find(connection: &Connection, conversation: i64, id: CompactionId) -> Outcome<Option<Self>> {
+    fn find(connection: &Connection, conversation: i64, id: CompactionId) -> StoreResult<Option<Self>> {
         connection
             .query_row(
                 "SELECT k.pk, k.action, k.outcome, k.base_pk, k.mode, k.first_seq, k.through_seq, m.seq FROM compactions k
@@ -100,19 +100,21 @@ impl Target {
             .translated()
     }
 
-    fn refusal(&self, ground: Option<Ground>, rewinds: &Rewinds) -> Option<UndoRefusal> {
+    fn refusal(&self, compaction_base: Option<CompactionBase>, rewinds: &Rewinds) -> Option<UndoRefusal> {
         match (self.action, self.outcome) {
             (CompactionAction::Undo, _) => Some(UndoRefusal::IsAnUndo),
             (CompactionAction::Compact, CompactionOutcome::Failed) => Some(UndoRefusal::NeverApplied),
             (CompactionAction::Compact, CompactionOutcome::Undone) => Some(UndoRefusal::AlreadyUndone),
-            (CompactionAction::Compact, CompactionOutcome::Applied | CompactionOutcome::Trimmed) => match ground {
-                Some(ground) if ground.key == self.key => None,
-                _ if self.summary.is_some_and(|summary| rewinds.hide_summary(summary, Seq(self.through))) => {
-                    Some(UndoRefusal::Rewound)
+            (CompactionAction::Compact, CompactionOutcome::Applied | CompactionOutcome::Trimmed) => {
+                match compaction_base {
+                    Some(compaction_base) if compaction_base.key == self.key => None,
+                    _ if self.summary.is_some_and(|summary| rewinds.hide_summary(summary, Seq(self.through))) => {
+                        Some(UndoRefusal::Rewound)
+                    }
+                    Some(compaction_base) => Some(UndoRefusal::Covered(compaction_base.id)),
+                    None => Some(UndoRefusal::AlreadyUndone),
                 }
-                Some(ground) => Some(UndoRefusal::Covered(ground.id)),
-                None => Some(UndoRefusal::AlreadyUndone),
-            },
+            }
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use herma_model::{Message, NewMessage};
 use rusqlite::{Connection, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// Keeps what a waiting turn brings.
-pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) -> Outcome<()> {
+pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) -> StoreResult<()> {
     let mut insert = connection
         .prepare_cached(
             "INSERT INTO waiting_messages (turn_pk, place, id, role, status, payload, extra, digest, calls, tokens)
@@ -36,7 +36,7 @@ pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) 
 }
 
 /// Drops it.
-pub(crate) fn drop_all(connection: &Connection, turn: i64) -> Outcome<()> {
+pub(crate) fn drop_all(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM waiting_messages WHERE turn_pk = ?1")
         .and_then(|mut delete| delete.execute([turn]))
@@ -45,7 +45,7 @@ pub(crate) fn drop_all(connection: &Connection, turn: i64) -> Outcome<()> {
 }
 
 /// What a turn would have brought, as if it had been said in the session where it waited.
-pub(crate) fn messages(connection: &Connection, turn: i64) -> Outcome<Vec<Arc<Message>>> {
+pub(crate) fn messages(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.id, m.place, s.id, t.id, t.attempt, t.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens

@@ -6,7 +6,7 @@
 //! all that have gathered; when no turn is left, the writer thread syncs by itself. A commit is therefore visible to every process at once and
 //! durable a moment later; who waits for durability is told only then.
 
-mod pen;
+mod write_connection;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
-use self::pen::{Pen, Syncing};
+use self::write_connection::{Syncing, WriteConnection};
 use crate::erasures::Erasures;
-use crate::failure::Outcome;
+use crate::failure::StoreResult;
 use crate::instance::Instance;
 use crate::sync::{self, Log};
 
@@ -34,7 +34,7 @@ pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Told how the transaction that a job was part of ended.
-pub(crate) type Finish = Box<dyn FnOnce(Outcome<()>) + Send>;
+pub(crate) type Finish = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
 /// What a job did inside its savepoint.
 pub(crate) enum Step {
@@ -90,7 +90,7 @@ struct Shared {
     /// Something came that the writer thread has to do.
     came: Condvar,
     /// Nothing once the store is closed. Never asked for by who holds the queue.
-    pen: Mutex<Option<Pen>>,
+    write_connection: Mutex<Option<WriteConnection>>,
 }
 
 /// What waits for the writer thread.
@@ -161,9 +161,16 @@ impl Writer {
         let sync =
             std::thread::Builder::new().name("herma-sync".into()).spawn(move || sync::run(&behind, &sync_queue))?;
         let erasures = Arc::new(Erasures::default());
-        let pen = Pen { connection, instance, log, live: Arc::clone(&live), erasures: Arc::clone(&erasures), syncs };
+        let write_connection = WriteConnection {
+            connection,
+            instance,
+            log,
+            live: Arc::clone(&live),
+            erasures: Arc::clone(&erasures),
+            syncs,
+        };
         let (queue, came) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { queue, came, pen: Mutex::new(Some(pen)) });
+        let shared = Arc::new(Shared { queue, came, write_connection: Mutex::new(Some(write_connection)) });
         let own = Arc::clone(&shared);
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || own.run())?;
         Ok((Self { shared, live, erasures }, vec![write, sync]))
@@ -242,8 +249,8 @@ impl Writer {
 impl Shared {
     /// Writes on the calling thread, with what nobody waits for, unless somebody else writes or something waits: then the work is given back.
     fn write_here(&self, work: Work) -> Option<Work> {
-        let Ok(mut held) = self.pen.try_lock() else { return Some(work) };
-        let Some(pen) = held.as_mut() else { return Some(work) };
+        let Ok(mut held) = self.write_connection.try_lock() else { return Some(work) };
+        let Some(write_connection) = held.as_mut() else { return Some(work) };
         let mut batch: VecDeque<Work> = {
             let mut queue = self.queue();
             if queue.closed || !queue.jobs.is_empty() {
@@ -253,9 +260,9 @@ impl Shared {
         };
         batch.push_back(work);
         // Another process may write: to wait for it is the writer thread's.
-        if pen.begin_at_once() {
+        if write_connection.begin_at_once() {
             // This thread may be the one that everybody's connections wait for: it must not wait for the disk.
-            pen.transact(&mut batch, Syncing::Behind);
+            write_connection.transact(&mut batch, Syncing::Behind);
         }
         if !batch.is_empty() {
             let mut queue = self.queue();
@@ -271,25 +278,25 @@ impl Shared {
         let mut pause = FIRST_PAUSE;
         loop {
             let goes_on = self.wait();
-            let mut held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.write_connection.lock().unwrap_or_else(PoisonError::into_inner);
             // Whoever had the pen until now may have put something back.
             if !goes_on && self.queue().is_empty() {
                 *held = None;
                 return;
             }
-            let Some(pen) = held.as_mut() else { return };
-            self.take(pen, &mut batch);
+            let Some(write_connection) = held.as_mut() else { return };
+            self.take(write_connection, &mut batch);
             if batch.is_empty() {
                 continue;
             }
-            if let Err(error) = pen.begin() {
+            if let Err(error) = write_connection.begin() {
                 drop(held);
                 self.postpone(&mut batch, &error, pause);
                 pause = (2 * pause).min(LONGEST_PAUSE);
                 continue;
             }
             pause = FIRST_PAUSE;
-            pen.transact(&mut batch, Syncing::HereIfAlone);
+            write_connection.transact(&mut batch, Syncing::HereIfAlone);
             self.queue().put_back(std::mem::take(&mut batch));
         }
     }
@@ -338,20 +345,20 @@ impl Shared {
     }
 
     /// Takes what waits, as much as goes into one transaction, and does what needs none.
-    fn take(&self, pen: &mut Pen, batch: &mut VecDeque<Work>) {
+    fn take(&self, write_connection: &mut WriteConnection, batch: &mut VecDeque<Work>) {
         let mut queue = self.queue();
         while batch.len() < BATCH_JOBS {
             match queue.jobs.pop_front() {
                 Some(Job::Work(work)) => batch.push_back(work),
-                Some(Job::GiveUp(lease)) => pen.instance.let_go(lease),
+                Some(Job::GiveUp(lease)) => write_connection.instance.let_go(lease),
                 Some(Job::Checkpoint) => {
                     drop(queue);
-                    pen.restart_log();
+                    write_connection.restart_log();
                     queue = self.queue();
                 }
                 Some(Job::Truncate(erasures)) => {
                     drop(queue);
-                    pen.truncate_log(erasures);
+                    write_connection.truncate_log(erasures);
                     queue = self.queue();
                 }
                 None => {

@@ -140,7 +140,7 @@ pub struct NewResponse {
     /// Whether it can be fetched.
     pub kept: bool,
     /// Whether its id is given out as soon as it waits: then it is ended, never forgotten.
-    pub promised: bool,
+    pub visible_while_queued: bool,
 }
 
 /// A turn that asks for its conversation's lease.

@@ -47,7 +47,7 @@ pub struct Append {
 
 /// How a turn ends.
 #[derive(Debug, Clone)]
-pub enum Outcome {
+pub enum TurnOutcome {
     /// With an answer.
     Completed {
         /// The last messages of the answer, in order: those that were not appended before.
@@ -74,7 +74,7 @@ pub struct Commit {
     /// The session the messages belong to.
     pub session: SessionId,
     /// How the turn ends.
-    pub outcome: Outcome,
+    pub outcome: TurnOutcome,
     /// System and developer messages that hold from this turn on, if it brought any.
     pub system: Option<Arc<[Payload]>>,
     /// In what pieces the answer was shown, if that may be asked for again. Opaque.
@@ -87,14 +87,14 @@ pub struct Commit {
 
 /// What a running turn has shown since this was last written down.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shown {
+pub struct StreamedOutput {
     /// Text of the answer.
     pub text: String,
     /// In what pieces, and what else. Opaque; what is written later is simply appended.
     pub record: String,
 }
 
-impl Shown {
+impl StreamedOutput {
     /// Adds what was written later.
     pub fn add(&mut self, later: &Self) {
         self.text.push_str(&later.text);

@@ -49,7 +49,7 @@ pub use admission::{
     Admission, AdmitOutcome, ClientConnection, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity,
     Running, Seen, Target, Ticket, TurnPolicy,
 };
-pub use commit::{Append, Commit, Committed, Lease, Outcome, Shown};
+pub use commit::{Append, Commit, Committed, Lease, StreamedOutput, TurnOutcome};
 pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
     UndoRefusal,
@@ -77,4 +77,4 @@ pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};
 pub use snapshot::{Counted, ExpectedRevision, Extent, Revision, Scope, Snapshot, Version};
 pub use store::Store;
-pub use turns::{Expired, ShownPart, ShownThrough, StatelessOutcome, StatelessTurn, StopOutcome, TurnRecord};
+pub use turns::{Expired, StatelessOutcome, StatelessTurn, StopOutcome, StreamedPart, StreamedThrough, TurnRecord};

@@ -141,7 +141,7 @@ pub struct Snapshot {
     /// How often something was taken out of what was said; of what a branch is to begin with, never.
     pub rewrites: u32,
     /// Whether the last compaction was undone: the next one by itself waits until nothing else helps.
-    pub held_back: bool,
+    pub auto_compaction_paused: bool,
     /// Whether nobody has said yet what it is called, so that a title may be made for it; of what a branch is to begin with, always.
     pub untitled: bool,
     /// The turns among them that have no answer.

@@ -12,7 +12,7 @@ use herma_model::{
 use tokio::sync::watch;
 
 use crate::admission::{Admission, AdmitOutcome};
-use crate::commit::{Append, Commit, Committed, Lease, Shown};
+use crate::commit::{Append, Commit, Committed, Lease, StreamedOutput};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::conversations::{
     BranchOutcome, Change, Children, CreateOutcome, DeleteOutcome, EndOutcome, MadeTitle, NewBranch, NewConversation,
@@ -31,7 +31,7 @@ use crate::receipt::Receipt;
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
-use crate::turns::{Expired, ShownPart, ShownThrough, StatelessTurn, StopOutcome, TurnRecord};
+use crate::turns::{Expired, StatelessTurn, StopOutcome, StreamedPart, StreamedThrough, TurnRecord};
 
 /// A database that keeps conversations. See the crate's documentation for what it promises.
 ///
@@ -105,7 +105,7 @@ pub trait Store: Send + Sync + 'static {
     /// Adds what was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for.
     /// The receipt says when it is committed, or [`StoreError::Fenced`] if the lease was lost. While the database is
     /// locked it stays open.
-    fn journal(&self, lease: Lease, shown: Shown) -> Receipt;
+    fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt;
 
     /// Whether no other process can have taken the lease over since it was given or confirmed. Compares clocks and
     /// reads nothing.
@@ -126,12 +126,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// What a running turn has shown since a place in its journal. `None` if it has appended since,
     /// does not run in that attempt, or does not exist for this scope: then [`Store::turn`] says how it stands.
-    async fn shown_since(
+    async fn streamed_since(
         &self,
         scope: &Scope,
         turn: TurnId,
-        since: ShownThrough,
-    ) -> Result<Option<ShownPart>, StoreError>;
+        since: StreamedThrough,
+    ) -> Result<Option<StreamedPart>, StoreError>;
 
     /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
@@ -283,7 +283,7 @@ pub trait Store: Send + Sync + 'static {
     async fn events(&self, scope: &Scope, from: EventsFrom, limit: usize) -> Result<EventPage, StoreError>;
 
     /// Changes soon after there are more events, whichever process told them, while somebody holds a receiver.
-    fn happenings(&self) -> watch::Receiver<i64>;
+    fn watch_events(&self) -> watch::Receiver<i64>;
 
     /// Takes a copy of the conversation a name leads to. `None` if it leads nowhere. Turns that wait are not part of it; one that runs is as if it had been
     /// cut off.

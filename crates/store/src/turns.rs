@@ -7,7 +7,7 @@ use herma_model::{
     CompactionId, ConversationFacts, Message, Resolution, Step, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
 };
 
-use crate::commit::Shown;
+use crate::commit::StreamedOutput;
 
 /// What came of calling a turn off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub enum StatelessOutcome {
 
 /// A place in what a running turn has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ShownThrough {
+pub struct StreamedThrough {
     /// The attempt that showed it.
     pub attempt: u32,
     /// How many messages that attempt had appended.
@@ -73,11 +73,11 @@ pub struct ShownThrough {
 
 /// What a running turn has shown since a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownPart {
+pub struct StreamedPart {
     /// Whole parts of the journal, put together. Empty if there is nothing new.
-    pub shown: Shown,
+    pub shown: StreamedOutput,
     /// The place after it.
-    pub through: ShownThrough,
+    pub through: StreamedThrough,
 }
 
 /// All that is needed to show a turn again.
@@ -125,9 +125,9 @@ pub struct TurnRecord {
     /// Its steps, in order. Those of a turn that has not ended are those that were written so far.
     pub steps: Vec<Step>,
     /// What was shown, as it was written down: of a turn that runs, so far.
-    pub shown: Shown,
+    pub shown: StreamedOutput,
     /// Of a turn that runs, the place after that.
-    pub shown_through: ShownThrough,
+    pub streamed_through: StreamedThrough,
     /// Whether somebody else ended it, so that more may have been shown than was written down.
     pub cut_off: bool,
 }
@@ -155,8 +155,8 @@ impl TurnRecord {
             ended_at: None,
             failure: None,
             steps: Vec::new(),
-            shown: Shown::default(),
-            shown_through: ShownThrough::default(),
+            shown: StreamedOutput::default(),
+            streamed_through: StreamedThrough::default(),
             cut_off: false,
             ..self
         }

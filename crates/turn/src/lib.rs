@@ -33,6 +33,6 @@ pub use align::{Alignment, align};
 pub use allowed::AllowedTools;
 pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
-pub use machine::{Effect, Ending, Event, Machine, Need, Room, Stop};
+pub use machine::{ContextFit, Effect, Ending, Event, Machine, Need, Stop};
 pub use pairing::{BadToolResult, check_tool_results};
 pub use seen::repeats_history;

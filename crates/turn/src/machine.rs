@@ -11,7 +11,7 @@
 //!
 //! A new kind of step starts here: an effect that asks for it, and an event that reports its outcome. For example, an
 //! answer that calls tools of the gateway would lead to an effect that appends the answer and runs the calls. Their
-//! results would be an event, and the next effect would be `MakeRoom` again.
+//! results would be an event, and the next effect would be `FitContext` again.
 
 use herma_model::generation::{Finish, ModelFailureKind};
 use herma_model::turn::FailureCode;
@@ -24,7 +24,7 @@ use crate::pieces::Pieces;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The driver has looked for room.
-    Room(Room),
+    ContextFit(ContextFit),
     /// The model server sent something.
     Model(ModelEvent),
     /// The model call failed.
@@ -35,11 +35,11 @@ pub enum Event {
 
 /// What was found for a turn that asked for room.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Room {
+pub enum ContextFit {
     /// The context fits, as it is or after a compaction.
-    Enough,
+    Fits,
     /// There is nothing that could be left out.
-    Nothing,
+    NothingToCompact,
     /// A summary is needed, and its model cannot be reached.
     Unreachable(ModelFailure),
     /// The context does not fit, and nothing can be done about it.
@@ -69,8 +69,8 @@ impl From<StopKind> for Stop {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Make sure that the context fits; compact it if it does not. Then report [`Event::Room`].
-    MakeRoom(Need),
+    /// Make sure that the context fits; compact it if it does not. Then report [`Event::ContextFit`].
+    FitContext(Need),
     /// Call the model with the context as it is now, and report what comes.
     CallModel,
     /// Show this piece to the listeners.
@@ -128,7 +128,7 @@ impl Ending {
 #[derive(Debug)]
 enum State {
     /// The driver looks for room.
-    MakingRoom(Need),
+    FittingContext(Need),
     /// The model is called.
     Calling,
     /// Nothing happens any more.
@@ -149,24 +149,24 @@ impl Machine {
     /// A turn whose answer may call these tools and no others, and what it begins with.
     pub fn begin(allowed: AllowedTools) -> (Self, Effect) {
         let need = Need::Threshold;
-        let state = State::MakingRoom(need.clone());
-        (Self { state, pieces: Pieces::default(), allowed, was_too_long: false }, Effect::MakeRoom(need))
+        let state = State::FittingContext(need.clone());
+        (Self { state, pieces: Pieces::default(), allowed, was_too_long: false }, Effect::FitContext(need))
     }
 
     /// Takes an event and says what to do. An event that does not belong to where the turn is changes nothing.
     pub fn on(&mut self, event: Event) -> Option<Effect> {
         let effect = match (&self.state, event) {
             (State::Ended, _) => return None,
-            (State::MakingRoom(_) | State::Calling, Event::Stop(stop)) => self.stopped(stop),
-            (State::MakingRoom(need), Event::Room(room)) => after_looking(need, room),
+            (State::FittingContext(_) | State::Calling, Event::Stop(stop)) => self.stopped(stop),
+            (State::FittingContext(need), Event::ContextFit(room)) => after_looking(need, room),
             (State::Calling, Event::Model(event)) => self.model_sent(event)?,
             (State::Calling, Event::Failed(failure)) => self.call_failed(failure),
-            (State::MakingRoom(_), Event::Model(_) | Event::Failed(_)) | (State::Calling, Event::Room(_)) => {
+            (State::FittingContext(_), Event::Model(_) | Event::Failed(_)) | (State::Calling, Event::ContextFit(_)) => {
                 return None;
             }
         };
         match &effect {
-            Effect::MakeRoom(need) => self.state = State::MakingRoom(need.clone()),
+            Effect::FitContext(need) => self.state = State::FittingContext(need.clone()),
             Effect::CallModel => self.state = State::Calling,
             Effect::End(_) => self.state = State::Ended,
             Effect::Show(_) => {}
@@ -211,7 +211,7 @@ impl Machine {
         }
         match std::mem::replace(&mut self.was_too_long, true) {
             true => Effect::End(Ending::TooLong(failure)),
-            false => Effect::MakeRoom(Need::TooLong(failure)),
+            false => Effect::FitContext(Need::TooLong(failure)),
         }
     }
 
@@ -229,15 +229,15 @@ impl Machine {
 }
 
 /// How a turn goes on that has asked for room.
-fn after_looking(need: &Need, room: Room) -> Effect {
+fn after_looking(need: &Need, room: ContextFit) -> Effect {
     match (room, need) {
-        (Room::Enough, _) | (Room::Nothing, Need::Threshold) => Effect::CallModel,
-        (Room::Nothing, Need::TooLong(failure)) => Effect::End(Ending::TooLong(failure.clone())),
-        (Room::Unreachable(failure), _) => {
+        (ContextFit::Fits, _) | (ContextFit::NothingToCompact, Need::Threshold) => Effect::CallModel,
+        (ContextFit::NothingToCompact, Need::TooLong(failure)) => Effect::End(Ending::TooLong(failure.clone())),
+        (ContextFit::Unreachable(failure), _) => {
             let (state, failure) = (TurnState::Failed, failure.into());
             Effect::End(Ending::Unanswered { state, failure, shown: None })
         }
-        (Room::Refused(failure), _) => Effect::End(Ending::Refused(failure)),
+        (ContextFit::Refused(failure), _) => Effect::End(Ending::Refused(failure)),
     }
 }
 
@@ -265,8 +265,8 @@ mod tests {
 
     fn allowing(allowed: AllowedTools) -> Machine {
         let (mut machine, first) = Machine::begin(allowed);
-        assert_eq!(first, Effect::MakeRoom(Need::Threshold));
-        assert_eq!(machine.on(Event::Room(Room::Enough)), Some(Effect::CallModel));
+        assert_eq!(first, Effect::FitContext(Need::Threshold));
+        assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel));
         machine
     }
 
@@ -308,9 +308,9 @@ mod tests {
     #[test]
     fn a_context_that_is_too_long_is_made_shorter_once() {
         let mut machine = calling();
-        let shorter = Effect::MakeRoom(Need::TooLong(too_long()));
+        let shorter = Effect::FitContext(Need::TooLong(too_long()));
         assert_eq!(machine.on(Event::Failed(too_long())), Some(shorter));
-        assert_eq!(machine.on(Event::Room(Room::Enough)), Some(Effect::CallModel));
+        assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel));
         assert_eq!(machine.on(Event::Failed(too_long())), Some(Effect::End(Ending::TooLong(too_long()))));
     }
 
@@ -318,7 +318,10 @@ mod tests {
     fn a_context_that_is_too_long_ends_the_turn_if_nothing_can_be_left_out_or_something_was_shown() {
         let mut machine = calling();
         machine.on(Event::Failed(too_long()));
-        assert_eq!(machine.on(Event::Room(Room::Nothing)), Some(Effect::End(Ending::TooLong(too_long()))));
+        assert_eq!(
+            machine.on(Event::ContextFit(ContextFit::NothingToCompact)),
+            Some(Effect::End(Ending::TooLong(too_long())))
+        );
         let mut machine = calling();
         machine.on(text("x"));
         assert!(matches!(machine.on(Event::Failed(too_long())), Some(Effect::End(Ending::Unanswered { .. }))));
@@ -326,12 +329,12 @@ mod tests {
 
     #[test]
     fn a_turn_without_room_ends_before_the_model_is_called() {
-        let look = |room| Machine::begin(AllowedTools::default()).0.on(Event::Room(room));
-        assert_eq!(look(Room::Nothing), Some(Effect::CallModel), "there is nothing to leave out yet");
+        let look = |room| Machine::begin(AllowedTools::default()).0.on(Event::ContextFit(room));
+        assert_eq!(look(ContextFit::NothingToCompact), Some(Effect::CallModel), "there is nothing to leave out yet");
         let refused = TurnFailure::new(FailureCode::ContextLengthExceeded, "too much");
-        assert_eq!(look(Room::Refused(refused.clone())), Some(Effect::End(Ending::Refused(refused))));
+        assert_eq!(look(ContextFit::Refused(refused.clone())), Some(Effect::End(Ending::Refused(refused))));
         let away = ModelFailure::new(ModelFailureKind::Unreachable, "away");
-        let Some(Effect::End(Ending::Unanswered { state, .. })) = look(Room::Unreachable(away)) else {
+        let Some(Effect::End(Ending::Unanswered { state, .. })) = look(ContextFit::Unreachable(away)) else {
             panic!("no end");
         };
         assert_eq!(state, TurnState::Failed);
@@ -344,15 +347,15 @@ mod tests {
             panic!("no end");
         };
         assert_eq!(state, TurnState::Interrupted);
-        assert_eq!(machine.on(Event::Room(Room::Enough)), None, "it has ended");
+        assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), None, "it has ended");
     }
 
     #[test]
     fn what_does_not_belong_to_where_the_turn_is_changes_nothing() {
         let (mut machine, _) = Machine::begin(AllowedTools::default());
         assert_eq!(machine.on(text("early")), None);
-        assert_eq!(machine.on(Event::Room(Room::Enough)), Some(Effect::CallModel));
-        assert_eq!(machine.on(Event::Room(Room::Nothing)), None);
+        assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel));
+        assert_eq!(machine.on(Event::ContextFit(ContextFit::NothingToCompact)), None);
         assert_eq!(machine.shown(), "");
     }
 

@@ -21,7 +21,7 @@ use herma_model::{Answer, CompactionId, Delta};
 
 /// One thing that was shown while a turn ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown<'a> {
+pub enum Piece<'a> {
     /// A piece of the answer.
     Delta(Cow<'a, Delta>),
     /// The context was compacted.
@@ -44,7 +44,7 @@ pub fn parts(record: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The record of a whole model message. Texts are cut out of the stored answer again, so only their lengths are kept.
-pub fn of_answered<'a>(steps: impl IntoIterator<Item = Shown<'a>>) -> String {
+pub fn of_answered<'a>(steps: impl IntoIterator<Item = Piece<'a>>) -> String {
     write::record(steps, write::Kept::Answer)
 }
 
@@ -52,13 +52,13 @@ pub fn of_answered<'a>(steps: impl IntoIterator<Item = Shown<'a>>) -> String {
 ///
 /// Only what was said is stored elsewhere, as text; everything else is kept in the record itself. The records of consecutive steps, put
 /// together, are the record of them all.
-pub fn of_shown<'a>(steps: impl IntoIterator<Item = Shown<'a>>) -> String {
+pub fn of_shown<'a>(steps: impl IntoIterator<Item = Piece<'a>>) -> String {
     write::record(steps, write::Kept::Said)
 }
 
 /// The steps of [`of_answered`], with the stored answer. Absent when the two do not fit: then the record is damaged, or it is of
 /// another answer.
-pub fn steps(record: &str, answer: &Answer) -> Option<Vec<Shown<'static>>> {
+pub fn steps(record: &str, answer: &Answer) -> Option<Vec<Piece<'static>>> {
     let mut cuts = read::Cuts::of_answer(answer);
     let steps = read::steps(record, &mut cuts)?;
     cuts.are_used_up().then_some(steps)
@@ -66,6 +66,6 @@ pub fn steps(record: &str, answer: &Answer) -> Option<Vec<Shown<'static>>> {
 
 /// The steps of [`of_shown`], with the text that was said. Text beyond the record is left out. Absent when the record is damaged, or is
 /// of a text that is not there.
-pub fn shown_steps(record: &str, content: &str) -> Option<Vec<Shown<'static>>> {
+pub fn shown_steps(record: &str, content: &str) -> Option<Vec<Piece<'static>>> {
     read::steps(record, &mut read::Cuts::of_text(content))
 }

@@ -47,7 +47,7 @@ pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
 pub use message::{check_message, continued_response};
-pub use object::{About, IncompleteReason, Outcome, ResponseError, ResponseObject, ResponseState};
+pub use object::{About, IncompleteReason, ResponseError, ResponseObject, ResponseOutcome, ResponseState};
 pub(crate) use params::{metadata, within};
 pub use references::references;
 pub(crate) use references::references_in;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::apis::{Address, Api, Request, Seen};
 use super::book::Book;
-use super::doors::{Address, Door, Request, Seen};
 use super::history::{Attempt, End, HandedId, Retries, Turn};
 use super::marks::{self, Token};
 use super::model::SURE;
@@ -118,7 +118,7 @@ impl Worker {
             token,
             thread: place.thread,
             text,
-            door: format!("{:?} {:?} {:?}", request.door, request.address, plan.policy),
+            api: format!("{:?} {:?} {:?}", request.api, request.address, plan.policy),
             retries: plan.retries,
             brings_history,
             attempts: Vec::new(),
@@ -186,7 +186,7 @@ impl Worker {
                 self.book.handed(HandedId { tenant, id, conversation: conversation.clone() });
                 known.history.push((asked.request.text.clone(), text.clone()));
             }
-            if matches!(asked.request.door, Door::Response { .. }) {
+            if matches!(asked.request.api, Api::Response { .. }) {
                 known.responses.extend(seen.object.clone());
             }
         }
@@ -221,20 +221,20 @@ impl Worker {
 fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
     let known = place.lock();
     let pick = |names: &[String]| names.get((plan.choices >> 32) as usize % names.len().max(1)).cloned();
-    let is_response = matches!(plan.door, Door::Response { .. });
+    let is_response = matches!(plan.api, Api::Response { .. });
     let into_branch = (plan.choices >> 48).is_multiple_of(8);
     if let Some(branch) = pick(&known.branches).filter(|_| plan.branches || into_branch) {
-        return Request { door: plan.door, address: Address::Name(branch), history: Vec::new(), text };
+        return Request { api: plan.api, address: Address::Name(branch), history: Vec::new(), text };
     }
     if let Some(response) = known.responses.last().filter(|_| is_response && plan.names_response) {
-        return Request { door: plan.door, address: Address::Previous(response.clone()), history: Vec::new(), text };
+        return Request { api: plan.api, address: Address::Previous(response.clone()), history: Vec::new(), text };
     }
     // Half of the requests use the name itself, the others any id that leads there.
     let name = if plan.choices >> 40 & 1 == 0 { Some(place.name.clone()) } else { pick(&known.names) };
     let address = Address::Name(name.unwrap_or_else(|| place.name.clone()));
-    let is_chat = matches!(plan.door, Door::Chat { .. });
+    let is_chat = matches!(plan.api, Api::Chat { .. });
     let history = if is_own && is_chat && plan.brings_history { known.history.clone() } else { Vec::new() };
-    Request { door: plan.door, address, history, text }
+    Request { api: plan.api, address, history, text }
 }
 
 /// Whether the client sends the request again, as it is marked.
@@ -245,7 +245,7 @@ fn tries_again(asked: &Asked, seen: &Seen) -> bool {
     match (asked.plan.retries, &seen.end) {
         (Retries::Never, _) => false,
         // An SDK that has the run's id has the answer to its request.
-        (Retries::Counted, _) if asked.request.door == Door::Run && seen.object.is_some() => false,
+        (Retries::Counted, _) if asked.request.api == Api::Run && seen.object.is_some() => false,
         (_, Some(End::Broken { .. } | End::GaveUp { .. })) => true,
         // The SDKs retry a status that may pass; an error inside a stream or a run goes to the caller.
         (Retries::Counted, Some(End::Failed { status, .. })) => {

@@ -46,7 +46,7 @@ pub(super) struct Turn {
     /// The message word for word.
     pub(super) text: String,
     /// The route, for the report.
-    pub(super) door: String,
+    pub(super) api: String,
     pub(super) retries: Retries,
     /// The request itself shows that its client has not seen the answer: it brings the earlier answers.
     pub(super) brings_history: bool,

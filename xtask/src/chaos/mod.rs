@@ -8,12 +8,12 @@
 //! what happens to the processes. Real timing does not, so the same seed meets the same situations in other
 //! moments.
 
+mod apis;
 mod book;
 mod checker;
 mod client;
 mod deletion;
 mod disruptions;
-mod doors;
 mod history;
 mod marks;
 mod model;

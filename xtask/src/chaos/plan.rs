@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::doors::{Door, HangUp};
+use super::apis::{Api, HangUp};
 use super::history::Retries;
 use super::options::{Options, Situation};
 use crate::random::Random;
@@ -12,7 +12,7 @@ use crate::random::Random;
 pub(super) struct Plan {
     /// A conversation that many clients share, or the client's own.
     pub(super) is_shared: bool,
-    pub(super) door: Door,
+    pub(super) api: Api,
     /// The request brings the whole history, where the client has one.
     pub(super) brings_history: bool,
     /// The request names the last response.
@@ -45,14 +45,14 @@ impl Plan {
         let (is_shared, brings_history, names_response) = (chance(45), chance(50), chance(30));
         let (is_late, branches, hangs_up, waits) = (chance(60), chance(3), chance(14), chance(70));
         let hang_up_at_bytes = chance(40);
-        let door = match random.below(10) {
-            0..3 => Door::Chat { is_streamed: false },
-            3..6 => Door::Chat { is_streamed: true },
-            6 => Door::Response { is_streamed: false },
-            7 => Door::Response { is_streamed: true },
-            _ => Door::Run,
+        let api = match random.below(10) {
+            0..3 => Api::Chat { is_streamed: false },
+            3..6 => Api::Chat { is_streamed: true },
+            6 => Api::Response { is_streamed: false },
+            7 => Api::Response { is_streamed: true },
+            _ => Api::Run,
         };
-        let may_retry_run = door != Door::Run || options.has(Situation::SharedRunRetries);
+        let may_retry_run = api != Api::Run || options.has(Situation::SharedRunRetries);
         let may_retry = !is_shared || (options.has(Situation::SharedRetries) && may_retry_run);
         let retries = match random.below(10) {
             _ if !may_retry => Retries::Never,
@@ -74,7 +74,7 @@ impl Plan {
         let gives_up = !waits && options.has(Situation::Timeouts);
         Self {
             is_shared,
-            door,
+            api,
             brings_history,
             names_response,
             branches: branches && options.has(Situation::Branches),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use herma_testkit::Client;
 use serde_json::Value;
 
-use super::doors::{self, Door};
+use super::apis::{self, Api};
 use super::history::{Conversation, HandedId, History, Line, ReadBack, Resolved, Row, Session, StoredObject};
 use super::world::World;
 
@@ -133,11 +133,11 @@ async fn lineage(client: &Client, id: &str) -> Vec<String> {
 
 async fn object(client: &Client, id: &str) -> StoredObject {
     let is_run = id.starts_with("run_");
-    let door = if is_run { Door::Run } else { Door::Response { is_streamed: false } };
+    let api = if is_run { Api::Run } else { Api::Response { is_streamed: false } };
     let answer = client.get(&format!("/v1/{}/{id}", if is_run { "runs" } else { "responses" })).await;
     let object = answer.json();
     let status = object["status"].as_str().map_or_else(|| answer.status.to_string(), str::to_owned);
-    StoredObject { id: id.to_owned(), status, text: doors::answer_of(door, &object) }
+    StoredObject { id: id.to_owned(), status, text: apis::answer_of(api, &object) }
 }
 
 /// All rows of a paged list.

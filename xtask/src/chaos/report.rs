@@ -32,7 +32,7 @@ fn story(thread: usize, history: &History, read: &ReadBack) {
     for turn in history.turns.iter().filter(|turn| turn.thread == thread) {
         for (number, attempt) in turn.attempts.iter().enumerate() {
             let asked =
-                format!("{} try {number} at process {}, {:?}, {}", turn.token, attempt.server, turn.retries, turn.door);
+                format!("{} try {number} at process {}, {:?}, {}", turn.token, attempt.server, turn.retries, turn.api);
             let object = attempt.object.as_deref().unwrap_or_default();
             lines.push((attempt.sent, format!("{asked} -> {} at {} ms {object}", seen(&attempt.end), attempt.ended)));
         }

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::apis::{Api, HangUp};
 use super::client::{Asked, Worker};
 use super::disruptions::{self, LEASE};
-use super::doors::{Door, HangUp};
 use super::history::Retries;
 use super::marks::pick;
 use super::model::{SLOW, SURE};
@@ -97,8 +97,8 @@ impl Worker {
 
     /// Process 0 streams and is stopped for longer than its lease; a turn at 1 takes the conversation over.
     async fn streaming_process_is_stopped(&mut self, first: u32) {
-        let door = Door::Chat { is_streamed: true };
-        let mut streamed = self.scene_by(door, SLOW + first, Retries::Never, 0);
+        let api = Api::Chat { is_streamed: true };
+        let mut streamed = self.scene_by(api, SLOW + first, Retries::Never, 0);
         let mut next = self.scene(SURE + first + 1, Retries::Keyed, AT_1);
         let (shown, length) = (self.moment(500, 1500), LEASE + self.moment(1000, 3000));
         let world = Arc::clone(&self.world);
@@ -112,8 +112,8 @@ impl Worker {
 
     /// Another program takes the store's lock while an answer is shown, and keeps it for longer than 6 s.
     async fn store_is_locked_when_the_answer_ends(&mut self, first: u32) {
-        let door = Door::Chat { is_streamed: true };
-        let mut asked = self.scene_by(door, SURE + first + 1, Retries::Never, AT_1);
+        let api = Api::Chat { is_streamed: true };
+        let mut asked = self.scene_by(api, SURE + first + 1, Retries::Never, AT_1);
         let (shown, length) = (self.moment(50, 150), self.moment(6100, 1500));
         tokio::join!(self.ask(&mut asked), async {
             tokio::time::sleep(shown).await;
@@ -128,14 +128,14 @@ impl Worker {
     /// A turn in the worker's own conversation, by chat, with the history that its client knows.
     fn scene(&mut self, number: u32, retries: Retries, servers: u64) -> Asked {
         let is_streamed = self.random.below(2) == 0;
-        self.scene_by(Door::Chat { is_streamed }, number, retries, servers)
+        self.scene_by(Api::Chat { is_streamed }, number, retries, servers)
     }
 
-    fn scene_by(&mut self, door: Door, number: u32, retries: Retries, servers: u64) -> Asked {
+    fn scene_by(&mut self, api: Api, number: u32, retries: Retries, servers: u64) -> Asked {
         let drawn = Plan::draw(&self.options, &mut self.random);
         let plan = Plan {
             is_shared: false,
-            door,
+            api,
             brings_history: true,
             branches: false,
             policy: None,

@@ -1,7 +1,7 @@
 //! Making room in a model's context: when, with which summary, and by what right.
 //!
 //! - [`room`]: for a turn that would not fit, under its lease, before the model is called.
-//! - [`ahead`]: after an answer, so that the next turn need not wait for a summary. A turn's model call comes first.
+//! - [`prepare`]: after an answer, so that the next turn need not wait for a summary. A turn's model call comes first.
 //! - [`manual`]: because somebody asks, and taking one back.
 //! - [`draft`]: what they share: a plan and its summary, fresh or from memory.
 //! - [`summarise`]: asking the model, and asking again.
@@ -9,11 +9,11 @@
 //!
 //! Nothing here writes anything but through one call of the store: [`herma_store::Store::compact`]. Before it nothing has happened.
 
-mod ahead;
 mod cool_down;
 mod draft;
+mod fit;
 mod manual;
-mod room;
+mod prepare;
 mod summarise;
 
 use std::sync::Arc;
@@ -31,14 +31,14 @@ use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
-use ahead::Preparations;
 use cool_down::CoolDown;
 use draft::Drafts;
+use prepare::Preparations;
 use summarise::{Summarised, Task};
 
-pub(crate) use ahead::prepare;
+pub(crate) use fit::{CompactionPlan, Fit};
 pub use manual::{CompactionRequest, Preview, UndoRequest};
-pub(crate) use room::{Fit, FoundRoom};
+pub(crate) use prepare::prepare;
 
 /// What a summary for a client may at least have, in tokens, however little it stands for.
 const LEAST_FOR_CLIENT: u64 = 512;

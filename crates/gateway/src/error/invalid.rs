@@ -60,7 +60,7 @@ pub enum InvalidRequest {
     #[error("the request names more than {MAX_REFERENCES} items, which is the limit; name their conversation")]
     TooManyReferences,
     /// Its names lead to different conversations. This is the first that does not lead where the others do.
-    #[error("the names in this request lead to different conversations; send one of them")]
+    #[error("the names in this request admitted to different conversations; send one of them")]
     NamesDisagree(Field),
     /// What a new conversation is to come from does not exist.
     #[error("what the request comes from does not exist")]

@@ -6,7 +6,7 @@ use herma_store::Pin;
 
 use super::Sessions;
 use crate::error::{Field, GatewayError, InvalidRequest};
-use crate::request::{Destination, Place};
+use crate::request::{ConversationRef, Destination};
 
 /// A name, and the field that has it.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Names {
 
 impl Sessions<'_> {
     /// Where the names of a request lead. Several must lead to the same conversation. Cancel-safe.
-    pub async fn resolve(&self, mut names: Names) -> Result<Place, GatewayError> {
+    pub async fn resolve(&self, mut names: Names) -> Result<ConversationRef, GatewayError> {
         if let Some(alias) = names.imported.take() {
             if self.store.conversation(&self.scope, &alias, Pin::Head).await?.is_none() {
                 return Err(GatewayError::previous_not_found());
@@ -61,19 +61,19 @@ impl Sessions<'_> {
             self.check_agreement(&names).await?;
         }
         Ok(match (names.previous, names.names.into_iter().next()) {
-            (Some(previous), _) => Place::After(previous),
-            (None, None) => Place::New,
+            (Some(previous), _) => ConversationRef::After(previous),
+            (None, None) => ConversationRef::New,
             (None, Some(named)) => {
                 let must_exist = named.must_exist();
-                Place::Named { alias: named.alias, namespace: Namespace::Session, must_exist }
+                ConversationRef::Named { alias: named.alias, namespace: Namespace::Session, must_exist }
             }
         })
     }
 
     /// Where a request goes that says what it is. A helper's request leaves the conversation that it names alone: it
     /// gets a conversation of its own, which comes from there. Cancel-safe.
-    pub async fn destination(&self, place: Place, kind: SessionKind) -> Result<Destination, GatewayError> {
-        if kind == SessionKind::Main || place == Place::Nowhere {
+    pub async fn destination(&self, place: ConversationRef, kind: SessionKind) -> Result<Destination, GatewayError> {
+        if kind == SessionKind::Main || place == ConversationRef::Stateless {
             return Ok(Destination { kind, ..Destination::from(place) });
         }
         let mut parent = place.name().and_then(|name| Alias::parse(&name).ok());
@@ -82,7 +82,7 @@ impl Sessions<'_> {
         {
             parent = None;
         }
-        Ok(Destination { kind, parent, ..Destination::from(Place::New) })
+        Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) })
     }
 
     async fn check_agreement(&self, names: &Names) -> Result<(), GatewayError> {
@@ -93,7 +93,7 @@ impl Sessions<'_> {
             if found.is_none() && named.must_exist() {
                 return Err(GatewayError::unknown());
             }
-            let found = found.map_or(Led::Nowhere(&named.alias), |row| Led::To(row.facts.id));
+            let found = found.map_or(Led::Stateless(&named.alias), |row| Led::To(row.facts.id));
             if led.is_some_and(|led| led != found) {
                 return Err(disagree(named.field));
             }
@@ -113,5 +113,5 @@ impl Sessions<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Led<'a> {
     To(ConversationId),
-    Nowhere(&'a Alias),
+    Stateless(&'a Alias),
 }

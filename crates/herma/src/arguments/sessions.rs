@@ -34,7 +34,7 @@ pub(crate) enum SessionsCommand {
     Show(ShowFlags),
     /// Draw where a conversation comes from and what came from it
     #[command(after_help = TREE_HELP)]
-    Tree(Place),
+    Tree(SessionName),
     /// Find what was said, and titles
     #[command(after_help = SEARCH_HELP)]
     Search(SearchFlags),
@@ -46,22 +46,22 @@ pub(crate) enum SessionsCommand {
     Rename(RenameFlags),
     /// End a conversation: it takes no turns until it is opened again
     #[command(after_help = END_HELP)]
-    End(Place),
+    End(SessionName),
     /// Open an ended conversation again
     #[command(after_help = REOPEN_HELP)]
-    Reopen(Place),
+    Reopen(SessionName),
     /// Go back to an earlier message, or by some turns: the model is not shown what came after
     #[command(after_help = REWIND_HELP)]
     Rewind(RewindFlags),
     /// Give the model back what was rewound since the last turn
     #[command(after_help = RESTORE_HELP)]
-    Restore(Place),
+    Restore(SessionName),
     /// Put a conversation away: lists leave it out, and it takes turns as before
     #[command(after_help = ARCHIVE_HELP)]
-    Archive(Place),
+    Archive(SessionName),
     /// Bring an archived conversation back into lists
     #[command(after_help = UNARCHIVE_HELP)]
-    Unarchive(Place),
+    Unarchive(SessionName),
     /// Delete a conversation for good
     #[command(after_help = DELETE_HELP)]
     Delete(DeleteFlags),
@@ -70,7 +70,7 @@ pub(crate) enum SessionsCommand {
     Compact(CompactFlags),
     /// List the compactions of a conversation, newest first
     #[command(after_help = COMPACTIONS_HELP)]
-    Compactions(Place),
+    Compactions(SessionName),
     /// Give the model back what the last compaction took away
     #[command(after_help = UNDO_HELP)]
     Undo(UndoFlags),
@@ -95,7 +95,7 @@ compaction back. A running turn is waited for.";
 #[derive(Args)]
 pub(crate) struct CompactFlags {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: SessionName,
     /// Show what it would do, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -126,7 +126,7 @@ newest session.";
 #[derive(Args)]
 pub(crate) struct UndoFlags {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: SessionName,
     /// Compaction to take back
     #[arg(value_name = "CMP_ID")]
     pub(crate) compaction: CompactionId,
@@ -137,17 +137,17 @@ pub(crate) struct UndoFlags {
 
 /// Which conversation, and how to print.
 #[derive(Args)]
-pub(crate) struct Place {
+pub(crate) struct SessionName {
     /// Conversation, by its short id, any id or name that leads to it, or as much of an id's beginning as is unique
     #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) id: Alias,
     #[command(flatten)]
-    pub(crate) room: Room,
+    pub(crate) room: WindowFlags,
 }
 
 /// Whose conversations, and how to print.
 #[derive(Args)]
-pub(crate) struct Room {
+pub(crate) struct WindowFlags {
     /// Tenant whose conversations they are
     #[arg(long, value_name = "NAME", value_parser = tenant, default_value = DEFAULT_TENANT)]
     pub(crate) tenant: String,

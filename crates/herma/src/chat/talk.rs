@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use herma_gateway::{
-    Caller, Gateway, GatewayError, OnDisconnect, Origin, Place, SessionView, TurnEvent, TurnHandle, TurnRequest,
+    Caller, ConversationRef, Gateway, GatewayError, OnDisconnect, Origin, SessionView, TurnEvent, TurnHandle,
+    TurnRequest,
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
@@ -148,8 +149,8 @@ impl Talk<'_> {
     fn request(&self, text: &str) -> TurnRequest {
         let conversation = &self.conversation;
         let place = match conversation.alias.clone() {
-            Some(alias) => Place::Named { alias, namespace: Namespace::Session, must_exist: false },
-            None => Place::New,
+            Some(alias) => ConversationRef::Named { alias, namespace: Namespace::Session, must_exist: false },
+            None => ConversationRef::New,
         };
         let (principal, session_key) = (self.principal.clone(), conversation.session_key.clone());
         let mut request = TurnRequest::new(Caller { principal, session_key, origin: ORIGIN }, place, ORIGIN.source);

@@ -4,20 +4,26 @@ use herma_gateway::now;
 use herma_store::{Change, Scope, Store};
 
 use super::{beginning, place};
-use crate::arguments::Place;
+use crate::arguments::SessionName;
 use crate::output;
 
 /// Puts a conversation away. One that was put away before stays so.
-pub(super) async fn archive(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn archive(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     change(store, scope, place, true, "is archived; `herma sessions unarchive` brings it back into lists").await
 }
 
 /// Brings a conversation back into lists.
-pub(super) async fn unarchive(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn unarchive(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     change(store, scope, place, false, "is in lists again").await
 }
 
-async fn change(store: &dyn Store, scope: &Scope, place: &Place, archived: bool, state: &str) -> anyhow::Result<()> {
+async fn change(
+    store: &dyn Store,
+    scope: &Scope,
+    place: &SessionName,
+    archived: bool,
+    state: &str,
+) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let change = Change { archived: Some(archived), ..Change::default() };
     let row = store.update(scope, &alias, change, now()).await?.ok_or_else(|| place::unknown(&alias))?;

@@ -7,11 +7,11 @@ use herma_store::{Scope, Store};
 use herma_wire::resource::CompactionRow;
 
 use super::{beginning, place};
-use crate::arguments::Place;
+use crate::arguments::SessionName;
 use crate::{output, table};
 
 /// Lists what was compacted and undone, newest first.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let ledger = ledger(store, scope, &alias).await?;
     if place.room.json {

@@ -5,24 +5,24 @@ use herma_model::{Alias, EndReason};
 use herma_store::{EndOutcome, Scope, Store};
 
 use super::{beginning, place};
-use crate::arguments::Place;
+use crate::arguments::SessionName;
 use crate::output;
 
 /// Ends a conversation. One that was ended before stays as it is.
-pub(super) async fn end(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn end(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let outcome = store.end(scope, &alias, EndReason::Ended, now()).await?;
     print(place, &alias, outcome, "is ended; `herma sessions reopen` opens it again")
 }
 
 /// Opens a conversation again. One that is open stays as it is.
-pub(super) async fn reopen(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn reopen(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let outcome = store.reopen(scope, &alias, now()).await?;
     print(place, &alias, outcome, "is open")
 }
 
-fn print(place: &Place, alias: &Alias, outcome: EndOutcome, state: &str) -> anyhow::Result<()> {
+fn print(place: &SessionName, alias: &Alias, outcome: EndOutcome, state: &str) -> anyhow::Result<()> {
     match outcome {
         EndOutcome::Done(row) if place.room.json => place::print_row(&row),
         EndOutcome::Done(row) => {

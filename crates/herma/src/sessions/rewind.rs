@@ -6,7 +6,7 @@ use herma_model::Alias;
 use herma_store::{Rewind, RewindOutcome, RewindPoint, Scope, Store};
 
 use super::{beginning, place};
-use crate::arguments::{Place, RewindFlags};
+use crate::arguments::{RewindFlags, SessionName};
 use crate::output;
 
 /// Ends the model's view at an earlier message.
@@ -21,13 +21,13 @@ pub(super) async fn rewind(store: &dyn Store, scope: &Scope, flags: &RewindFlags
 }
 
 /// Gives the model back what was rewound since the last turn.
-pub(super) async fn restore(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn restore(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let outcome = store.restore_rewound(scope, &alias, now()).await?;
     print(place, &alias, outcome, "is as it was before it was rewound")
 }
 
-fn print(place: &Place, alias: &Alias, outcome: RewindOutcome, state: &str) -> anyhow::Result<()> {
+fn print(place: &SessionName, alias: &Alias, outcome: RewindOutcome, state: &str) -> anyhow::Result<()> {
     match outcome {
         RewindOutcome::Done(row) if place.room.json => place::print_row(&row),
         RewindOutcome::Done(row) => {

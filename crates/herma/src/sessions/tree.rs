@@ -9,7 +9,7 @@ use herma_model::{Alias, ParentRelation, SessionId};
 use herma_store::{LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
 
 use super::{beginning, place};
-use crate::arguments::Place;
+use crate::arguments::SessionName;
 use crate::{excerpt, output};
 
 /// Most characters of a title.
@@ -23,7 +23,7 @@ struct Graph {
 }
 
 /// Prints the graph around a conversation.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &Place) -> anyhow::Result<()> {
+pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let graph = read(store, scope, &alias).await?;
     if place.room.json {

@@ -8,12 +8,12 @@ use crate::support::{Again, World, ask, named, retry, transcript, until};
 
 /// A door that gives ids out before the turn begins.
 #[derive(Clone, Copy)]
-enum Door {
+enum Api {
     Runs,
     Responses,
 }
 
-impl Door {
+impl Api {
     const ALL: [Self; 2] = [Self::Runs, Self::Responses];
 
     /// Asks for "one". The conversation is named only with a key: an SDK's retry of a request whose answer was written
@@ -88,52 +88,52 @@ async fn turns(client: &Client, object: &Value) -> (Vec<String>, Vec<bool>) {
 
 #[tokio::test]
 async fn a_retry_that_waits_keeps_the_first_id() {
-    for (door, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Door::ALL.map(|door| (door, again))) {
+    for (api, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again))) {
         let world = World::start().await;
         let elsewhere = world.another().await;
         let client = world.herma.client();
-        let failed = door.fail(&world, again).await;
-        let path = door.path(&failed);
+        let failed = api.fail(&world, again).await;
+        let path = api.path(&failed);
         let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
-        let second = door.ask_again(world.herma.client(), again, 1).await;
-        assert_eq!((door.path(&second), second["status"].as_str()), (path.clone(), Some("queued")));
+        let second = api.ask_again(world.herma.client(), again, 1).await;
+        assert_eq!((api.path(&second), second["status"].as_str()), (path.clone(), Some("queued")));
         for client in [&client, &elsewhere.client()] {
             let shown = client.get(&path).await.expect(200);
             assert_eq!((&shown["status"], &shown["error"]), (&json!("queued"), &Value::Null));
-            let third = door.ask_again(client.clone(), again, 2).await;
-            assert_eq!(door.path(&third), path, "one more retry is the same");
+            let third = api.ask_again(client.clone(), again, 2).await;
+            assert_eq!(api.path(&third), path, "one more retry is the same");
         }
         assert_eq!(turns(&client, &failed).await.0, ["failed: one", "running: two"]);
         assert_eq!(world.stored().turns("queued"), 1);
         gate.open();
         other.await.unwrap().expect(200);
-        door.until(&elsewhere.client(), &second, "completed").await;
+        api.until(&elsewhere.client(), &second, "completed").await;
         let (said, is_first) = turns(&client, &failed).await;
         let expected = ["failed: one", "completed: two", "completed: reply to: two", "completed: one"];
         assert_eq!(said, [&expected[..], &["completed: reply to: one"]].concat());
         assert_eq!(is_first, [true, false, false, true, true]);
         let context = world.upstream.last_request().transcript();
         assert_eq!(context, ["user: two", "assistant: reply to: two", "user: one"]);
-        assert_eq!(door.path(&door.ask_again(client.clone(), again, 3).await), path);
+        assert_eq!(api.path(&api.ask_again(client.clone(), again, 3).await), path);
         world.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn a_retry_goes_on_in_place_if_the_other_turn_is_refused() {
-    for door in Door::ALL {
+    for api in Api::ALL {
         let world = World::start().await;
-        let failed = door.fail(&world, Again::Key).await;
+        let failed = api.fail(&world, Again::Key).await;
         let gate = herma_testkit::Gate::new();
         let too_long = json!({"error": {"message": "too long", "code": "context_length_exceeded"}}).to_string();
         world.upstream.push(Reply::status(400, &too_long).held(&gate));
         let other = crate::support::send(world.session("s"), ask("two"));
         gate.until_waiting(1).await;
-        let second = door.ask_again(world.herma.client(), Again::Key, 1).await;
-        assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+        let second = api.ask_again(world.herma.client(), Again::Key, 1).await;
+        assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
         gate.open();
         assert_ne!(other.await.unwrap().status, 200);
-        door.until(&world.herma.client(), &second, "completed").await;
+        api.until(&world.herma.client(), &second, "completed").await;
         let (said, _) = turns(&world.herma.client(), &failed).await;
         assert_eq!(said.last().map(String::as_str), Some("completed: reply to: one"), "{said:?}");
         world.stored().until_settled().await;
@@ -142,21 +142,21 @@ async fn a_retry_goes_on_in_place_if_the_other_turn_is_refused() {
 
 #[tokio::test]
 async fn a_retry_whose_process_dies_while_it_waits_has_failed_as_before() {
-    for (door, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Door::ALL.map(|door| (door, again))) {
+    for (api, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again))) {
         let mut world = World::start().await;
         let elsewhere = world.another().await;
-        let failed = door.fail(&world, again).await;
+        let failed = api.fail(&world, again).await;
         let (gate, other) = world.hold(named(elsewhere.client(), conversation(&failed)), ask("two")).await;
-        let second = door.ask_again(world.herma.client(), again, 1).await;
-        assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+        let second = api.ask_again(world.herma.client(), again, 1).await;
+        assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
         world.herma.kill();
-        let ended = door.until(&elsewhere.client(), &second, "failed").await;
+        let ended = api.until(&elsewhere.client(), &second, "failed").await;
         assert_eq!(ended["error"], failed["error"]);
-        let third = door.ask_again(elsewhere.client(), again, 2).await;
-        assert_eq!((door.path(&third), third["status"].as_str()), (door.path(&failed), Some("queued")));
+        let third = api.ask_again(elsewhere.client(), again, 2).await;
+        assert_eq!((api.path(&third), third["status"].as_str()), (api.path(&failed), Some("queued")));
         gate.open();
         other.await.unwrap().expect(200);
-        door.until(&elsewhere.client(), &third, "completed").await;
+        api.until(&elsewhere.client(), &third, "completed").await;
         assert_eq!(turns(&elsewhere.client(), &failed).await.1, [true, false, false, true, true]);
         world.stored().until_settled().await;
     }
@@ -164,51 +164,51 @@ async fn a_retry_whose_process_dies_while_it_waits_has_failed_as_before() {
 
 #[tokio::test]
 async fn a_retry_that_waits_too_long_has_failed_as_before() {
-    for door in Door::ALL {
+    for api in Api::ALL {
         let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "300ms")]).await;
         let client = world.herma.client();
-        let failed = door.fail(&world, Again::Key).await;
+        let failed = api.fail(&world, Again::Key).await;
         let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
         for _ in 0..2 {
-            let second = door.ask_again(client.clone(), Again::Key, 1).await;
-            assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
-            let ended = door.until(&client, &second, "failed").await;
+            let second = api.ask_again(client.clone(), Again::Key, 1).await;
+            assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
+            let ended = api.until(&client, &second, "failed").await;
             assert_eq!(ended["error"], failed["error"]);
         }
         gate.open();
         other.await.unwrap().expect(200);
-        let third = door.ask_again(client.clone(), Again::Key, 1).await;
-        assert_eq!(door.path(&third), door.path(&failed));
-        door.until(&client, &third, "completed").await;
+        let third = api.ask_again(client.clone(), Again::Key, 1).await;
+        assert_eq!(api.path(&third), api.path(&failed));
+        api.until(&client, &third, "completed").await;
         world.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn what_never_began_because_its_process_died_keeps_its_id() {
-    for (door, has_ended) in [false, true].into_iter().flat_map(|ended| Door::ALL.map(|door| (door, ended))) {
+    for (api, has_ended) in [false, true].into_iter().flat_map(|ended| Api::ALL.map(|api| (api, ended))) {
         let mut world = World::start().await;
         let elsewhere = world.another().await;
         let client = elsewhere.client();
         let (gate, other) = world.hold(named(elsewhere.client(), "s"), ask("two")).await;
-        let first = door.ask(Again::Key.first(world.herma.client()), Again::Key).await;
+        let first = api.ask(Again::Key.first(world.herma.client()), Again::Key).await;
         assert_eq!(first["status"], "queued");
         world.herma.kill();
         if has_ended {
             world.stored().until_turns("queued", 0).await;
-            assert_ne!(client.get(&door.path(&first)).await.expect(200)["status"], "queued");
+            assert_ne!(client.get(&api.path(&first)).await.expect(200)["status"], "queued");
         }
-        let second = door.ask_again(elsewhere.client(), Again::Key, 1).await;
-        assert_eq!(door.path(&second), door.path(&first));
+        let second = api.ask_again(elsewhere.client(), Again::Key, 1).await;
+        assert_eq!(api.path(&second), api.path(&first));
         assert_eq!(second["created_at"], first["created_at"]);
         gate.open();
         other.await.unwrap().expect(200);
-        door.until(&client, &first, "completed").await;
+        api.until(&client, &first, "completed").await;
         assert_eq!(
             transcript(&client, "s").await,
             ["user: two", "assistant: reply to: two", "user: one", "assistant: reply to: one"]
         );
-        assert_eq!(door.path(&door.ask_again(elsewhere.client(), Again::Key, 2).await), door.path(&first));
+        assert_eq!(api.path(&api.ask_again(elsewhere.client(), Again::Key, 2).await), api.path(&first));
         assert_eq!(client.get("/api/sessions/s").await.expect(200)["turn_count"], 2);
         world.stored().until_settled().await;
     }
@@ -216,22 +216,22 @@ async fn what_never_began_because_its_process_died_keeps_its_id() {
 
 #[tokio::test]
 async fn what_waited_too_long_keeps_its_id() {
-    for door in Door::ALL {
+    for api in Api::ALL {
         let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "1s")]).await;
         let client = world.herma.client();
         let (gate, other) = world.hold(world.session("s"), ask("two")).await;
-        let first = door.ask(Again::Key.first(client.clone()), Again::Key).await;
-        door.until(&client, &first, "failed").await;
+        let first = api.ask(Again::Key.first(client.clone()), Again::Key).await;
+        api.until(&client, &first, "failed").await;
         // Two at once: one takes the id over, the other joins it.
-        let again = || door.ask_again(client.clone(), Again::Key, 1);
+        let again = || api.ask_again(client.clone(), Again::Key, 1);
         let (second, third) = tokio::join!(again(), again());
-        assert_eq!((door.path(&second), door.path(&third)), (door.path(&first), door.path(&first)));
+        assert_eq!((api.path(&second), api.path(&third)), (api.path(&first), api.path(&first)));
         assert_eq!((&second["status"], &third["status"]), (&json!("queued"), &json!("queued")));
-        door.until(&client, &first, "failed").await;
+        api.until(&client, &first, "failed").await;
         gate.open();
         other.await.unwrap().expect(200);
-        assert_eq!(door.path(&again().await), door.path(&first));
-        door.until(&client, &first, "completed").await;
+        assert_eq!(api.path(&again().await), api.path(&first));
+        api.until(&client, &first, "completed").await;
         assert_eq!(transcript(&client, "s").await.len(), 4);
         world.stored().until_settled().await;
     }
@@ -239,18 +239,18 @@ async fn what_waited_too_long_keeps_its_id() {
 
 #[tokio::test]
 async fn a_retry_that_waits_is_cancelled_by_its_id_in_any_process() {
-    for (door, is_elsewhere) in [false, true].into_iter().flat_map(|other| Door::ALL.map(|door| (door, other))) {
+    for (api, is_elsewhere) in [false, true].into_iter().flat_map(|other| Api::ALL.map(|api| (api, other))) {
         let world = World::start().await;
         let elsewhere = world.another().await;
         let client = world.herma.client();
-        let failed = door.fail(&world, Again::Key).await;
+        let failed = api.fail(&world, Again::Key).await;
         let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
-        let second = door.ask_again(client.clone(), Again::Key, 1).await;
-        assert_eq!((door.path(&second), second["status"].as_str()), (door.path(&failed), Some("queued")));
+        let second = api.ask_again(client.clone(), Again::Key, 1).await;
+        assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
         let caller = if is_elsewhere { elsewhere.client() } else { client.clone() };
-        assert_eq!(door.cancel(&caller, &second).await["status"], "cancelled");
-        let third = door.ask_again(client.clone(), Again::Key, 1).await;
-        assert_eq!((door.path(&third), third["status"].as_str()), (door.path(&failed), Some("cancelled")));
+        assert_eq!(api.cancel(&caller, &second).await["status"], "cancelled");
+        let third = api.ask_again(client.clone(), Again::Key, 1).await;
+        assert_eq!((api.path(&third), third["status"].as_str()), (api.path(&failed), Some("cancelled")));
         gate.open();
         other.await.unwrap().expect(200);
         world.session("s").post_json("/v1/chat/completions", &ask("three")).await.expect(200);
@@ -267,11 +267,11 @@ async fn a_retry_that_waits_is_cancelled_by_its_id_in_any_process() {
 async fn the_events_of_a_run_that_waits_again_are_those_of_its_last_attempt() {
     let world = World::start().await;
     let elsewhere = world.another().await;
-    let door = Door::Runs;
-    let failed = door.fail(&world, Again::Key).await;
+    let api = Api::Runs;
+    let failed = api.fail(&world, Again::Key).await;
     let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
-    door.ask_again(world.herma.client(), Again::Key, 1).await;
-    let path = format!("{}/events", door.path(&failed));
+    api.ask_again(world.herma.client(), Again::Key, 1).await;
+    let path = format!("{}/events", api.path(&failed));
     let mut streams = Vec::new();
     for client in [world.herma.client(), elsewhere.client()] {
         streams.push(client.get_stream(&path).await);

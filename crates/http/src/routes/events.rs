@@ -58,7 +58,7 @@ struct Reader {
     app: Shared,
     /// Whom they stand for is asked again for every page: a key may have been revoked.
     headers: HeaderMap,
-    happenings: watch::Receiver<i64>,
+    new_events: watch::Receiver<i64>,
     closing: Closing,
     from: EventsFrom,
     ready: VecDeque<Bytes>,
@@ -81,12 +81,12 @@ enum Stage {
 impl Reader {
     fn new(app: Shared, headers: HeaderMap, from: EventsFrom) -> Self {
         // Before the first page is read, so that nothing falls between.
-        let happenings = app.gateway.happenings();
+        let new_events = app.gateway.watch_events();
         let closing = app.sockets.closing();
         Self {
             app,
             headers,
-            happenings,
+            new_events,
             closing,
             from,
             ready: VecDeque::new(),
@@ -97,7 +97,7 @@ impl Reader {
 
     /// Reads a page. What the reader may not see happens in silence.
     async fn read(&mut self) -> Result<(), ApiError> {
-        self.happenings.mark_unchanged();
+        self.new_events.mark_unchanged();
         let principal = auth::principal(&self.app, &self.headers).await?;
         let page = self.app.sessions(&principal).events(self.from, PAGE).await?;
         self.ready.extend(frames(self.from, &page));
@@ -116,7 +116,7 @@ impl Reader {
     async fn wait(&mut self) {
         self.stage = tokio::select! {
             () = self.closing.told() => Stage::Ended,
-            _ = timeout_at(self.due, self.happenings.changed()) => Stage::Behind,
+            _ = timeout_at(self.due, self.new_events.changed()) => Stage::Behind,
         };
     }
 

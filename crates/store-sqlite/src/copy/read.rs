@@ -17,21 +17,21 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::turns::turns;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::ledger::OUTCOME;
 use crate::lineage::{END, Segment};
 use crate::{rewinds, rows};
 
 /// Where pieces go.
-pub(super) type Taker<'a> = &'a mut dyn FnMut(Piece) -> Outcome<()>;
+pub(super) type Taker<'a> = &'a mut dyn FnMut(Piece) -> StoreResult<()>;
 
 /// A conversation with all that belongs to it, but for what it inherits.
-pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<'_>) -> Outcome<()> {
+pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<'_>) -> StoreResult<()> {
     let mut described = connection
         .prepare_cached(
             "SELECT id, origin_kind, source, title, session_key, cwd, metadata, system, archived, created_at, updated_at, ended_at, end_reason,
-             message_count, turn_count, input_tokens, output_tokens, cached_tokens, reasoning_tokens, compaction_count, compaction_mode, held_back,
-             counted_seq, counted_tokens, rewrites, next_seq, echoing, nameless, rewinds FROM conversations WHERE pk = ?1",
+             message_count, turn_count, input_tokens, output_tokens, cached_tokens, reasoning_tokens, compaction_count, compaction_mode, auto_compaction_paused,
+             counted_seq, counted_tokens, rewrites, next_seq, title_is_excerpt, nameless, rewinds FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| select.query_row([whole.conversation], describe))
         .translated()?;
@@ -44,7 +44,7 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<
 }
 
 /// What is inherited of a conversation, by one with these rewinds.
-pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> Outcome<()> {
+pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
     let described = connection
         .prepare_cached("SELECT id, origin_kind, source, created_at FROM conversations WHERE pk = ?1")
         .and_then(|mut select| {
@@ -63,7 +63,7 @@ pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, 
     belongings(connection, part, rewinds, take)
 }
 
-fn belongings(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> Outcome<()> {
+fn belongings(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
     sessions(connection, part, take)?;
     let turns = turns(connection, part, take)?;
     compactions(connection, part, &turns, take)?;
@@ -93,7 +93,7 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
         usage: rows::usage(row, 15)?,
         compaction_count: row.get(19)?,
         compaction_mode: rows::optional_word(row, 20, CompactionMode::parse)?,
-        held_back: row.get(21)?,
+        auto_compaction_paused: row.get(21)?,
         counted: counted.map(|(place, tokens)| CopiedCount { place: Seq(place), tokens: tokens.unsigned_abs() }),
         rewrites: row.get(24)?,
         next_place: Seq(row.get(25)?),
@@ -104,7 +104,7 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
 }
 
 /// Places that a statement finds for a key.
-fn places(connection: &Connection, statement: &str, key: i64) -> Outcome<Vec<Seq>> {
+fn places(connection: &Connection, statement: &str, key: i64) -> StoreResult<Vec<Seq>> {
     connection
         .prepare_cached(statement)
         .and_then(|mut select| select.query_map([key], |row| row.get(0).map(Seq))?.collect())
@@ -112,7 +112,7 @@ fn places(connection: &Connection, statement: &str, key: i64) -> Outcome<Vec<Seq
 }
 
 /// Names beside those that a conversation and its sessions have by themselves.
-fn names(connection: &Connection, conversation: i64) -> Outcome<Vec<CopiedName>> {
+fn names(connection: &Connection, conversation: i64) -> StoreResult<Vec<CopiedName>> {
     let own = connection
         .query_row("SELECT id FROM conversations WHERE pk = ?1", [conversation], |row| rows::uuid(row, 0))
         .translated()?;
@@ -132,7 +132,7 @@ fn names(connection: &Connection, conversation: i64) -> Outcome<Vec<CopiedName>>
     Ok(names)
 }
 
-fn sessions(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<()> {
+fn sessions(connection: &Connection, part: Segment, take: Taker<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT s.id, s.kind, s.depth, s.parent_id, s.parent_relation, coalesce(pc.id, s.missing_parent), s.creator_kind, s.reason, bc.id, b.id, s.base_seq, k.id, s.created_at,
@@ -186,7 +186,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<CopiedSession> {
     })
 }
 
-fn messages(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> Outcome<()> {
+fn messages(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, m.id, s.id, m.seq, t.id, k.id, m.attempt, m.created_at
@@ -218,7 +218,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<CopiedMessage> {
 }
 
 /// Hands out the ledger. A compaction names its turn only if that turn was handed out: a restore knows no other.
-fn compactions(connection: &Connection, part: Segment, turns: &HashSet<TurnId>, take: Taker<'_>) -> Outcome<()> {
+fn compactions(connection: &Connection, part: Segment, turns: &HashSet<TurnId>, take: Taker<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             &format!(

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::row::{inherited_row, whole_row};
 use super::write::PieceWriter;
 use super::{measure, read};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::Segment;
 use crate::tables::{alias, insert, replace};
 use crate::{events, parent};
@@ -39,7 +39,7 @@ pub(super) fn broken<T>(what: String) -> Attempt<T> {
 }
 
 /// Restores. The caller takes back what was written unless the outcome is that it is made.
-pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> Outcome<RestoreOutcome> {
+pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> StoreResult<RestoreOutcome> {
     match attempt(connection, restoration) {
         Ok(()) => Ok(RestoreOutcome::Made),
         Err(Halt::Left(outcome)) => Ok(outcome),
@@ -60,7 +60,7 @@ struct Stored {
     is_deleted: bool,
 }
 
-fn stored(connection: &Connection, id: ConversationId) -> Outcome<Option<Stored>> {
+fn stored(connection: &Connection, id: ConversationId) -> StoreResult<Option<Stored>> {
     connection
         .prepare_cached("SELECT pk, tenant_pk, deleted FROM conversations WHERE id = ?1")
         .and_then(|mut select| {
@@ -117,7 +117,7 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
 }
 
 /// Whether what is stored under the id is what comes.
-fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation>) -> Outcome<RestoreOutcome> {
+fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation>) -> StoreResult<RestoreOutcome> {
     let mut gathering = Gathering::default();
     read::conversation(connection, Segment::whole(key), &mut |piece| {
         gathering.add(piece).map_err(|misplaced| StoreError::Unavailable(misplaced.to_string()))
@@ -169,7 +169,7 @@ fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attem
 }
 
 /// Gives a conversation its names.
-fn name(writer: &PieceWriter<'_>, further: &[CopiedName]) -> Outcome<()> {
+fn name(writer: &PieceWriter<'_>, further: &[CopiedName]) -> StoreResult<()> {
     let names = writer.names();
     names.of_conversation(writer.id)?;
     for (id, key) in &writer.sessions {
@@ -182,7 +182,7 @@ fn name(writer: &PieceWriter<'_>, further: &[CopiedName]) -> Outcome<()> {
 }
 
 /// Whether a conversation is among those that it comes from.
-fn comes_from_itself(connection: &Connection, key: i64) -> Outcome<bool> {
+fn comes_from_itself(connection: &Connection, key: i64) -> StoreResult<bool> {
     let above: Option<i64> = connection
         .query_row("SELECT parent_pk FROM conversations WHERE pk = ?1", [key], |row| row.get(0))
         .translated()?;
@@ -207,7 +207,7 @@ fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSour
 }
 
 /// Has nothing be known of what is only inherited but what is said in it.
-fn hide(connection: &Connection, key: i64, through: Seq) -> Outcome<()> {
+fn hide(connection: &Connection, key: i64, through: Seq) -> StoreResult<()> {
     connection
         .execute("UPDATE sessions SET parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1", [key])
         .translated()?;
@@ -238,7 +238,7 @@ fn found(connection: &Connection, key: i64, source: &Copied<CopiedSource>) -> At
     Ok(())
 }
 
-fn last_place(connection: &Connection, conversation: i64) -> Outcome<i64> {
+fn last_place(connection: &Connection, conversation: i64) -> StoreResult<i64> {
     connection
         .prepare_cached(
             "SELECT coalesce(max(m.seq), 0) FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1",

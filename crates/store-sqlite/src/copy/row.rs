@@ -33,11 +33,11 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         end_reason: what.end_reason.map(EndReason::as_str),
         counted_seq: what.counted.map(|counted| counted.place.0),
         counted_tokens: what.counted.map(|counted| counted.tokens as i64),
-        held_back: what.held_back,
+        auto_compaction_paused: what.auto_compaction_paused,
         rewrites: what.rewrites,
         rewinds: rewinds::to(&what.rewinds),
         nameless: what.nameless,
-        echoing: what.title_is_first_words,
+        title_is_excerpt: what.title_is_first_words,
         ..ConversationColumns::default()
     };
     columns.with_usage(what.usage)

@@ -10,20 +10,20 @@ use herma_model::{Resolution, Seq, SessionId, StopKind, Timestamp, TurnId, TurnS
 use rusqlite::{Connection, Row};
 
 use super::read::{Taker, optional_id};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Segment};
 use crate::{rows, waiting};
 
 const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t.rotated, t.first_seq, t.answer_seq, t.last_seq, t.model, t.finish_reason, \
      t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, \
-     t.promised, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, \
+     t.visible_while_queued, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, \
      t.attempt_of";
 
 /// What is said of a turn that runs while its conversation is taken out.
 const RUNNING: &str = "it was running when the conversation was exported";
 
 /// Hands out the turns of a conversation that have begun or ended, and says which they are.
-pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> Outcome<HashSet<TurnId>> {
+pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> StoreResult<HashSet<TurnId>> {
     let is_part = part.through != END;
     // Turns without messages are those of which nothing is left or which never began; nobody inherits them.
     let without_messages = if is_part {
@@ -45,7 +45,7 @@ pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> 
         let (key, mut turn) = turn(row).translated()?;
         ids.insert(turn.id);
         if is_part {
-            (turn.kept, turn.promised, turn.echo, turn.record) = (false, false, None, None);
+            (turn.kept, turn.visible_while_queued, turn.echo, turn.record) = (false, false, None, None);
         }
         if turn.first_place.is_none() {
             let brought = waiting::messages(connection, key)?.into_iter().map(Arc::unwrap_or_clone);
@@ -84,7 +84,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedTurn)> {
         failure,
         stopped: rows::optional_word(row, 20, StopKind::parse)?,
         kept: row.get(21)?,
-        promised: row.get(22)?,
+        visible_while_queued: row.get(22)?,
         cut_off: row.get(23)?,
         echo: rows::optional_text(row, 24)?,
         record: rows::optional_text(row, 25)?,

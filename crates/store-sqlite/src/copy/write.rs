@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::restore::{Attempt, Halt, broken};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::snapshot;
 use crate::tables::{Names, SessionColumns, chain, insert, insert_message, stand_on};
@@ -162,7 +162,7 @@ impl<'a> PieceWriter<'a> {
         }
     }
 
-    fn session_of(&self, conversation: ConversationId, session: &SessionId, and: &str) -> Outcome<Option<i64>> {
+    fn session_of(&self, conversation: ConversationId, session: &SessionId, and: &str) -> StoreResult<Option<i64>> {
         self.connection
             .prepare_cached(&format!(
                 "SELECT s.pk FROM conversations c JOIN sessions s ON s.conversation_pk = c.pk
@@ -195,7 +195,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// The row of a turn or a compaction that is stored, and the conversation it belongs to.
-    fn stored(&self, table: &str, id: Uuid) -> Outcome<Option<(i64, i64)>> {
+    fn stored(&self, table: &str, id: Uuid) -> StoreResult<Option<(i64, i64)>> {
         self.connection
             .prepare_cached(&format!("SELECT pk, conversation_pk FROM {table} WHERE id = ?1"))
             .and_then(|mut select| {
@@ -240,7 +240,7 @@ impl<'a> PieceWriter<'a> {
         kept.ok_or(Halt::Left(RestoreOutcome::OtherSource(self.id)))
     }
 
-    fn note_answer(&self, lineage: &Lineage) -> Outcome<()> {
+    fn note_answer(&self, lineage: &Lineage) -> StoreResult<()> {
         let answered = lineage.has_answer(self.connection)?;
         self.connection
             .prepare_cached("UPDATE conversations SET answered = ?2 WHERE pk = ?1")

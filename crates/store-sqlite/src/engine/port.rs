@@ -17,8 +17,8 @@ use herma_store::{
     Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
     ListFilter, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Notice,
     Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewind, RewindOutcome, Rewrite,
-    RewriteOutcome, Scope, Search, SearchPage, Shown, ShownPart, ShownThrough, Snapshot, StatelessTurn, StopOutcome,
-    Store, StoreError, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
+    RewriteOutcome, Scope, Search, SearchPage, Snapshot, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput,
+    StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -27,8 +27,8 @@ use crate::search::indexer::Size;
 use crate::writer::{Finish, Patience, Step};
 use crate::{
     admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
-    pins, pulse, queue, retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns,
-    undo,
+    maintenance, pins, queue, retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript,
+    turns, undo,
 };
 
 #[async_trait]
@@ -80,7 +80,8 @@ impl Store for SqliteStore {
                 }
                 Ok(outcome) => outcome,
             };
-            let is_promise = admission.response.as_ref().is_some_and(|response| response.promised);
+            let is_visible_while_queued =
+                admission.response.as_ref().is_some_and(|response| response.visible_while_queued);
             let is_waiting = matches!(outcome, AdmitOutcome::Queued { .. });
             let durable = match &mut outcome {
                 AdmitOutcome::Running(running) if admission.durability == Durability::Now => {
@@ -94,7 +95,9 @@ impl Store for SqliteStore {
                 let _ = answer.send(committed.map(|()| outcome));
             });
             match durable {
-                None if is_promise && is_waiting && admission.ticket.is_none() => Step::KeepDurably(committed),
+                None if is_visible_while_queued && is_waiting && admission.ticket.is_none() => {
+                    Step::KeepDurably(committed)
+                }
                 None => Step::Keep(committed),
                 Some(durable) => Step::KeepThenDurably(
                     committed,
@@ -119,12 +122,12 @@ impl Store for SqliteStore {
         // To other processes this one is alive, so it ends the turn itself as far as it can.
         self.writer.submit_lazy(Patience::Kept, move |connection, instance| {
             instance.let_go(lease);
-            pulse::keep(pulse::sweep(connection, instance, pulse::now()))
+            maintenance::keep(maintenance::sweep(connection, instance, maintenance::now()))
         });
     }
 
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
-        let now = pulse::now();
+        let now = maintenance::now();
         self.under_lease(lease, move |connection, instance| retract::retract(connection, instance, lease, now)).await
     }
 
@@ -144,7 +147,7 @@ impl Store for SqliteStore {
         self.write(move |connection, instance| stop::stop(connection, instance, &scope, turn, grace, now)).await
     }
 
-    fn journal(&self, lease: Lease, shown: Shown) -> Receipt {
+    fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
         let (written, told) = receipt();
         self.writer.submit_lazy(Patience::Kept, move |connection, _| {
             match takeover::append_journal(connection, lease.turn, lease.fence.0, &shown) {
@@ -187,14 +190,14 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| turns::turn(connection, &scope, id)).await
     }
 
-    async fn shown_since(
+    async fn streamed_since(
         &self,
         scope: &Scope,
         turn: TurnId,
-        since: ShownThrough,
-    ) -> Result<Option<ShownPart>, StoreError> {
+        since: StreamedThrough,
+    ) -> Result<Option<StreamedPart>, StoreError> {
         let scope = scope.clone();
-        self.readers.read(move |connection| turns::shown_since(connection, &scope, turn, since)).await
+        self.readers.read(move |connection| turns::streamed_since(connection, &scope, turn, since)).await
     }
 
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
@@ -335,8 +338,9 @@ impl Store for SqliteStore {
         let mut next = from_the_mark().await?;
         while let Some(batch) = next.filter(|batch| batch.is_of(newest)) {
             let through = batch.through();
-            let written =
-                self.write_undurably(move |connection| search::indexer::write(connection, &batch, owner, pulse::now()));
+            let written = self.write_undurably(move |connection| {
+                search::indexer::write(connection, &batch, owner, maintenance::now())
+            });
             // While one batch is written, the one behind it is read and cut.
             next = match through {
                 Some(through) => {
@@ -432,8 +436,8 @@ impl Store for SqliteStore {
         Ok(page)
     }
 
-    fn happenings(&self) -> watch::Receiver<i64> {
-        self.happenings.subscribe()
+    fn watch_events(&self) -> watch::Receiver<i64> {
+        self.new_events.subscribe()
     }
 
     async fn copy_out(&self, scope: &Scope, alias: &Alias) -> Result<Option<Copying>, StoreError> {
@@ -463,7 +467,7 @@ impl Store for SqliteStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         // What every turn needs: the lock file of this process, a row of its own, and a log that can be synced.
-        self.write(|connection, instance| instance.renew(connection, pulse::now()).map(drop)).await
+        self.write(|connection, instance| instance.renew(connection, maintenance::now()).map(drop)).await
     }
 
     async fn close(&self) {
@@ -475,9 +479,9 @@ impl Store for SqliteStore {
         let mut threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         let writer = Arc::clone(&self.writer);
         let ended = tokio::task::spawn_blocking(move || {
-            if let Some(pulse) = threads.pop() {
-                pulse.thread().unpark();
-                let _ = pulse.join();
+            if let Some(maintenance) = threads.pop() {
+                maintenance.thread().unpark();
+                let _ = maintenance.join();
             }
             writer.stop();
             threads.into_iter().for_each(|thread| drop(thread.join()));

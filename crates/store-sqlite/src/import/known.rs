@@ -6,7 +6,7 @@ use herma_model::{MessageId, SessionId};
 use herma_store::{Import, ImportedConversation};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// A conversation that was brought before.
@@ -47,7 +47,7 @@ pub(super) enum Found {
 }
 
 /// Looks for a conversation by the sessions it consists of.
-pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<Found> {
+pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<Found> {
     let mut select = connection
         .prepare_cached(
             "SELECT conversation_pk, content, version FROM imports WHERE tenant_pk = ?1 AND file = ?2 AND origin = ?3",
@@ -73,7 +73,7 @@ pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConve
     Ok(known.map_or(Found::Nothing, Found::One))
 }
 
-fn sessions(connection: &Connection, conversation: i64) -> Outcome<Vec<KnownSession>> {
+fn sessions(connection: &Connection, conversation: i64) -> StoreResult<Vec<KnownSession>> {
     connection
         .prepare_cached(
             "SELECT i.session_pk, s.id, i.origin FROM imports i JOIN sessions s ON s.pk = i.session_pk
@@ -91,7 +91,7 @@ fn sessions(connection: &Connection, conversation: i64) -> Outcome<Vec<KnownSess
 }
 
 /// Whether somebody has pinned something in it.
-pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> Outcome<bool> {
+pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM pins WHERE conversation_pk = ?1")
         .and_then(|mut select| select.exists([conversation]))
@@ -106,7 +106,7 @@ pub(super) struct Stored {
 }
 
 /// All entries of a conversation, in order.
-pub(super) fn stored(connection: &Connection, known: &Known) -> Outcome<Vec<Stored>> {
+pub(super) fn stored(connection: &Connection, known: &Known) -> StoreResult<Vec<Stored>> {
     connection
         .prepare_cached(
             "SELECT m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1

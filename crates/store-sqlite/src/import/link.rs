@@ -5,7 +5,7 @@ use herma_model::alias::Namespace;
 use herma_store::{Import, ImportedConversation};
 use rusqlite::{Connection, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::{parent, snapshot};
 
 /// Has a conversation know its parent not by name alone. One that is not there, and one that comes from this very conversation, stay names; and
@@ -15,7 +15,7 @@ pub(super) fn link(
     import: &Import,
     new: &ImportedConversation,
     conversation: i64,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     let Some((name, _)) = &new.parent else { return Ok(()) };
     let Ok(alias) = Alias::parse(name.as_str()) else { return Ok(()) };
     let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
@@ -41,7 +41,7 @@ pub(super) fn link(
 }
 
 /// Whether a conversation is the parent that is meant, and not just called like it.
-fn is_meant(connection: &Connection, import: &Import, parent: i64, child: i64) -> Outcome<bool> {
+fn is_meant(connection: &Connection, import: &Import, parent: i64, child: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(
             "SELECT 1 FROM conversations c JOIN sessions r ON r.pk = c.root_pk JOIN conversations p ON p.pk = ?1 WHERE c.pk = ?2

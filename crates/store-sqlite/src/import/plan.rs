@@ -191,7 +191,7 @@ impl Layout<'_> {
             failure: Some(CopiedFailure { code, message: text, upstream_status: None }),
             stopped: None,
             kept: false,
-            promised: false,
+            visible_while_queued: false,
             cut_off: false,
             echo: None,
             record: None,

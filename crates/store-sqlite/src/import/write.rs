@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::known::{Known, Stored};
 use super::plan::Plan;
 use crate::copy::{Halt, PieceWriter};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::tables::{ConversationColumns, insert};
 
 /// What is written, and where.
@@ -21,7 +21,7 @@ pub(super) struct Target<'a> {
 }
 
 /// Makes a conversation in which nothing was said.
-pub(super) fn conversation(connection: &Connection, import: &Import, new: &ImportedConversation) -> Outcome<i64> {
+pub(super) fn conversation(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<i64> {
     let columns = ConversationColumns {
         tenant_pk: import.tenant.0,
         id: new.id.uuid().into_bytes(),
@@ -41,14 +41,14 @@ pub(super) fn conversation(connection: &Connection, import: &Import, new: &Impor
 
 impl Target<'_> {
     /// Writes everything into a conversation that is empty.
-    pub(super) fn all(&self, connection: &Connection) -> Outcome<()> {
+    pub(super) fn all(&self, connection: &Connection) -> StoreResult<()> {
         let mut writer = self.writer(connection);
         writer.names().of_conversation(self.id)?;
         self.write(&mut writer, &self.plan.whole)
     }
 
     /// Writes what is not stored yet, and returns how many messages that were.
-    pub(super) fn rest(&self, connection: &Connection, stored: &[Stored], known: &Known) -> Outcome<u64> {
+    pub(super) fn rest(&self, connection: &Connection, stored: &[Stored], known: &Known) -> StoreResult<u64> {
         let mut writer = self.writer(connection);
         writer.sessions = known.sessions.iter().map(|session| (session.id.clone(), session.key)).collect();
         let rest = self.plan.after(stored.len(), known.sessions.len());
@@ -63,7 +63,7 @@ impl Target<'_> {
         PieceWriter::new(connection, self.import.tenant, self.conversation, self.id, 0)
     }
 
-    fn write(&self, writer: &mut PieceWriter<'_>, pieces: &Copied<()>) -> Outcome<()> {
+    fn write(&self, writer: &mut PieceWriter<'_>, pieces: &Copied<()>) -> StoreResult<()> {
         writer.write(pieces).map_err(unwritten)?;
         for session in &pieces.sessions {
             writer.names().of_session(&session.id, writer.own_session(&session.id).map_err(unwritten)?)?;
@@ -73,7 +73,7 @@ impl Target<'_> {
     }
 
     /// The session that was the head has ended if another follows it, and may have been compacted in place.
-    fn go_on_from(&self, writer: &PieceWriter<'_>, head: &CopiedSession) -> Outcome<()> {
+    fn go_on_from(&self, writer: &PieceWriter<'_>, head: &CopiedSession) -> StoreResult<()> {
         if let Some(compaction) = head.base_compaction {
             writer.stand_on(&head.id, compaction).map_err(unwritten)?;
         }
@@ -87,7 +87,7 @@ impl Target<'_> {
     }
 
     /// Brings the counts of the conversation up to date. A title that it got here stays.
-    fn update(&self, connection: &Connection) -> Outcome<()> {
+    fn update(&self, connection: &Connection) -> StoreResult<()> {
         let Target { new, plan, conversation, .. } = self;
         let Copied { messages, turns, compactions, .. } = &plan.whole;
         connection
@@ -118,7 +118,7 @@ impl Target<'_> {
     }
 
     /// Remembers what was brought, and at which version.
-    fn remember(&self, writer: &PieceWriter<'_>) -> Outcome<()> {
+    fn remember(&self, writer: &PieceWriter<'_>) -> StoreResult<()> {
         let Target { import, new, plan, conversation, .. } = self;
         let mut insert = writer
             .connection()

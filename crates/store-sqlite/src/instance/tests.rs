@@ -10,13 +10,13 @@ const START: Timestamp = Timestamp(1_000_000);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// A file, and a monotonic clock that only the test moves.
-struct Ground {
+struct Directory {
     directory: tempfile::TempDir,
     connection: Connection,
     time: Arc<Mutex<Instant>>,
 }
 
-impl Ground {
+impl Directory {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut connection = Connection::open(directory.path().join("test.db")).unwrap();
@@ -64,83 +64,83 @@ impl Ground {
 
 #[test]
 fn a_process_is_dead_when_its_lock_is_free() {
-    let ground = Ground::new();
-    let ((one, key), two) = (ground.owner(), ground.instance());
-    assert!(!two.is_dead(&ground.connection, key, 1).unwrap());
+    let directory = Directory::new();
+    let ((one, key), two) = (directory.owner(), directory.instance());
+    assert!(!two.is_dead(&directory.connection, key, 1).unwrap());
     drop(one);
-    assert!(two.is_dead(&ground.connection, key, 1).unwrap());
-    assert!(two.is_dead(&ground.connection, key + 1, 1).unwrap(), "nobody is known by this key");
+    assert!(two.is_dead(&directory.connection, key, 1).unwrap());
+    assert!(two.is_dead(&directory.connection, key + 1, 1).unwrap(), "nobody is known by this key");
 }
 
 #[test]
 fn a_process_is_dead_when_it_was_watched_renewing_nothing_for_the_time_of_a_lease() {
-    let ground = Ground::new();
-    let ((_one, key), mut two) = (ground.owner(), ground.instance());
-    ground.watch(&mut two, 5);
-    assert!(!two.is_dead(&ground.connection, key, 1).unwrap(), "seen for the first time 8 s ago");
-    ground.watch(&mut two, 1);
-    assert!(two.is_dead(&ground.connection, key, 1).unwrap());
+    let directory = Directory::new();
+    let ((_one, key), mut two) = (directory.owner(), directory.instance());
+    directory.watch(&mut two, 5);
+    assert!(!two.is_dead(&directory.connection, key, 1).unwrap(), "seen for the first time 8 s ago");
+    directory.watch(&mut two, 1);
+    assert!(two.is_dead(&directory.connection, key, 1).unwrap());
 }
 
 #[test]
 fn a_process_that_renews_lives() {
-    let ground = Ground::new();
-    let ((mut one, key), mut two) = (ground.owner(), ground.instance());
+    let directory = Directory::new();
+    let ((mut one, key), mut two) = (directory.owner(), directory.instance());
     for _ in 0..10 {
-        ground.watch(&mut two, 2);
-        one.key(&ground.connection, START).unwrap();
-        assert!(!two.is_dead(&ground.connection, key, 1).unwrap());
+        directory.watch(&mut two, 2);
+        one.key(&directory.connection, START).unwrap();
+        assert!(!two.is_dead(&directory.connection, key, 1).unwrap());
     }
-    ground.watch(&mut two, 6);
-    one.key(&ground.connection, START).unwrap();
-    assert!(!two.is_dead(&ground.connection, key, 1).unwrap(), "renewed since the last look");
+    directory.watch(&mut two, 6);
+    one.key(&directory.connection, START).unwrap();
+    assert!(!two.is_dead(&directory.connection, key, 1).unwrap(), "renewed since the last look");
 }
 
 #[test]
 fn time_in_which_nobody_could_look_is_not_watched() {
-    let ground = Ground::new();
-    let ((_one, key), mut two) = (ground.owner(), ground.instance());
-    ground.watch(&mut two, 4);
-    ground.pass(Duration::from_secs(60));
-    ground.watch(&mut two, 5);
-    assert!(!two.is_dead(&ground.connection, key, 1).unwrap());
-    ground.watch(&mut two, 1);
-    assert!(two.is_dead(&ground.connection, key, 1).unwrap());
+    let directory = Directory::new();
+    let ((_one, key), mut two) = (directory.owner(), directory.instance());
+    directory.watch(&mut two, 4);
+    directory.pass(Duration::from_secs(60));
+    directory.watch(&mut two, 5);
+    assert!(!two.is_dead(&directory.connection, key, 1).unwrap());
+    directory.watch(&mut two, 1);
+    assert!(two.is_dead(&directory.connection, key, 1).unwrap());
 }
 
 #[test]
 fn time_in_which_the_watcher_could_not_write_is_not_watched() {
-    let ground = Ground::new();
-    let ((_one, key), mut two) = (ground.owner(), ground.instance());
-    ground.watch(&mut two, 2);
-    ground.connection.pragma_update(None, "query_only", true).unwrap();
+    let directory = Directory::new();
+    let ((_one, key), mut two) = (directory.owner(), directory.instance());
+    directory.watch(&mut two, 2);
+    directory.connection.pragma_update(None, "query_only", true).unwrap();
     let refused = (0..8)
         .filter(|_| {
-            ground.pass(LOOK);
-            two.watch(&ground.connection, START).is_err()
+            directory.pass(LOOK);
+            two.watch(&directory.connection, START).is_err()
         })
         .count();
     assert!(refused > 0, "a late owner has the watcher write");
-    ground.connection.pragma_update(None, "query_only", false).unwrap();
-    ground.watch(&mut two, 2);
-    assert!(!two.is_dead(&ground.connection, key, 1).unwrap());
+    directory.connection.pragma_update(None, "query_only", false).unwrap();
+    directory.watch(&mut two, 2);
+    assert!(!two.is_dead(&directory.connection, key, 1).unwrap());
 }
 
 #[test]
 fn a_series_of_renewals_goes_on_until_one_comes_too_late() {
-    let ground = Ground::new();
-    let (mut own, _) = ground.owner();
+    let directory = Directory::new();
+    let (mut own, _) = directory.owner();
     let (renewals, first) = (own.renewals(), own.renewal_series());
     for _ in 0..5 {
         assert_eq!(renewals.fresh_series(), Some(first));
-        ground.pass(RENEWAL);
+        directory.pass(RENEWAL);
         assert!(renewals.is_due());
-        own.key(&ground.connection, START).unwrap();
+        own.key(&directory.connection, START).unwrap();
         own.is_stored();
     }
-    ground.pass(LEASE);
+    directory.pass(LEASE);
     assert_eq!(renewals.fresh_series(), None);
-    own.key(&ground.connection, START).unwrap();
+    own.key(&directory.connection, START).unwrap();
     assert_eq!(renewals.fresh_series(), None, "not committed yet");
     own.is_stored();
     assert_eq!(renewals.fresh_series(), Some(first + 1));
@@ -148,19 +148,19 @@ fn a_series_of_renewals_goes_on_until_one_comes_too_late() {
 
 #[test]
 fn a_turn_of_our_own_is_dead_when_it_was_given_up() {
-    let ground = Ground::new();
-    let mut own = ground.instance();
-    let key = own.key(&ground.connection, START).unwrap();
+    let directory = Directory::new();
+    let mut own = directory.instance();
+    let key = own.key(&directory.connection, START).unwrap();
     own.live.insert(1, Fence(1));
-    assert!(!own.is_dead(&ground.connection, key, 1).unwrap());
-    assert!(own.is_dead(&ground.connection, key, 2).unwrap());
+    assert!(!own.is_dead(&directory.connection, key, 1).unwrap());
+    assert!(own.is_dead(&directory.connection, key, 2).unwrap());
 }
 
 #[test]
 fn a_turn_whose_end_was_rolled_back_lives_on() {
-    let ground = Ground::new();
-    let mut own = ground.instance();
-    own.key(&ground.connection, START).unwrap();
+    let directory = Directory::new();
+    let mut own = directory.instance();
+    own.key(&directory.connection, START).unwrap();
     own.is_stored();
     own.live.insert(1, Fence(3));
     let id = TurnId::with_room(Uuid::now_v7());
@@ -179,45 +179,45 @@ fn a_turn_whose_end_was_rolled_back_lives_on() {
 
 #[test]
 fn those_who_are_gone_are_forgotten_and_the_idle_are_not() {
-    let ground = Ground::new();
-    let (mut idle, mut gone) = (ground.instance(), ground.instance());
-    let key = idle.key(&ground.connection, START).unwrap();
-    gone.key(&ground.connection, START).unwrap();
+    let directory = Directory::new();
+    let (mut idle, mut gone) = (directory.instance(), directory.instance());
+    let key = idle.key(&directory.connection, START).unwrap();
+    gone.key(&directory.connection, START).unwrap();
     // The lock is free, but its file is still there.
     gone.registered.as_mut().unwrap()._lock.unlock().unwrap();
     let later = Timestamp(START.0 + 1_000_000);
-    let mut new = ground.instance();
-    new.key(&ground.connection, later).unwrap();
-    let known: i64 = ground.connection.query_row("SELECT count(*) FROM instances", [], |row| row.get(0)).unwrap();
-    assert_eq!((known, ground.lock_files()), (2, 2), "the new one, and the idle one");
-    assert!(!new.is_dead(&ground.connection, key, 1).unwrap());
+    let mut new = directory.instance();
+    new.key(&directory.connection, later).unwrap();
+    let known: i64 = directory.connection.query_row("SELECT count(*) FROM instances", [], |row| row.get(0)).unwrap();
+    assert_eq!((known, directory.lock_files()), (2, 2), "the new one, and the idle one");
+    assert!(!new.is_dead(&directory.connection, key, 1).unwrap());
 }
 
 #[test]
 fn a_renewal_that_was_rolled_back_is_done_again() {
-    let mut ground = Ground::new();
-    let (mut own, key) = ground.owner();
+    let mut directory = Directory::new();
+    let (mut own, key) = directory.owner();
     let stored = |connection: &Connection| -> i64 {
         connection.query_row("SELECT expires_at FROM instances WHERE pk = ?1", [key], |row| row.get(0)).unwrap()
     };
-    let before = stored(&ground.connection);
-    ground.pass(RENEWAL);
+    let before = stored(&directory.connection);
+    directory.pass(RENEWAL);
     let mark = own.mark();
-    let transaction = ground.connection.transaction().unwrap();
+    let transaction = directory.connection.transaction().unwrap();
     own.key(&transaction, START).unwrap();
     transaction.rollback().unwrap();
     own.restore(mark);
-    assert_eq!(stored(&ground.connection), before);
-    own.key(&ground.connection, START).unwrap();
-    assert!(stored(&ground.connection) > before, "even if the wall clock stands still");
+    assert_eq!(stored(&directory.connection), before);
+    own.key(&directory.connection, START).unwrap();
+    assert!(stored(&directory.connection) > before, "even if the wall clock stands still");
 }
 
 #[test]
 fn a_registration_that_was_rolled_back_leaves_no_lock() {
-    let ground = Ground::new();
-    let mut own = ground.instance();
+    let directory = Directory::new();
+    let mut own = directory.instance();
     let mark = own.mark();
-    own.key(&ground.connection, START).unwrap();
+    own.key(&directory.connection, START).unwrap();
     own.restore(mark);
-    assert_eq!(ground.lock_files(), 0);
+    assert_eq!(directory.lock_files(), 0);
 }

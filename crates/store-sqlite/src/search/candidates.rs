@@ -5,7 +5,7 @@ use herma_store::search::{Manner, Stage, Wanted};
 use rusqlite::{Connection, Params};
 
 use super::terms;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 /// Most candidates that are ranked against each other.
 const WINDOW: usize = 500;
@@ -27,7 +27,7 @@ pub(super) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    pub(super) fn new(connection: &'a Connection, tenant: TenantId, wanted: &Wanted) -> Outcome<Self> {
+    pub(super) fn new(connection: &'a Connection, tenant: TenantId, wanted: &Wanted) -> StoreResult<Self> {
         // To step through the entries of somebody whose everything is costs more than all the rest.
         let tenant = among_others(connection, tenant)?.then_some(tenant.0);
         Ok(Self {
@@ -42,7 +42,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// The newest candidates of a stage that are not above `top` and above `floor`.
-    pub(super) fn window(&self, stage: Stage, top: i64, floor: i64) -> Outcome<Window> {
+    pub(super) fn window(&self, stage: Stage, top: i64, floor: i64) -> StoreResult<Window> {
         let mut keys = match stage {
             Stage::Titles => self.titles(top, floor)?,
             Stage::Words => self.messages(&self.by_words, top, floor)?,
@@ -55,7 +55,7 @@ impl<'a> Candidates<'a> {
         Ok(Window { keys, bottom })
     }
 
-    fn titles(&self, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+    fn titles(&self, top: i64, floor: i64) -> StoreResult<Vec<i64>> {
         let mut keys = self.read(
             "SELECT -rowid FROM search_index WHERE search_index MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rowid LIMIT ?4",
             (&self.by_parts, -top, -floor, MOST),
@@ -67,7 +67,7 @@ impl<'a> Candidates<'a> {
         Ok(keys)
     }
 
-    fn messages(&self, expression: &str, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+    fn messages(&self, expression: &str, top: i64, floor: i64) -> StoreResult<Vec<i64>> {
         let mut keys = self.indexed(expression, top, floor)?;
         keys.extend(self.read(
             "SELECT key FROM search_again WHERE key > ?1 AND key <= ?2 ORDER BY key DESC LIMIT ?3",
@@ -81,7 +81,13 @@ impl<'a> Candidates<'a> {
     }
 
     /// Messages of one conversation that may be hits, of those not above `top` and above `floor`.
-    pub(super) fn of_conversation(&self, conversation: i64, manner: Manner, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+    pub(super) fn of_conversation(
+        &self,
+        conversation: i64,
+        manner: Manner,
+        top: i64,
+        floor: i64,
+    ) -> StoreResult<Vec<i64>> {
         let expression = match manner {
             Manner::Words => &self.by_words,
             Manner::Parts => &self.by_parts,
@@ -100,14 +106,14 @@ impl<'a> Candidates<'a> {
         Ok(keys)
     }
 
-    fn indexed(&self, expression: &str, top: i64, floor: i64) -> Outcome<Vec<i64>> {
+    fn indexed(&self, expression: &str, top: i64, floor: i64) -> StoreResult<Vec<i64>> {
         self.read(
             "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid > ?2 AND rowid <= ?3 ORDER BY rowid DESC LIMIT ?4",
             (expression, floor, top, MOST),
         )
     }
 
-    fn read(&self, sql: &str, bounds: impl Params) -> Outcome<Vec<i64>> {
+    fn read(&self, sql: &str, bounds: impl Params) -> StoreResult<Vec<i64>> {
         self.connection
             .prepare_cached(sql)
             .and_then(|mut select| select.query_map(bounds, |row| row.get(0))?.collect())
@@ -116,7 +122,7 @@ impl<'a> Candidates<'a> {
 }
 
 /// Whether a tenant shares the store with others.
-fn among_others(connection: &Connection, tenant: TenantId) -> Outcome<bool> {
+fn among_others(connection: &Connection, tenant: TenantId) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM tenants WHERE pk <> ?1 LIMIT 1")
         .and_then(|mut select| select.exists([tenant.0]))

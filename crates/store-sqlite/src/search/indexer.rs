@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::terms;
-use crate::failure::{Outcome, Translate};
-use crate::pulse;
+use crate::failure::{StoreResult, Translate};
+use crate::maintenance;
 use crate::writer::Writer;
 
 /// Most that is indexed at once.
@@ -66,7 +66,7 @@ impl Indexer {
         }
     }
 
-    fn try_tick(&mut self, connection: &Connection, writer: &Writer, is_serving: bool) -> Outcome<()> {
+    fn try_tick(&mut self, connection: &Connection, writer: &Writer, is_serving: bool) -> StoreResult<()> {
         let waiting = self.waiting(connection)?;
         if waiting.newest != self.newest {
             (self.newest, self.since) = (waiting.newest, Instant::now());
@@ -84,12 +84,12 @@ impl Indexer {
             let owner = self.owner;
             let erasures = Arc::clone(&writer.erasures);
             writer.submit(move |connection, _| {
-                let written = write(connection, &batch, owner, pulse::now());
+                let written = write(connection, &batch, owner, maintenance::now());
                 if !batch.forgotten.is_empty() {
                     erasures.ask();
                 }
                 let _ = answer.send(matches!(written, Ok(true)));
-                pulse::keep(written)
+                maintenance::keep(written)
             });
             if !answered.recv().unwrap_or(false) || is_serving || began.elapsed() > SLICE {
                 break;
@@ -98,14 +98,14 @@ impl Indexer {
         Ok(())
     }
 
-    fn waiting(&self, connection: &Connection) -> Outcome<Waiting> {
+    fn waiting(&self, connection: &Connection) -> StoreResult<Waiting> {
         connection
             .prepare_cached(
                 "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2,
                  EXISTS (SELECT 1 FROM search_forget) FROM search_state, (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {
-                select.query_row([self.owner, pulse::now().0], |row| {
+                select.query_row([self.owner, maintenance::now().0], |row| {
                     Ok(Waiting {
                         messages: row.get(0)?,
                         newest: row.get(1)?,
@@ -176,7 +176,7 @@ enum Origin {
 }
 
 /// What is to be indexed next.
-pub(crate) fn next(connection: &Connection, most: Size) -> Outcome<Option<Batch>> {
+pub(crate) fn next(connection: &Connection, most: Size) -> StoreResult<Option<Batch>> {
     let forgotten = forgotten(connection, most)?;
     if !forgotten.is_empty() {
         return Ok(Some(Batch { forgotten, entries: Vec::new(), mark: None }));
@@ -196,7 +196,7 @@ pub(crate) fn next(connection: &Connection, most: Size) -> Outcome<Option<Batch>
 }
 
 /// What is to be taken out of the index.
-fn forgotten(connection: &Connection, most: Size) -> Outcome<Vec<Forgotten>> {
+fn forgotten(connection: &Connection, most: Size) -> StoreResult<Vec<Forgotten>> {
     let mut select = connection
         .prepare_cached("SELECT pk, key, said, tenant_pk, conversation_pk FROM search_forget ORDER BY pk LIMIT ?1")
         .translated()?;
@@ -220,7 +220,7 @@ fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<Forgotten> {
 }
 
 /// What is to be indexed when everything up to a message is.
-pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> Outcome<Option<Batch>> {
+pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> StoreResult<Option<Batch>> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL FROM messages m
@@ -254,7 +254,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Entry> {
 }
 
 /// Rows that have changed since they were indexed, as they are now.
-fn changed(connection: &Connection, keys: &[i64], most: Size) -> Outcome<Batch> {
+fn changed(connection: &Connection, keys: &[i64], most: Size) -> StoreResult<Batch> {
     let mut entries = Vec::new();
     let mut size = 0;
     for &key in keys {
@@ -287,7 +287,7 @@ fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<Entry> {
 }
 
 /// Writes a batch; `false` if something is not any more as it was when the batch was made, and nothing was written.
-pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> Outcome<bool> {
+pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
     let through: i64 = connection
         .prepare_cached("SELECT through FROM search_state")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
@@ -327,7 +327,7 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
 
 /// Takes the terms of deleted or changed rows out of the index. Returns `false` and does nothing if these rows are no
 /// longer the first in `search_forget`: another process has taken them out, and terms must be taken out exactly once.
-fn forget(connection: &Connection, forgotten: &[Forgotten]) -> Outcome<bool> {
+fn forget(connection: &Connection, forgotten: &[Forgotten]) -> StoreResult<bool> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT min(pk) FROM search_forget")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
@@ -349,7 +349,7 @@ fn forget(connection: &Connection, forgotten: &[Forgotten]) -> Outcome<bool> {
 }
 
 /// What a row says now.
-fn origin(connection: &Connection, key: i64) -> Outcome<Option<Origin>> {
+fn origin(connection: &Connection, key: i64) -> StoreResult<Option<Origin>> {
     let found = if key < 0 {
         connection
             .prepare_cached("SELECT title FROM conversations WHERE pk = -?1 AND title IS NOT NULL")

@@ -5,8 +5,8 @@ use herma_store::Scope;
 use herma_store::search::{self, Hit, HitMessage, Manner, Score, Search, Stage};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
-use super::heirs;
-use crate::failure::{Outcome, Translate};
+use super::inheriting;
+use crate::failure::{StoreResult, Translate};
 use crate::{rewinds, rows};
 
 /// A hit, before it is read as a whole.
@@ -28,7 +28,7 @@ const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_k
 
 /// Titles, with the conversation and its head.
 const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind, 0, 0 FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk
-     WHERE c.pk = :key AND c.title IS NOT NULL AND c.echoing = 0 AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
+     WHERE c.pk = :key AND c.title IS NOT NULL AND c.title_is_excerpt = 0 AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
      AND (:until IS NULL OR c.created_at < :until) AND c.tenant_pk = :tenant AND c.deleted = 0";
 
 /// What holds for both. Of what was said in a deleted conversation nothing is asked here: somebody else inherits it.
@@ -50,7 +50,7 @@ impl<'a> Look<'a> {
     }
 
     /// How good a candidate of a stage is, if it is a hit there. What is a hit as words is none as parts.
-    pub(super) fn rate(&self, stage: Stage, key: i64) -> Outcome<Option<Rated>> {
+    pub(super) fn rate(&self, stage: Stage, key: i64) -> StoreResult<Option<Rated>> {
         let Some(row) = self.read(stage, key)? else { return Ok(None) };
         let folded = match stage {
             Stage::Titles => search::fold(&row.text),
@@ -69,7 +69,7 @@ impl<'a> Look<'a> {
     }
 
     /// The row of a candidate, if it is one that the caller asked for and may see.
-    fn read(&self, stage: Stage, key: i64) -> Outcome<Option<Candidate>> {
+    fn read(&self, stage: Stage, key: i64) -> StoreResult<Option<Candidate>> {
         let filter = &self.search.filter;
         let columns = if stage == Stage::Titles { TITLES } else { MESSAGES };
         let candidate = self
@@ -92,7 +92,7 @@ impl<'a> Look<'a> {
             .translated()?;
         match candidate {
             Some(row) if row.is_deleted => {
-                let heir = heirs::first(self.connection, row.conversation, row.seq, self.scope, filter)?;
+                let heir = inheriting::first(self.connection, row.conversation, row.seq, self.scope, filter)?;
                 Ok(heir.map(|heir| Candidate { conversation: heir, ..row }))
             }
             row => Ok(row.filter(|row| {
@@ -103,12 +103,12 @@ impl<'a> Look<'a> {
     }
 
     /// The deleted conversations whose messages may be found in this one.
-    pub(super) fn sources(&self, conversation: i64) -> Outcome<Vec<i64>> {
-        heirs::sources(self.connection, conversation)
+    pub(super) fn sources(&self, conversation: i64) -> StoreResult<Vec<i64>> {
+        inheriting::sources(self.connection, conversation)
     }
 
     /// A hit as it is shown.
-    pub(super) fn show(&self, stage: Stage, rated: &Rated) -> Outcome<Hit> {
+    pub(super) fn show(&self, stage: Stage, rated: &Rated) -> StoreResult<Hit> {
         let read = |row: &Row<'_>| self.hit(stage, row);
         let shown = match stage {
             Stage::Titles => self

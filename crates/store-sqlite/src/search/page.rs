@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use super::candidates::{Candidates, Window};
 use super::look::{Look, Rated};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 /// How long a page may take before it is answered with what there is, and how long if there is nothing yet.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -28,7 +28,7 @@ const QUICKLY: Duration = Duration::from_millis(10);
 const BEFORE_ALL: (Score, i64) = (Score(i64::MAX), i64::MAX);
 
 /// The best hits that come after a cursor.
-pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> Outcome<SearchPage> {
+pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> StoreResult<SearchPage> {
     let start = match search.after {
         Some(cursor) => cursor,
         None => SearchCursor {
@@ -49,15 +49,15 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> O
 }
 
 /// The newest message.
-pub(crate) fn newest(connection: &Connection) -> Outcome<i64> {
+pub(crate) fn newest(connection: &Connection) -> StoreResult<i64> {
     first(connection, "SELECT coalesce(max(pk), 0) FROM messages")
 }
 
-fn newest_title(connection: &Connection) -> Outcome<i64> {
+fn newest_title(connection: &Connection) -> StoreResult<i64> {
     first(connection, "SELECT coalesce(max(pk), 0) FROM conversations")
 }
 
-fn first(connection: &Connection, sql: &str) -> Outcome<i64> {
+fn first(connection: &Connection, sql: &str) -> StoreResult<i64> {
     connection.prepare_cached(sql).and_then(|mut select| select.query_row([], |row| row.get(0))).translated()
 }
 
@@ -68,7 +68,7 @@ struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    fn page(&self, start: SearchCursor) -> Outcome<SearchPage> {
+    fn page(&self, start: SearchCursor) -> StoreResult<SearchPage> {
         let began = Instant::now();
         let mut at = start;
         let mut page = SearchPage::default();
@@ -117,7 +117,7 @@ impl Looking<'_> {
     }
 
     /// The hits of a window that were not shown yet, best first.
-    fn fresh(&self, at: &SearchCursor, window: &Window) -> Outcome<Vec<Rated>> {
+    fn fresh(&self, at: &SearchCursor, window: &Window) -> StoreResult<Vec<Rated>> {
         let mut hits = Vec::new();
         for key in &window.keys {
             hits.extend(self.look.rate(at.stage, *key)?);
@@ -145,7 +145,7 @@ impl Looking<'_> {
     }
 
     /// Whether a conversation has a hit in what was gone through before a window.
-    fn was_shown(&self, at: &SearchCursor, conversation: i64) -> Outcome<bool> {
+    fn was_shown(&self, at: &SearchCursor, conversation: i64) -> StoreResult<bool> {
         let above = |stage: Stage| match stage {
             _ if stage < at.stage => 0,
             _ => at.top,

@@ -4,7 +4,7 @@ use herma_model::alias::Namespace;
 use herma_model::{ConversationId, SessionId, TenantId};
 use rusqlite::{Connection, params};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 /// Makes a name lead to a conversation, and to one of its sessions if it is the session's id.
 pub(crate) fn alias(
@@ -14,7 +14,7 @@ pub(crate) fn alias(
     name: &str,
     conversation: i64,
     session: Option<i64>,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     connection
         .prepare_cached(
             "INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk)
@@ -34,12 +34,12 @@ pub(crate) struct Names<'a> {
 
 impl Names<'_> {
     /// Makes the conversation's id lead to it.
-    pub(crate) fn of_conversation(&self, id: ConversationId) -> Outcome<()> {
+    pub(crate) fn of_conversation(&self, id: ConversationId) -> StoreResult<()> {
         alias(self.connection, self.tenant, Namespace::Session, &id.to_string(), self.conversation, None)
     }
 
     /// Makes a session's id lead to the session.
-    pub(crate) fn of_session(&self, id: &SessionId, key: i64) -> Outcome<()> {
+    pub(crate) fn of_session(&self, id: &SessionId, key: i64) -> StoreResult<()> {
         alias(self.connection, self.tenant, Namespace::Session, id.as_str(), self.conversation, Some(key))
     }
 }

@@ -4,7 +4,7 @@ use herma_model::{Seq, Usage};
 use rusqlite::{Connection, params};
 
 use super::{insert, table};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
 
 table! {
@@ -54,7 +54,7 @@ impl CompactionColumns<'_> {
 }
 
 /// Adds a row of the ledger. Its summary, if it has one, knows it from then on.
-pub(crate) fn add_compaction(connection: &Connection, row: &CompactionColumns<'_>) -> Outcome<i64> {
+pub(crate) fn add_compaction(connection: &Connection, row: &CompactionColumns<'_>) -> StoreResult<i64> {
     let key = insert(connection, row)?;
     if let Some(summary) = row.summary_pk {
         connection
@@ -72,7 +72,7 @@ pub(crate) fn carry(
     lineage: &Lineage,
     compaction: i64,
     places: impl IntoIterator<Item = Seq>,
-) -> Outcome<Option<Seq>> {
+) -> StoreResult<Option<Seq>> {
     let keep = format!("INSERT INTO carried (compaction_pk, seq, message_pk) {SAID_AT}");
     keep_places(connection, &keep, compaction, conversation, lineage, places)
 }
@@ -83,7 +83,7 @@ pub(crate) fn pin(
     conversation: i64,
     lineage: &Lineage,
     places: impl IntoIterator<Item = Seq>,
-) -> Outcome<Option<Seq>> {
+) -> StoreResult<Option<Seq>> {
     let keep = format!("INSERT INTO pins (conversation_pk, seq, message_pk) {SAID_AT}");
     keep_places(connection, &keep, conversation, conversation, lineage, places)
 }
@@ -102,7 +102,7 @@ fn keep_places(
     conversation: i64,
     lineage: &Lineage,
     places: impl IntoIterator<Item = Seq>,
-) -> Outcome<Option<Seq>> {
+) -> StoreResult<Option<Seq>> {
     let mut insert = connection.prepare_cached(statement).translated()?;
     let mut missing = None;
     for place in places {

@@ -4,7 +4,7 @@ use herma_model::Usage;
 use rusqlite::Connection;
 
 use super::table;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 table! {
     /// A new conversation. Its sessions follow; [`chain`] writes their keys here.
@@ -39,12 +39,12 @@ table! {
         end_reason: Option<&'a str>,
         counted_seq: Option<i64>,
         counted_tokens: Option<i64>,
-        held_back: bool,
+        auto_compaction_paused: bool,
         deleted: bool,
         rewrites: u32,
         parent_pk: Option<i64>,
         nameless: bool,
-        echoing: bool,
+        title_is_excerpt: bool,
         answered: bool,
         last_fence: i64,
         changes: i64,
@@ -67,7 +67,7 @@ impl ConversationColumns<'_> {
 
 /// Makes a conversation's row name its first and its last session, the one before that, and the conversation that the
 /// first one's parent lies in. They are read from the table `sessions`.
-pub(crate) fn chain(connection: &Connection, conversation: i64) -> Outcome<()> {
+pub(crate) fn chain(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .prepare_cached(
             "UPDATE conversations SET root_pk = own.root, head_pk = own.head,

@@ -4,7 +4,7 @@ use herma_model::{NewMessage, Timestamp};
 use rusqlite::Connection;
 
 use super::{insert, table};
-use crate::failure::Outcome;
+use crate::failure::StoreResult;
 use crate::rows;
 
 table! {
@@ -35,7 +35,7 @@ pub(crate) fn insert_message(
     attempt: u32,
     message: &NewMessage,
     now: Timestamp,
-) -> Outcome<i64> {
+) -> StoreResult<i64> {
     let said = &message.said;
     insert(
         connection,

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::table;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 
 table! {
     /// A new session.
@@ -29,7 +29,7 @@ table! {
 }
 
 /// Makes a session stand on a compaction.
-pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> Outcome<()> {
+pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE sessions SET base_compaction_pk = ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute(params![session, compaction]))

@@ -42,7 +42,7 @@ table! {
         ended_at: Option<i64>,
         echo: Option<&'a str>,
         kept: bool,
-        promised: bool,
+        visible_while_queued: bool,
         record: Option<&'a str>,
         cut_off: bool,
         attempt_of: Option<[u8; 16]>,
@@ -69,7 +69,7 @@ impl<'a> TurnColumns<'a> {
         Self {
             echo: response.map(|response| response.echo.as_ref()),
             kept: response.is_some_and(|response| response.kept),
-            promised: response.is_some_and(|response| response.promised),
+            visible_while_queued: response.is_some_and(|response| response.visible_while_queued),
             ..self
         }
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::failure::Translate as _;
 use crate::open::BUSY_TIMEOUT;
 
-type Answers = mpsc::Receiver<(&'static str, Outcome<()>)>;
+type Answers = mpsc::Receiver<(&'static str, StoreResult<()>)>;
 
 /// A writer that waits at its first job until the returned sender is dropped, so that what is submitted meanwhile is one batch.
 fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mpsc::Sender<()>) {
@@ -29,7 +29,7 @@ fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mps
 fn idle_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>) {
     let (writer, threads, held) = held_writer(directory);
     drop(held);
-    while writer.shared.pen.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
+    while writer.shared.write_connection.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
         std::thread::yield_now();
     }
     (writer, threads)
@@ -40,7 +40,7 @@ fn end(writer: &Writer, threads: Vec<JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, Outcome<()>)>, name: &'static str, text: String) {
+fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, StoreResult<()>)>, name: &'static str, text: String) {
     let answers = answers.clone();
     writer.submit(move |connection, _| {
         match connection.execute("INSERT INTO notes VALUES (?1)", [text]).translated() {

@@ -244,13 +244,13 @@ const NEVER: &[(&str, &str)] = &[
         "SELECT (SELECT count(*) FROM search_state WHERE through > (SELECT coalesce(max(pk), 0) FROM messages))
          + (SELECT count(*) FROM search_index_docsize WHERE id NOT IN (SELECT key FROM search_forget)
             AND (id > 0 AND id NOT IN (SELECT pk FROM messages WHERE compaction_pk IS NULL)
-                OR id < 0 AND -id NOT IN (SELECT pk FROM conversations WHERE title IS NOT NULL AND echoing = 0)
+                OR id < 0 AND -id NOT IN (SELECT pk FROM conversations WHERE title IS NOT NULL AND title_is_excerpt = 0)
                 OR id > (SELECT through FROM search_state) OR id IN (SELECT key FROM search_again)))
          + (SELECT count(*) FROM search_forget WHERE key NOT IN (SELECT id FROM search_index_docsize))
          + (SELECT count(*) - count(DISTINCT key) FROM search_forget)
          + (SELECT count(*) FROM messages WHERE compaction_pk IS NULL AND pk <= (SELECT through FROM search_state)
             AND pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))
-         + (SELECT count(*) FROM conversations WHERE title IS NOT NULL AND echoing = 0
+         + (SELECT count(*) FROM conversations WHERE title IS NOT NULL AND title_is_excerpt = 0
             AND -pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))",
     ),
     (
@@ -264,7 +264,7 @@ const NEVER: &[(&str, &str)] = &[
     ),
     (
         "nobody waits to make a conversation for nothing",
-        "SELECT count(*) FROM conversations c WHERE unmade = 1 AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk)",
+        "SELECT count(*) FROM conversations c WHERE provisional = 1 AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.conversation_pk = c.pk)",
     ),
 ];
 

@@ -73,7 +73,7 @@ async fn what_the_first_release_wrote_is_read_and_compacted() {
     let world = database.world().await;
     let snapshot = world.read("trip").await.unwrap();
     assert_eq!(shown(&snapshot), ["hello", "hi"]);
-    assert_eq!((snapshot.whole, snapshot.counted, snapshot.held_back), (true, None, false));
+    assert_eq!((snapshot.whole, snapshot.counted, snapshot.auto_compaction_paused), (true, None, false));
     let done = world.compact(&world.one, "trip", CompactionMode::Split, "so far").await;
     world.talk(&world.one, "trip", "more", "yes").await;
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["[so far]", "hi", "more", "yes"]);

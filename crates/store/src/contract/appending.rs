@@ -7,7 +7,9 @@ use herma_model::{MessageId, MessageStatus, NewMessage, Role, Step, TurnState, U
 
 use super::World;
 use super::fixture::{answer_of, cancelled, finish, message, noted, running, text_of, texts};
-use crate::{Admission, Append, Commit, Outcome, Running, Shown, StopOutcome, Store, StoreError, TurnRecord};
+use crate::{
+    Admission, Append, Commit, Running, StopOutcome, Store, StoreError, StreamedOutput, TurnOutcome, TurnRecord,
+};
 
 /// The contents of the steps of a turn: text of messages, and `(compaction)`.
 fn steps(record: &TurnRecord) -> Vec<String> {
@@ -23,7 +25,7 @@ async fn end<S: Store>(world: &World<S>, turn: &Running, nth: usize, text: &str)
     let id = MessageId::answered(turn.turn, turn.attempt, nth);
     let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
     let session = world.turn(turn.turn).await.unwrap().facts.head.id.clone();
-    let outcome = Outcome::Completed { messages, finish: finish() };
+    let outcome = TurnOutcome::Completed { messages, finish: finish() };
     world.one.commit(Commit { session, ..world.commit(turn, outcome) }).await.unwrap();
 }
 
@@ -88,7 +90,7 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
     let failure = cancelled();
     world
         .one
-        .commit(world.commit(&turn, Outcome::Unanswered { state: TurnState::Cancelled, failure, partial }))
+        .commit(world.commit(&turn, TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, partial }))
         .await
         .unwrap();
     let again = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..world.ask("trip", "") };
@@ -103,7 +105,7 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
 pub async fn what_was_shown_of_an_attempt_before_is_not_part_of_the_next<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "question").await;
     let failure = cancelled();
-    let outcome = Outcome::Unanswered { state: TurnState::Cancelled, failure, partial: None };
+    let outcome = TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, partial: None };
     let commit = Commit { record: Some("first".to_owned()), ..world.commit(&turn, outcome) };
     world.one.commit(commit).await.unwrap();
     let again = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..world.ask("trip", "") };
@@ -114,7 +116,7 @@ pub async fn what_was_shown_of_an_attempt_before_is_not_part_of_the_next<S: Stor
     let (session, record) = (turn.facts.head.id.clone(), Some("second".to_owned()));
     let append = Append { lease: second.lease, session, messages, record, now: world.now() };
     world.one.append(append).await.unwrap();
-    let more = Shown { text: "x".to_owned(), record: " and more".to_owned() };
+    let more = StreamedOutput { text: "x".to_owned(), record: " and more".to_owned() };
     world.one.journal(second.lease, more).wait().await.unwrap();
     assert_eq!(world.turn(turn.turn).await.unwrap().shown.record, "second and more");
     world.one.close().await;

@@ -10,7 +10,7 @@ use super::World;
 use super::fixture::{finish, message, name, running};
 use super::pinning::with_calls;
 use super::summaries::{compacted, shown, undone};
-use crate::{Commit, Extent, NewCompaction, Outcome, Pin, PinOutcome, Store};
+use crate::{Commit, Extent, NewCompaction, Pin, PinOutcome, Store, TurnOutcome};
 
 pub async fn a_branch_has_what_was_said_up_to_its_point<S: Store>(world: &World<S>) {
     let first = world.talk(&world.one, "trip", "first", "one").await;
@@ -39,7 +39,7 @@ pub async fn a_branch_has_what_was_said_up_to_its_point<S: Store>(world: &World<
 pub async fn a_branch_says_what_it_is<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let system: Arc<[Payload]> = Arc::from([Payload::from_json("{\"role\":\"system\",\"content\":\"be brief\"}")]);
-    let outcome = Outcome::Completed { messages: vec![message(Role::Assistant, "one")], finish: finish() };
+    let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "one")], finish: finish() };
     let commit = Commit { system: Some(Arc::clone(&system)), ..world.commit(&first, outcome) };
     world.one.commit(commit).await.unwrap();
     world.talk(&world.one, "trip", "second", "two").await;
@@ -221,7 +221,7 @@ pub async fn inherited_messages_are_carried_and_pinned<S: Store>(world: &World<S
 pub async fn a_call_and_its_results_belong_together_across_the_point<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "look").await;
     let messages = vec![with_calls(Role::Assistant, "calling", &["a", "b"])];
-    world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish: finish() })).await.unwrap();
+    world.one.commit(world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() })).await.unwrap();
     world.talk(&world.one, "trip", "never mind", "fine").await;
     let mut ask = world.ask_branch(turn.turn, "");
     ask.messages = vec![with_calls(Role::Tool, "A", &["a"]), with_calls(Role::Tool, "B", &["b"])];

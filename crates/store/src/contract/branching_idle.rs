@@ -15,8 +15,8 @@ use super::pinning::with_calls;
 use super::summaries::{shown, undone};
 use crate::BranchPoint::{End, Message};
 use crate::{
-    Admission, BranchOutcome, BranchPoint, ConversationRow, Extent, NewBranch, Outcome, PinOutcome, Running, Scope,
-    Store,
+    Admission, BranchOutcome, BranchPoint, ConversationRow, Extent, NewBranch, PinOutcome, Running, Scope, Store,
+    TurnOutcome,
 };
 
 impl<S: Store> World<S> {
@@ -73,7 +73,7 @@ pub async fn exchange<S: Store>(
 ) -> Running {
     let turn = Admission { messages: brought.to_vec(), ..world.ask(to, "") };
     let turn = running(world.admit(&world.one, turn).await);
-    let outcome = Outcome::Completed { messages: answered.to_vec(), finish: finish() };
+    let outcome = TurnOutcome::Completed { messages: answered.to_vec(), finish: finish() };
     world.one.commit(world.commit(&turn, outcome)).await.unwrap();
     turn
 }

@@ -7,7 +7,7 @@ use herma_model::{MessageStatus, Payload, Role, Seq, TurnState, Usage};
 
 use super::World;
 use super::fixture::{answer_of, finish, message, noted, running, texts};
-use crate::{Admission, AdmitOutcome, Commit, Lease, Outcome, Running, Seen, Store, StoreError};
+use crate::{Admission, AdmitOutcome, Commit, Lease, Running, Seen, Store, StoreError, TurnOutcome};
 
 pub async fn a_turn_is_read_back_as_it_was_said<S: Store>(world: &World<S>) {
     let mut ask = world.ask("trip", "hello");
@@ -41,7 +41,7 @@ pub async fn a_turn_is_read_back_as_it_was_said<S: Store>(world: &World<S>) {
 
 pub async fn the_newest_system_messages_hold<S: Store>(world: &World<S>) {
     let system = |text: &str| -> Arc<[Payload]> { Arc::from([Payload::from_json(text)]) };
-    let said = || Outcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
+    let said = || TurnOutcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
     for (brought, in_force) in [(Some("{\"a\":1}"), "{\"a\":1}"), (None, "{\"a\":1}"), (Some("{\"b\":2}"), "{\"b\":2}")]
     {
         let turn = world.start(&world.one, "trip", "go on").await;
@@ -59,7 +59,7 @@ pub async fn an_answer_of_several_messages_is_read_back_whole<S: Store>(world: &
     let messages =
         vec![message(Role::Assistant, "let me see"), message(Role::Tool, "12"), message(Role::Assistant, "it is 12")];
     let committed =
-        world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish: finish() })).await.unwrap();
+        world.one.commit(world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() })).await.unwrap();
     assert_eq!(committed.messages.len(), 3);
     assert_eq!(answer_of(&world.turn(turn.turn).await.unwrap()), committed.messages);
 }

@@ -107,7 +107,7 @@ pub async fn the_model_is_shown_the_summary_what_is_carried_and_the_rest<S: Stor
         assert_eq!((done.record.first, done.record.through), (Seq(1), Seq(4)));
         let view = world.read(to).await.unwrap();
         assert_eq!(shown(&view), ["[so far]", "(first)", "(second)", "third", "three"]);
-        assert_eq!((view.whole, view.counted, view.held_back), (false, None, false));
+        assert_eq!((view.whole, view.counted, view.auto_compaction_paused), (false, None, false));
         assert_eq!(view.base.as_ref().map(|base| &base.summary), done.summary());
         world.talk(&world.two, to, "fourth", "four").await;
         let plan = NewCompaction { carried: vec![Seq(3), Seq(6)], ..world.plan(to, mode, 1, "further").await };

@@ -31,7 +31,7 @@ impl<S: Store> World<S> {
 }
 
 fn as_response(ask: Admission) -> Admission {
-    Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, promised: false }), ..ask }
+    Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, visible_while_queued: false }), ..ask }
 }
 
 /// A conversation of two sessions with a response that failed and one that was answered.

@@ -133,7 +133,7 @@ pub async fn a_place_that_is_not_known_is_a_gap<S: Store>(world: &World<S>) {
 }
 
 pub async fn those_who_follow_are_woken_by_any_instance<S: Store>(world: &World<S>) {
-    let mut follower = world.one.happenings();
+    let mut follower = world.one.watch_events();
     let mut from = world.page(&world.scope, EventsFrom::Now).await.through;
     for (at, store) in [&world.two, &world.one, &world.two].into_iter().enumerate() {
         let name = format!("s{at}");

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::World;
 use super::fixture::{finish, message, name, running};
-use crate::{Admission, Extent, Outcome, Scope, Store};
+use crate::{Admission, Extent, Scope, Store, TurnOutcome};
 
 async fn find<S: Store>(world: &World<S>, to: &str, id: MessageId) -> Option<Arc<Message>> {
     world.two.message(&world.scope, &name(to), id).await.unwrap()
@@ -43,7 +43,7 @@ pub async fn ids_that_tell_nothing_are_found_too<S: Store>(world: &World<S>) {
             .await,
     );
     let messages = vec![message(Role::Assistant, "one"), message(Role::Assistant, "more")];
-    world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish: finish() })).await.unwrap();
+    world.one.commit(world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() })).await.unwrap();
     world.compact(&world.one, "trip", Split, "so far").await;
     let branch = world.branch(&world.one, turn.turn, "instead", "fine").await;
     assert_eq!(all_are_found(world, "trip").await, 3);

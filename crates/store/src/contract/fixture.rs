@@ -17,13 +17,13 @@ use uuid::Uuid;
 use super::Engine;
 use crate::{
     Admission, AdmitOutcome, Append, Archived, ClientConnection, Commit, Committed, ConversationRow, Creation,
-    Durability, Extent, Intent, Lease, ListFilter, Outcome, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Shown,
-    Snapshot, Store, StoreError, Target, Ticket, TurnPolicy, TurnRecord,
+    Durability, Extent, Intent, Lease, ListFilter, Pin, Refusal, RetryIdentity, Running, Scope, Seen, Snapshot, Store,
+    StoreError, StreamedOutput, Target, Ticket, TurnOutcome, TurnPolicy, TurnRecord,
 };
 
 /// Text that was shown, with a record of it.
-pub fn noted(text: &str) -> Shown {
-    Shown { text: text.to_owned(), record: format!("[{text}]") }
+pub fn noted(text: &str) -> StreamedOutput {
+    StreamedOutput { text: text.to_owned(), record: format!("[{text}]") }
 }
 
 /// What is said of a turn that is called off.
@@ -278,7 +278,7 @@ impl<S: Store> World<S> {
     pub async fn try_answer(&self, store: &S, turn: &Running, text: &str) -> Result<Committed, StoreError> {
         let id = MessageId::answered(turn.turn, turn.attempt, 0);
         let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
-        let outcome = Outcome::Completed { messages, finish: finish() };
+        let outcome = TurnOutcome::Completed { messages, finish: finish() };
         store.commit(self.commit(turn, outcome)).await
     }
 
@@ -302,12 +302,12 @@ impl<S: Store> World<S> {
         };
         let id = MessageId::answered(turn.turn, turn.attempt, 0);
         let partial = shown.map(|text| NewMessage { id, said: Utterance::partial_text(text) });
-        let outcome = Outcome::Unanswered { state, failure: TurnFailure::new(code, "it was not to be"), partial };
+        let outcome = TurnOutcome::Unanswered { state, failure: TurnFailure::new(code, "it was not to be"), partial };
         store.commit(self.commit(turn, outcome)).await
     }
 
     /// The end of a turn.
-    pub fn commit(&self, turn: &Running, outcome: Outcome) -> Commit {
+    pub fn commit(&self, turn: &Running, outcome: TurnOutcome) -> Commit {
         Commit {
             lease: turn.lease,
             session: turn.facts.head.id.clone(),

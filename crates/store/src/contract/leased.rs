@@ -9,8 +9,8 @@ use super::fixture::{answer_of, finish, message, name, noted, running};
 use super::retrying::again;
 use super::summaries::{compacted, shown, undone};
 use crate::{
-    Admission, AdmitOutcome, Authority, Counted, Extent, Lease, NewCompaction, Outcome, Pin, PinOutcome, Store,
-    StoreError, TurnPolicy,
+    Admission, AdmitOutcome, Authority, Counted, Extent, Lease, NewCompaction, Pin, PinOutcome, Store, StoreError,
+    TurnOutcome, TurnPolicy,
 };
 
 pub async fn the_turn_that_compacted_goes_on_in_the_new_head<S: Store>(world: &World<S>) {
@@ -170,7 +170,7 @@ pub async fn what_the_server_counted_holds_until_the_view_changes<S: Store>(worl
     assert_eq!(counted().await, Some(Counted { through: Seq(2), tokens: 12 }));
     let turn = world.start(&world.one, "trip", "second").await;
     let uncounted = Finish { usage: None, ..finish() };
-    let outcome = Outcome::Completed { messages: vec![message(Role::Assistant, "two")], finish: uncounted };
+    let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "two")], finish: uncounted };
     world.one.commit(world.commit(&turn, outcome)).await.unwrap();
     assert_eq!(counted().await, Some(Counted { through: Seq(2), tokens: 12 }), "nothing newer is known");
     assert_eq!(world.read_as("trip", Extent::Whole).await.unwrap().counted, counted().await);

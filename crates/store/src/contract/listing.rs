@@ -6,7 +6,7 @@ use herma_model::{Role, Seq, SessionKind, Timestamp, TurnState};
 use super::World;
 use super::fixture::{finish, message, name, running};
 use super::summaries::entry_text;
-use crate::{Commit, ListFilter, MessageRange, Order, Outcome, Pin, Store};
+use crate::{Commit, ListFilter, MessageRange, Order, Pin, Store, TurnOutcome};
 
 async fn ids<S: Store>(world: &World<S>) -> Vec<String> {
     world.all(&world.scope).await.iter().map(|row| row.facts.head.id.to_string()).collect()
@@ -26,7 +26,7 @@ pub async fn pages_neither_skip_nor_repeat_while_rows_are_added<S: Store>(world:
     for number in 0..12 {
         // Several change in the same millisecond.
         let turn = world.start(&world.one, &format!("c{number}"), "hello").await;
-        let said = Outcome::Completed { messages: vec![message(Role::Assistant, "hi")], finish: finish() };
+        let said = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "hi")], finish: finish() };
         let commit = Commit { now: Timestamp(now.0 + number / 4), ..world.commit(&turn, said) };
         world.one.commit(commit).await.unwrap();
     }

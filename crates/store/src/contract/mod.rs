@@ -50,8 +50,6 @@ pub mod openings;
 pub mod overtaking;
 pub mod owners;
 pub mod pinning;
-pub mod promising;
-pub mod promising_again;
 pub mod queueing;
 pub mod responses;
 pub mod restoring;
@@ -71,6 +69,8 @@ mod suite;
 pub mod summaries;
 pub mod titles;
 pub mod undoing;
+pub mod visible_turns;
+pub mod visible_turns_again;
 
 pub use fixture::World;
 

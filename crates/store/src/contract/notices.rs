@@ -8,8 +8,8 @@ use herma_model::{StopKind, TurnId, TurnState};
 use super::World;
 use super::fixture::{noted, queued, running};
 use crate::{
-    Admission, Notice, Running, Shown, ShownPart, ShownThrough, StopOutcome, Store, StoreError, Subscription,
-    TurnPolicy,
+    Admission, Notice, Running, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough,
+    Subscription, TurnPolicy,
 };
 
 /// How long a notice may take. Includes the time in which an engine finds out that another instance is gone.
@@ -197,32 +197,32 @@ pub async fn a_running_turn_is_told_of_whenever_it_shows_more_and_when_it_ends<S
 pub async fn what_a_turn_has_shown_is_read_part_by_part<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     let journal = async |text| world.one.journal(turn.lease, noted(text)).wait().await.unwrap();
-    let since = async |place| world.two.shown_since(&world.scope, turn.turn, place).await.unwrap();
+    let since = async |place| world.two.streamed_since(&world.scope, turn.turn, place).await.unwrap();
     journal("it ").await;
     let record = world.turn(turn.turn).await.unwrap();
     assert_eq!(record.shown, noted("it "));
-    let nothing = since(record.shown_through).await.unwrap();
-    assert_eq!(nothing, ShownPart { shown: Shown::default(), through: record.shown_through });
+    let nothing = since(record.streamed_through).await.unwrap();
+    assert_eq!(nothing, StreamedPart { shown: StreamedOutput::default(), through: record.streamed_through });
     journal("was ").await;
     journal("so").await;
-    let more = since(record.shown_through).await.unwrap();
-    assert_eq!(more.shown, Shown { text: "was so".to_owned(), record: "[was ][so]".to_owned() });
-    assert_eq!(more.through, world.turn(turn.turn).await.unwrap().shown_through);
-    assert_eq!(since(more.through).await.unwrap().shown, Shown::default());
-    let other_attempt = ShownThrough { attempt: turn.attempt + 1, ..more.through };
+    let more = since(record.streamed_through).await.unwrap();
+    assert_eq!(more.shown, StreamedOutput { text: "was so".to_owned(), record: "[was ][so]".to_owned() });
+    assert_eq!(more.through, world.turn(turn.turn).await.unwrap().streamed_through);
+    assert_eq!(since(more.through).await.unwrap().shown, StreamedOutput::default());
+    let other_attempt = StreamedThrough { attempt: turn.attempt + 1, ..more.through };
     assert_eq!(since(other_attempt).await, None);
     world.answer(&world.one, &turn, "it was so").await;
     assert_eq!(since(more.through).await, None, "it does not run any more");
     let nobody = TurnId::from_uuid(uuid::Uuid::from_u128(7));
-    assert_eq!(world.two.shown_since(&world.scope, nobody, more.through).await.unwrap(), None);
+    assert_eq!(world.two.streamed_since(&world.scope, nobody, more.through).await.unwrap(), None);
 }
 
 pub async fn what_was_shown_is_no_strangers<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     world.one.journal(turn.lease, noted("it was")).wait().await.unwrap();
-    let beginning = ShownThrough { attempt: turn.attempt, appended: 0, parts: 0 };
-    assert!(world.two.shown_since(&world.scope, turn.turn, beginning).await.unwrap().is_some());
-    assert_eq!(world.two.shown_since(&world.stranger, turn.turn, beginning).await.unwrap(), None);
+    let beginning = StreamedThrough { attempt: turn.attempt, appended: 0, parts: 0 };
+    assert!(world.two.streamed_since(&world.scope, turn.turn, beginning).await.unwrap().is_some());
+    assert_eq!(world.two.streamed_since(&world.stranger, turn.turn, beginning).await.unwrap(), None);
 }
 
 pub async fn a_closed_store_ends_its_subscriptions<S: Store>(world: &World<S>) {

@@ -49,7 +49,7 @@ pub async fn what_is_no_other_attempt_of_an_opening_is_a_conversation_of_its_own
     let mut of_a_session = opening(world);
     of_a_session.creation.kind = SessionKind::Auxiliary;
     of_a_session.creation.parent = Alias::parse(&first.facts.id.to_string()).ok();
-    let run = NewResponse { echo: Arc::from("{}"), kept: true, promised: true };
+    let run = NewResponse { echo: Arc::from("{}"), kept: true, visible_while_queued: true };
     for ask in [
         other_words,
         helper,

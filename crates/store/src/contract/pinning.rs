@@ -10,7 +10,7 @@ use herma_model::{CallId, Message, MessageId, NewMessage, Role, Seq};
 use super::World;
 use super::fixture::{finish, message, name, running};
 use super::summaries::{compacted, shown};
-use crate::{Extent, MessageRange, NewCompaction, Order, Outcome, Pin, PinOutcome, Store};
+use crate::{Extent, MessageRange, NewCompaction, Order, Pin, PinOutcome, Store, TurnOutcome};
 
 async fn pin<S: Store>(world: &World<S>, said: &Message, pinned: bool) -> PinOutcome {
     world.one.pin(&world.scope, &name("trip"), said.id, pinned).await.unwrap()
@@ -68,7 +68,7 @@ pub async fn what_was_not_said_is_not_pinned<S: Store>(world: &World<S>) {
 pub async fn a_call_and_its_results_are_pinned_together<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "look").await;
     let messages = vec![with_calls(Role::Assistant, "calling", &["a", "b"])];
-    world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish: finish() })).await.unwrap();
+    world.one.commit(world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() })).await.unwrap();
     world.compact(&world.one, "trip", Split, "so far").await;
     let mut ask = world.ask("trip", "");
     ask.messages = vec![with_calls(Role::Tool, "A", &["a"]), with_calls(Role::Tool, "B", &["b"])];
@@ -78,7 +78,7 @@ pub async fn a_call_and_its_results_are_pinned_together<S: Store>(world: &World<
         with_calls(Role::Tool, "A again", &["a"]),
         message(Role::Assistant, "done"),
     ];
-    world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish: finish() })).await.unwrap();
+    world.one.commit(world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() })).await.unwrap();
     let whole = world.read_as("trip", Extent::Whole).await.unwrap().messages;
     let places: Vec<i64> = whole.iter().map(|said| said.seq.0).collect();
     assert_eq!(places, [1, 2, 4, 5, 6, 7, 8]);
@@ -98,7 +98,7 @@ pub async fn only_so_many_are_pinned<S: Store>(world: &World<S>) {
     let turn = running(world.admit(&world.one, ask).await);
     let messages = vec![with_calls(Role::Assistant, "calling", &["a"]), with_calls(Role::Tool, "A", &["a"])];
     let finish = finish();
-    let answer = world.one.commit(world.commit(&turn, Outcome::Completed { messages, finish })).await.unwrap();
+    let answer = world.one.commit(world.commit(&turn, TurnOutcome::Completed { messages, finish })).await.unwrap();
     for said in &turn.messages[1..] {
         assert_eq!(pin(world, said, true).await, PinOutcome::Done);
     }

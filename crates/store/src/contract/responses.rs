@@ -14,7 +14,7 @@ use crate::{Admission, Expired, NewResponse, Refusal, Running, Scope, Store, Tar
 
 /// A turn that is a response as well.
 fn response(ask: Admission, echo: &str, kept: bool) -> Admission {
-    Admission { response: Some(NewResponse { echo: Arc::from(echo), kept, promised: false }), ..ask }
+    Admission { response: Some(NewResponse { echo: Arc::from(echo), kept, visible_while_queued: false }), ..ask }
 }
 
 /// A whole turn that is a response as well.

@@ -68,7 +68,7 @@ pub async fn a_message_says_what_is_left_of_it<S: Store>(world: &World<S>) {
     let mut answer = with_calls(Role::Assistant, "calling", &["a", "b"]);
     answer.id = MessageId::answered(turn.turn, 1, 0);
     answer.said.extra = Some(Arc::from("{\"reasoning\":\"hm\"}"));
-    let outcome = crate::Outcome::Completed { messages: vec![answer], finish: super::fixture::finish() };
+    let outcome = crate::TurnOutcome::Completed { messages: vec![answer], finish: super::fixture::finish() };
     world.one.commit(world.commit(&turn, outcome)).await.unwrap();
     let seen = world.nth("trip", 1).await;
     let said = with_calls(Role::Assistant, "calling", &["b"]).said;

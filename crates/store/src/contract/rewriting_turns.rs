@@ -27,7 +27,7 @@ pub async fn a_turn_is_what_is_left_of_it<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "before", "yes").await;
     let mut ask = world.ask("trip", "a");
     ask.messages.extend(["b", "c"].map(|text| message(herma_model::Role::User, text)));
-    ask.response = Some(NewResponse { echo: Arc::from("{}"), kept: true, promised: false });
+    ask.response = Some(NewResponse { echo: Arc::from("{}"), kept: true, visible_while_queued: false });
     let mut turn = running(world.admit(&world.one, ask).await);
     world.compact_during(&world.one, &mut turn, Split, "so far").await;
     world.answer(&world.one, &turn, "answer").await;

@@ -24,7 +24,7 @@ macro_rules! contract_suite {
                 a_withdrawn_turn_leaves_its_place_to_the_next
                 withdrawing_a_turn_that_does_not_wait_changes_nothing
             }
-            promising {
+            visible_turns {
                 a_promised_turn_that_gives_up_its_place_ends
                 a_promised_turn_whose_process_is_gone_ends_where_it_waited
                 a_promised_turn_keeps_a_conversation_that_nobody_else_wanted
@@ -33,7 +33,7 @@ macro_rules! contract_suite {
                 what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was_written
                 a_turn_remembers_where_it_began
             }
-            promising_again {
+            visible_turns_again {
                 a_promised_turn_that_failed_waits_again_under_its_id
                 a_turn_that_waits_again_goes_on_in_place_if_nothing_came_after_it
                 a_turn_that_waits_again_and_gives_up_has_failed_as_before

@@ -9,8 +9,8 @@ use super::World;
 use super::describing::made;
 use super::fixture::{finish, message, name, running};
 use crate::{
-    Change, Commit, ConversationRow, EventsFrom, Extent, MadeTitle, NewConversation, Outcome, Rewrite, RewriteOutcome,
-    Running, Store,
+    Change, Commit, ConversationRow, EventsFrom, Extent, MadeTitle, NewConversation, Rewrite, RewriteOutcome, Running,
+    Store, TurnOutcome,
 };
 
 fn titled(title: Option<&str>) -> Change {
@@ -20,7 +20,7 @@ fn titled(title: Option<&str>) -> Change {
 impl<S: Store> World<S> {
     /// Answers a turn and brings a title along.
     async fn answer_and_title(&self, store: &S, turn: &Running, title: &str) {
-        let said = Outcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
+        let said = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
         let title = Some(MadeTitle::FirstWords(title.to_owned()));
         store.commit(Commit { title, ..self.commit(turn, said) }).await.unwrap();
     }

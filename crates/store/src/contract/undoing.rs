@@ -24,7 +24,7 @@ pub async fn an_undo_gives_the_range_back_and_keeps_what_was_said_since<S: Store
         let view = world.read(to).await.unwrap();
         assert_eq!(shown(&view), ["first", "one", "second", "two", "third", "three"]);
         assert_eq!((&view.messages, view.whole), (&would_be.messages, would_be.whole));
-        assert_eq!((view.held_back, view.version), (true, back.version));
+        assert_eq!((view.auto_compaction_paused, view.version), (true, back.version));
         let after = world.row(to).await.unwrap();
         assert_eq!((after.message_count, after.turn_count), (row.message_count, row.turn_count));
         let all = ["first", "one", "second", "two", "[so far]", "third", "three"];
@@ -113,13 +113,16 @@ pub async fn a_compaction_can_follow_an_undo<S: Store>(world: &World<S>) {
     let stale = world.plan("trip", Split, 1, "on what is gone").await;
     undone(world.undo(&world.one, "trip", done.record.id).await);
     world.talk(&world.one, "trip", "second", "two").await;
-    assert!(world.read("trip").await.unwrap().held_back, "a turn changes nothing about that");
+    assert!(world.read("trip").await.unwrap().auto_compaction_paused, "a turn changes nothing about that");
     assert!(matches!(world.one.compact(stale).await.unwrap(), CompactOutcome::Stale));
     let plan = NewCompaction { carried: vec![Seq(1)], ..world.plan("trip", Split, 1, "again").await };
     let again = compacted(world.two.compact(plan).await.unwrap());
     assert_eq!((again.record.first.0, again.facts.compaction_count, again.facts.head.depth), (1, 2, 2));
     let view = world.read("trip").await.unwrap();
-    assert_eq!((shown(&view), view.held_back), (vec!["[again]".into(), "(first)".into(), "two".into()], false));
+    assert_eq!(
+        (shown(&view), view.auto_compaction_paused),
+        (vec!["[again]".into(), "(first)".into(), "two".into()], false)
+    );
     undone(world.undo(&world.two, "trip", again.record.id).await);
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["first", "one", "second", "two"]);
 }

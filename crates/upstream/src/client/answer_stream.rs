@@ -23,7 +23,7 @@ use crate::decode::{Assembler, DecodeError, Progress};
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
-type Outcome = Option<Result<ModelEvent, ModelFailure>>;
+type NextEvent = Option<Result<ModelEvent, ModelFailure>>;
 
 /// Events of a response whose body is an event stream.
 pub(super) struct AnswerStream {
@@ -54,7 +54,7 @@ impl AnswerStream {
     }
 
     /// The next event of the bytes that are already there.
-    fn next_event(&mut self) -> Outcome {
+    fn next_event(&mut self) -> NextEvent {
         loop {
             match self.frames.next_frame() {
                 Ok(None) => return None,
@@ -70,7 +70,7 @@ impl AnswerStream {
     }
 
     /// What the end of the body means. May be called again when it brought a piece.
-    fn end(&mut self) -> Outcome {
+    fn end(&mut self) -> NextEvent {
         let last = self.frames.finish();
         let progress = match last {
             Ok(Some(frame)) => match self.assembler.take(frame) {

@@ -6,8 +6,8 @@ use herma_model::generation::ToolCallDelta;
 use herma_model::{Answer, Delta};
 use serde_json::{Map, Value};
 
-use super::Shown;
-use super::run::{Piece, Probabilities, Run};
+use super::Piece;
+use super::run::{Cut, Probabilities, Run};
 use crate::chat::logprobs;
 
 /// What is stored beside a record, each text with what is left of it.
@@ -53,7 +53,7 @@ impl<'a> Cuts<'a> {
 }
 
 /// Every step, or none if one of them does not fit what is stored.
-pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Shown<'static>>> {
+pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Piece<'static>>> {
     let mut steps = Vec::new();
     for line in record.lines() {
         match serde_json::from_str(line).ok()? {
@@ -83,7 +83,7 @@ pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Shown<'stat
                 call(ToolCallDelta { index, arguments: Some(text), ..ToolCallDelta::default() })
             })?,
             Run::Probabilities(run) => steps.push(step(probabilities(run, &mut cuts.probabilities)?)),
-            Run::Compacted(id) => steps.push(Shown::Compacted(id.parse().ok()?)),
+            Run::Compacted(id) => steps.push(Piece::Compacted(id.parse().ok()?)),
         }
     }
     Some(steps)
@@ -91,9 +91,9 @@ pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Shown<'stat
 
 /// Adds a step for each piece of a text.
 fn said(
-    pieces: Vec<Piece>,
+    pieces: Vec<Cut>,
     stored: &mut &str,
-    steps: &mut Vec<Shown<'static>>,
+    steps: &mut Vec<Piece<'static>>,
     delta: impl Fn(String) -> Delta,
 ) -> Option<()> {
     for piece in pieces {
@@ -102,7 +102,7 @@ fn said(
     Some(())
 }
 
-impl Piece {
+impl Cut {
     /// The text, cut off what is left of the stored one if need be.
     fn text(self, stored: &mut &str) -> Option<String> {
         match self {
@@ -140,6 +140,6 @@ fn call(piece: ToolCallDelta) -> Delta {
     Delta { tool_calls: vec![piece], ..Delta::default() }
 }
 
-fn step(delta: Delta) -> Shown<'static> {
-    Shown::Delta(Cow::Owned(delta))
+fn step(delta: Delta) -> Piece<'static> {
+    Piece::Delta(Cow::Owned(delta))
 }

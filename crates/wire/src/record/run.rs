@@ -6,7 +6,7 @@ use serde_json::Value;
 /// A text, or where to find it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Piece {
+pub(super) enum Cut {
     /// The next so many bytes of what is stored elsewhere.
     Stored(usize),
     /// The text itself.
@@ -25,24 +25,24 @@ pub(super) enum Probabilities {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Run {
     #[serde(rename = "t")]
-    Text(Vec<Piece>),
+    Text(Vec<Cut>),
     #[serde(rename = "f")]
-    Refusal(Vec<Piece>),
+    Refusal(Vec<Cut>),
     /// Reasoning that the model server called `reasoning_content`.
     #[serde(rename = "r")]
-    ReasoningContent(Vec<Piece>),
+    ReasoningContent(Vec<Cut>),
     /// Reasoning that it called `reasoning`.
     #[serde(rename = "s")]
-    Reasoning(Vec<Piece>),
+    Reasoning(Vec<Cut>),
     /// So many bytes of `reasoning` that came beside `reasoning_content` and were not shown.
     #[serde(rename = "h")]
     Hidden(usize),
     /// A piece of a call that says what it is: its index, its id, its name, and the arguments that came with them.
     #[serde(rename = "c")]
-    Call(u32, Option<String>, Option<String>, Option<Piece>),
+    Call(u32, Option<String>, Option<String>, Option<Cut>),
     /// Nothing but arguments of the call with that index.
     #[serde(rename = "a")]
-    Arguments(u32, Vec<Piece>),
+    Arguments(u32, Vec<Cut>),
     #[serde(rename = "l")]
     Probabilities(Probabilities),
     /// A compaction, by its id.

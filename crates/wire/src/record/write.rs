@@ -4,8 +4,8 @@ use herma_model::Delta;
 use herma_model::generation::ToolCallDelta;
 use serde_json::{Map, Value};
 
-use super::Shown;
-use super::run::{Piece, Probabilities, Run};
+use super::Piece;
+use super::run::{Cut, Probabilities, Run};
 use crate::chat::logprobs;
 use crate::json::Writer;
 
@@ -18,12 +18,12 @@ pub(super) enum Kept {
     Said,
 }
 
-pub(super) fn record<'a>(steps: impl IntoIterator<Item = Shown<'a>>, kept: Kept) -> String {
+pub(super) fn record<'a>(steps: impl IntoIterator<Item = Piece<'a>>, kept: Kept) -> String {
     let mut recorder = Recorder { kept, runs: Vec::new(), waiting: Vec::new(), hidden: 0, calls: 0 };
     for step in steps {
         match step {
-            Shown::Delta(delta) => recorder.delta(&delta),
-            Shown::Compacted(id) => recorder.runs.push(Run::Compacted(id.to_string())),
+            Piece::Delta(delta) => recorder.delta(&delta),
+            Piece::Compacted(id) => recorder.runs.push(Run::Compacted(id.to_string())),
         }
     }
     recorder.finish()
@@ -71,7 +71,7 @@ impl Recorder {
         let probabilities = std::mem::take(&mut self.waiting);
         let goes_on = matches!(self.runs.last(), Some(Run::Text(_)));
         self.add_probabilities(self.runs.len() - usize::from(goes_on), probabilities);
-        self.add(Run::Text(vec![Piece::Stored(text.len())]));
+        self.add(Run::Text(vec![Cut::Stored(text.len())]));
     }
 
     /// Says how much of the stored reasoning was never shown, before the next piece is cut out of it.
@@ -127,10 +127,10 @@ impl Recorder {
     }
 
     /// A piece of anything but what was said.
-    fn piece(&self, text: &str) -> Piece {
+    fn piece(&self, text: &str) -> Cut {
         match self.kept {
-            Kept::Answer => Piece::Stored(text.len()),
-            Kept::Said => Piece::Text(text.to_owned()),
+            Kept::Answer => Cut::Stored(text.len()),
+            Kept::Said => Cut::Text(text.to_owned()),
         }
     }
 

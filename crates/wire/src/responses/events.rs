@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::item::{Item, ItemStatus, Part};
 use super::logprobs;
-use super::object::{About, Outcome, ResponseState};
+use super::object::{About, ResponseOutcome, ResponseState};
 use crate::chat::reasoning_text;
 use crate::session::SessionObject;
 use crate::sse::Frame;
@@ -27,7 +27,7 @@ use crate::sse::Frame;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// In what way.
-    pub outcome: Outcome,
+    pub outcome: ResponseOutcome,
     /// When.
     pub at: Timestamp,
     /// Tokens, if the model server counted them.

@@ -33,12 +33,12 @@ pub enum ResponseState {
     /// Being made.
     InProgress,
     /// Over.
-    Ended(Outcome),
+    Ended(ResponseOutcome),
 }
 
 /// How a response ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ResponseOutcome {
     /// The answer is whole.
     Completed,
     /// The model stopped before the answer was whole.
@@ -49,7 +49,7 @@ pub enum Outcome {
     Cancelled(ResponseError),
 }
 
-impl Outcome {
+impl ResponseOutcome {
     /// How a response ends whose answer ended so.
     pub const fn of_answer(reason: FinishReason) -> Self {
         match reason {
@@ -91,23 +91,23 @@ impl ResponseState {
         match self {
             Self::Queued => "queued",
             Self::InProgress => "in_progress",
-            Self::Ended(Outcome::Completed) => "completed",
-            Self::Ended(Outcome::Incomplete(_)) => "incomplete",
-            Self::Ended(Outcome::Failed(_)) => "failed",
-            Self::Ended(Outcome::Cancelled(_)) => "cancelled",
+            Self::Ended(ResponseOutcome::Completed) => "completed",
+            Self::Ended(ResponseOutcome::Incomplete(_)) => "incomplete",
+            Self::Ended(ResponseOutcome::Failed(_)) => "failed",
+            Self::Ended(ResponseOutcome::Cancelled(_)) => "cancelled",
         }
     }
 
     const fn error(&self) -> Option<&ResponseError> {
         match self {
-            Self::Ended(Outcome::Failed(error) | Outcome::Cancelled(error)) => Some(error),
+            Self::Ended(ResponseOutcome::Failed(error) | ResponseOutcome::Cancelled(error)) => Some(error),
             _ => None,
         }
     }
 
     const fn incomplete(&self) -> Option<IncompleteDetails> {
         match self {
-            Self::Ended(Outcome::Incomplete(reason)) => Some(IncompleteDetails { reason: *reason }),
+            Self::Ended(ResponseOutcome::Incomplete(reason)) => Some(IncompleteDetails { reason: *reason }),
             _ => None,
         }
     }
@@ -146,7 +146,7 @@ impl ResponseObject<'_> {
     /// Writes the object, as a value.
     pub(super) fn write(&self, writer: &mut Writer) {
         let about = self.about;
-        let is_completed = matches!(self.state, ResponseState::Ended(Outcome::Completed));
+        let is_completed = matches!(self.state, ResponseState::Ended(ResponseOutcome::Completed));
         writer.open_object();
         writer.field("id", &about.id);
         writer.field("object", "response");

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent, RunId, SessionId};
-use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Room};
+use herma_turn::{AllowedTools, ContextFit, Effect, Ending, Event, Machine};
 use herma_wire::chat::{answer_of, assistant_utterance};
-use herma_wire::record::{Shown, join, of_answered, of_shown, parts, shown_steps, steps};
-use herma_wire::responses::{Events, Outcome, compaction_item};
+use herma_wire::record::{Piece, join, of_answered, of_shown, parts, shown_steps, steps};
+use herma_wire::responses::{Events, ResponseOutcome, compaction_item};
 use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
 use herma_wire::sse::Frame;
 use proptest::collection::vec;
@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use crate::responses::{MESSAGE, about, call, ending, failed, reasoning, refusal, text};
 
-fn compacted(number: u128) -> Shown<'static> {
-    Shown::Compacted(CompactionId::from_uuid(Uuid::from_u128(number)))
+fn compacted(number: u128) -> Piece<'static> {
+    Piece::Compacted(CompactionId::from_uuid(Uuid::from_u128(number)))
 }
 
-fn piece(delta: Delta) -> Shown<'static> {
-    Shown::Delta(Cow::Owned(delta))
+fn piece(delta: Delta) -> Piece<'static> {
+    Piece::Delta(Cow::Owned(delta))
 }
 
 /// Any piece, with anything in it that a model server may send.
@@ -49,7 +49,7 @@ fn delta() -> impl Strategy<Value = Delta> {
     )
 }
 
-fn stream() -> impl Strategy<Value = Vec<Shown<'static>>> {
+fn stream() -> impl Strategy<Value = Vec<Piece<'static>>> {
     let step = prop_oneof![
         4 => "\\PC{0,4}".prop_map(|said| piece(text(&said))),
         4 => delta().prop_map(piece),
@@ -59,11 +59,11 @@ fn stream() -> impl Strategy<Value = Vec<Shown<'static>>> {
 }
 
 /// What the steps say, as a turn puts it together and as the store gives it back.
-fn stored_answer(steps: &[Shown<'_>]) -> Answer {
+fn stored_answer(steps: &[Piece<'_>]) -> Answer {
     let (mut machine, _) = Machine::begin(AllowedTools::default());
-    machine.on(Event::Room(Room::Enough));
+    machine.on(Event::ContextFit(ContextFit::Fits));
     for step in steps {
-        if let Shown::Delta(delta) = step {
+        if let Piece::Delta(delta) = step {
             machine.on(Event::Model(ModelEvent::Delta(delta.clone().into_owned())));
         }
     }
@@ -73,25 +73,25 @@ fn stored_answer(steps: &[Shown<'_>]) -> Answer {
     answer_of(&assistant_utterance(&answer, MessageStatus::Complete), finish)
 }
 
-fn frames(steps: &[Shown<'_>], outcome: Outcome) -> Vec<Frame> {
+fn frames(steps: &[Piece<'_>], outcome: ResponseOutcome) -> Vec<Frame> {
     let (mut events, mut frames) = Events::begin(about(&json!({})), MESSAGE, None);
     for step in steps {
         frames.extend(match step {
-            Shown::Delta(delta) => events.delta(delta),
-            Shown::Compacted(id) => events.compacted(compaction_item(*id, id.to_string())),
+            Piece::Delta(delta) => events.delta(delta),
+            Piece::Compacted(id) => events.compacted(compaction_item(*id, id.to_string())),
         });
     }
     frames.extend(events.end(&ending(outcome), None));
     frames
 }
 
-fn run_frames(steps: &[Shown<'_>]) -> Vec<Frame> {
+fn run_frames(steps: &[Piece<'_>]) -> Vec<Frame> {
     let mut events = RunEvents::new(RunId::from_uuid(Uuid::from_u128(3)));
     let mut frames = Vec::new();
     for step in steps {
         frames.extend(match step {
-            Shown::Delta(delta) => events.delta(delta),
-            Shown::Compacted(id) => events.compacted(*id, &SessionId::from_name("s")),
+            Piece::Delta(delta) => events.delta(delta),
+            Piece::Compacted(id) => events.compacted(*id, &SessionId::from_name("s")),
         });
     }
     frames.extend(events.end(&RunEnding::Cancelled, &RunOutput::default(), None));
@@ -99,7 +99,7 @@ fn run_frames(steps: &[Shown<'_>]) -> Vec<Frame> {
 }
 
 /// By every door that shows a stream.
-fn assert_same(again: &[Shown<'_>], shown: &[Shown<'_>], outcome: &Outcome) {
+fn assert_same(again: &[Piece<'_>], shown: &[Piece<'_>], outcome: &ResponseOutcome) {
     for (again, shown) in
         [(frames(again, outcome.clone()), frames(shown, outcome.clone())), (run_frames(again), run_frames(shown))]
     {
@@ -115,7 +115,7 @@ proptest::proptest! {
     fn an_answered_turn_gives_the_same_events_again(shown in stream()) {
         let answer = stored_answer(&shown);
         let again = steps(&of_answered(shown.iter().cloned()), &answer).expect("a record of this answer");
-        assert_same(&again, &shown, &Outcome::Completed);
+        assert_same(&again, &shown, &ResponseOutcome::Completed);
     }
 
     #[test]
@@ -131,7 +131,7 @@ proptest::proptest! {
         let again = shown_steps(&record, &content).expect("a record of this text");
         assert_same(&again, &shown, &failed());
         // The turn may go on after it was read.
-        assert_same(&again, &shown, &Outcome::Completed);
+        assert_same(&again, &shown, &ResponseOutcome::Completed);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) struct Plan {
     /// How answers are asked for.
     pub(super) shape: Shape,
     /// Where they are asked for.
-    pub(super) door: Door,
+    pub(super) api: Api,
 }
 
 impl Plan {
@@ -73,7 +73,7 @@ pub(super) enum Shape {
 
 /// Where answers are asked for, and how a turn finds its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Api {
     /// `/v1/chat/completions`, with a session header. Only Herma has the others.
     Chat,
     /// `/v1/responses`, with the conversation's slug.
@@ -82,7 +82,7 @@ pub(super) enum Door {
     Chained,
 }
 
-impl Door {
+impl Api {
     /// In the order of the report.
     pub(super) const ALL: [Self; 3] = [Self::Chat, Self::Slug, Self::Chained];
 

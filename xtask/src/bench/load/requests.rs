@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::{Door, KEY, Plan, Shape};
+use super::{Api, KEY, Plan, Shape};
 use crate::bench::field::Target;
 use crate::bench::http1::Message;
 use crate::bench::servers::upstream::PAUSE;
@@ -35,17 +35,17 @@ impl Session {
         let (whole, newest) = (spoken.join(","), spoken.last().cloned().unwrap_or_default());
         // The answer to the opening completes the history.
         let before = spoken[..spoken.len().saturating_sub(2)].join(",");
-        let (opening, turn) = match plan.door {
-            Door::Chat if target.keeps_history() => (chat(name, &before, plan.shape), chat(name, &newest, plan.shape)),
-            Door::Chat => {
+        let (opening, turn) = match plan.api {
+            Api::Chat if target.keeps_history() => (chat(name, &before, plan.shape), chat(name, &newest, plan.shape)),
+            Api::Chat => {
                 let turn = chat(name, &whole, plan.shape);
                 (turn.clone(), turn)
             }
-            Door::Slug => {
+            Api::Slug => {
                 let place = format!(r#""conversation":"{name}","#);
                 (response(&place, &before, plan.shape), response(&place, &newest, plan.shape))
             }
-            Door::Chained => {
+            Api::Chained => {
                 let place = format!(r#""previous_response_id":"{NO_RESPONSE}","#);
                 (response("", &before, plan.shape), response(&place, &newest, plan.shape))
             }
@@ -148,8 +148,8 @@ fn request(line: &str, header: &str, body: &str) -> Bytes {
 mod tests {
     use super::*;
 
-    fn session(target: Target, door: Door, history: usize) -> Session {
-        let plan = Plan { clients: 1, turns: 1, history, shape: Shape::Whole, door };
+    fn session(target: Target, api: Api, history: usize) -> Session {
+        let plan = Plan { clients: 1, turns: 1, history, shape: Shape::Whole, api };
         Session::new(target, &plan, "s")
     }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn bodies(target: Target, history: usize) -> [usize; 2] {
-        let session = session(target, Door::Chat, history);
+        let session = session(target, Api::Chat, history);
         [&session.opening[..], session.turn()].map(|request| {
             let body = body(request);
             assert_eq!(body["messages"].as_array().unwrap().last().unwrap()["role"], "user");
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_chained_turn_names_the_response_before_it() {
-        let mut session = session(Target::Herma, Door::Chained, 2);
+        let mut session = session(Target::Herma, Api::Chained, 2);
         assert!(body(&session.opening).get("previous_response_id").is_none());
         for id in ["resp_0123456789abcdef0123456789abcdef", "resp_fedcba9876543210fedcba9876543210"] {
             session
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn every_door_is_told_the_same() {
         for history in [2, 200] {
-            let chat = session(Target::Herma, Door::Chat, history);
-            for door in [Door::Slug, Door::Chained] {
-                let other = session(Target::Herma, door, history);
+            let chat = session(Target::Herma, Api::Chat, history);
+            for api in [Api::Slug, Api::Chained] {
+                let other = session(Target::Herma, api, history);
                 assert_eq!(body(&other.opening)["input"], body(&chat.opening)["messages"]);
                 assert_eq!(body(other.turn())["input"], body(chat.turn())["messages"]);
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::requests::{Session, response_id};
-use super::{Door, Plan, Shape, connect, converse, in_time, session_name};
+use super::{Api, Plan, Shape, connect, converse, in_time, session_name};
 use crate::bench::field::Target;
 use crate::bench::http1::{Connection, Message};
 
@@ -18,9 +18,9 @@ pub(in crate::bench) struct Talk {
 
 impl Talk {
     /// Takes the first turn.
-    pub(in crate::bench) async fn begin(address: SocketAddr, door: Door, shape: Shape) -> io::Result<Self> {
+    pub(in crate::bench) async fn begin(address: SocketAddr, api: Api, shape: Shape) -> io::Result<Self> {
         let mut connection = connect(address).await?;
-        let plan = Plan { clients: 1, turns: 1, history: 2, shape, door };
+        let plan = Plan { clients: 1, turns: 1, history: 2, shape, api };
         let mut session = Session::new(Target::Herma, &plan, &session_name());
         let (_, latest) = in_time(converse(&mut connection, &session.opening)).await?;
         session.answered(&latest)?;

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Rounds;
 use crate::bench::field::{Field, Target};
-use crate::bench::load::{Door, Plan, Shape};
+use crate::bench::load::{Api, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::servers::upstream::PAUSE_LENGTH;
 use crate::bench::statistics::{median, median_difference, percentile};
@@ -27,7 +27,7 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let mut table = Table::new(["upstream".to_owned(), "history".to_owned()].into_iter().chain(names));
     for (pause, history) in [(true, 2), (true, 200), (false, 2), (false, 200)] {
         let turns = options.turns(1) / 4;
-        let plan = Plan { clients: 1, turns, history, shape: Shape::Streamed { pause }, door: Door::Chat };
+        let plan = Plan { clients: 1, turns, history, shape: Shape::Streamed { pause }, api: Api::Chat };
         let rounds = Rounds::of_targets(&field, &plan, options.rounds()).await?;
         let after =
             |target: Target, percent| rounds.of(target.name(), |round| percentile(&round.first_tokens, percent));

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Rounds;
 use crate::bench::field::{Field, Target};
-use crate::bench::load::{Door, Plan, Shape};
+use crate::bench::load::{Api, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::statistics::{median, median_difference, median_ratio, percentile};
 use crate::bench::table::{Table, at_least, at_most};
@@ -37,7 +37,7 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let mut measured = Vec::new();
     for history in HISTORIES {
         for clients in CLIENTS {
-            let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole, door: Door::Chat };
+            let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole, api: Api::Chat };
             measured.push((plan, Rounds::of_targets(&field, &plan, options.rounds()).await?));
         }
     }

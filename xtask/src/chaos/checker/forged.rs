@@ -70,7 +70,7 @@ impl Forged {
                     token: Token(*number),
                     thread: tenant,
                     text: asked(*number),
-                    door: "chat".to_owned(),
+                    api: "chat".to_owned(),
                     retries: Retries::Counted,
                     brings_history: true,
                     attempts: vec![attempt(u64::from(*number) * 10, seen(*number, id))],

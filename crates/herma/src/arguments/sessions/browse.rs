@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use herma_model::SessionKind;
 
-use super::{Place, Room};
+use super::{SessionName, WindowFlags};
 
 pub(super) const LIST_HELP: &str = "\
 Examples:
@@ -19,7 +19,7 @@ and what never had an answer, is left out unless asked for.";
 #[derive(Args)]
 pub(crate) struct ListFlags {
     #[command(flatten)]
-    pub(crate) room: Room,
+    pub(crate) room: WindowFlags,
     /// Only this kind: main, auxiliary, background, branch or continuation
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<SessionKind>,
@@ -48,7 +48,7 @@ Examples:
 #[derive(Args)]
 pub(crate) struct ShowFlags {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: SessionName,
     /// How many of the last messages
     #[arg(long, value_name = "COUNT", default_value = "10", value_parser = count())]
     pub(crate) messages: usize,
@@ -80,7 +80,7 @@ pub(crate) struct SearchFlags {
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
     #[command(flatten)]
-    pub(crate) room: Room,
+    pub(crate) room: WindowFlags,
     /// Most rows
     #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
     pub(crate) limit: usize,

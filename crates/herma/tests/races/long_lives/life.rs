@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::checks::{Outcome, Sight, content};
 use super::model::{Model, tokens};
-use super::steps::{Answered, Door, History, Input, Step, Turn};
+use super::steps::{Answered, Api, History, Input, Step, Turn};
 use crate::long::rows;
 use crate::support::{CHAT, World, named};
 
@@ -81,7 +81,7 @@ impl Life {
         self.model.will(turn.reply);
         let (new, body) = self.request(turn);
         let calls = self.calls();
-        let outcome = send(self.named(turn.door), body, turn.door.streamed).await;
+        let outcome = send(self.named(turn.api), body, turn.api.streamed).await;
         self.may_be(&outcome, &new, turn.reply);
         let now = self.look().await;
         self.said_since(&now, &new, &outcome);
@@ -92,12 +92,12 @@ impl Life {
         self.saw(now, &new, &outcome);
     }
 
-    async fn at_once(&mut self, turns: &[(usize, Door)]) {
+    async fn at_once(&mut self, turns: &[(usize, Api)]) {
         self.model.will(Answered::WithText);
         let inputs: Vec<Vec<Value>> = turns.iter().map(|(size, _)| vec![self.text(*size)]).collect();
-        let asked = turns.iter().zip(&inputs).map(|((_, door), new)| {
-            let (client, body) = (self.named(*door), json!({"model": "m", "messages": new}));
-            tokio::spawn(send(client, body, door.streamed))
+        let asked = turns.iter().zip(&inputs).map(|((_, api), new)| {
+            let (client, body) = (self.named(*api), json!({"model": "m", "messages": new}));
+            tokio::spawn(send(client, body, api.streamed))
         });
         let outcomes: Vec<Outcome> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
         for (outcome, new) in outcomes.iter().zip(&inputs) {
@@ -121,10 +121,10 @@ impl Life {
     async fn killed_during(&mut self, turn: &Turn, delay: u64) {
         self.model.will(turn.reply);
         let (new, body) = self.request(turn);
-        let client = self.named(turn.door);
-        let asked = tokio::spawn(send(client, body, turn.door.streamed));
+        let client = self.named(turn.api);
+        let asked = tokio::spawn(send(client, body, turn.api.streamed));
         tokio::time::sleep(Duration::from_millis(delay)).await;
-        self.kill(turn.door.second).await;
+        self.kill(turn.api.second).await;
         let outcome = asked.await.unwrap();
         let now = self.look().await;
         self.said_since(&now, &new, &outcome);
@@ -170,8 +170,8 @@ impl Life {
         if second { self.other.client() } else { self.world.herma.client() }
     }
 
-    fn named(&self, door: Door) -> Client {
-        named(self.client(door.second), &self.ids[door.id % self.ids.len()])
+    fn named(&self, api: Api) -> Client {
+        named(self.client(api.second), &self.ids[api.id % self.ids.len()])
     }
 
     /// What a client says in a turn, and the request that says it.
@@ -281,8 +281,8 @@ impl Life {
 
 impl Turn {
     fn plain() -> Self {
-        let door = Door { id: 0, second: false, streamed: false };
-        Self { input: Input::Text(5), history: History::None, door, reply: Answered::WithText }
+        let api = Api { id: 0, second: false, streamed: false };
+        Self { input: Input::Text(5), history: History::None, api, reply: Answered::WithText }
     }
 }
 

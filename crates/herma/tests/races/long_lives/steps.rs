@@ -8,7 +8,7 @@ pub(super) enum Step {
     /// One turn.
     Turn(Turn),
     /// Turns that are sent at one time, as sizes of their messages and where they are sent.
-    AtOnce(Vec<(usize, Door)>),
+    AtOnce(Vec<(usize, Api)>),
     /// A process is killed so many milliseconds after a turn was sent to it.
     KilledDuring(Turn, u64),
     /// A process is killed while it has nothing to do.
@@ -28,7 +28,7 @@ pub(super) enum Step {
 pub(super) struct Turn {
     pub(super) input: Input,
     pub(super) history: History,
-    pub(super) door: Door,
+    pub(super) api: Api,
     pub(super) reply: Answered,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum History {
 
 /// Which id a turn names, which process it is sent to, and how its answer is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Door {
+pub(super) struct Api {
     pub(super) id: usize,
     pub(super) second: bool,
     pub(super) streamed: bool,
@@ -79,8 +79,8 @@ fn size() -> impl Strategy<Value = usize> {
     prop_oneof![6 => 5..300_usize, 6 => 300..900_usize, 3 => 900..2_600_usize, 1 => 3_600..6_000_usize]
 }
 
-fn door() -> impl Strategy<Value = Door> {
-    (any::<usize>(), any::<bool>(), any::<bool>()).prop_map(|(id, second, streamed)| Door { id, second, streamed })
+fn api() -> impl Strategy<Value = Api> {
+    (any::<usize>(), any::<bool>(), any::<bool>()).prop_map(|(id, second, streamed)| Api { id, second, streamed })
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -98,7 +98,7 @@ fn turn() -> impl Strategy<Value = Turn> {
         2 => Just(Answered::CutOff),
         1 => Just(Answered::TooLong),
     ];
-    (input, history, door(), reply).prop_map(|(input, history, door, reply)| Turn { input, history, door, reply })
+    (input, history, api(), reply).prop_map(|(input, history, api, reply)| Turn { input, history, api, reply })
 }
 
 fn mode() -> impl Strategy<Value = &'static str> {
@@ -109,7 +109,7 @@ fn mode() -> impl Strategy<Value = &'static str> {
 pub(super) fn lives() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
     let step = prop_oneof![
         24 => turn().prop_map(Step::Turn),
-        3 => proptest::collection::vec((size(), door()), 2..4).prop_map(Step::AtOnce),
+        3 => proptest::collection::vec((size(), api()), 2..4).prop_map(Step::AtOnce),
         3 => (turn(), 0..40_u64).prop_map(|(turn, delay)| Step::KilledDuring(turn, delay)),
         1 => any::<bool>().prop_map(|second| Step::Killed { second }),
         2 => (any::<bool>(), mode()).prop_map(|(second, mode)| Step::Compact { second, mode }),

@@ -1,11 +1,11 @@
 //! Two things that happen to one conversation at one time.
 
+use super::apis::{Question, Seen};
 use super::book::{Address, Target};
 use super::checks::{in_turns, said};
-use super::doors::{Question, Seen};
 use super::life::{Expected, Life};
 use super::server::{answer, words};
-use super::steps::{Answer, Door, Way};
+use super::steps::{Answer, Api, Way};
 
 /// About how many tokens are said.
 const SIZE: usize = 20;
@@ -60,22 +60,22 @@ impl Life {
         let number = self.book.number();
         self.server.will(number, Answer::Text(SIZE));
         let last = self.book.of_slug(slug).and_then(|thread| self.book.last_response(thread));
-        let is_chat = matches!(way.door, Door::Chat | Door::StreamedChat);
+        let is_chat = matches!(way.api, Api::Chat | Api::StreamedChat);
         let address = match last.filter(|_| way.chained && !is_chat) {
             Some(last) => Address::Previous(last.id.clone()),
             None => Address::Conversation(slug.to_owned()),
         };
-        (number, Question { address, door: way.door, text: words(number, SIZE), stored: true })
+        (number, Question { address, api: way.api, text: words(number, SIZE), stored: true })
     }
 
     /// Either the turn comes first, and goes with its conversation, or the slug starts afresh with it.
     pub(super) async fn deleted_meanwhile(&mut self, slug: &'static str, way: Way, second: bool) {
-        let door = match way.door {
-            Door::Background | Door::Run => Door::Response,
-            door => door,
+        let api = match way.api {
+            Api::Background | Api::Run => Api::Response,
+            api => api,
         };
         let before = self.book.of_slug(slug);
-        let (number, question) = self.numbered(slug, Way { door, ..way });
+        let (number, question) = self.numbered(slug, Way { api, ..way });
         let path = format!("/v1/conversations/{slug}");
         let (asking, deleting) = (self.client(way.second), self.client(second));
         let (seen, deleted) = tokio::join!(question.clone().ask(asking), deleting.delete(&path));

@@ -1,7 +1,7 @@
 //! What a test remembers: what was said where, in order, and which names and responses there are.
 
 use super::SLUGS;
-use super::steps::{Door, Name};
+use super::steps::{Api, Name};
 
 /// Something that was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) struct Record {
     pub(super) id: String,
     pub(super) thread: usize,
     pub(super) turn: usize,
-    pub(super) door: Door,
+    pub(super) api: Api,
     /// Whether it can be fetched.
     pub(super) is_kept: bool,
     pub(super) is_completed: bool,
@@ -120,7 +120,7 @@ impl Book {
     }
 
     /// What a name is at a door, and where it leads. A name that nothing has yet is the first slug.
-    pub(super) fn look_up(&self, name: Name, door: Door) -> (Address, Target) {
+    pub(super) fn look_up(&self, name: Name, api: Api) -> (Address, Target) {
         match name {
             Name::None => (Address::Nothing, Target::Fresh(None)),
             Name::Slug(slug) => self.slug(SLUGS[slug]),
@@ -135,7 +135,7 @@ impl Book {
             Name::Response(number) => {
                 let responses: Vec<&Record> = self.responses().collect();
                 match newest(&responses, number) {
-                    Some(response) if matches!(door, Door::Chat | Door::StreamedChat) => {
+                    Some(response) if matches!(api, Api::Chat | Api::StreamedChat) => {
                         let alive = self.alive(&self.threads[response.thread].handle);
                         let target = if response.is_kept { alive } else { Target::Unknown };
                         (Address::Session(response.id.clone()), target)
@@ -153,7 +153,7 @@ impl Book {
     }
 
     pub(super) fn responses(&self) -> impl Iterator<Item = &Record> {
-        self.records.iter().filter(|record| record.door.makes_a_response())
+        self.records.iter().filter(|record| record.api.makes_a_response())
     }
 
     fn alive(&self, handle: &str) -> Target {

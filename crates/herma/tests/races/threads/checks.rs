@@ -4,11 +4,11 @@ use herma_testkit::{Client, Recorded};
 use serde_json::Value;
 
 use super::SLUGS;
+use super::apis::{path, text_of};
 use super::book::{Line, Record};
-use super::doors::{path, text_of};
 use super::life::Life;
 use super::server::number_of;
-use super::steps::Door;
+use super::steps::Api;
 use crate::long::{is_own_word, is_summary, rows};
 
 /// All rows of what was said in a conversation.
@@ -158,7 +158,7 @@ impl Life {
     /// A response or a run is what it was, in whichever process, or is not there.
     async fn is_as_it_was(&self, record: &Record) {
         let thread = &self.book.threads[record.thread];
-        let path = path(record.door, &record.id);
+        let path = path(record.api, &record.id);
         let client = self.client(record.turn.is_multiple_of(2));
         let answer = client.get(&path).await;
         if !record.is_kept || !thread.is_alive {
@@ -169,10 +169,9 @@ impl Life {
         assert_eq!(object["status"] == "completed", record.is_completed, "{object}");
         let of_turn: Vec<&Line> = thread.lines.iter().filter(|line| line.turn == record.turn).collect();
         let last = of_turn.iter().find(|line| line.role == "assistant" && !line.is_gone);
-        let text =
-            if record.door == Door::Run { object["output"].as_str().map(str::to_owned) } else { text_of(&object) };
+        let text = if record.api == Api::Run { object["output"].as_str().map(str::to_owned) } else { text_of(&object) };
         assert_eq!(text.filter(|text| !text.is_empty()).as_deref(), last.map(|line| line.text.as_str()), "{object}");
-        if record.door == Door::Run {
+        if record.api == Api::Run {
             return;
         }
         let items = rows(&client, &format!("{path}/input_items")).await;

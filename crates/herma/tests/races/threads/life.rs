@@ -5,11 +5,11 @@ use std::time::Duration;
 use herma_testkit::{Client, Gate, Herma};
 use serde_json::{Value, json};
 
+use super::apis::{Question, Seen, ended};
 use super::book::{Address, Book, Line, Record, Target, newest};
 use super::checks::{line_of, lines, said};
-use super::doors::{Question, Seen, ended};
 use super::server::{Server, answer, beginning, words};
-use super::steps::{Answer, Door, Name, Step, Turn};
+use super::steps::{Answer, Api, Name, Step, Turn};
 use super::{SLUGS, WINDOW};
 use crate::long::rows;
 use crate::support::World;
@@ -85,8 +85,8 @@ impl Life {
         tokio::time::sleep(Duration::from_millis(delay)).await;
         self.kill(turn.second).await;
         let mut seen = asked.await.unwrap().unwrap_or_default();
-        if matches!(question.door, Door::Background | Door::Run) && seen.id.is_some() {
-            seen = ended(&self.client(turn.second), question.door, seen).await;
+        if matches!(question.api, Api::Background | Api::Run) && seen.id.is_some() {
+            seen = ended(&self.client(turn.second), question.api, seen).await;
         }
         self.until_quiet().await;
         let expected = Expected::Anything(answer(number, turn.size));
@@ -95,8 +95,8 @@ impl Life {
 
     async fn killed_in_background(&mut self, turn: &Turn, shown: bool) {
         let number = self.book.number();
-        let door = if turn.door == Door::Run { Door::Run } else { Door::Background };
-        let (question, target) = self.question(&Turn { door, ..turn.clone() }, number);
+        let api = if turn.api == Api::Run { Api::Run } else { Api::Background };
+        let (question, target) = self.question(&Turn { api, ..turn.clone() }, number);
         let gate = Gate::new();
         self.server.will_when(number, Answer::Text(turn.size), &gate);
         gate.release(usize::from(shown));
@@ -106,7 +106,7 @@ impl Life {
         } else {
             gate.until_waiting(1).await;
             self.kill(turn.second).await;
-            ended(&self.client(turn.second), door, begun).await
+            ended(&self.client(turn.second), api, begun).await
         };
         assert!(target == Target::Unknown || seen.code() == "interrupted", "{seen:?}");
         self.until_quiet().await;
@@ -130,9 +130,9 @@ impl Life {
 
     /// What a client asks in a turn, and where that has to lead.
     fn question(&self, turn: &Turn, number: usize) -> (Question, Target) {
-        let (address, target) = self.book.look_up(turn.name, turn.door);
-        let stored = turn.stored || matches!(address, Address::Nothing) || turn.door == Door::Background;
-        (Question { address, door: turn.door, text: words(number, turn.size), stored }, target)
+        let (address, target) = self.book.look_up(turn.name, turn.api);
+        let stored = turn.stored || matches!(address, Address::Nothing) || turn.api == Api::Background;
+        (Question { address, api: turn.api, text: words(number, turn.size), stored }, target)
     }
 
     /// Checks what came of a turn, and writes it down.
@@ -221,16 +221,16 @@ impl Life {
 
     fn give_names(&mut self, number: usize, asked: &Question, thread: usize, row: &Value, done: bool, seen: &Seen) {
         let digits = row["turn_id"].as_str().and_then(|id| id.strip_prefix("turn_")).unwrap();
-        let prefix = if asked.door == Door::Run { "run" } else { "resp" };
+        let prefix = if asked.api == Api::Run { "run" } else { "resp" };
         let id = format!("{prefix}_{digits}");
-        let (is_run, is_response) = (asked.door == Door::Run, asked.door.makes_a_response());
+        let (is_run, is_response) = (asked.api == Api::Run, asked.api.makes_a_response());
         if is_run || is_response {
             assert!(seen.id.as_ref().is_none_or(|told| *told == id), "{seen:?} of {row}");
             self.book.records.push(Record {
                 id: id.clone(),
                 thread,
                 turn: number,
-                door: asked.door,
+                api: asked.api,
                 is_kept: is_run || asked.stored,
                 is_completed: done,
                 frames: seen.frames.clone(),
@@ -246,7 +246,7 @@ impl Life {
 
     /// The conversation that a name leads to, and the name; by any door but those that make one.
     fn named(&self, name: Name) -> (String, Option<usize>) {
-        let (address, target) = self.book.look_up(name, Door::Chat);
+        let (address, target) = self.book.look_up(name, Api::Chat);
         let name = match address {
             Address::Conversation(name) | Address::Session(name) | Address::Previous(name) => name,
             Address::Nothing => "nobody".to_owned(),
@@ -315,7 +315,7 @@ impl Life {
         let Some(response) = newest(&responses, response) else { return };
         let id = response.id.clone();
         let is_there = response.is_kept && self.book.threads[response.thread].is_alive;
-        let answer = self.client(second).delete(&super::doors::path(Door::Response, &id)).await;
+        let answer = self.client(second).delete(&super::apis::path(Api::Response, &id)).await;
         answer.expect(if is_there { 200 } else { 404 });
         self.book.records.iter_mut().filter(|record| record.id == id).for_each(|record| record.is_kept = false);
     }

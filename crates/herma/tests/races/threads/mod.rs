@@ -1,10 +1,10 @@
 //! Whatever happens to conversations that are continued by slug, by response and by any other name, each slug keeps leading to one
 //! conversation, each conversation is what was said in it, in order and once, and each response is what it was.
 
+mod apis;
 mod at_once;
 mod book;
 mod checks;
-mod doors;
 mod life;
 mod server;
 mod steps;

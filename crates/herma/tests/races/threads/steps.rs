@@ -33,7 +33,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pub(super) name: Name,
-    pub(super) door: Door,
+    pub(super) api: Api,
     pub(super) second: bool,
     pub(super) stored: bool,
     /// About how many tokens the question has.
@@ -44,7 +44,7 @@ pub(super) struct Turn {
 /// How one of two turns at one time is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
-    pub(super) door: Door,
+    pub(super) api: Api,
     pub(super) second: bool,
     /// After the last response, if there is one, and not by the slug.
     pub(super) chained: bool,
@@ -67,7 +67,7 @@ pub(super) enum Name {
 
 /// Where a turn comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Api {
     Response,
     StreamedResponse,
     Background,
@@ -76,7 +76,7 @@ pub(super) enum Door {
     Run,
 }
 
-impl Door {
+impl Api {
     pub(super) fn makes_a_response(self) -> bool {
         matches!(self, Self::Response | Self::StreamedResponse | Self::Background)
     }
@@ -117,25 +117,25 @@ fn name() -> impl Strategy<Value = Name> {
     ]
 }
 
-fn door() -> impl Strategy<Value = Door> {
+fn api() -> impl Strategy<Value = Api> {
     prop_oneof![
-        4 => Just(Door::Response),
-        3 => Just(Door::StreamedResponse),
-        2 => Just(Door::Background),
-        2 => Just(Door::Chat),
-        1 => Just(Door::StreamedChat),
-        2 => Just(Door::Run),
+        4 => Just(Api::Response),
+        3 => Just(Api::StreamedResponse),
+        2 => Just(Api::Background),
+        2 => Just(Api::Chat),
+        1 => Just(Api::StreamedChat),
+        2 => Just(Api::Run),
     ]
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
     let answer = prop_oneof![8 => size().prop_map(Answer::Text), 1 => Just(Answer::Error), 1 => Just(Answer::CutOff)];
-    (name(), door(), any::<bool>(), proptest::bool::weighted(0.8), size(), answer)
-        .prop_map(|(name, door, second, stored, size, answer)| Turn { name, door, second, stored, size, answer })
+    (name(), api(), any::<bool>(), proptest::bool::weighted(0.8), size(), answer)
+        .prop_map(|(name, api, second, stored, size, answer)| Turn { name, api, second, stored, size, answer })
 }
 
 fn way() -> impl Strategy<Value = Way> {
-    (door(), any::<bool>(), any::<bool>()).prop_map(|(door, second, chained)| Way { door, second, chained })
+    (api(), any::<bool>(), any::<bool>()).prop_map(|(api, second, chained)| Way { api, second, chained })
 }
 
 fn mode() -> impl Strategy<Value = &'static str> {

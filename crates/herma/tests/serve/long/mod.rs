@@ -1,9 +1,9 @@
 //! Conversations that outgrow their model's window.
 
-mod ahead;
 mod failing;
 mod kept;
 mod moving;
+mod prepared;
 mod too_long;
 mod trimmed;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
-use herma_gateway::{GatewayError, Missing, Place, Sessions, TurnInput, TurnRequest};
+use herma_gateway::{ConversationRef, GatewayError, Missing, Sessions, TurnInput, TurnRequest};
 use herma_model::alias::Namespace;
 use herma_model::{Alias, Principal, Seq};
 use herma_store::{Entry, MessageRange, Order, Pin};
@@ -38,7 +38,7 @@ pub(crate) async fn add(
     let body = body::read(&app, &parts.headers, body).await?;
     let named = named_items(&app, &principal, &conversations::references(&body)?, Dialect::Items).await?;
     let CreateItems { items } = CreateItems::parse(&body, &named)?;
-    let place = Place::Named { alias: alias(&name)?, namespace: Namespace::Session, must_exist: true };
+    let place = ConversationRef::Named { alias: alias(&name)?, namespace: Namespace::Session, must_exist: true };
     let request = append_request(principal, headers, place, items, &body);
     let added = app.gateway.append(request).await.map_err(Dialect::Items.telling())?;
     let items: Vec<Item> = added.messages.iter().flat_map(|message| items_of(message)).collect();
@@ -53,7 +53,7 @@ pub(crate) async fn add(
 pub(super) fn append_request(
     principal: Principal,
     headers: SessionHeaders,
-    place: Place,
+    place: ConversationRef,
     items: Input,
     body: &[u8],
 ) -> TurnRequest {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
-use herma_gateway::{NewSession, Place, rows};
+use herma_gateway::{ConversationRef, NewSession, rows};
 use herma_model::Principal;
 use herma_store::{Change, Children, ListFilter, Pin};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
@@ -42,7 +42,7 @@ pub(crate) async fn create(
         let sessions = app.sessions(&principal).expecting(headers.if_match);
         return Ok(row_response(&sessions.create(new).await?));
     }
-    let request = append_request(principal, headers, Place::New, items, &body);
+    let request = append_request(principal, headers, ConversationRef::New, items, &body);
     let made = app.gateway.create_with(request, metadata).await;
     let (added, row) = made.map_err(Dialect::Items.telling())?;
     let told = answer::handed_out(&app, added.tenant, added.turn, None, rows::conversation(&row).to_json());

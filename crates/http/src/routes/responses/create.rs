@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Finished, OnDisconnect, Place, TurnHandle, TurnInput, TurnRequest, now, session_object};
+use herma_gateway::{ConversationRef, Finished, OnDisconnect, TurnHandle, TurnInput, TurnRequest, now, session_object};
 use herma_model::{ConversationId, Principal, ResponseId, Timestamp, TurnState};
 use herma_store::{NewResponse, TurnRecord};
-use herma_wire::responses::{self, Outcome, ResponseObject, ResponseState, ResponsesRequest, Truncation};
+use herma_wire::responses::{self, ResponseObject, ResponseOutcome, ResponseState, ResponsesRequest, Truncation};
 
 use super::frames::ResponseFrames;
 use super::stored::{Identified, Kept, output, record, stored_object};
@@ -39,7 +39,7 @@ pub(crate) async fn create(
         let reader = if background { Reader::Background } else { Reader::Asked };
         TurnStream::new(&app, handle, ResponseFrames::new(kept), reader).open().await
     } else if background {
-        promised(&app, &principal, handle, asked_at).await
+        accepted(&app, &principal, handle, asked_at).await
     } else {
         let finished = answer::finished(handle, Dialect::Responses).await?;
         Ok(response(&app, &finished, kept))
@@ -71,13 +71,14 @@ pub(super) async fn take(
     let destination = found.map_err(Dialect::Responses.telling())?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let kept = Kept {
-        requested: destination.place.name().map(|name| name.to_string()),
+        requested: destination.conversation.name().map(|name| name.to_string()),
         previous: asked.previous_response_id.clone(),
         is_attached: asked.conversation.is_some(),
         model,
         echo: asked.echo.clone(),
     };
-    let keeps = NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, promised: asked.background };
+    let keeps =
+        NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, visible_while_queued: asked.background };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, body);
     fill(&mut turn, asked);
     turn.options.response = Some(keeps);
@@ -86,13 +87,13 @@ pub(super) async fn take(
 }
 
 /// Answers with a response that goes on by itself, as it is now.
-async fn promised(
+async fn accepted(
     app: &Shared,
     principal: &Principal,
     handle: TurnHandle,
     asked_at: Timestamp,
 ) -> Result<Response, ApiError> {
-    let (turn, session) = answer::promised(handle, Dialect::Responses).await?;
+    let (turn, session) = answer::accepted(handle, Dialect::Responses).await?;
     let (mut record, kept) = record(app, principal, turn.as_response()).await?;
     if record.started_at >= asked_at {
         // It is this request's, and may be over by now; but clients want to be told that it has begun.
@@ -113,7 +114,7 @@ pub(super) async fn place(
     principal: &Principal,
     headers: &SessionHeaders,
     asked: &ResponsesRequest,
-) -> Result<Place, ApiError> {
+) -> Result<ConversationRef, ApiError> {
     let mut names = naming::of_headers(headers);
     naming::add_those_of(&mut names, asked)?;
     if asked.background && !asked.store {
@@ -122,7 +123,7 @@ pub(super) async fn place(
         return Err(ApiError::invalid(message, "background"));
     }
     let place = app.sessions(principal).resolve(names).await.map_err(Dialect::Responses.telling())?;
-    Ok(if place == Place::New && !asked.store { Place::Nowhere } else { place })
+    Ok(if place == ConversationRef::New && !asked.store { ConversationRef::Stateless } else { place })
 }
 
 /// What the body says, added to what the headers say.
@@ -160,7 +161,7 @@ fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
         about.model.clone_from(model);
     }
     let session = finished.session.as_ref().map(session_object);
-    let state = ResponseState::Ended(Outcome::of_answer(finished.answer.finish.reason));
+    let state = ResponseState::Ended(ResponseOutcome::of_answer(finished.answer.finish.reason));
     let object = ResponseObject {
         about: &about,
         state: &state,

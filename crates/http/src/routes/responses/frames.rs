@@ -5,7 +5,7 @@ use herma_gateway::{Finished, GatewayError, SessionView, now, session_object};
 use herma_model::turn::FailureCode;
 use herma_model::{CompactionId, ConversationId, Delta, MessageId, ResponseId, Timestamp};
 use herma_wire::chat::whole_answer_deltas;
-use herma_wire::responses::{Ending, Events, Frame, Outcome, ResponseError, compaction_item};
+use herma_wire::responses::{Ending, Events, Frame, ResponseError, ResponseOutcome, compaction_item};
 
 use super::stored::{Identified, Kept};
 use crate::dialect::Dialect;
@@ -83,7 +83,7 @@ impl ResponseFrames {
             frames.extend(whole_answer_deltas(&finished.answer).iter().flat_map(|delta| events.delta(delta)));
         }
         let finish = &finished.answer.finish;
-        let outcome = Outcome::of_answer(finish.reason);
+        let outcome = ResponseOutcome::of_answer(finish.reason);
         let ending = Ending { outcome, at: finished.message.created_at, usage: finish.usage };
         frames.extend(events.end(&ending, finished.session.as_ref().map(session_object).as_ref()));
         frames
@@ -128,7 +128,7 @@ impl Frames for ResponseFrames {
             events.skip(UNKNOWN_EVENTS);
         }
         let error = ResponseError { code: told.body().code.clone(), message: told.body().message.clone() };
-        let outcome = if is_cancelled { Outcome::Cancelled(error) } else { Outcome::Failed(error) };
+        let outcome = if is_cancelled { ResponseOutcome::Cancelled(error) } else { ResponseOutcome::Failed(error) };
         let ending = Ending { outcome, at: now(), usage: None };
         let frames = events.end(&ending, session.map(session_object).as_ref());
         self.bytes(frames)

@@ -10,7 +10,8 @@ use herma_gateway::{SessionView, session_object};
 use herma_model::{ConversationId, Principal, ResponseId, Step, TurnState};
 use herma_store::TurnRecord;
 use herma_wire::responses::{
-    About, Echo, Item, ItemStatus, Outcome, ResponseError, ResponseObject, ResponseState, compaction_item, output_items,
+    About, Echo, Item, ItemStatus, ResponseError, ResponseObject, ResponseOutcome, ResponseState, compaction_item,
+    output_items,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -101,7 +102,7 @@ impl Identified for TurnRecord {
 
 /// The output of a response: its steps as items.
 pub(super) fn output(steps: &[Step], state: &ResponseState) -> Vec<Item> {
-    let is_cut = matches!(state, ResponseState::Ended(Outcome::Incomplete(_)));
+    let is_cut = matches!(state, ResponseState::Ended(ResponseOutcome::Incomplete(_)));
     let last = steps.iter().rposition(|step| step.message().is_some());
     let mut items = Vec::with_capacity(steps.len());
     for (at, step) in steps.iter().enumerate() {
@@ -192,10 +193,13 @@ fn state_of(record: &TurnRecord) -> ResponseState {
         TurnState::Queued => ResponseState::Queued,
         TurnState::Running => ResponseState::InProgress,
         TurnState::Completed => ResponseState::Ended(
-            record.finish.as_ref().map_or(Outcome::Completed, |finish| Outcome::of_answer(finish.reason)),
+            record
+                .finish
+                .as_ref()
+                .map_or(ResponseOutcome::Completed, |finish| ResponseOutcome::of_answer(finish.reason)),
         ),
-        TurnState::Cancelled => ResponseState::Ended(Outcome::Cancelled(error())),
-        TurnState::Failed | TurnState::Interrupted => ResponseState::Ended(Outcome::Failed(error())),
+        TurnState::Cancelled => ResponseState::Ended(ResponseOutcome::Cancelled(error())),
+        TurnState::Failed | TurnState::Interrupted => ResponseState::Ended(ResponseOutcome::Failed(error())),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) async fn create(
     naming::add_those_of(&mut names, &asked.request)?;
     let destination = naming::destination(&app, &principal, names, headers.kind, Dialect::Runs).await?;
     let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
-    let requested = destination.place.name().map(|name| name.to_string());
+    let requested = destination.conversation.name().map(|name| name.to_string());
     let kept = Kept { requested, model, echo: asked.request.echo.clone() };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, &body);
     if let Some(kind) = asked.kind {
@@ -53,9 +53,10 @@ pub(crate) async fn create(
     fill(&mut turn, asked.request);
     turn.options.streaming = true;
     turn.options.on_disconnect = OnDisconnect::Finish;
-    turn.options.response = Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, promised: true });
+    turn.options.response =
+        Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, visible_while_queued: true });
     let handle = answer::submit(&app, turn, Dialect::Runs)?;
-    let (turn, session) = answer::promised(handle, Dialect::Runs).await?;
+    let (turn, session) = answer::accepted(handle, Dialect::Runs).await?;
     let (record, kept) = record(&app, &principal, turn.as_run()).await?;
     let mut response =
         answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &kept));

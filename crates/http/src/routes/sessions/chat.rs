@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, Place, SessionView, TurnHandle, now, session_object};
+use herma_gateway::{ConversationRef, Finished, GatewayError, SessionView, TurnHandle, now, session_object};
 use herma_model::alias::Namespace;
 use herma_model::{CompactionId, Delta, MessageId, Principal};
 use herma_wire::chat::whole_answer_deltas;
@@ -56,7 +56,7 @@ async fn submit(
     request: Request,
     streaming: bool,
 ) -> Result<TurnHandle, ApiError> {
-    let place = Place::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
+    let place = ConversationRef::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::of(&parts)?;
     headers.refuse_kind(

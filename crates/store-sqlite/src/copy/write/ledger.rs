@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::PieceWriter;
 use crate::copy::restore::{Attempt, Halt, broken};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
 use crate::tables::{CompactionColumns, add_compaction, carry, pin};
 
@@ -71,7 +71,7 @@ impl PieceWriter<'_> {
     }
 
     /// A compaction that is stored because a branch stands on it gets back what a deletion took from it.
-    fn keep_compaction(&self, key: i64, columns: &CompactionColumns<'_>) -> Outcome<()> {
+    fn keep_compaction(&self, key: i64, columns: &CompactionColumns<'_>) -> StoreResult<()> {
         self.connection
             .prepare_cached("UPDATE compactions SET outcome = ?2, turn_pk = ?3 WHERE pk = ?1")
             .and_then(|mut update| update.execute(params![key, columns.outcome, columns.turn_pk]))

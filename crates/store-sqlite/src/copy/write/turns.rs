@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::PieceWriter;
 use crate::copy::restore::{Attempt, Halt, broken};
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::tables::{TurnColumns, insert};
 use crate::waiting;
 
@@ -60,7 +60,7 @@ impl PieceWriter<'_> {
             ended_at: turn.ended_at.map(|at| at.0),
             echo: turn.echo.as_deref(),
             kept: turn.kept,
-            promised: turn.promised,
+            visible_while_queued: turn.visible_while_queued,
             record: turn.record.as_deref(),
             cut_off: turn.cut_off,
             attempt_of: turn.attempt_of.map(|turn| turn.uuid().into_bytes()),
@@ -71,11 +71,11 @@ impl PieceWriter<'_> {
 
     /// Writes down how a turn ended that is stored: because a branch inherits it, or because it had no answer when it
     /// was imported. A turn that was answered stays so.
-    fn end_turn(&self, key: i64, turn: &TurnColumns<'_>) -> Outcome<()> {
+    fn end_turn(&self, key: i64, turn: &TurnColumns<'_>) -> StoreResult<()> {
         self.connection
             .prepare_cached(
                 "UPDATE turns SET session_pk = ?3, answer_seq = ?4, last_seq = ?5, model = ?6, finish_reason = ?7,
-                 failure_code = ?8, failure_message = ?9, ended_at = ?10, echo = ?11, kept = ?12, promised = ?13,
+                 failure_code = ?8, failure_message = ?9, ended_at = ?10, echo = ?11, kept = ?12, visible_while_queued = ?13,
                  record = ?14, state = ?2 WHERE pk = ?1 AND (state <> 'completed' OR ?2 = 'completed')",
             )
             .and_then(|mut update| {
@@ -92,7 +92,7 @@ impl PieceWriter<'_> {
                     turn.ended_at,
                     turn.echo,
                     turn.kept,
-                    turn.promised,
+                    turn.visible_while_queued,
                     turn.record
                 ])
             })

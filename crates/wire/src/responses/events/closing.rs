@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 
 use super::{Ending, Entry, Events};
 use crate::responses::item::{Item, ItemStatus, Part};
-use crate::responses::object::{Outcome, ResponseState};
+use crate::responses::object::{ResponseOutcome, ResponseState};
 use crate::session::SessionObject;
 use crate::sse::Frame;
 
@@ -12,9 +12,9 @@ impl Events {
     /// Ends the stream: ends what is open, and says how the response ended.
     pub fn end(mut self, ending: &Ending, session: Option<&SessionObject>) -> Vec<Frame> {
         let (has_answer, status) = match ending.outcome {
-            Outcome::Completed => (true, ItemStatus::Completed),
-            Outcome::Incomplete(_) => (true, ItemStatus::Incomplete),
-            Outcome::Failed(_) | Outcome::Cancelled(_) => (false, ItemStatus::Incomplete),
+            ResponseOutcome::Completed => (true, ItemStatus::Completed),
+            ResponseOutcome::Incomplete(_) => (true, ItemStatus::Incomplete),
+            ResponseOutcome::Failed(_) | ResponseOutcome::Cancelled(_) => (false, ItemStatus::Incomplete),
         };
         if has_answer {
             self.begin_nameless_calls();
@@ -35,9 +35,9 @@ impl Events {
             }
         }
         let kind = match ending.outcome {
-            Outcome::Completed => "response.completed",
-            Outcome::Incomplete(_) => "response.incomplete",
-            Outcome::Failed(_) | Outcome::Cancelled(_) => "response.failed",
+            ResponseOutcome::Completed => "response.completed",
+            ResponseOutcome::Incomplete(_) => "response.incomplete",
+            ResponseOutcome::Failed(_) | ResponseOutcome::Cancelled(_) => "response.failed",
         };
         let state = ResponseState::Ended(ending.outcome.clone());
         self.emit_response(kind, &state, Some((ending.at, ending.usage)), session);

@@ -1,6 +1,6 @@
 //! Golden streams of every shape of a turn.
 
-use herma_wire::responses::{Events, IncompleteReason, Outcome, ResponseError};
+use herma_wire::responses::{Events, IncompleteReason, ResponseError, ResponseOutcome};
 use serde_json::json;
 
 use super::{MESSAGE, about, call, compaction, data, ending, failed, reasoning, refusal, shown, stream, text};
@@ -9,7 +9,7 @@ use super::{MESSAGE, about, call, compaction, data, ending, failed, reasoning, r
 fn a_text_in_full() {
     let mut about = about(&json!({}));
     about.conversation = Some("conv_1".into());
-    let frames = stream(about, None, &[text("Grüß \"dich\"\n"), text("!")], &ending(Outcome::Completed));
+    let frames = stream(about, None, &[text("Grüß \"dich\"\n"), text("!")], &ending(ResponseOutcome::Completed));
     let whole: String = frames.iter().map(|frame| std::str::from_utf8(&frame.bytes).unwrap()).collect();
     insta::assert_snapshot!(whole, @r#"
     event: response.created
@@ -47,7 +47,7 @@ fn a_text_in_full() {
 #[test]
 fn a_tool_call_after_some_text() {
     let deltas = [text("Let me see."), call(0, Some("weather"), ""), call(0, None, "{\"city\":"), call(0, None, "1}")];
-    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(Outcome::Completed))), @r#"
+    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(ResponseOutcome::Completed))), @r#"
      0 created {"response":{"status":"in_progress","output":[],"session":true}}
      1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
      2 output_item.added {"output_index":0,"item":{"type":"message","id":"msg_<hex>","status":"in_progress","role":"assistant","content":[]}}
@@ -74,7 +74,7 @@ fn several_calls_end_one_by_one_unless_they_come_in_turns() {
         call(1, None, "}"),
         call(2, None, "}"),
     ];
-    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(Outcome::Completed))), @r#"
+    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(ResponseOutcome::Completed))), @r#"
      0 created {"response":{"status":"in_progress","output":[],"session":true}}
      1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
      2 output_item.added {"output_index":0,"item":{"type":"function_call","id":"fc_<hex>_0","status":"in_progress","call_id":"call_0","name":"a","arguments":""}}
@@ -98,7 +98,7 @@ fn several_calls_end_one_by_one_unless_they_come_in_turns() {
 #[test]
 fn reasoning_comes_first_and_ends_when_the_text_begins() {
     let deltas = [reasoning("They "), reasoning("greet."), text("Hi")];
-    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(Outcome::Completed))), @r#"
+    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(ResponseOutcome::Completed))), @r#"
      0 created {"response":{"status":"in_progress","output":[],"session":true}}
      1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
      2 output_item.added {"output_index":0,"item":{"type":"reasoning","id":"rs_<hex>","status":"in_progress","summary":[]}}
@@ -121,7 +121,7 @@ fn reasoning_comes_first_and_ends_when_the_text_begins() {
 #[test]
 fn a_refusal_is_a_part_of_its_own() {
     let deltas = [text("Well,"), refusal("I can"), refusal("not.")];
-    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(Outcome::Completed))), @r#"
+    insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &deltas, &ending(ResponseOutcome::Completed))), @r#"
      0 created {"response":{"status":"in_progress","output":[],"session":true}}
      1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
      2 output_item.added {"output_index":0,"item":{"type":"message","id":"msg_<hex>","status":"in_progress","role":"assistant","content":[]}}
@@ -166,7 +166,7 @@ fn a_failure_ends_the_text_as_incomplete_and_never_ends_a_call() {
 #[test]
 fn a_cancellation_fails_with_the_status_cancelled() {
     let cancelled = ResponseError { code: "cancelled".into(), message: "the turn was cancelled".into() };
-    let frames = stream(about(&json!({})), None, &[text("So")], &ending(Outcome::Cancelled(cancelled)));
+    let frames = stream(about(&json!({})), None, &[text("So")], &ending(ResponseOutcome::Cancelled(cancelled)));
     insta::assert_snapshot!(shown(&frames), @r#"
     0 created {"response":{"status":"in_progress","output":[],"session":true}}
     1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
@@ -182,7 +182,7 @@ fn a_cancellation_fails_with_the_status_cancelled() {
 
 #[test]
 fn a_compaction_is_an_item_before_the_message() {
-    let frames = stream(about(&json!({})), Some(compaction()), &[text("Hi")], &ending(Outcome::Completed));
+    let frames = stream(about(&json!({})), Some(compaction()), &[text("Hi")], &ending(ResponseOutcome::Completed));
     insta::assert_snapshot!(shown(&frames), @r#"
      0 created {"response":{"status":"in_progress","output":[],"session":true}}
      1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
@@ -201,7 +201,7 @@ fn a_compaction_is_an_item_before_the_message() {
 #[test]
 fn a_background_response_is_queued_first() {
     let about = about(&json!({"background": true}));
-    insta::assert_snapshot!(shown(&stream(about, None, &[text("Hi")], &ending(Outcome::Completed))), @r#"
+    insta::assert_snapshot!(shown(&stream(about, None, &[text("Hi")], &ending(ResponseOutcome::Completed))), @r#"
     0 created {"response":{"status":"queued","output":[],"session":true}}
     1 queued {"response":{"status":"queued","output":[],"session":false}}
     2 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
@@ -219,7 +219,7 @@ fn a_background_response_is_queued_first() {
 fn a_background_response_can_be_cancelled_while_it_waits() {
     let (events, mut frames) = Events::begin(about(&json!({"background": true})), MESSAGE, None);
     let cancelled = ResponseError { code: "cancelled".into(), message: "the turn was cancelled".into() };
-    frames.extend(events.end(&ending(Outcome::Cancelled(cancelled)), None));
+    frames.extend(events.end(&ending(ResponseOutcome::Cancelled(cancelled)), None));
     insta::assert_snapshot!(shown(&frames), @r#"
     0 created {"response":{"status":"queued","output":[],"session":false}}
     1 queued {"response":{"status":"queued","output":[],"session":false}}
@@ -250,7 +250,7 @@ fn a_compaction_in_between_ends_what_was_being_said() {
 
 #[test]
 fn an_answer_that_ran_out_of_tokens_is_incomplete() {
-    let outcome = Outcome::Incomplete(IncompleteReason::MaxOutputTokens);
+    let outcome = ResponseOutcome::Incomplete(IncompleteReason::MaxOutputTokens);
     insta::assert_snapshot!(shown(&stream(about(&json!({})), None, &[text("Once upon")], &ending(outcome))), @r#"
     0 created {"response":{"status":"in_progress","output":[],"session":true}}
     1 in_progress {"response":{"status":"in_progress","output":[],"session":false}}
@@ -267,7 +267,7 @@ fn an_answer_that_ran_out_of_tokens_is_incomplete() {
 #[test]
 fn text_after_a_call_is_a_further_message() {
     let deltas = [text("A"), call(0, Some("f"), "{}"), text("B")];
-    let frames = stream(about(&json!({})), None, &deltas, &ending(Outcome::Completed));
+    let frames = stream(about(&json!({})), None, &deltas, &ending(ResponseOutcome::Completed));
     insta::assert_snapshot!(shown(&frames[frames.len() - 5..]), @r#"
     14 output_text.delta {"item_id":"msg_<hex>_1","output_index":2,"content_index":0,"delta":"B","logprobs":[]}
     15 output_text.done {"item_id":"msg_<hex>_1","output_index":2,"content_index":0,"text":"B","logprobs":[]}
@@ -282,7 +282,7 @@ fn log_probabilities_stand_beside_the_whole_text_with_every_list_there() {
     let said = json!([{"token": "Hi", "logprob": -0.5, "bytes": null, "top_logprobs": [{"token": "Ho", "logprob": -1, "bytes": null}]}]);
     let mut delta = text("Hi");
     delta.choice_extra = crate::map(json!({"logprobs": {"content": said, "refusal": null}}));
-    let frames = stream(about(&json!({})), None, &[delta], &ending(Outcome::Completed));
+    let frames = stream(about(&json!({})), None, &[delta], &ending(ResponseOutcome::Completed));
     let events: Vec<_> = frames.iter().map(data).collect();
     let logprobs = json!([{"token": "Hi", "logprob": -0.5, "bytes": [], "top_logprobs": [{"token": "Ho", "logprob": -1, "bytes": []}]}]);
     assert_eq!(events[4]["logprobs"], json!([]));

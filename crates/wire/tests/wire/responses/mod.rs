@@ -13,7 +13,9 @@ mod rules;
 use herma_model::generation::ToolCallDelta;
 use herma_model::{CompactionId, Delta, MessageId, Timestamp, Usage};
 use herma_testkit::check_response_stream;
-use herma_wire::responses::{About, Ending, Events, Frame, Item, Outcome, ResponseError, compaction_item, parse};
+use herma_wire::responses::{
+    About, Ending, Events, Frame, Item, ResponseError, ResponseOutcome, compaction_item, parse,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -32,13 +34,16 @@ pub(crate) fn about(body: &Value) -> About {
     }
 }
 
-pub(crate) fn ending(outcome: Outcome) -> Ending {
+pub(crate) fn ending(outcome: ResponseOutcome) -> Ending {
     let usage = Some(Usage { input: 10, output: 5, cached: 4, reasoning: 2, ..Usage::default() });
     Ending { outcome, at: Timestamp(1_772_582_402_000), usage }
 }
 
-pub(crate) fn failed() -> Outcome {
-    Outcome::Failed(ResponseError { code: "upstream_error".into(), message: "the model server answered 500".into() })
+pub(crate) fn failed() -> ResponseOutcome {
+    ResponseOutcome::Failed(ResponseError {
+        code: "upstream_error".into(),
+        message: "the model server answered 500".into(),
+    })
 }
 
 pub(crate) fn text(content: &str) -> Delta {

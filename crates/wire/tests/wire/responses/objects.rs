@@ -4,7 +4,7 @@ use herma_model::{Message, MessageStatus, Role, Seq, SessionId, Timestamp, TurnI
 use herma_testkit::RESPONSE_FIELDS;
 use herma_wire::chat::{assistant_utterance, parse};
 use herma_wire::responses::{
-    About, Echo, Item, ItemStatus, Outcome, ResponseObject, ResponseState, item_list, items_of, output_items,
+    About, Echo, Item, ItemStatus, ResponseObject, ResponseOutcome, ResponseState, item_list, items_of, output_items,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{MESSAGE, about, compaction, ending};
 
 fn object(about: &About, state: &ResponseState, output: &[Item]) -> String {
-    let ending = ending(Outcome::Completed);
+    let ending = ending(ResponseOutcome::Completed);
     let object =
         ResponseObject { about, state, completed_at: Some(ending.at), output, usage: ending.usage, session: None };
     String::from_utf8(object.to_json()).unwrap()
@@ -21,7 +21,7 @@ fn object(about: &About, state: &ResponseState, output: &[Item]) -> String {
 #[test]
 fn every_required_field_is_there_whatever_the_request_said() {
     for state in
-        [ResponseState::Queued, ResponseState::Ended(Outcome::Completed), ResponseState::Ended(super::failed())]
+        [ResponseState::Queued, ResponseState::Ended(ResponseOutcome::Completed), ResponseState::Ended(super::failed())]
     {
         let bare = About { echo: Echo::default(), ..about(&json!({})) };
         let json: Value = serde_json::from_str(&object(&bare, &state, &[])).unwrap();
@@ -42,7 +42,7 @@ fn a_response_repeats_its_request() {
         "service_tier": "flex", "prompt_cache_key": "p", "safety_identifier": "s", "user": "u", "top_logprobs": 3,
     }));
     about.previous_response_id = Some("resp_0".into());
-    insta::assert_snapshot!(object(&about, &ResponseState::Ended(Outcome::Completed), &[]), @r#"{"id":"resp_1","object":"response","created_at":1772582400,"completed_at":1772582402,"status":"completed","error":null,"incomplete_details":null,"model":"gpt-5","previous_response_id":"resp_0","output":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15},"instructions":"Be \"terse\".","metadata":{"k":"v"},"tools":[{"type":"function","name":"f","description":null,"parameters":null,"strict":null}],"tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"n","description":null,"schema":{"type":"object"},"strict":false},"verbosity":"low"},"reasoning":{"effort":"low","summary":null},"temperature":0.5,"top_p":0.9,"presence_penalty":0.0,"frequency_penalty":0.0,"top_logprobs":3,"max_output_tokens":9,"max_tool_calls":2,"truncation":"auto","store":false,"background":false,"service_tier":"flex","prompt_cache_key":"p","safety_identifier":"s","user":"u"}"#);
+    insta::assert_snapshot!(object(&about, &ResponseState::Ended(ResponseOutcome::Completed), &[]), @r#"{"id":"resp_1","object":"response","created_at":1772582400,"completed_at":1772582402,"status":"completed","error":null,"incomplete_details":null,"model":"gpt-5","previous_response_id":"resp_0","output":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15},"instructions":"Be \"terse\".","metadata":{"k":"v"},"tools":[{"type":"function","name":"f","description":null,"parameters":null,"strict":null}],"tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"n","description":null,"schema":{"type":"object"},"strict":false},"verbosity":"low"},"reasoning":{"effort":"low","summary":null},"temperature":0.5,"top_p":0.9,"presence_penalty":0.0,"frequency_penalty":0.0,"top_logprobs":3,"max_output_tokens":9,"max_tool_calls":2,"truncation":"auto","store":false,"background":false,"service_tier":"flex","prompt_cache_key":"p","safety_identifier":"s","user":"u"}"#);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use herma_model::generation::{Answer, Finish, FinishReason, ToolCall};
 use herma_model::{Delta, MessageStatus};
 use herma_wire::chat::assistant_utterance;
-use herma_wire::responses::{Echo, IncompleteReason, ItemStatus, Outcome, ResponseError, output_items, parse};
+use herma_wire::responses::{Echo, IncompleteReason, ItemStatus, ResponseError, ResponseOutcome, output_items, parse};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::sample::select;
@@ -36,10 +36,10 @@ fn pieces() -> impl Strategy<Value = Vec<Delta>> {
 }
 
 /// Every way in which a response can end.
-fn outcomes() -> impl Strategy<Value = Outcome> {
+fn outcomes() -> impl Strategy<Value = ResponseOutcome> {
     let cancelled = ResponseError { code: "cancelled".into(), message: "the turn was cancelled".into() };
-    let incomplete = Outcome::Incomplete(IncompleteReason::MaxOutputTokens);
-    select(vec![Outcome::Completed, incomplete, failed(), Outcome::Cancelled(cancelled)])
+    let incomplete = ResponseOutcome::Incomplete(IncompleteReason::MaxOutputTokens);
+    select(vec![ResponseOutcome::Completed, incomplete, failed(), ResponseOutcome::Cancelled(cancelled)])
 }
 
 /// What is kept of the pieces.
@@ -92,7 +92,7 @@ proptest::proptest! {
         deltas.extend(split(&said).iter().map(|piece| text(piece)));
         deltas.push(call(0, Some("f"), ""));
         deltas.extend(split("{\"a\":[1,2]}").iter().map(|piece| call(0, None, piece)));
-        let frames = stream(about(&json!({})), None, &deltas, &ending(Outcome::Completed));
+        let frames = stream(about(&json!({})), None, &deltas, &ending(ResponseOutcome::Completed));
         let last = data(frames.last().unwrap());
         let utterance = assistant_utterance(&whole(&deltas), MessageStatus::Complete);
         let stored = serde_json::to_value(output_items(MESSAGE, &utterance, ItemStatus::Completed)).unwrap();

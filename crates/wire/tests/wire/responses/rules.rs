@@ -1,7 +1,7 @@
 //! That a stream which breaks a rule is found out, so that those which pass say something.
 
 use herma_testkit::broken_rules;
-use herma_wire::responses::Outcome;
+use herma_wire::responses::ResponseOutcome;
 use serde_json::{Value, json};
 
 use super::{about, call, compaction, data, ending, failed, reasoning, stream, text};
@@ -9,7 +9,7 @@ use super::{about, call, compaction, data, ending, failed, reasoning, stream, te
 /// A stream with an item of every kind.
 fn whole() -> Vec<Value> {
     let deltas = [reasoning("Hm."), text("Hel"), text("lo"), call(0, Some("f"), "{}")];
-    let frames = stream(about(&json!({})), Some(compaction()), &deltas, &ending(Outcome::Completed));
+    let frames = stream(about(&json!({})), Some(compaction()), &deltas, &ending(ResponseOutcome::Completed));
     frames.iter().map(data).collect()
 }
 

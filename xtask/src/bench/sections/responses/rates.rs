@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::bench::field::Field;
-use crate::bench::load::{Door, Plan, Round, Shape};
+use crate::bench::load::{Api, Plan, Round, Shape};
 use crate::bench::options::Options;
 use crate::bench::sections::turns::{CLIENTS, HISTORIES};
 use crate::bench::sections::{Lane, Rounds};
@@ -27,28 +27,28 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
 
 async fn print(field: &Field, options: &Options, shape: Shape, scenarios: Vec<(usize, usize)>) -> io::Result<()> {
     let mut header = ["clients", "history", "chat"].map(str::to_owned).to_vec();
-    let others = || Door::ALL.into_iter().filter(|door| *door != Door::Chat);
+    let others = || Api::ALL.into_iter().filter(|api| *api != Api::Chat);
     for what in ["", ", CPU", ", latency"] {
-        header.extend(others().map(|door| format!("{} / chat{what}", door.name())));
+        header.extend(others().map(|api| format!("{} / chat{what}", api.name())));
     }
     let mut table = Table::new(header);
     for (clients, history) in scenarios {
         let lanes = field.servers().iter().flat_map(|server| {
-            let plan = |door| Plan { clients, turns: options.turns(clients), history, shape, door };
-            Door::ALL.map(|door| Lane { name: door.name(), server, plan: plan(door) })
+            let plan = |api| Plan { clients, turns: options.turns(clients), history, shape, api };
+            Api::ALL.map(|api| Lane { name: api.name(), server, plan: plan(api) })
         });
         let lanes: Vec<Lane<'_>> = lanes.collect();
         let rounds = Rounds::measure(field, &lanes, options.rounds()).await?;
-        let of = |door: Door, number: fn(&Round) -> f64| rounds.of(door.name(), number);
-        let ratio = |door, number| median_ratio(&of(door, number), &of(Door::Chat, number));
+        let of = |api: Api, number: fn(&Round) -> f64| rounds.of(api.name(), number);
+        let ratio = |api, number| median_ratio(&of(api, number), &of(Api::Chat, number));
         let rate = |round: &Round| round.rate;
-        let mut cells = vec![clients.to_string(), history.to_string(), format!("{:.0}", median(&of(Door::Chat, rate)))];
-        cells.extend(others().map(|door| match shape {
-            Shape::Whole => at_least(ratio(door, rate), GOAL),
-            Shape::Streamed { .. } => format!("{:.2}", ratio(door, rate)),
+        let mut cells = vec![clients.to_string(), history.to_string(), format!("{:.0}", median(&of(Api::Chat, rate)))];
+        cells.extend(others().map(|api| match shape {
+            Shape::Whole => at_least(ratio(api, rate), GOAL),
+            Shape::Streamed { .. } => format!("{:.2}", ratio(api, rate)),
         }));
-        cells.extend(others().map(|door| format!("{:.2}", ratio(door, |round| round.cpu))));
-        cells.extend(others().map(|door| format!("{:.2}", ratio(door, |round| percentile(&round.latencies, 50)))));
+        cells.extend(others().map(|api| format!("{:.2}", ratio(api, |round| round.cpu))));
+        cells.extend(others().map(|api| format!("{:.2}", ratio(api, |round| percentile(&round.latencies, 50)))));
         table.row(cells);
     }
     table.print();

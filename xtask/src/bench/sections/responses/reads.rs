@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 
 use crate::bench::child::Child;
 use crate::bench::field::{Field, Target};
-use crate::bench::load::{self, Door, Shape, Talk};
+use crate::bench::load::{self, Api, Shape, Talk};
 use crate::bench::options::Options;
 use crate::bench::sections::talk::{Block, Client};
 use crate::bench::statistics::{median, median_ratio};
@@ -62,7 +62,7 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
 
 /// A conversation of one turn and one of many.
 async fn make(herma: &Child, turns: usize) -> io::Result<Responses> {
-    let begin = || Talk::begin(herma.address(), Door::Slug, Shape::Whole);
+    let begin = || Talk::begin(herma.address(), Api::Slug, Shape::Whole);
     let alone = begin().await?.response()?;
     let mut long = begin().await?;
     let first_of_many = long.response()?;

@@ -5,7 +5,7 @@ use std::io;
 use futures_util::future::try_join_all;
 
 use crate::bench::field::{Field, Target};
-use crate::bench::load::{Door, Shape, Talk};
+use crate::bench::load::{Api, Shape, Talk};
 use crate::bench::options::Options;
 use crate::bench::table::{Table, at_most};
 
@@ -28,10 +28,10 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     let mut table = Table::new(["turn", "answer", "bytes a turn", "/ chat", "latter / former half"]);
     for (shape, answer) in [(Shape::Whole, "whole"), (Shape::Streamed { pause: false }, "streamed")] {
         let mut chat = None;
-        for door in Door::ALL {
-            let data = format!("{}-{answer}", door.name());
+        for api in Api::ALL {
+            let data = format!("{}-{answer}", api.name());
             let herma = field.launch(Target::Herma, &data)?;
-            let talks = (0..CONVERSATIONS).map(|_| Talk::begin(herma.address(), door, shape));
+            let talks = (0..CONVERSATIONS).map(|_| Talk::begin(herma.address(), api, shape));
             let mut talks = try_join_all(talks).await?;
             let mut sizes = vec![field.database_bytes(&data)? as f64];
             for _ in 0..2 {
@@ -42,7 +42,7 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
             let each = f64::midpoint(former, latter);
             let ratio = each / *chat.get_or_insert(each);
             table.row([
-                door.name().to_owned(),
+                api.name().to_owned(),
                 answer.to_owned(),
                 format!("{each:.0}"),
                 if shape == Shape::Whole { at_most(ratio, GOAL, "") } else { format!("{ratio:.2}") },

@@ -5,7 +5,7 @@ use std::io;
 use super::WINDOW;
 use super::stock::Stock;
 use crate::bench::field::{Field, Server};
-use crate::bench::load::{Door, Plan, Round, Shape};
+use crate::bench::load::{Api, Plan, Round, Shape};
 use crate::bench::options::Options;
 use crate::bench::sections::{Lane, Rounds};
 use crate::bench::statistics::{median, median_ratio, percentile};
@@ -24,7 +24,7 @@ pub(super) async fn run(field: &Field, stock: &Stock, options: &Options) -> io::
     println!("Turns per second on the large store and on an empty one, medians of {} rounds:\n", options.rounds());
     let mut table = Table::new(["clients", "empty", "large / empty", "CPU", "latency p50"]);
     for clients in CLIENTS {
-        let plan = Plan { clients, turns: options.turns(clients), history: 2, shape: Shape::Whole, door: Door::Chat };
+        let plan = Plan { clients, turns: options.turns(clients), history: 2, shape: Shape::Whole, api: Api::Chat };
         let lanes = [(LARGE, &large), (EMPTY, &empty)].map(|(name, server)| Lane { name, server, plan });
         let rounds = Rounds::measure(field, &lanes, options.rounds()).await?;
         let ratio = |number: fn(&Round) -> f64| median_ratio(&rounds.of(LARGE, number), &rounds.of(EMPTY, number));

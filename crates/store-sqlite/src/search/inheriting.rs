@@ -6,7 +6,7 @@ use herma_store::Scope;
 use herma_store::search::SearchFilter;
 use rusqlite::{Connection, Row};
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::lineage::Segment;
 use crate::rows;
 
@@ -17,7 +17,7 @@ pub(super) fn first(
     seq: i64,
     scope: &Scope,
     filter: &SearchFilter,
-) -> Outcome<Option<i64>> {
+) -> StoreResult<Option<i64>> {
     let mut select = connection
         .prepare_cached(
             "SELECT c.pk, c.deleted, c.session_key, c.source, c.origin_kind FROM sessions s
@@ -27,8 +27,8 @@ pub(super) fn first(
         .translated()?;
     let mut sources = vec![conversation];
     while let Some(source) = sources.pop() {
-        let mut heirs = select.query([source, seq]).translated()?;
-        while let Some(heir) = heirs.next().translated()? {
+        let mut inheriting = select.query([source, seq]).translated()?;
+        while let Some(heir) = inheriting.next().translated()? {
             let key: i64 = heir.get(0).translated()?;
             if heir.get(1).translated()? {
                 sources.push(key);
@@ -41,7 +41,7 @@ pub(super) fn first(
 }
 
 /// The deleted conversations that a conversation inherits from, with none between that is not.
-pub(super) fn sources(connection: &Connection, conversation: i64) -> Outcome<Vec<i64>> {
+pub(super) fn sources(connection: &Connection, conversation: i64) -> StoreResult<Vec<i64>> {
     let mut is_deleted = connection.prepare_cached("SELECT deleted FROM conversations WHERE pk = ?1").translated()?;
     let mut sources = Vec::new();
     let mut heir = conversation;

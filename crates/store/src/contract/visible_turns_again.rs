@@ -9,12 +9,12 @@ use herma_model::{MessageId, TurnId, TurnState};
 use super::World;
 use super::fixture::{joined, refused, running, texts};
 use super::idempotency::with_key;
-use super::promising::promised;
+use super::visible_turns::visible_while_queued;
 use crate::{Admission, AdmitOutcome, Refusal, RetryIdentity, Running, StopOutcome, Store, TurnPolicy};
 
 /// A promised request with a key.
 fn ask<S: Store>(world: &World<S>) -> Admission {
-    with_key(promised(world.ask("trip", "one")), 1)
+    with_key(visible_while_queued(world.ask("trip", "one")), 1)
 }
 
 /// The same as a further attempt at the end.
@@ -183,7 +183,7 @@ pub async fn a_promised_turn_that_never_began_waits_and_runs_under_its_id<S: Sto
 
 pub async fn a_promised_turn_whose_process_died_before_it_began_is_taken_over<S: Store>(world: &World<S>) {
     let other = world.start(&world.two, "trip", "two").await;
-    let first = promised(world.ask("trip", "one"));
+    let first = visible_while_queued(world.ask("trip", "one"));
     let again = Admission { retry: RetryIdentity { sdk_attempt: 1, ..first.retry.clone() }, ..first.clone() };
     let waiting = world.queue(&world.one, first).await;
     world.one.close().await;

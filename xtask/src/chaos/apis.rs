@@ -13,7 +13,7 @@ pub(super) const SESSION: &str = "x-hermes-session-id";
 
 /// A route and a form of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Api {
     Chat { is_streamed: bool },
     Response { is_streamed: bool },
     Run,
@@ -31,7 +31,7 @@ pub(super) enum Address {
 /// A request, as often as it is sent.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
-    pub(super) door: Door,
+    pub(super) api: Api,
     pub(super) address: Address,
     /// Earlier questions and answers that the client sends along: chat alone.
     pub(super) history: Vec<(String, String)>,
@@ -81,12 +81,12 @@ impl Request {
     async fn read_all(&self, client: &Client, read: &mut Read) -> Result<(), reqwest::Error> {
         let (path, body) = self.body();
         let mut request = client.request(Method::POST, path).header("content-type", "application/json");
-        if let (Door::Chat { .. }, Address::Name(name)) = (self.door, &self.address) {
+        if let (Api::Chat { .. }, Address::Name(name)) = (self.api, &self.address) {
             request = request.header(SESSION, name);
         }
         read.take(request.body(body.to_string()).send().await?).await?;
         // A run goes on by itself: it is asked for until it has ended.
-        while self.door == Door::Run && !read.hangs_up && read.status < 300 && is_running(&read.json()) {
+        while self.api == Api::Run && !read.hangs_up && read.status < 300 && is_running(&read.json()) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let id = text(&read.json()["id"]);
             let run = format!("/v1/runs/{id}");
@@ -97,8 +97,8 @@ impl Request {
     }
 
     fn body(&self) -> (&'static str, Value) {
-        match self.door {
-            Door::Chat { is_streamed } => {
+        match self.api {
+            Api::Chat { is_streamed } => {
                 let pair = |(question, answer): &(String, String)| {
                     [json!({"role": "user", "content": question}), json!({"role": "assistant", "content": answer})]
                 };
@@ -106,7 +106,7 @@ impl Request {
                 messages.push(json!({"role": "user", "content": self.text}));
                 ("/v1/chat/completions", json!({"model": "m", "messages": messages, "stream": is_streamed}))
             }
-            Door::Response { is_streamed } => {
+            Api::Response { is_streamed } => {
                 let mut body = json!({"model": "m", "input": self.text, "stream": is_streamed});
                 match &self.address {
                     Address::Name(name) => body["conversation"] = json!(name),
@@ -114,7 +114,7 @@ impl Request {
                 }
                 ("/v1/responses", body)
             }
-            Door::Run => {
+            Api::Run => {
                 let (Address::Name(name) | Address::Previous(name)) = &self.address;
                 ("/v1/runs", json!({"model": "m", "input": self.text, "session_id": name}))
             }
@@ -133,7 +133,7 @@ impl Request {
             let end = Some(End::Failed { status: read.status, code: text(&error["code"]), shown });
             return Seen { end, is_final: read.is_final, ..Seen::default() };
         }
-        if matches!(self.door, Door::Chat { .. }) {
+        if matches!(self.api, Api::Chat { .. }) {
             let last = frames.iter().find(|frame| !frame["choices"][0]["finish_reason"].is_null());
             let session = last.map(|frame| &frame["session"]);
             let end = session.map(|session| End::Answered { text: shown, conversation: conversation(session) });
@@ -158,13 +158,13 @@ impl Request {
     fn judge_object(&self, status: u16, object: &Value, is_final: bool) -> Seen {
         let session = &object["session"];
         let mut seen = Seen { is_final, is_main: is_main(session), ids: ids(session), ..Seen::default() };
-        if !matches!(self.door, Door::Chat { .. }) && object["id"].is_string() {
+        if !matches!(self.api, Api::Chat { .. }) && object["id"].is_string() {
             seen.object = Some(text(&object["id"]));
             seen.ids.push((text(&object["id"]), conversation(&object["session"])));
         }
         let is_completed = object["status"].as_str().is_none_or(|status| status == "completed");
         seen.end = Some(if status < 300 && is_completed {
-            End::Answered { text: answer_of(self.door, object), conversation: conversation(&object["session"]) }
+            End::Answered { text: answer_of(self.api, object), conversation: conversation(&object["session"]) }
         } else {
             let code = [&object["error"]["code"], &object["error_code"], &object["status"]];
             let code = code.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned();
@@ -175,14 +175,14 @@ impl Request {
 }
 
 /// The text of a completed object.
-pub(super) fn answer_of(door: Door, object: &Value) -> String {
-    match door {
-        Door::Chat { .. } => text(&object["choices"][0]["message"]["content"]),
-        Door::Response { .. } => {
+pub(super) fn answer_of(api: Api, object: &Value) -> String {
+    match api {
+        Api::Chat { .. } => text(&object["choices"][0]["message"]["content"]),
+        Api::Response { .. } => {
             let items = object["output"].as_array().into_iter().flatten();
             items.filter(|item| item["type"] == "message").map(|item| text(&item["content"][0]["text"])).collect()
         }
-        Door::Run => text(&object["output"]),
+        Api::Run => text(&object["output"]),
     }
 }
 

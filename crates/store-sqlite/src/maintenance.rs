@@ -11,7 +11,7 @@ use herma_model::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::notices::{Notices, Owner};
 use crate::renewals::Renewals;
@@ -44,19 +44,19 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// A thread that does all of this until it is told to stop.
-pub(crate) struct Pulse {
+pub(crate) struct Maintenance {
     pub(crate) connection: Connection,
     pub(crate) log: PathBuf,
     pub(crate) writer: Arc<Writer>,
     pub(crate) notices: Arc<Notices>,
-    pub(crate) happenings: watch::Sender<i64>,
+    pub(crate) new_events: watch::Sender<i64>,
     pub(crate) renewals: Arc<Renewals>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-impl Pulse {
+impl Maintenance {
     pub(crate) fn start(self) -> std::io::Result<JoinHandle<()>> {
-        std::thread::Builder::new().name("herma-pulse".into()).spawn(move || self.run())
+        std::thread::Builder::new().name("herma-maintenance".into()).spawn(move || self.run())
     }
 
     fn run(self) {
@@ -123,7 +123,7 @@ impl Pulse {
 
     /// Wakes those who follow the events, if there are more. While nobody does, nothing is looked at.
     fn wake_followers(&self, followed: &mut Option<i64>) {
-        if self.happenings.receiver_count() == 0 {
+        if self.new_events.receiver_count() == 0 {
             return;
         }
         let version = self.version();
@@ -132,12 +132,12 @@ impl Pulse {
         }
         *followed = version;
         if let Ok(total) = events::total(&self.connection) {
-            self.happenings.send_if_modified(|known| std::mem::replace(known, total) != total);
+            self.new_events.send_if_modified(|known| std::mem::replace(known, total) != total);
         }
     }
 
     /// Has something written that comes again by itself if the database does not take it now.
-    fn background(&self, work: impl FnOnce(&Connection, &mut Instance) -> Outcome<()> + Send + 'static) {
+    fn background(&self, work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<()> + Send + 'static) {
         self.writer.submit_lazy(Patience::Refused, move |connection, instance| keep(work(connection, instance)));
     }
 
@@ -194,7 +194,7 @@ fn log_size(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |meta| meta.len())
 }
 
-pub(crate) fn keep<T>(outcome: Outcome<T>) -> Step {
+pub(crate) fn keep<T>(outcome: StoreResult<T>) -> Step {
     match outcome {
         Ok(_) => Step::Keep(Box::new(|_| {})),
         Err(error) => {
@@ -205,7 +205,7 @@ pub(crate) fn keep<T>(outcome: Outcome<T>) -> Step {
 }
 
 /// Ends the turns of processes that are gone, and those that this one has given up.
-pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Timestamp) -> Outcome<()> {
+pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Timestamp) -> StoreResult<()> {
     instance.watch(connection, now)?;
     let mut select = connection
         .prepare_cached(

@@ -19,7 +19,7 @@ use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
 /// Most summaries that are prepared, or wait to be, at one time.
-const MOST_AHEAD: usize = 4;
+const MAX_PREPARATIONS: usize = 4;
 /// How long a preparation may go on after a turn has come: a summary that is already on its way is not thrown away.
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -34,7 +34,11 @@ pub(crate) struct Preparations {
 
 impl Default for Preparations {
     fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(MOST_AHEAD)), calls: watch::Sender::new(0), current: Mutex::default() }
+        Self {
+            permits: Arc::new(Semaphore::new(MAX_PREPARATIONS)),
+            calls: watch::Sender::new(0),
+            current: Mutex::default(),
+        }
     }
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
     let Some(window) = window else { return };
     let budget = gateway.budget(u64::from(window));
     let load = Load::of(request, Some(snapshot), &[]);
-    let is_due = load.total > budget.soft && !snapshot.held_back && !gateway.is_draining();
+    let is_due = load.total > budget.soft && !snapshot.auto_compaction_paused && !gateway.is_draining();
     if !is_due || gateway.compactor.drafts.has(snapshot.facts.id, Footing::of(snapshot)) {
         return;
     }
@@ -158,7 +162,7 @@ impl Gateway {
                 }
             };
             if let Ok(draft) = draft {
-                tracing::debug!(%conversation, "a summary was prepared ahead");
+                tracing::debug!(%conversation, "a summary was prepared prepare");
                 self.remember(case, &draft);
             }
             return;

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::{Finish, Step, Work};
 use crate::erasures::Erasures;
-use crate::failure::{Outcome, Translate};
+use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, Mark};
 use crate::open::BUSY_TIMEOUT;
 use crate::sync::Log;
@@ -32,7 +32,7 @@ pub(super) enum Syncing {
 }
 
 /// The connection that writes, and what is known of this process's turns.
-pub(super) struct Pen {
+pub(super) struct WriteConnection {
     pub(super) connection: Connection,
     pub(super) instance: Instance,
     pub(super) log: Arc<Log>,
@@ -41,7 +41,7 @@ pub(super) struct Pen {
     pub(super) syncs: Sender<Vec<Finish>>,
 }
 
-impl Pen {
+impl WriteConnection {
     /// Lets the log start over.
     pub(super) fn restart_log(&self) {
         let _ = self.connection.busy_timeout(RESTART_WAIT);
@@ -70,7 +70,7 @@ impl Pen {
     }
 
     /// Begins a transaction as soon as no other process has one.
-    pub(super) fn begin(&self) -> Outcome<()> {
+    pub(super) fn begin(&self) -> StoreResult<()> {
         self.execute("BEGIN IMMEDIATE")
     }
 
@@ -140,7 +140,7 @@ impl Pen {
 
     /// Runs one job. The second answer is an error if the transaction around it is no longer whole: a full or failing disk makes SQLite
     /// roll back all of it, and what follows would be written without one.
-    fn in_savepoint(&mut self, work: Work) -> (Step, Outcome<()>) {
+    fn in_savepoint(&mut self, work: Work) -> (Step, StoreResult<()>) {
         if let Err(error) = self.execute("SAVEPOINT job") {
             refuse(work, &error);
             return (Step::Undo(Box::new(|_| {})), Err(error));
@@ -161,7 +161,7 @@ impl Pen {
         (step, undone.and_then(|()| self.execute("RELEASE job")))
     }
 
-    fn execute(&self, sql: &str) -> Outcome<()> {
+    fn execute(&self, sql: &str) -> StoreResult<()> {
         self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map(drop).translated()
     }
 }

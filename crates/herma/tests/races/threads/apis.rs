@@ -4,7 +4,7 @@ use herma_testkit::Client;
 use serde_json::{Value, json};
 
 use super::book::Address;
-use super::steps::Door;
+use super::steps::Api;
 use crate::support::{CHAT, named, until};
 
 pub(super) const RESPONSES: &str = "/v1/responses";
@@ -31,7 +31,7 @@ pub(super) struct Seen {
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     pub(super) address: Address,
-    pub(super) door: Door,
+    pub(super) api: Api,
     pub(super) text: String,
     pub(super) stored: bool,
 }
@@ -40,8 +40,8 @@ impl Question {
     /// Asks, and waits for the end.
     pub(super) async fn ask(self, client: Client) -> Seen {
         let Some(begun) = self.send(&client).await else { return Seen::default() };
-        match self.door {
-            Door::Background | Door::Run if begun.error.is_null() => ended(&client, self.door, begun).await,
+        match self.api {
+            Api::Background | Api::Run if begun.error.is_null() => ended(&client, self.api, begun).await,
             _ => begun,
         }
     }
@@ -53,28 +53,28 @@ impl Question {
         let response = request.body(body.to_string()).send().await.ok()?;
         let status = response.status().as_u16();
         let text = response.text().await.ok()?;
-        Some(match self.door {
-            Door::StreamedResponse if status == 200 => Seen::of_response_stream(&text)?,
-            Door::StreamedChat if status == 200 => Seen::of_chat_stream(&text)?,
-            door => Seen::of_object(door, status, &serde_json::from_str(&text).unwrap()),
+        Some(match self.api {
+            Api::StreamedResponse if status == 200 => Seen::of_response_stream(&text)?,
+            Api::StreamedChat if status == 200 => Seen::of_chat_stream(&text)?,
+            api => Seen::of_object(api, status, &serde_json::from_str(&text).unwrap()),
         })
     }
 
     fn request(&self, client: Client) -> (Client, &'static str, Value) {
-        let (mut body, path) = match self.door {
-            Door::Chat => (json!({"model": "m", "messages": [{"role": "user", "content": self.text}]}), CHAT),
-            Door::StreamedChat => {
+        let (mut body, path) = match self.api {
+            Api::Chat => (json!({"model": "m", "messages": [{"role": "user", "content": self.text}]}), CHAT),
+            Api::StreamedChat => {
                 let messages = json!([{"role": "user", "content": self.text}]);
                 (json!({"model": "m", "messages": messages, "stream": true}), CHAT)
             }
-            Door::Run => (json!({"model": "m", "input": self.text}), RUNS),
-            door => {
-                let (streamed, background) = (door == Door::StreamedResponse, door == Door::Background);
+            Api::Run => (json!({"model": "m", "input": self.text}), RUNS),
+            api => {
+                let (streamed, background) = (api == Api::StreamedResponse, api == Api::Background);
                 let body = json!({"model": "m", "input": self.text, "stream": streamed, "background": background, "store": self.stored});
                 (body, RESPONSES)
             }
         };
-        let in_header = matches!(self.door, Door::Chat | Door::StreamedChat);
+        let in_header = matches!(self.api, Api::Chat | Api::StreamedChat);
         let client = match &self.address {
             Address::Conversation(id) if in_header => named(client, id),
             Address::Conversation(id) => {
@@ -93,26 +93,26 @@ impl Question {
 }
 
 /// Waits until something that goes on by itself has ended.
-pub(super) async fn ended(client: &Client, door: Door, begun: Seen) -> Seen {
-    let path = path(door, begun.id.as_deref().expect("an id"));
+pub(super) async fn ended(client: &Client, api: Api, begun: Seen) -> Seen {
+    let path = path(api, begun.id.as_deref().expect("an id"));
     let mut last = Value::Null;
     until("it comes to an end", async || {
         last = client.get(&path).await.expect(200);
         !["queued", "in_progress", "running"].contains(&last["status"].as_str().unwrap())
     })
     .await;
-    Seen::of_object(door, 200, &last)
+    Seen::of_object(api, 200, &last)
 }
 
-pub(super) fn path(door: Door, id: &str) -> String {
-    format!("{}/{id}", if door == Door::Run { RUNS } else { RESPONSES })
+pub(super) fn path(api: Api, id: &str) -> String {
+    format!("{}/{id}", if api == Api::Run { RUNS } else { RESPONSES })
 }
 
 impl Seen {
-    fn of_object(door: Door, status: u16, body: &Value) -> Self {
-        let text = match door {
-            Door::Chat | Door::StreamedChat => body["choices"][0]["message"]["content"].as_str().map(str::to_owned),
-            Door::Run => body["output"].as_str().map(str::to_owned),
+    fn of_object(api: Api, status: u16, body: &Value) -> Self {
+        let text = match api {
+            Api::Chat | Api::StreamedChat => body["choices"][0]["message"]["content"].as_str().map(str::to_owned),
+            Api::Run => body["output"].as_str().map(str::to_owned),
             _ => text_of(body),
         };
         let error = match &body["error"] {
@@ -136,7 +136,7 @@ impl Seen {
         let events = frames.iter().filter_map(|frame| serde_json::from_str::<Value>(frame).ok());
         let ends = ["response.completed", "response.failed"];
         let last = events.into_iter().find(|event| ends.contains(&event["type"].as_str().unwrap_or_default()))?;
-        let seen = Self::of_object(Door::Response, 200, &last["response"]);
+        let seen = Self::of_object(Api::Response, 200, &last["response"]);
         Some(Self { frames: Some(frames), ..seen })
     }
 

@@ -20,13 +20,13 @@ pub(crate) enum Fit<'a> {
     /// As it is.
     Fits,
     /// Not without a compaction, or better with one.
-    Tight(Box<Tight<'a>>),
+    NeedsCompaction(Box<Overflow<'a>>),
     /// It does not fit, and nothing can be done about it.
     Refused(TurnFailure),
 }
 
 /// A turn that needs room.
-pub(crate) struct Tight<'a> {
+pub(crate) struct Overflow<'a> {
     case: Case<'a>,
     need: &'a Need,
     lease: Lease,
@@ -34,14 +34,14 @@ pub(crate) struct Tight<'a> {
     model: String,
 }
 
-impl Tight<'_> {
-    fn refused(&self, why: &str) -> FoundRoom {
-        FoundRoom::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
+impl Overflow<'_> {
+    fn refused(&self, why: &str) -> CompactionPlan {
+        CompactionPlan::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
     }
 }
 
 /// What was found for a turn that needs room.
-pub(crate) enum FoundRoom {
+pub(crate) enum CompactionPlan {
     /// Nothing, but it can go on as it is.
     Enough,
     /// A compaction that makes it fit.
@@ -80,7 +80,7 @@ impl Gateway {
             Need::TooLong(_) => (window.min(load.total), CompactionTrigger::ContextLength),
         };
         let budget = self.budget_of(request, window);
-        let limit = if snapshot.held_back { budget.window } else { budget.threshold };
+        let limit = if snapshot.auto_compaction_paused { budget.window } else { budget.threshold };
         if matches!(need, Need::Threshold) && load.total <= limit {
             return Fit::Fits;
         }
@@ -103,26 +103,26 @@ impl Gateway {
             trigger,
             dry_run: false,
         };
-        Fit::Tight(Box::new(Tight { case, need, lease, model }))
+        Fit::NeedsCompaction(Box::new(Overflow { case, need, lease, model }))
     }
 
     /// Looks for room. Writes nothing. Cancel-safe.
-    pub(crate) async fn find_room(&self, tight: &Tight<'_>) -> Result<FoundRoom, StoreError> {
-        match self.draft(tight.case).await {
+    pub(crate) async fn plan_compaction(&self, overflow: &Overflow<'_>) -> Result<CompactionPlan, StoreError> {
+        match self.draft(overflow.case).await {
             Ok(draft) => {
-                let new = draft.compaction(tight.case, Authority::Lease(tight.lease));
-                Ok(FoundRoom::Compaction(Box::new(Found { draft, new })))
+                let new = draft.compaction(overflow.case, Authority::Lease(overflow.lease));
+                Ok(CompactionPlan::Compaction(Box::new(Found { draft, new })))
             }
             Err(NoDraft::Store(error)) => Err(error),
-            Err(_) if !tight.case.is_needed() => Ok(FoundRoom::Enough),
-            Err(why) if self.goes_on_without(tight.case, &why) => Ok(tight.refused(&why.reason())),
-            Err(NoDraft::Failed(NoSummary::Failed(failure), _)) => Ok(FoundRoom::Unreachable(failure)),
-            Err(why) => Ok(tight.refused(&why.reason())),
+            Err(_) if !overflow.case.is_needed() => Ok(CompactionPlan::Enough),
+            Err(why) if self.goes_on_without(overflow.case, &why) => Ok(overflow.refused(&why.reason())),
+            Err(NoDraft::Failed(NoSummary::Failed(failure), _)) => Ok(CompactionPlan::Unreachable(failure)),
+            Err(why) => Ok(overflow.refused(&why.reason())),
         }
     }
 
     /// Writes a compaction that was found for a turn. Not cancel-safe: the turn has to know whether it happened.
-    pub(crate) async fn take_room(&self, found: Found) -> Result<Option<(Compacted, Arc<Base>)>, StoreError> {
+    pub(crate) async fn write_compaction(&self, found: Found) -> Result<Option<(Compacted, Arc<Base>)>, StoreError> {
         crash::point(crash::SUMMARISED);
         let Found { draft, new } = found;
         let outcome = self.store.compact(new).await?;

@@ -9,15 +9,15 @@ use herma_model::{MessageStatus, Role, TurnState};
 
 use super::World;
 use super::fixture::{finish, message, noted, refused, running, texts};
-use crate::{Admission, Commit, NewResponse, Outcome, Refusal, Shown, Store};
+use crate::{Admission, Commit, NewResponse, Refusal, Store, StreamedOutput, TurnOutcome};
 
-pub fn promised(ask: Admission) -> Admission {
-    Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, promised: true }), ..ask }
+pub fn visible_while_queued(ask: Admission) -> Admission {
+    Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, visible_while_queued: true }), ..ask }
 }
 
 pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    let waiting = world.queue(&world.two, promised(world.ask("trip", "second"))).await;
+    let waiting = world.queue(&world.two, visible_while_queued(world.ask("trip", "second"))).await;
     world.withdraw(&world.two, &world.scope, waiting.turn).await;
     let ended = world.turn(waiting.turn).await.unwrap();
     assert_eq!((ended.state, ended.ended_at.is_some()), (TurnState::Cancelled, true));
@@ -33,7 +33,7 @@ pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &Worl
 
 pub async fn a_promised_turn_whose_process_is_gone_ends_where_it_waited<S: Store>(world: &World<S>) {
     let first = world.start(&world.two, "trip", "first").await;
-    let waiting = world.queue(&world.one, promised(world.ask("trip", "second"))).await;
+    let waiting = world.queue(&world.one, visible_while_queued(world.ask("trip", "second"))).await;
     world.one.close().await;
     world.answer(&world.two, &first, "one").await;
     world.talk(&world.two, "trip", "third", "three").await;
@@ -44,7 +44,7 @@ pub async fn a_promised_turn_whose_process_is_gone_ends_where_it_waited<S: Store
 
 pub async fn a_promised_turn_keeps_a_conversation_that_nobody_else_wanted<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    let waiting = world.queue(&world.two, promised(world.ask("trip", "second"))).await;
+    let waiting = world.queue(&world.two, visible_while_queued(world.ask("trip", "second"))).await;
     world.one.retract(first.lease).await.unwrap();
     world.withdraw(&world.two, &world.scope, waiting.turn).await;
     assert_eq!(world.turn(waiting.turn).await.unwrap().state, TurnState::Cancelled);
@@ -54,7 +54,7 @@ pub async fn a_promised_turn_keeps_a_conversation_that_nobody_else_wanted<S: Sto
 
 pub async fn a_turn_that_waited_is_as_old_as_its_request<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
-    let waiting = world.queue(&world.two, promised(world.ask("trip", "second"))).await;
+    let waiting = world.queue(&world.two, visible_while_queued(world.ask("trip", "second"))).await;
     let asked_at = world.turn(waiting.turn).await.unwrap().started_at;
     world.answer(&world.one, &first, "one").await;
     world.pass(Duration::from_secs(1));
@@ -70,8 +70,8 @@ pub async fn what_was_shown_is_read_while_it_is_shown_and_afterwards<S: Store>(w
     world.one.journal(turn.lease, noted("e"));
     world.settle(&world.one).await;
     let record = world.turn(turn.turn).await.unwrap();
-    assert_eq!(record.shown, Shown { text: "one".to_owned(), record: "[on][e]".to_owned() });
-    let outcome = Outcome::Completed { messages: vec![message(Role::Assistant, "one")], finish: finish() };
+    assert_eq!(record.shown, StreamedOutput { text: "one".to_owned(), record: "[on][e]".to_owned() });
+    let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "one")], finish: finish() };
     let commit = Commit { record: Some("3".to_owned()), ..world.commit(&turn, outcome) };
     world.one.commit(commit).await.unwrap();
     let record = world.turn(turn.turn).await.unwrap();
@@ -95,7 +95,7 @@ pub async fn a_turn_remembers_where_it_began<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let mut turn = world.start(&world.one, "trip", "second").await;
     let moved = world.compact_during(&world.one, &mut turn, CompactionMode::Split, "all that was said").await;
-    let outcome = Outcome::Completed { messages: vec![message(Role::Assistant, "two")], finish: finish() };
+    let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "two")], finish: finish() };
     world.one.commit(world.commit(&turn, outcome)).await.unwrap();
     world.talk(&world.two, "trip", "third", "three").await;
     let record = world.turn(turn.turn).await.unwrap();
