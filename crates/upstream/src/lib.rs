@@ -1,16 +1,16 @@
 //! Model servers: the client of any OpenAI-compatible one, and the built-in offline model.
 //!
-//! A call goes in as a [`herma_model::ModelCall`] and comes back as a stream of events or a
-//! [`herma_model::ModelFailure`]. This crate knows nothing of conversations, turns or stores; it never
-//! changes the messages it is given, and no failure it reports contains a secret.
+//! The input of a call is a [`herma_model::ModelCall`]. Its result is a stream of events or a
+//! [`herma_model::ModelFailure`]. This crate knows nothing of conversations, turns or stores. It never
+//! changes the messages it is given, and its failures contain no secret.
 //!
 //! | module | owns |
 //! |---|---|
 //! | `server` | the port: what every model server can do |
 //! | `client` | HTTP: requests, retries, time limits, failures |
-//! | `decode` | what a server sends, as model events; pure |
+//! | `decode` | translates what a server sends into model events; pure |
 //! | `offline` | the model that answers when no server is configured; pure |
-//! | `redact` | what must not appear in messages |
+//! | `redact` | removes secrets from text |
 
 mod client;
 mod decode;

@@ -1,12 +1,13 @@
-//! Text of a model server, made fit to be shown: no secrets, no control characters, not too long.
+//! Prepares text of a model server for display: no secrets, no control characters, not too long.
 
 const REDACTED: &str = "[redacted]";
 
-/// How the API keys of well-known providers begin, and how many characters must follow at least.
+/// Prefixes of well-known providers' API keys, each with the least number of characters that must follow.
 const KEY_PREFIXES: &[(&str, usize)] =
     &[("sk-", 1), ("sk_", 8), ("gsk_", 8), ("xai-", 16), ("hf_", 16), ("AIza", 16), ("Bearer ", 1)];
 
-/// Removes the given secrets, whatever looks like an API key or a bearer token, and control characters.
+/// Replaces the given secrets and everything that looks like an API key or bearer token. Control characters
+/// become spaces.
 pub fn redact(text: &str, secrets: &[&str]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().map(|secret| secret.trim()).filter(|secret| !secret.is_empty()) {

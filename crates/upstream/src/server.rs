@@ -1,4 +1,4 @@
-//! The port to a model server. Whatever answers a call, over the network or not, stands behind it.
+//! The port to a model server. The HTTP client and the offline model implement it.
 
 use std::pin::Pin;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use herma_model::{ModelCall, ModelEvent, ModelFailure};
 
-/// What comes back from a call. Nothing follows `Finished`, `Answered` or a failure.
+/// The events of a call. Nothing follows `Finished`, `Answered` or a failure.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelFailure>> + Send>>;
 
 /// A model that a server offers.
@@ -15,19 +15,19 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelFailure
 pub struct ModelInfo {
     /// The name to call it by.
     pub id: String,
-    /// When it was made, in seconds since 1970; 0 if the server does not say.
+    /// When it was created, in seconds since 1970; 0 if the server does not say.
     pub created: i64,
-    /// Whose it is; empty if the server does not say.
+    /// Its owner; empty if the server does not say.
     pub owned_by: String,
 }
 
-/// The bytes of a streamed answer, as they come. Nothing follows a failure.
+/// The bytes of a streamed answer, as they arrive. Nothing follows a failure.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, ModelFailure>> + Send>>;
 
-/// Where a request is passed on to as it is.
+/// The endpoint that receives a request unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassedTo {
-    /// `/completions`: texts completed, without roles.
+    /// `/completions`: completes a text, without roles.
     Completions,
     /// `/embeddings`.
     Embeddings,
@@ -41,21 +41,22 @@ pub enum PassedAnswer {
     Stream(ByteStream),
 }
 
-/// Something that answers model calls.
+/// Answers model calls.
 #[async_trait]
 pub trait ModelServer: Send + Sync + 'static {
-    /// Starts a call; returns when the server has begun to answer (streaming) or has answered.
+    /// Starts a call. Returns when the answer has begun (streaming) or is complete (not streaming).
     ///
-    /// A streaming call yields deltas and then `Finished`, another yields `Answered` alone. Cancel-safe:
+    /// A streaming call yields deltas and then `Finished`. Any other call yields `Answered` only. Cancel-safe:
     /// dropping the future or the stream aborts the call.
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure>;
 
-    /// Passes a request on as it is, and its answer back. Cancel-safe: dropping it, or its stream, aborts the call.
+    /// Sends a request unchanged and returns its answer unchanged. Cancel-safe: dropping the future or the stream
+    /// aborts the call.
     async fn pass_on(&self, to: PassedTo, body: Bytes) -> Result<PassedAnswer, ModelFailure>;
 
-    /// The models it offers, in its own order. Cancel-safe.
+    /// The models that the server offers, in the server's order. Cancel-safe.
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure>;
 
-    /// What it is, for start-up lines. Contains no secret.
+    /// Describes the server for start-up lines. Contains no secret.
     fn describe(&self) -> String;
 }

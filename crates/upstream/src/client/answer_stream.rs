@@ -1,7 +1,7 @@
 //! A streamed answer as it arrives.
 //!
-//! Yields events as soon as their bytes are there, and a failure when no byte comes in time. Dropping it
-//! ends the call.
+//! It yields each event as soon as its bytes have arrived, and a failure if no byte arrives in time. Dropping
+//! the stream ends the call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,32 +15,37 @@ use herma_model::generation::Finish;
 use herma_model::{ModelEvent, ModelFailure};
 use tokio::time::{Instant, Sleep};
 
-use super::failure::Blame;
+use super::failure::FailureMessages;
 use crate::decode::sse::{Decoder, MAX_LINE_BYTES, TooLong};
 use crate::decode::{Assembler, DecodeError, Progress};
 
-/// How long the rest of a body may take whose answer is complete, before its connection is given up.
+/// How long to wait for the end of a body after the answer is complete. Then the connection is closed.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 type NextEvent = Option<Result<ModelEvent, ModelFailure>>;
 
-/// Events of a response whose body is an event stream.
+/// The events of a response whose body is an event stream.
 pub(super) struct AnswerStream {
-    /// Absent once the answer has ended.
+    /// `None` once the answer has ended.
     body: Option<Body>,
     frames: Decoder,
     assembler: Assembler,
     idle: Pin<Box<Sleep>>,
     is_waiting: bool,
     timeout: Duration,
-    /// Whether the server says that it sends an event stream.
+    /// Whether the `Content-Type` says that the body is an event stream.
     is_declared: bool,
-    blame: Arc<Blame>,
+    failures: Arc<FailureMessages>,
 }
 
 impl AnswerStream {
-    pub(super) fn new(response: reqwest::Response, is_declared: bool, timeout: Duration, blame: Arc<Blame>) -> Self {
+    pub(super) fn new(
+        response: reqwest::Response,
+        is_declared: bool,
+        timeout: Duration,
+        failures: Arc<FailureMessages>,
+    ) -> Self {
         Self {
             body: Some(Box::pin(response.bytes_stream().fuse())),
             frames: Decoder::new(MAX_LINE_BYTES),
@@ -49,11 +54,11 @@ impl AnswerStream {
             is_waiting: false,
             timeout,
             is_declared,
-            blame,
+            failures,
         }
     }
 
-    /// The next event of the bytes that are already there.
+    /// The next event in the bytes that have already arrived.
     fn next_event(&mut self) -> NextEvent {
         loop {
             match self.frames.next_frame() {
@@ -69,12 +74,12 @@ impl AnswerStream {
         }
     }
 
-    /// What the end of the body means. May be called again when it brought a piece.
+    /// The event that the end of the body causes. If it is a piece, call this again.
     fn end(&mut self) -> NextEvent {
         let last = self.frames.finish();
         let progress = match last {
             Ok(Some(frame)) => match self.assembler.take(frame) {
-                // A frame that the end cut in two is no nonsense of the server's.
+                // The end of the body cut this frame in two. The server did not send a wrong frame.
                 Err(DecodeError::Nonsense(_)) => Err(DecodeError::CutOff),
                 other => other,
             },
@@ -84,7 +89,7 @@ impl AnswerStream {
         Some(match progress {
             Ok(Progress::Piece(delta)) => Ok(ModelEvent::Delta(delta)),
             Ok(Progress::Done(finish)) => self.close(finish),
-            Ok(Progress::Nothing) if self.assembler.saw_nothing() && !self.is_declared => {
+            Ok(Progress::Nothing) if self.assembler.saw_no_frame() && !self.is_declared => {
                 self.fail(&DecodeError::Nonsense("no event stream".to_owned()))
             }
             Ok(Progress::Nothing) => match self.assembler.end_of_body() {
@@ -95,10 +100,10 @@ impl AnswerStream {
         })
     }
 
-    /// Ends the answer while its body may go on.
+    /// Ends the answer although the body may continue.
     fn finish(&mut self, finish: Finish) -> Result<ModelEvent, ModelFailure> {
         if let Some(body) = self.body.take() {
-            keep_connection(body);
+            drain_for_reuse(body);
         }
         self.close(finish)
     }
@@ -110,19 +115,19 @@ impl AnswerStream {
 
     fn fail(&mut self, error: &DecodeError) -> Result<ModelEvent, ModelFailure> {
         self.body = None;
-        Err(self.blame.decoding(error))
+        Err(self.failures.decoding(error))
     }
 
     fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, ModelFailure>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         if let Poll::Ready(piece) = body.poll_next_unpin(context) {
             self.is_waiting = false;
-            return Poll::Ready(piece.map(|piece| piece.map_err(|_| self.blame.cut_off())));
+            return Poll::Ready(piece.map(|piece| piece.map_err(|_| self.failures.cut_off())));
         }
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.idle.as_mut().reset(Instant::now() + self.timeout);
         }
-        self.idle.as_mut().poll(context).map(|()| Some(Err(self.blame.silent_for(self.timeout))))
+        self.idle.as_mut().poll(context).map(|()| Some(Err(self.failures.silent_for(self.timeout))))
     }
 }
 
@@ -153,8 +158,8 @@ fn too_long() -> DecodeError {
     DecodeError::Nonsense(format!("a line of more than {MAX_LINE_BYTES} bytes"))
 }
 
-/// Reads a body whose answer is complete to its end: a connection can be used again only then.
-fn keep_connection(mut body: Body) {
+/// Reads the rest of a body in the background. The connection can be reused only after the end of the body.
+fn drain_for_reuse(mut body: Body) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(tokio::time::timeout(DRAIN_LIMIT, async move { while let Some(Ok(_)) = body.next().await {} }));
     }

@@ -1,7 +1,7 @@
-//! The body of a request, put together from texts that are already JSON.
+//! The body of a request, built from texts that are already JSON.
 //!
-//! Messages and parameters are sent byte for byte as they are stored, so that a provider's prompt cache
-//! keeps hitting, and nothing is serialised twice.
+//! Messages and parameters are sent byte for byte as they are stored. Otherwise a provider's prompt cache
+//! would miss. Nothing is serialised twice.
 
 use bytes::Bytes;
 use herma_model::ModelCall;
@@ -37,7 +37,7 @@ pub(super) fn request_body(call: &ModelCall) -> Bytes {
 }
 
 fn push_string(body: &mut Vec<u8>, text: &str) {
-    // A string always serialises, and a vector takes all that is written to it.
+    // Writing a string into a vector cannot fail.
     drop(serde_json::to_writer(body, text));
 }
 

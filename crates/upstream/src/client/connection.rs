@@ -1,7 +1,7 @@
-//! The HTTP client underneath: one pool of kept-alive connections.
+//! The `reqwest` client with its pool of kept-alive connections.
 //!
-//! Reading the certificates of the machine takes tens of milliseconds, so a client for `https` is made on a
-//! thread of its own while the process starts; one for `http` never reads them.
+//! Reading the certificates of the machine takes tens of milliseconds. So a client for `https` is built on its own
+//! thread while the process starts. A client for `http` never reads them.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use rustls::crypto::{CryptoProvider, ring};
 use super::settings::SettingsError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shorter than what common servers and balancers keep an idle connection for.
+/// Common servers and load balancers keep an idle connection longer than this.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Made = Result<Client, SettingsError>;
+type ClientResult = Result<Client, SettingsError>;
 
-/// A client, or one that is being made.
+/// A client that is ready or still being built.
 #[derive(Debug, Clone)]
-pub(super) struct Connection(Arc<OnceLock<Made>>);
+pub(super) struct Connection(Arc<OnceLock<ClientResult>>);
 
 impl Connection {
-    /// Makes a client that never speaks TLS.
+    /// Builds a client that never speaks TLS.
     pub(super) fn plain() -> Result<Self, SettingsError> {
         let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -33,32 +33,32 @@ impl Connection {
         Ok(Self(Arc::new(OnceLock::from(Ok(client)))))
     }
 
-    /// Begins to make a client that trusts what the machine trusts.
+    /// Starts to build a client that trusts the certificates of the machine.
     pub(super) fn secure() -> Self {
         let connection = Self(Arc::new(OnceLock::new()));
-        let ahead = connection.clone();
+        let background = connection.clone();
         let thread = std::thread::Builder::new().name("herma-tls".to_owned());
-        // Without the thread, the first call makes the client.
-        drop(thread.spawn(move || drop(ahead.make())));
+        // If no thread can be started, the first call builds the client.
+        drop(thread.spawn(move || drop(background.build())));
         connection
     }
 
-    /// The client, waited for if it is still being made. Cancel-safe.
-    pub(super) async fn client(&self) -> Made {
+    /// The client. Waits while it is being built. Cancel-safe.
+    pub(super) async fn client(&self) -> ClientResult {
         if let Some(made) = self.0.get() {
             return made.clone();
         }
         let waiting = self.clone();
-        tokio::task::spawn_blocking(move || waiting.make())
+        tokio::task::spawn_blocking(move || waiting.build())
             .await
             .unwrap_or_else(|error| Err(SettingsError::Client(error.to_string())))
     }
 
-    fn make(&self) -> Made {
+    fn build(&self) -> ClientResult {
         self.0
             .get_or_init(|| {
                 if CryptoProvider::get_default().is_none() {
-                    // Fails only when another thread was quicker, which serves as well.
+                    // Fails only if another thread has just installed a provider, which is fine.
                     drop(ring::default_provider().install_default());
                 }
                 finish(builder().tls_backend_rustls())
@@ -79,7 +79,7 @@ fn builder() -> reqwest::ClientBuilder {
         .no_proxy()
 }
 
-fn finish(builder: reqwest::ClientBuilder) -> Made {
+fn finish(builder: reqwest::ClientBuilder) -> ClientResult {
     builder.build().map_err(|error| SettingsError::Client(error.to_string()))
 }
 

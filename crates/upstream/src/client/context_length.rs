@@ -1,11 +1,13 @@
-//! How model servers say that a context is too long for the model. There is no standard; these are the words in use.
+//! Recognises errors that say that a context is too long for the model.
+//!
+//! There is no standard for them. The lists hold codes and phrases that servers use.
 
-use crate::decode::Reported;
+use crate::decode::ReportedError;
 
 const CODES: &[&str] =
     &["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded", "string_above_max_length"];
 
-/// In lower case. Each names a length of the context, never a rate limit or a limit of the answer alone.
+/// Phrases in lower case. Each is about the length of the context, not about a rate limit or the answer's length.
 const PHRASES: &[&str] = &[
     "maximum context length",
     "context length exceeded",
@@ -34,8 +36,9 @@ const PHRASES: &[&str] = &[
     "too large for model with",
 ];
 
-/// Whether an error says so. Rate limits also speak of too many tokens: their statuses do not count.
-pub(super) fn is_context_too_long(error: &Reported) -> bool {
+/// Whether an error says that the context is too long. Errors with the status of a rate limit never do, because
+/// rate limits also mention too many tokens.
+pub(super) fn is_context_too_long(error: &ReportedError) -> bool {
     if !matches!(error.status, None | Some(400 | 413 | 422)) {
         return false;
     }
@@ -50,7 +53,7 @@ mod tests {
 
     fn says(status: u16, message: &str, code: &str) -> bool {
         let (message, words) = (message.to_owned(), vec![code.to_owned()]);
-        is_context_too_long(&Reported { message, words, status: Some(status) })
+        is_context_too_long(&ReportedError { message, words, status: Some(status) })
     }
 
     #[test]

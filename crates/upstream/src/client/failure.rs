@@ -1,4 +1,4 @@
-//! Failed calls in words for people. The one place where a server's own words enter a message, redacted.
+//! Messages about failed calls, for people. Only this module quotes a server in a message, and it redacts the quote.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -8,40 +8,40 @@ use herma_model::generation::ModelFailureKind as Kind;
 use serde_json::Value;
 
 use super::context_length::is_context_too_long;
-use crate::decode::{DecodeError, Reported};
+use crate::decode::{DecodeError, ReportedError};
 use crate::redact::{redact, shorten};
 
-/// Longest quotation of a server, in characters.
+/// The longest quote of a server, in characters.
 const MAX_QUOTED: usize = 300;
 
-/// Who failed, and what must not be said of it.
-pub(super) struct Blame {
+/// Builds the failures of one model server. Knows the secret that no message may contain.
+pub(super) struct FailureMessages {
     host: String,
     secret: Option<String>,
 }
 
-impl Blame {
+impl FailureMessages {
     pub(super) fn new(host: String, secret: Option<String>) -> Self {
         Self { host, secret }
     }
 
-    /// No connection, or it broke before the answer began.
+    /// There was no connection, or it broke before the answer began.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelFailure {
         let cause = self.quote(&deepest_cause(error));
         self.failure(Kind::Unreachable, &format!("cannot be reached: {cause}"))
     }
 
-    /// The client itself could not be made.
+    /// The HTTP client could not be built.
     pub(super) fn no_client(&self, error: &super::SettingsError) -> ModelFailure {
         self.failure(Kind::Unreachable, &format!("cannot be called: {}", self.quote(&error.to_string())))
     }
 
-    /// No answer in time.
+    /// The answer did not begin in time.
     pub(super) fn no_answer_within(&self, limit: Duration) -> ModelFailure {
         self.failure(Kind::Timeout, &format!("did not answer within {limit:?}"))
     }
 
-    /// No further piece of an answer in time.
+    /// The next piece of an answer did not arrive in time.
     pub(super) fn silent_for(&self, limit: Duration) -> ModelFailure {
         self.failure(Kind::Timeout, &format!("sent nothing more for {limit:?}"))
     }
@@ -51,7 +51,7 @@ impl Blame {
         self.failure(Kind::CutOff, "broke its answer off")
     }
 
-    /// The answer is larger than any answer should be.
+    /// The answer is larger than `limit` bytes.
     pub(super) fn too_large(&self, limit: usize) -> ModelFailure {
         self.failure(Kind::Nonsense, &format!("sent more than {limit} bytes where one answer should be"))
     }
@@ -67,19 +67,19 @@ impl Blame {
         self.reported(&reported, &format!("answered {status}"))
     }
 
-    /// What was sent is no answer.
+    /// The server sent something that is not a complete answer.
     pub(super) fn decoding(&self, error: &DecodeError) -> ModelFailure {
         match error {
             DecodeError::Reported(reported) => self.reported(reported, "reported an error"),
             DecodeError::CutOff => self.cut_off(),
-            DecodeError::Nothing => self.failure(Kind::Nonsense, "answered nothing"),
+            DecodeError::EmptyAnswer => self.failure(Kind::Nonsense, "answered nothing"),
             DecodeError::Nonsense(what) => {
                 self.failure(Kind::Nonsense, &format!("sent {} in place of an answer", self.quote(what)))
             }
         }
     }
 
-    fn reported(&self, reported: &Reported, said: &str) -> ModelFailure {
+    fn reported(&self, reported: &ReportedError, said: &str) -> ModelFailure {
         let message = self.quote(reported.message.trim());
         let said = if message.is_empty() { said.to_owned() } else { format!("{said}: {message}") };
         let kind = if is_context_too_long(reported) { Kind::ContextTooLong } else { Kind::Status };
@@ -96,15 +96,15 @@ impl Blame {
     }
 }
 
-/// The error in a body that came with an error status, in whatever shape.
-fn reported_in(body: &Value) -> Option<Reported> {
+/// The error in the body of an error response, in any of the known shapes.
+fn reported_in(body: &Value) -> Option<ReportedError> {
     let other = || {
         let text = ["message", "detail", "error_message"].into_iter().find_map(|name| body.get(name))?;
         let message = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
-        Some(Reported { message, ..Reported::default() })
+        Some(ReportedError { message, ..ReportedError::default() })
     };
-    let first = || body.get(0).and_then(Reported::from_body);
-    Reported::from_body(body).or_else(other).or_else(first)
+    let first = || body.get(0).and_then(ReportedError::from_body);
+    ReportedError::from_body(body).or_else(other).or_else(first)
 }
 
 fn deepest_cause(error: &reqwest::Error) -> String {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn an_error_status_is_told_with_the_servers_own_words() {
-        let blame = Blame::new("api.example.com".to_owned(), Some("hunter2".to_owned()));
+        let failures = FailureMessages::new("api.example.com".to_owned(), Some("hunter2".to_owned()));
         for (status, body, told) in [
             (503, "", "answered 503"),
             (502, "<html><h1>Bad Gateway</h1>", "answered 502"),
@@ -134,7 +134,7 @@ mod tests {
             (500, "out of memory\n", "answered 500: out of memory"),
             (500, r#"{"error":"broken"}"#, "answered 500: broken"),
         ] {
-            let failure = blame.status(status, body.as_bytes());
+            let failure = failures.status(status, body.as_bytes());
             assert_eq!(failure.message, format!("the model server at api.example.com {told}"));
             assert_eq!((failure.kind, failure.status), (Kind::Status, Some(status)));
         }
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut() {
-        let blame = Blame::new("h".to_owned(), None);
-        let message = blame.status(500, "x".repeat(5000).as_bytes()).message;
+        let failures = FailureMessages::new("h".to_owned(), None);
+        let message = failures.status(500, "x".repeat(5000).as_bytes()).message;
         assert!(message.chars().count() < 350 && message.ends_with('…'), "{message}");
     }
 }

@@ -1,6 +1,6 @@
 //! The client of an OpenAI-compatible model server.
 //!
-//! Owns requests, retries and time limits. An attempt is repeated only while nothing of an answer was seen.
+//! Owns requests, retries and time limits. A call is repeated only if no part of an answer has arrived.
 
 mod answer_stream;
 mod body;
@@ -25,18 +25,18 @@ use serde::de::IgnoredAny;
 
 use self::answer_stream::AnswerStream;
 use self::connection::Connection;
-use self::failure::Blame;
-use self::retry::Refusal;
+use self::failure::FailureMessages;
+use self::retry::FailedAttempt;
 use self::settings::Endpoints;
 pub use self::settings::{HttpSettings, SettingsError};
 use crate::decode::{DecodeError, decode_answer, in_one_piece};
 use crate::server::{ModelInfo, ModelServer, ModelStream, PassedAnswer, PassedTo};
 
-/// Largest body that is read as one answer.
+/// The largest body that is read as one answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
-/// Most that is read of a body that came with an error status.
+/// How much of the body of an error response is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-/// How long such a body may take.
+/// How long reading the body of an error response may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A model server that is reached over HTTP.
@@ -46,11 +46,11 @@ pub struct HttpModelServer {
     connection: Connection,
     timeout: Duration,
     retries: u32,
-    blame: Arc<Blame>,
+    failures: Arc<FailureMessages>,
 }
 
 impl HttpModelServer {
-    /// Checks the settings; nothing is sent. For `https`, what TLS needs is loaded in the background.
+    /// Checks the settings. Sends nothing. For `https`, certificates are loaded in the background.
     pub fn new(settings: HttpSettings) -> Result<Self, SettingsError> {
         let endpoints = Endpoints::parse(&settings.base_url)?;
         let api_key = settings.api_key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
@@ -66,11 +66,11 @@ impl HttpModelServer {
             "https" => Connection::secure(),
             _ => Connection::plain()?,
         };
-        let blame = Arc::new(Blame::new(endpoints.host(), api_key));
-        Ok(Self { endpoints, headers, connection, timeout: settings.timeout, retries: settings.retries, blame })
+        let failures = Arc::new(FailureMessages::new(endpoints.host(), api_key));
+        Ok(Self { endpoints, headers, connection, timeout: settings.timeout, retries: settings.retries, failures })
     }
 
-    /// Sends a request until its answer begins. Cancel-safe.
+    /// Sends a request, with retries, and returns when the answer begins. Cancel-safe.
     async fn send(&self, method: Method, url: &Url, body: Bytes, retries: Retries) -> Result<Response, ModelFailure> {
         let retries = match retries {
             Retries::AsConfigured => self.retries,
@@ -78,14 +78,14 @@ impl HttpModelServer {
         };
         let mut attempt = 0;
         loop {
-            let refusal = match self.attempt(&method, url, &body).await {
+            let failed = match self.attempt(&method, url, &body).await {
                 Ok(response) => return Ok(response),
-                Err(refusal) => refusal,
+                Err(failed) => failed,
             };
-            let Some(wait) = refusal.wait_before_next(attempt, retries) else {
-                return Err(refusal.failure);
+            let Some(wait) = failed.wait_before_next(attempt, retries) else {
+                return Err(failed.failure);
             };
-            let (status, why) = (refusal.failure.status, refusal.failure.for_log());
+            let (status, why) = (failed.failure.status, failed.failure.for_log());
             tracing::warn!(attempt, ?wait, status, %why, "the model server failed; the call is repeated");
             tokio::time::sleep(wait).await;
             attempt += 1;
@@ -93,15 +93,15 @@ impl HttpModelServer {
     }
 
     /// Sends a request once. Cancel-safe.
-    async fn attempt(&self, method: &Method, url: &Url, body: &Bytes) -> Result<Response, Refusal> {
+    async fn attempt(&self, method: &Method, url: &Url, body: &Bytes) -> Result<Response, FailedAttempt> {
         let client = self.connection.client().await;
-        let client = client.map_err(|error| Refusal::final_one(self.blame.no_client(&error)))?;
+        let client = client.map_err(|error| FailedAttempt::permanent(self.failures.no_client(&error)))?;
         let mut request = Request::new(method.clone(), url.clone());
         *request.headers_mut() = self.headers.clone();
         *request.body_mut() = (method == Method::POST).then(|| body.clone().into());
         let response = match tokio::time::timeout(self.timeout, client.execute(request)).await {
-            Err(_) => return Err(Refusal::plain(self.blame.no_answer_within(self.timeout))),
-            Ok(Err(error)) => return Err(Refusal::plain(self.blame.unreachable(&error))),
+            Err(_) => return Err(FailedAttempt::plain(self.failures.no_answer_within(self.timeout))),
+            Ok(Err(error)) => return Err(FailedAttempt::plain(self.failures.unreachable(&error))),
             Ok(Ok(response)) => response,
         };
         if response.status().is_success() {
@@ -109,10 +109,10 @@ impl HttpModelServer {
         }
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = self.error_body(response).await;
-        Err(Refusal::with_headers(self.blame.status(status, &body), &headers))
+        Err(FailedAttempt::with_headers(self.failures.status(status, &body), &headers))
     }
 
-    /// What came with an error status, as far as it could be read. Cancel-safe.
+    /// The body of an error response, as far as it could be read. Cancel-safe.
     async fn error_body(&self, mut response: Response) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
@@ -123,23 +123,23 @@ impl HttpModelServer {
                 }
             }
         };
-        // The status alone says enough when the rest does not come.
+        // If the body does not arrive in time, the status must be enough.
         drop(tokio::time::timeout(self.timeout.min(ERROR_BODY_TIMEOUT), reading).await);
         body
     }
 
-    /// All of a body. Cancel-safe.
+    /// Reads a whole body. Cancel-safe.
     async fn whole_body(&self, mut response: Response) -> Result<Vec<u8>, ModelFailure> {
         let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
         let mut body = Vec::with_capacity(expected.min(MAX_ERROR_BYTES));
         loop {
             let piece = tokio::time::timeout(self.timeout, response.chunk()).await;
-            match piece.map_err(|_| self.blame.silent_for(self.timeout))?.map_err(|_| self.blame.cut_off())? {
+            match piece.map_err(|_| self.failures.silent_for(self.timeout))?.map_err(|_| self.failures.cut_off())? {
                 None => return Ok(body),
                 Some(piece) => body.extend_from_slice(&piece),
             }
             if body.len() > MAX_ANSWER_BYTES {
-                return Err(self.blame.too_large(MAX_ANSWER_BYTES));
+                return Err(self.failures.too_large(MAX_ANSWER_BYTES));
             }
         }
     }
@@ -156,10 +156,10 @@ impl ModelServer for HttpModelServer {
         let is_document = content_type.contains("json") || content_type.contains("html");
         if streaming && !is_document {
             let is_declared = content_type.starts_with("text/event-stream");
-            return Ok(Box::pin(AnswerStream::new(response, is_declared, self.timeout, self.blame.clone())));
+            return Ok(Box::pin(AnswerStream::new(response, is_declared, self.timeout, self.failures.clone())));
         }
         let body = self.whole_body(response).await?;
-        let answer = decode_answer(&body).map_err(|error| self.blame.decoding(&error))?;
+        let answer = decode_answer(&body).map_err(|error| self.failures.decoding(&error))?;
         if !streaming {
             return Ok(Box::pin(stream::iter([Ok(ModelEvent::Answered(Box::new(answer)))])));
         }
@@ -173,26 +173,26 @@ impl ModelServer for HttpModelServer {
             PassedTo::Completions => &self.endpoints.text_completions,
             PassedTo::Embeddings => &self.endpoints.embeddings,
         };
-        // The client of such a call decides itself whether to repeat it.
+        // The client that sent this request decides whether to repeat it.
         let response = self.send(Method::POST, url, body, Retries::None).await?;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         if content_type.starts_with("text/event-stream") {
-            return Ok(PassedAnswer::Stream(pass_on::bytes_of(response, self.timeout, self.blame.clone())));
+            return Ok(PassedAnswer::Stream(pass_on::bytes_of(response, self.timeout, self.failures.clone())));
         }
         let body = self.whole_body(response).await?;
         match serde_json::from_slice::<IgnoredAny>(&body) {
             Ok(_) => Ok(PassedAnswer::Whole(body)),
-            Err(error) => Err(self.blame.decoding(&DecodeError::not_json(&body, &error))),
+            Err(error) => Err(self.failures.decoding(&DecodeError::not_json(&body, &error))),
         }
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {
         let response = self.send(Method::GET, &self.endpoints.models, Bytes::new(), Retries::AsConfigured).await?;
         let body = self.whole_body(response).await?;
-        models::decode_models(&body).map_err(|error| self.blame.decoding(&error))
+        models::decode_models(&body).map_err(|error| self.failures.decoding(&error))
     }
 
     fn describe(&self) -> String {
-        format!("the model server at {}", self.endpoints.shown())
+        format!("the model server at {}", self.endpoints.without_query())
     }
 }

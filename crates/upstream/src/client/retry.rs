@@ -1,4 +1,4 @@
-//! When a failed attempt is tried again, and after how long.
+//! Whether a failed attempt is repeated, and after how long.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use herma_model::generation::ModelFailureKind as Kind;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use uuid::Uuid;
 
-/// Longest wait that a server may ask for; it is not worth keeping a person waiting for more.
+/// The longest wait before a repetition. If a server asks for more, the call fails at once, because a person waits.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
-/// An attempt that brought nothing of an answer.
+/// An attempt that failed before any part of an answer arrived.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct FailedAttempt {
     pub(super) failure: ModelFailure,
     /// How long the server asked to wait.
     pub(super) wait: Option<Duration>,
-    /// Whether the server said that another attempt is in vain.
+    /// Whether another attempt would fail too.
     pub(super) is_final: bool,
 }
 
-impl Refusal {
-    /// A failure of which the server said nothing more.
+impl FailedAttempt {
+    /// A failure without advice from the server about retries.
     pub(super) fn plain(failure: ModelFailure) -> Self {
         Self { failure, wait: None, is_final: false }
     }
 
     /// A failure that another attempt cannot change.
-    pub(super) fn final_one(failure: ModelFailure) -> Self {
+    pub(super) fn permanent(failure: ModelFailure) -> Self {
         Self { failure, wait: None, is_final: true }
     }
 
-    /// A failure with the headers it came with.
+    /// A failure with the retry advice in its response headers.
     pub(super) fn with_headers(mut failure: ModelFailure, headers: &HeaderMap) -> Self {
         let wait = asked_wait(headers);
         failure.retry_after_seconds =
@@ -41,14 +41,14 @@ impl Refusal {
         Self { failure, wait, is_final }
     }
 
-    /// How long to wait before the next attempt, if there should be one. `attempt` counts from 0.
+    /// How long to wait before the next attempt. `None` if there must be none. `attempt` counts from 0.
     pub(super) fn wait_before_next(&self, attempt: u32, retries: u32) -> Option<Duration> {
-        let may_pass = match self.failure.kind {
+        let is_temporary = match self.failure.kind {
             Kind::Unreachable => true,
             Kind::Status => matches!(self.failure.status, Some(408 | 429 | 500 | 502 | 503 | 504)),
             Kind::Timeout | Kind::ContextTooLong | Kind::CutOff | Kind::Nonsense => false,
         };
-        if !may_pass || self.is_final || attempt >= retries {
+        if !is_temporary || self.is_final || attempt >= retries {
             return None;
         }
         let own = || FIRST_WAIT.saturating_mul(1 << attempt.min(5)).min(MAX_WAIT) + jitter(FIRST_WAIT);
@@ -57,14 +57,14 @@ impl Refusal {
     }
 }
 
-/// Seconds, possibly with a fraction, or milliseconds in the header that some servers add. Dates are not read.
+/// The wait that a server asks for, from `Retry-After-Ms` or else `Retry-After` in seconds. A date is ignored.
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Something between nothing and half of `most`, so that callers that failed together do not return together.
+/// A random time from zero to half of `most`. It keeps callers that failed together from retrying together.
 fn jitter(most: Duration) -> Duration {
     let [random, ..] = *Uuid::new_v4().as_bytes();
     most * u32::from(random) / 512
@@ -74,10 +74,10 @@ fn jitter(most: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, headers: &[(&'static str, &'static str)]) -> Refusal {
+    fn refusal(status: u16, headers: &[(&'static str, &'static str)]) -> FailedAttempt {
         let failure = ModelFailure { status: Some(status), ..ModelFailure::new(Kind::Status, "no") };
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        Refusal::with_headers(failure, &headers)
+        FailedAttempt::with_headers(failure, &headers)
     }
 
     #[test]
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_temporary_failures_are_tried_again() {
         for status in [408, 429, 500, 502, 503, 504] {
             assert!(refusal(status, &[]).wait_before_next(0, 1).is_some(), "{status}");
         }
         for status in [301, 400, 401, 403, 404, 409, 413, 422, 501] {
             assert!(refusal(status, &[]).wait_before_next(0, 1).is_none(), "{status}");
         }
-        let kind = |kind| Refusal::plain(ModelFailure::new(kind, "no")).wait_before_next(0, 1).is_some();
+        let kind = |kind| FailedAttempt::plain(ModelFailure::new(kind, "no")).wait_before_next(0, 1).is_some();
         assert!(kind(Kind::Unreachable));
         assert!(!kind(Kind::Timeout) && !kind(Kind::CutOff) && !kind(Kind::Nonsense) && !kind(Kind::ContextTooLong));
     }

@@ -1,20 +1,20 @@
-//! How a model server is reached, and what is wrong with settings that cannot work.
+//! How to reach a model server, and errors about settings that cannot work.
 
 use std::fmt;
 use std::time::Duration;
 
 use reqwest::Url;
 
-/// How a model server is reached. Proxies of the environment are not used, redirects are not followed.
+/// How to reach a model server. Proxies of the environment are not used. Redirects are not followed.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// Where its API begins, such as `https://api.openai.com/v1`.
+    /// The base URL of its API, such as `https://api.openai.com/v1`.
     pub base_url: String,
-    /// What it is sent as a bearer token.
+    /// The key, sent as a bearer token.
     pub api_key: Option<String>,
-    /// How long it may take to begin its answer, and how long between two pieces of it.
+    /// The longest wait for the beginning of an answer, and between two pieces of it.
     pub timeout: Duration,
-    /// How often a call is tried again, if nothing of an answer was seen.
+    /// How often a call is repeated if no part of an answer has arrived.
     pub retries: u32,
 }
 
@@ -28,22 +28,22 @@ impl fmt::Debug for HttpSettings {
     }
 }
 
-/// Settings that cannot work. The messages quote nothing that may be secret.
+/// Why settings cannot work. The messages contain no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// Not a URL; correct the setting.
+    /// The base URL is not a URL. Correct the setting.
     #[error("the model server's base URL is not a URL: {0}")]
     NotAUrl(String),
-    /// Another scheme than HTTP; correct the setting.
+    /// The scheme is neither `http` nor `https`. Correct the setting.
     #[error("the model server's base URL must begin with http:// or https://, not {0}:")]
     Scheme(String),
-    /// A user name or password in the URL, where logs would show it; use the key setting.
+    /// The URL contains a user name or password, which logs would show. Use the key setting.
     #[error("the model server's base URL must not contain a user name or password; set the API key instead")]
     Credentials,
-    /// A key that cannot be sent in a header; correct the setting.
+    /// The key cannot be sent in a header. Correct the setting.
     #[error("the model server's API key contains characters that cannot be sent")]
     Key,
-    /// The HTTP client cannot be made.
+    /// The HTTP client cannot be built.
     #[error("the HTTP client cannot be set up: {0}")]
     Client(String),
 }
@@ -59,7 +59,7 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Reads a base URL. A query, which some servers want in every request, is kept.
+    /// Reads a base URL. Keeps its query, because some servers want one in every request.
     pub(super) fn parse(base_url: &str) -> Result<Self, SettingsError> {
         let mut base = Url::parse(base_url.trim()).map_err(|error| SettingsError::NotAUrl(error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
@@ -84,14 +84,14 @@ impl Endpoints {
         })
     }
 
-    /// Host and port, as people write them.
+    /// `host`, or `host:port` if the URL names a port.
     pub(super) fn host(&self) -> String {
         let host = self.base.host_str().unwrap_or_default();
         self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
     /// The base URL without its query, which may hold a secret.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn without_query(&self) -> String {
         let mut url = self.base.clone();
         url.set_query(None);
         url.as_str().trim_end_matches('/').to_owned()
@@ -116,7 +116,7 @@ mod tests {
         ] {
             let endpoints = Endpoints::parse(base).unwrap();
             assert_eq!(endpoints.completions.as_str(), completions);
-            assert_eq!(endpoints.shown(), shown);
+            assert_eq!(endpoints.without_query(), shown);
         }
     }
 

@@ -1,11 +1,11 @@
-//! A whole answer, from the body of a response that was not streamed.
+//! Reads a whole answer from the body of a response that was not streamed.
 
 use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, Delta, FinishReason};
 use serde_json::{Map, Value};
 
 use super::assembler::may_be_empty;
-use super::error::{DecodeError, Reported};
+use super::error::{DecodeError, ReportedError};
 use super::extra::{is_bookkeeping, keep};
 use super::text::Text;
 use super::tool_calls::whole_call;
@@ -14,7 +14,7 @@ use super::usage::read_usage;
 /// Reads a chat completion.
 pub(crate) fn decode_answer(body: &[u8]) -> Result<Answer, DecodeError> {
     let body: Value = serde_json::from_slice(body).map_err(|error| DecodeError::not_json(body, &error))?;
-    if let Some(error) = Reported::from_body(&body) {
+    if let Some(error) = ReportedError::from_body(&body) {
         return Err(DecodeError::Reported(error));
     }
     let Value::Object(body) = body else { return Err(nonsense("JSON that is not an object")) };
@@ -39,12 +39,12 @@ pub(crate) fn decode_answer(body: &[u8]) -> Result<Answer, DecodeError> {
     }
     let Some(Value::Object(choice)) = choice else { return Err(nonsense("a completion without choices")) };
     take_choice(&mut answer, choice)?;
-    let says_nothing =
+    let is_empty =
         answer.content.is_none() && answer.refusal.is_none() && answer.tool_calls.is_empty() && answer.extra.is_empty();
-    if says_nothing && !may_be_empty(answer.finish.reason) { Err(DecodeError::Nothing) } else { Ok(answer) }
+    if is_empty && !may_be_empty(answer.finish.reason) { Err(DecodeError::EmptyAnswer) } else { Ok(answer) }
 }
 
-/// A whole answer as if it had been streamed. The delta may be empty.
+/// Converts a whole answer into one delta, which may be empty, and the finish.
 pub(crate) fn in_one_piece(answer: Answer) -> (Delta, Finish) {
     let calls = answer.tool_calls.into_iter().zip(0..);
     let tool_calls = calls.map(|(call, index)| ToolCallDelta {
@@ -73,7 +73,7 @@ fn take_choice(answer: &mut Answer, choice: Map<String, Value>) -> Result<(), De
             ("message", Value::Object(fields)) => message = Some(fields),
             ("finish_reason", Value::String(text)) if !text.is_empty() => reason = Some(text),
             ("error", value) if value.is_object() => {
-                return Err(DecodeError::Reported(Reported::from_member(&value).unwrap_or_default()));
+                return Err(DecodeError::Reported(ReportedError::from_member(&value).unwrap_or_default()));
             }
             (name, value) => keep(&mut answer.choice_extra, name, value),
         }

@@ -1,4 +1,4 @@
-//! Whole answers of different servers, and what is no answer.
+//! Whole answers of different servers, and bodies that are not answers.
 
 use herma_model::Usage;
 use serde_json::json;
@@ -48,9 +48,9 @@ fn content_may_be_a_list_of_parts() {
 fn an_empty_answer_is_none_unless_its_reason_explains_it() {
     let with =
         |message: Value, reason: &str| decode(&json!({"choices": [{"message": message, "finish_reason": reason}]}));
-    assert_eq!(with(json!({"content": ""}), "stop"), Err(DecodeError::Nothing));
+    assert_eq!(with(json!({"content": ""}), "stop"), Err(DecodeError::EmptyAnswer));
     assert_eq!(with(json!({"role": "assistant", "content": null, "tool_calls": []}), "stop").map(|_| ()), {
-        Err(DecodeError::Nothing)
+        Err(DecodeError::EmptyAnswer)
     });
     assert!(with(json!({"content": ""}), "length").is_ok());
     assert!(with(json!({"content": null}), "content_filter").is_ok());

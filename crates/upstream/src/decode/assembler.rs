@@ -1,41 +1,42 @@
-//! A streamed answer, frame by frame.
+//! Reads a streamed answer frame by frame.
 //!
-//! The end is reported once, when nothing can follow: a usage chunk may come after the one that says why
-//! the answer ended.
+//! The end is reported once, at `[DONE]` or the end of the body. The finish reason is not the end, because a chunk
+//! with the usage may follow it.
 
 use herma_model::generation::Finish;
 use herma_model::{Delta, FinishReason, Usage};
 use serde_json::{Map, Value};
 
 use super::chunk::{Choice, Chunk};
-use super::error::{DecodeError, Reported};
+use super::error::{DecodeError, ReportedError};
 use super::sse::Frame;
 use super::tool_calls::Calls;
 use super::usage::read_usage;
 
 const DONE: &[u8] = b"[DONE]";
 
-/// What a frame brought.
+/// What a frame contained.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Nothing that a client would be shown.
+    /// Nothing that is shown to a client.
     Nothing,
     /// A piece of the answer.
     Piece(Delta),
-    /// The end; nothing may follow.
+    /// The end of the answer. Nothing may follow.
     Done(Finish),
 }
 
-/// What is known of a streamed answer so far.
+/// The state of a streamed answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     reason: Option<FinishReason>,
     usage: Option<Usage>,
     model: Option<String>,
-    /// Fields of the answer object, as JSON text: the same in most chunks, so compared before they are copied.
+    /// Unknown fields of the answer object, as JSON text. Most chunks repeat them, so they are compared before they
+    /// are copied.
     extra: Vec<(String, Box<str>)>,
     calls: Calls,
-    says_something: bool,
+    has_content: bool,
     frames: u64,
 }
 
@@ -55,24 +56,24 @@ impl Assembler {
         }
         match serde_json::from_slice(data) {
             Ok(chunk) => self.take_chunk(chunk),
-            // An event with a name need not be a chunk.
+            // A named event need not be a chunk.
             Err(_) if !frame.name.is_empty() && frame.name != b"message" => Ok(Progress::Nothing),
             Err(error) => Err(DecodeError::not_json(data, &error)),
         }
     }
 
-    /// How the answer ended, when the body ended without saying that it is done.
+    /// How the answer ended if the body ended without `[DONE]`.
     pub(crate) fn end_of_body(&mut self) -> Result<Finish, DecodeError> {
         if self.reason.is_none() { Err(DecodeError::CutOff) } else { self.end_of_answer() }
     }
 
-    /// Whether nothing was ever received that could be part of an answer.
-    pub(crate) fn saw_nothing(&self) -> bool {
+    /// Whether no frame with data has arrived.
+    pub(crate) fn saw_no_frame(&self) -> bool {
         self.frames == 0
     }
 
     fn take_chunk(&mut self, chunk: Chunk<'_>) -> Result<Progress, DecodeError> {
-        if let Some(error) = Reported::from_member(&chunk.error) {
+        if let Some(error) = ReportedError::from_member(&chunk.error) {
             return Err(DecodeError::Reported(error));
         }
         self.usage = read_usage(&chunk.usage).or(self.usage);
@@ -88,7 +89,7 @@ impl Assembler {
     }
 
     fn take_choice(&mut self, choice: Choice<'_>) -> Result<Progress, DecodeError> {
-        if let Some(error) = choice.extra.get("error").and_then(Reported::from_member) {
+        if let Some(error) = choice.extra.get("error").and_then(ReportedError::from_member) {
             return Err(DecodeError::Reported(error));
         }
         match choice.finish_reason.as_deref() {
@@ -107,7 +108,7 @@ impl Assembler {
         if delta.is_empty() {
             return Ok(Progress::Nothing);
         }
-        self.says_something |= delta.content.is_some() || delta.refusal.is_some() || !delta.extra.is_empty();
+        self.has_content |= delta.content.is_some() || delta.refusal.is_some() || !delta.extra.is_empty();
         Ok(Progress::Piece(delta))
     }
 
@@ -123,8 +124,8 @@ impl Assembler {
     fn end_of_answer(&mut self) -> Result<Finish, DecodeError> {
         let implied = if self.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
         let reason = self.reason.unwrap_or(implied);
-        if !self.says_something && self.calls.is_empty() && !may_be_empty(reason) {
-            return Err(DecodeError::Nothing);
+        if !self.has_content && self.calls.is_empty() && !may_be_empty(reason) {
+            return Err(DecodeError::EmptyAnswer);
         }
         let mut extra = Map::new();
         for (name, json) in std::mem::take(&mut self.extra) {
@@ -134,15 +135,15 @@ impl Assembler {
     }
 }
 
-/// Whether an answer that ended so may say nothing.
+/// Whether an answer with this finish reason may be empty.
 pub(super) fn may_be_empty(reason: FinishReason) -> bool {
     matches!(reason, FinishReason::Length | FinishReason::ContentFilter)
 }
 
-fn error_event(data: &[u8]) -> Reported {
+fn error_event(data: &[u8]) -> ReportedError {
     let text = || Value::String(String::from_utf8_lossy(data).into_owned());
     let body = serde_json::from_slice(data).unwrap_or_else(|_| text());
-    Reported::from_body(&body).or_else(|| Reported::from_member(&body)).unwrap_or_default()
+    ReportedError::from_body(&body).or_else(|| ReportedError::from_member(&body)).unwrap_or_default()
 }
 
 #[cfg(test)]

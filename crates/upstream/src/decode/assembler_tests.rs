@@ -1,4 +1,4 @@
-//! Streamed answers of different servers, cut in any way.
+//! Streamed answers of different servers, cut into pieces at any byte.
 
 use herma_model::generation::ToolCallDelta;
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ fn text(content: &str) -> Delta {
     Delta { content: Some(content.to_owned()), ..Delta::default() }
 }
 
-fn happy() -> String {
+fn complete_stream() -> String {
     let chunks = [
         chunk(&json!({"role": "assistant", "content": "", "refusal": null}), None),
         chunk(&json!({"content": "Grüße \"dir\"\n"}), None),
@@ -57,7 +57,7 @@ fn happy() -> String {
 
 #[test]
 fn a_stream_yields_its_texts_and_then_one_end_with_usage() {
-    let (deltas, end) = read(&[happy().as_bytes()]);
+    let (deltas, end) = read(&[complete_stream().as_bytes()]);
     assert_eq!(deltas, [text("Grüße \"dir\"\n"), text("😀")]);
     let end = end.unwrap();
     assert_eq!(end.reason, FinishReason::Stop);
@@ -104,8 +104,8 @@ fn an_end_without_a_reason_is_a_cut_unless_the_server_says_done() {
 #[test]
 fn a_stream_that_says_nothing_is_no_answer() {
     let empty = |reason| read_chunks(&[chunk(&json!({"role": "assistant", "content": ""}), Some(reason))]).1;
-    assert_eq!(empty("stop"), Err(DecodeError::Nothing));
-    assert_eq!(read(&[b"data: [DONE]\n\n"]).1, Err(DecodeError::Nothing));
+    assert_eq!(empty("stop"), Err(DecodeError::EmptyAnswer));
+    assert_eq!(read(&[b"data: [DONE]\n\n"]).1, Err(DecodeError::EmptyAnswer));
     assert!(empty("length").is_ok() && empty("content_filter").is_ok());
 }
 
@@ -125,7 +125,7 @@ fn errors_and_nonsense_in_the_stream_end_it() {
     for stream in ["data: <html>\n\n", "data: {\"choices\":[{\"delta\":7}]}\n\n", "data: {\"choices\":[\n\n"] {
         assert!(matches!(read(&[stream.as_bytes()]).1, Err(DecodeError::Nonsense(_))), "{stream}");
     }
-    let named = "event: ping\ndata: now\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n".to_owned() + &happy();
+    let named = "event: ping\ndata: now\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n".to_owned() + &complete_stream();
     let (deltas, end) = read(&[named.as_bytes()]);
     assert_eq!((deltas.len(), end.unwrap().extra.contains_key("type")), (2, false));
 }
@@ -133,7 +133,7 @@ fn errors_and_nonsense_in_the_stream_end_it() {
 proptest! {
     #[test]
     fn any_chunking_gives_the_same_answer(cuts in prop::collection::vec(0usize..2000, 0..30)) {
-        let stream = happy().into_bytes();
+        let stream = complete_stream().into_bytes();
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (stream.len() + 1)).collect();
         cuts.extend([0, stream.len()]);
         cuts.sort_unstable();

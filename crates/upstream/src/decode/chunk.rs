@@ -1,4 +1,4 @@
-//! One chunk of a streamed answer, read without copying what is thrown away or the same in every chunk.
+//! Reads one chunk of a streamed answer. It does not copy fields that are dropped or equal in every chunk.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::extra::{is_bookkeeping, keep};
 use super::text::Text;
 
-/// A text that borrows from the chunk where it can.
+/// A string that borrows from the chunk if it can.
 #[derive(Debug, Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -19,7 +19,7 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Debug, Default)]
 pub(super) struct Chunk<'a> {
     pub(super) model: Option<Cow<'a, str>>,
-    /// Absent when the object has no `choices`: then it is no chunk.
+    /// `None` if the object has no `choices`. Then it is not a chunk.
     pub(super) choices: Option<Vec<Choice<'a>>>,
     pub(super) usage: Value,
     pub(super) error: Value,
@@ -35,7 +35,7 @@ pub(super) struct Choice<'a> {
     pub(super) extra: Map<String, Value>,
 }
 
-/// A delta as it was sent, its tool calls not yet told apart.
+/// A delta as it was sent. Its tool calls are not yet assigned to indexes.
 #[derive(Debug, Default)]
 pub(super) struct WireDelta {
     pub(super) content: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct WireDelta {
     pub(super) extra: Map<String, Value>,
 }
 
-/// Reads an object field by field. A macro, because the fields know what they borrow from.
+/// Implements `Deserialize` field by field. It is a macro because the fields borrow from the chunk.
 macro_rules! read_object {
     ($target:ty, $what:literal, |$self:ident, $field:ident, $map:ident| $body:block) => {
         impl<'de: 'a, 'a> Deserialize<'de> for $target {

@@ -1,20 +1,20 @@
-//! Why something a server sent is no answer, before it is known who sent it.
+//! Errors of decoding. They name neither the host nor any secret.
 
 use serde_json::Value;
 
 /// An error that the server reported in a body or a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Reported {
-    /// Its message, as sent.
+pub(crate) struct ReportedError {
+    /// The message, as sent.
     pub(crate) message: String,
-    /// Its code and type, where they are words.
+    /// The code and the type, if they are strings.
     pub(crate) words: Vec<String>,
-    /// Its code, where it is an HTTP error status.
+    /// The code, if it is an HTTP error status.
     pub(crate) status: Option<u16>,
 }
 
-impl Reported {
-    /// Reads the `error` member of a body, an object or a text; absent when there is no error.
+impl ReportedError {
+    /// Reads the `error` member of a body, an object or a string. `None` if there is no error.
     pub(crate) fn from_member(error: &Value) -> Option<Self> {
         match error {
             Value::Object(fields) => {
@@ -31,28 +31,28 @@ impl Reported {
         }
     }
 
-    /// Reads a whole body: `{"error": …}`, or the bare error objects of some servers.
+    /// Reads a whole body: `{"error": …}`, or an error object without that wrapper, as some servers send it.
     pub(crate) fn from_body(body: &Value) -> Option<Self> {
         let is_bare = body.get("object").is_some_and(|object| object == "error");
         body.get("error").and_then(Self::from_member).or_else(|| if is_bare { Self::from_member(body) } else { None })
     }
 }
 
-/// Why something a server sent is no answer.
+/// Why the bytes that a server sent are not an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// It is an error.
-    Reported(Reported),
-    /// It is not what the protocol says; what is wrong, for people.
+    /// The server reported an error.
+    Reported(ReportedError),
+    /// The bytes do not follow the protocol. The text says what they are instead, for people.
     Nonsense(String),
-    /// It broke off.
+    /// The answer broke off.
     CutOff,
-    /// It is complete and says nothing.
-    Nothing,
+    /// The answer is complete but empty.
+    EmptyAnswer,
 }
 
 impl DecodeError {
-    /// Says of text that should have been JSON what is wrong with it.
+    /// Says what is wrong with text that should have been JSON.
     pub(crate) fn not_json(text: &[u8], error: &serde_json::Error) -> Self {
         Self::Nonsense(match text.trim_ascii_start().first() {
             None => "an empty body".to_owned(),

@@ -1,4 +1,4 @@
-//! What a model server sends, as model events. Pure: bytes in, events out; hosts and secrets are added by the caller.
+//! Translates what a model server sends into model events. Pure: it does no IO and knows no host and no secret.
 
 mod answer;
 mod assembler;
@@ -12,4 +12,4 @@ mod usage;
 
 pub(crate) use answer::{decode_answer, in_one_piece};
 pub(crate) use assembler::{Assembler, Progress};
-pub(crate) use error::{DecodeError, Reported};
+pub(crate) use error::{DecodeError, ReportedError};

@@ -1,9 +1,9 @@
-//! Server-sent events, from bytes that arrive in any pieces.
+//! Reads server-sent events from bytes that arrive in pieces.
 //!
-//! However the bytes are cut, the same frames come out. Works on bytes, so a character may be cut too.
-//! What a server must not do (a line without end) is bounded by a limit.
+//! The frames do not depend on where the bytes are cut, even inside a character. A limit bounds the memory that
+//! a line without end can take.
 
-/// Longest line, and longest data of one frame, in bytes.
+/// The longest line, and the longest data of one frame, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -11,13 +11,13 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// One event of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
-    /// The event's name; empty when it has none.
+    /// The event's name; empty if it has none.
     pub(crate) name: &'a [u8],
     /// Its data lines, joined by line feeds.
     pub(crate) data: &'a [u8],
 }
 
-/// A line or a frame is longer than the limit; nothing further can be read.
+/// A line or a frame is longer than the limit. Nothing more can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -28,7 +28,7 @@ pub(crate) struct Decoder {
     buffer: Vec<u8>,
     /// Bytes of the buffer that belong to finished lines.
     taken: usize,
-    /// Bytes of the buffer known to hold no further line end.
+    /// How far the buffer was searched for line ends.
     scanned: usize,
     after_carriage_return: bool,
     at_start: bool,
@@ -55,7 +55,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes of the stream. Call [`Decoder::next_frame`] until it has no more before the next piece.
+    /// Takes the next bytes of the stream. Call [`Decoder::next_frame`] until it returns `None` before the next push.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.taken);
         self.scanned -= self.taken;
@@ -63,7 +63,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame of what was pushed.
+    /// The next complete frame in the pushed bytes.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
         self.forget_yielded();
         while let Some((start, end)) = self.next_line()? {
@@ -75,7 +75,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// The frame that the stream's end leaves unfinished, if it has data: servers forget the last empty line.
+    /// The frame that the end of the stream left unfinished, if it has data. Some servers forget the last empty line.
     pub(crate) fn finish(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
         self.forget_yielded();
         let (start, end) = (self.taken, self.buffer.len());
@@ -120,7 +120,7 @@ impl Decoder {
         Ok(Some((start, end)))
     }
 
-    /// Whether the line completes a frame.
+    /// Takes a line. Returns whether it completes a frame.
     fn take_line(&mut self, start: usize, end: usize) -> Result<bool, TooLong> {
         let mut line = &self.buffer[start..end];
         if std::mem::take(&mut self.at_start) {

@@ -1,4 +1,4 @@
-//! Text that servers send as a string, as nothing, or as a list of parts.
+//! Text that servers send as a string, as null, or as a list of parts.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(Some(text)))
     }
 
-    /// A single part, or an empty object in place of a text.
+    /// Reads a single part, or an empty object that stands for no text.
     fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Text, A::Error> {
         let mut text = None;
         while let Some(name) = part.next_key::<String>()? {

@@ -1,6 +1,6 @@
-//! Tool calls, whole or in pieces, in the spellings of different servers.
+//! Reads tool calls, whole or in pieces, as different servers write them.
 //!
-//! Whatever a server leaves out or repeats, a call has exactly one index, one id and one name.
+//! Each call gets exactly one index, one id and one name, even if the server omits or repeats them.
 
 use herma_model::generation::{ToolCall, ToolCallDelta};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A call object as it was sent.
 #[derive(Debug, Default)]
-struct Sent {
+struct WireCall {
     index: Option<u64>,
     id: Option<String>,
     name: Option<String>,
@@ -16,8 +16,8 @@ struct Sent {
     extra: Map<String, Value>,
 }
 
-fn read(call: Map<String, Value>) -> Sent {
-    let mut sent = Sent::default();
+fn read(call: Map<String, Value>) -> WireCall {
+    let mut sent = WireCall::default();
     for (field, value) in call {
         match (field.as_str(), value) {
             (_, Value::Null) => {}
@@ -37,7 +37,7 @@ fn read(call: Map<String, Value>) -> Sent {
     sent
 }
 
-/// Some servers send the arguments as the object that they stand for.
+/// The arguments as text. Some servers send them as a JSON object instead of a string.
 fn argument_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Null => None,
@@ -46,28 +46,28 @@ fn argument_text(arguments: Value) -> Option<String> {
     }
 }
 
-fn made_id() -> String {
+fn new_call_id() -> String {
     format!("call_{}", Uuid::new_v4().simple())
 }
 
-/// Reads a call of a whole answer. A call without an id, or with that of a call before it, gets one.
+/// Reads a call of a whole answer. A call gets a new id if it has none or the id of an earlier call.
 pub(super) fn whole_call(call: Map<String, Value>, before: &[ToolCall]) -> ToolCall {
     let sent = read(call);
     let own = sent.id.filter(|id| before.iter().all(|call| call.id != *id));
     ToolCall {
-        id: own.unwrap_or_else(made_id),
+        id: own.unwrap_or_else(new_call_id),
         name: sent.name.unwrap_or_default(),
         arguments: sent.arguments.unwrap_or_default(),
         extra: sent.extra,
     }
 }
 
-/// The calls of a streamed answer so far. A call's place in the list is the index it is given.
+/// The calls of a streamed answer so far. The position in the list is the index that Herma gives a call.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Begun>);
+pub(super) struct Calls(Vec<StartedCall>);
 
 #[derive(Debug)]
-struct Begun {
+struct StartedCall {
     wire_index: Option<u64>,
     wire_id: String,
     named: bool,
@@ -79,14 +79,14 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// Reads a piece of a call; absent when it adds nothing. The first piece of a call carries its id.
+    /// Reads a piece of a call. `None` if it adds nothing. The first piece of a call has its id.
     pub(super) fn piece(&mut self, call: Map<String, Value>) -> Option<ToolCallDelta> {
         let sent = read(call);
-        if let Some(at) = self.begun(&sent) {
-            let known = &mut self.0[at];
-            let name = sent.name.filter(|_| !std::mem::replace(&mut known.named, true));
+        if let Some(at) = self.continued_by(&sent) {
+            let call = &mut self.0[at];
+            let name = sent.name.filter(|_| !std::mem::replace(&mut call.named, true));
             let adds = name.is_some() || sent.arguments.is_some() || !sent.extra.is_empty();
-            let index = place(at);
+            let index = call_index(at);
             return adds.then_some(ToolCallDelta {
                 index,
                 id: None,
@@ -95,12 +95,12 @@ impl Calls {
                 extra: sent.extra,
             });
         }
-        let wire_id = sent.id.unwrap_or_else(made_id);
+        let wire_id = sent.id.unwrap_or_else(new_call_id);
         let is_taken = self.0.iter().any(|call| call.wire_id == wire_id);
-        let id = if is_taken { made_id() } else { wire_id.clone() };
-        self.0.push(Begun { wire_index: sent.index, wire_id, named: sent.name.is_some() });
+        let id = if is_taken { new_call_id() } else { wire_id.clone() };
+        self.0.push(StartedCall { wire_index: sent.index, wire_id, named: sent.name.is_some() });
         Some(ToolCallDelta {
-            index: place(self.0.len() - 1),
+            index: call_index(self.0.len() - 1),
             id: Some(id),
             name: sent.name,
             arguments: sent.arguments,
@@ -108,9 +108,11 @@ impl Calls {
         })
     }
 
-    /// The call that a piece goes on with. Servers that give every call the same index, or none, tell calls
-    /// apart by their ids; those that repeat a call's id and name in every piece still mean one call.
-    fn begun(&self, sent: &Sent) -> Option<usize> {
+    /// The position of the call that a piece continues. `None` if the piece begins a new call.
+    ///
+    /// Some servers give every call the same index or none. Then a new id together with a name begins a new call.
+    /// Other servers repeat the id and name in every piece of one call.
+    fn continued_by(&self, sent: &WireCall) -> Option<usize> {
         let at = match (sent.index, &sent.id) {
             (Some(index), _) => self.0.iter().rposition(|call| call.wire_index == Some(index))?,
             (None, Some(id)) => return self.0.iter().rposition(|call| &call.wire_id == id),
@@ -122,7 +124,7 @@ impl Calls {
     }
 }
 
-fn place(at: usize) -> u32 {
+fn call_index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 

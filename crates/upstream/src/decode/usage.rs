@@ -3,7 +3,7 @@
 use herma_model::Usage;
 use serde_json::Value;
 
-/// Reads a `usage` member; absent when it counts nothing.
+/// Reads a `usage` member. `None` if it has no token counts.
 pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     let count = |path: &str| usage.pointer(path).and_then(number);
     let input = count("/prompt_tokens").or_else(|| count("/input_tokens"));
@@ -25,13 +25,13 @@ pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
     })
 }
 
-/// No answer ever took more tokens than this. Whoever says so is wrong, and its sums must not overflow anywhere.
-const MOST: u64 = 1 << 40;
+/// Larger counts are wrong and are reduced to this, so that no sum of counts overflows.
+const MAX_COUNT: u64 = 1 << 40;
 
-/// Some servers count in floating point.
+/// Reads a count. Some servers write it as a floating-point number.
 fn number(value: &Value) -> Option<u64> {
     let count = value.as_u64().or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64));
-    count.map(|count| count.min(MOST))
+    count.map(|count| count.min(MAX_COUNT))
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
             (json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}), usage(3, 4, 0, 0)),
             (json!({"prompt_tokens": 3.0, "completion_tokens": null}), usage(3, 0, 0, 0)),
             (json!({"input_tokens": 3, "output_tokens": 4}), usage(3, 4, 0, 0)),
-            (json!({"prompt_tokens": u64::MAX, "completion_tokens": 1e30}), usage(MOST, MOST, 0, 0)),
+            (json!({"prompt_tokens": u64::MAX, "completion_tokens": 1e30}), usage(MAX_COUNT, MAX_COUNT, 0, 0)),
             (json!({"prompt_tokens": -3, "completion_tokens": 4}), usage(0, 4, 0, 0)),
             (json!({"prompt_tokens": 3, "completion_tokens": 4, "prompt_cache_hit_tokens": 2}), usage(3, 4, 2, 0)),
             (

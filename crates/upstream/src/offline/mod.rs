@@ -1,8 +1,8 @@
-//! The built-in model: answers without a network, so that everything can be tried without a key.
+//! The built-in model. It needs no network, so that Herma can be tried without a key.
 //!
-//! Its answer is made from the call alone, the same for the same call. It repeats what was said to it and
-//! counts the messages it was shown, so that anyone can see that a conversation is kept; it calls tools when
-//! asked to, answers in JSON when it must, and keeps to token limits. Pure: no clock, no randomness.
+//! It gives the same answer to the same call: it uses no clock and no randomness. It repeats the last message and
+//! counts the user messages, so that a person sees that the conversation is kept. It calls tools when
+//! asked to, answers in JSON when it must, and respects token limits.
 
 mod answer;
 mod prompt;
@@ -68,7 +68,7 @@ fn answer_to(call: &ModelCall) -> Answer {
     let mut reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
     let mut output = cost(content.as_deref(), &tool_calls);
     if let Some(limit) = prompt.max_tokens.filter(|limit| *limit < output) {
-        // Half a call is of no use to anyone.
+        // A truncated tool call is useless, so all calls are left out.
         tool_calls.clear();
         content = content.map(|text| tokens::first(&text, limit).to_owned()).filter(|text| !text.is_empty());
         reason = FinishReason::Length;
@@ -84,7 +84,7 @@ fn cost(content: Option<&str>, calls: &[ToolCall]) -> u64 {
     content.map_or(0, tokens::count) + calls.sum::<u64>()
 }
 
-/// An answer word by word, its calls in two pieces each.
+/// The events of a streamed answer: one per word, two per tool call.
 fn pieces(answer: Answer) -> Vec<ModelEvent> {
     let words = answer.content.as_deref().unwrap_or_default().split_inclusive(char::is_whitespace);
     let words = words.map(|word| Delta { content: Some(word.to_owned()), ..Delta::default() });

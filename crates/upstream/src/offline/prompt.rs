@@ -1,4 +1,4 @@
-//! What the offline model is asked, read from a call.
+//! Reads a call as far as the offline model understands it.
 
 use herma_model::message::Digest;
 use herma_model::{ModelCall, Params};
@@ -11,9 +11,9 @@ const MESSAGE_TOKENS: u64 = 4;
 
 /// A message of the context.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct PromptMessage {
     pub(super) role: String,
-    /// Its text; what is not text is named in brackets.
+    /// The text. A part that is not text appears as its type in brackets.
     pub(super) text: String,
 }
 
@@ -26,50 +26,50 @@ pub(super) struct Function {
 
 /// Whether functions may or must be called.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum ToolChoice {
     /// If the message asks for it.
-    Free,
+    Auto,
     /// Not at all.
     Never,
-    /// Some function.
-    Some,
-    /// The function of this name.
-    This(String),
+    /// At least one function must be called.
+    Required,
+    /// The function with this name must be called.
+    Named(String),
 }
 
-/// In what form the answer is wanted.
+/// The format that the answer must have.
 #[derive(Debug, PartialEq)]
-pub(super) enum Form {
+pub(super) enum AnswerFormat {
     Text,
     /// Any JSON object.
     Json,
-    /// JSON that the schema describes.
+    /// JSON that matches the schema.
     Schema(Value),
 }
 
 /// A call, as far as the offline model understands it.
 #[derive(Debug)]
 pub(super) struct Prompt {
-    pub(super) messages: Vec<Said>,
+    pub(super) messages: Vec<PromptMessage>,
     pub(super) functions: Vec<Function>,
-    pub(super) choice: Choice,
-    pub(super) form: Form,
+    pub(super) choice: ToolChoice,
+    pub(super) form: AnswerFormat,
     pub(super) max_tokens: Option<u64>,
-    /// What the whole prompt costs.
+    /// The tokens of the whole prompt.
     pub(super) tokens: u64,
-    /// Differs where the messages differ.
+    /// The digest of all messages.
     pub(super) digest: Digest,
 }
 
 impl Prompt {
-    /// Reads a call. What cannot be read is taken for absent.
+    /// Reads a call. Parts that cannot be read are ignored.
     pub(super) fn read(call: &ModelCall) -> Self {
         let values = call.messages.iter().map(|message| serde_json::from_str(message.as_json()).unwrap_or_default());
         let values: Vec<Value> = values.collect();
         let tools = call.params.get("tools").unwrap_or_default();
         let messages: u64 = values.iter().map(|message| MESSAGE_TOKENS + message_tokens(message)).sum();
         Self {
-            messages: values.iter().map(said).collect(),
+            messages: values.iter().map(prompt_message).collect(),
             functions: functions(&call.params),
             choice: choice(&call.params),
             form: form(&call.params),
@@ -82,9 +82,9 @@ impl Prompt {
         }
     }
 
-    /// The newest message of a user, if there is one.
+    /// The text of the newest user message; empty if there is none.
     pub(super) fn last_user_text(&self) -> &str {
-        self.messages.iter().rev().find(|said| said.role == "user").map_or("", |said| &said.text)
+        self.messages.iter().rev().find(|message| message.role == "user").map_or("", |message| &message.text)
     }
 }
 
@@ -92,9 +92,9 @@ fn parameter(params: &Params, name: &str) -> Value {
     params.get(name).and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
 }
 
-fn said(message: &Value) -> Said {
+fn prompt_message(message: &Value) -> PromptMessage {
     let role = message["role"].as_str().unwrap_or_default().to_owned();
-    Said { role, text: content_text(&message["content"]) }
+    PromptMessage { role, text: content_text(&message["content"]) }
 }
 
 fn content_text(content: &Value) -> String {
@@ -132,21 +132,21 @@ fn functions(params: &Params) -> Vec<Function> {
     tools.iter().filter_map(function).filter(is_allowed).collect()
 }
 
-fn choice(params: &Params) -> Choice {
+fn choice(params: &Params) -> ToolChoice {
     let choice = parameter(params, "tool_choice");
     match (choice.as_str().or(choice["allowed_tools"]["mode"].as_str()), choice["function"]["name"].as_str()) {
-        (Some("none"), _) => Choice::Never,
-        (Some("required"), _) => Choice::Some,
-        (_, Some(name)) => Choice::This(name.to_owned()),
-        _ => Choice::Free,
+        (Some("none"), _) => ToolChoice::Never,
+        (Some("required"), _) => ToolChoice::Required,
+        (_, Some(name)) => ToolChoice::Named(name.to_owned()),
+        _ => ToolChoice::Auto,
     }
 }
 
-fn form(params: &Params) -> Form {
+fn form(params: &Params) -> AnswerFormat {
     let format = parameter(params, "response_format");
     match format["type"].as_str() {
-        Some("json_object") => Form::Json,
-        Some("json_schema") => Form::Schema(format["json_schema"]["schema"].clone()),
-        _ => Form::Text,
+        Some("json_object") => AnswerFormat::Json,
+        Some("json_schema") => AnswerFormat::Schema(format["json_schema"]["schema"].clone()),
+        _ => AnswerFormat::Text,
     }
 }

@@ -1,13 +1,13 @@
-//! An example of what a JSON schema describes: simple values, the same every time.
+//! Makes an example that matches a JSON schema. The same schema always gives the same example.
 
 use serde_json::{Map, Value, json};
 
-/// How deep a schema is followed; one that refers to itself ends there.
+/// How deep a schema is followed. A schema that refers to itself ends there.
 const MAX_DEPTH: usize = 12;
-/// Most elements or characters that a minimum can ask for.
+/// The most elements or characters that are made, whatever minimum the schema asks for.
 const MAX_LENGTH: u64 = 64;
 
-/// A value that the schema describes. `name` is what a text without other rules says.
+/// A value that matches the schema. A string without a format is `name`.
 pub(super) fn example(schema: &Value, name: &str) -> Value {
     value(schema, schema, name, MAX_DEPTH)
 }
@@ -37,7 +37,7 @@ fn value(schema: &Value, root: &Value, name: &str, depth: usize) -> Value {
     }
 }
 
-/// A value that the schema itself names.
+/// A value that the schema contains: a constant, default, enum member or example.
 fn given(schema: &Value) -> Option<&Value> {
     let named = ["const", "default"].into_iter().find_map(|key| schema.get(key));
     named.or_else(|| schema["enum"].get(0)).or_else(|| schema["examples"].get(0))
@@ -53,12 +53,12 @@ fn kind(schema: &Value) -> Option<&str> {
     }
 }
 
-/// What is required, or everything if the schema does not say.
+/// An object with the required properties, or with all if the schema has no `required`.
 fn object(schema: &Value, root: &Value, depth: usize) -> Value {
     let Some(properties) = schema["properties"].as_object() else { return Value::Object(Map::new()) };
     let required = schema["required"].as_array();
-    let wanted = |name: &str| required.is_none_or(|names| names.iter().any(|required| required == name));
-    let fields = properties.iter().filter(|(name, _)| wanted(name));
+    let is_required = |name: &str| required.is_none_or(|names| names.iter().any(|required| required == name));
+    let fields = properties.iter().filter(|(name, _)| is_required(name));
     fields.map(|(name, schema)| (name.clone(), value(schema, root, name, depth))).collect()
 }
 

@@ -1,24 +1,25 @@
-//! Summaries: asked for one, the offline model gives the beginning of everything that was said.
+//! Summaries of the offline model. A summary is the beginning of each message.
 //!
-//! So a compacted conversation keeps its facts, and what compaction does can be seen without a real model.
+//! So a compacted conversation keeps its facts, and a person can see what compaction does without a real model.
 
-use super::prompt::{Prompt, Said};
+use super::prompt::{Prompt, PromptMessage};
 use crate::redact::shorten;
 
-/// Words of which one in the last message asks for a summary.
+/// The last message asks for a summary if it contains one of these.
 const ASKING: &[&str] = &["summarise", "summarize", "a summary", "the summary"];
-/// Messages kept of the beginning and of the end.
+/// How many messages are kept from the beginning and from the end.
 const FIRST_LINES: usize = 6;
 const LAST_LINES: usize = 18;
-/// Longest line, in characters.
+/// The longest line, in characters.
 const MAX_LINE: usize = 120;
-/// What lines are shortened to where few words are wanted, in turn.
+/// Lengths that lines are cut to, tried in this order until the word limit is met.
 const LINES: [usize; 2] = [MAX_LINE + 16, 64];
 const SHORTEST_LINE: usize = 40;
-/// How speakers are named in a conversation that is given as text.
+/// How a quoted conversation names the speakers, and their roles.
 const SPEAKERS: &[(&str, &str)] = &[("User: ", "user"), ("Assistant: ", "assistant"), ("Tool result: ", "tool")];
 
-/// A summary, if the last message asks for one: of the conversation that it quotes, else of the messages before it.
+/// A summary, if the last message asks for one. It covers the conversation that the message quotes, else all
+/// earlier messages.
 pub(super) fn summary_of(prompt: &Prompt) -> Option<String> {
     let (last, earlier) = prompt.messages.split_last()?;
     let (quoted, request) = match last.text.split_once("<conversation>") {
@@ -37,7 +38,7 @@ pub(super) fn summary_of(prompt: &Prompt) -> Option<String> {
         return None;
     }
     let limit = word_limit(&asked);
-    // Rather the beginning of every message than all of a few.
+    // The beginning of every message is better than all of a few messages.
     let cut = |most: usize| -> Vec<String> { lines.iter().map(|line| shorten(line, most)).collect() };
     let length = LINES.into_iter().find(|most| words(&cut(*most)) <= limit).unwrap_or(SHORTEST_LINE);
     let lines = cut(length);
@@ -50,7 +51,7 @@ pub(super) fn summary_of(prompt: &Prompt) -> Option<String> {
     Some(format!("Summary of {} messages:\n{}", lines.len(), shown.join("\n")))
 }
 
-/// At most so many lines, and one that says how many were left out between the first quarter and the rest.
+/// At most `most` lines. If lines are left out, one line after the first quarter says how many.
 fn shortened(lines: &[String], most: usize) -> Vec<String> {
     let left_out = lines.len().saturating_sub(most);
     let mut shown = lines.to_vec();
@@ -65,7 +66,7 @@ fn words(lines: &[String]) -> usize {
     lines.iter().map(|line| line.split_whitespace().count()).sum()
 }
 
-/// The number before "words" in a request, if there is one.
+/// The number before "words" in a request, or no limit.
 fn word_limit(request: &str) -> usize {
     let mut before = None;
     for word in request.split_whitespace() {
@@ -79,21 +80,21 @@ fn word_limit(request: &str) -> usize {
     usize::MAX
 }
 
-/// A message of a quoted conversation as a line; the lines of an earlier summary stay what they are.
+/// The lines for one paragraph of a quoted conversation. Lines of an earlier summary are kept unchanged.
 fn quoted_lines(paragraph: &str) -> Vec<String> {
     let paragraph = paragraph.trim();
     match SPEAKERS.iter().find(|(prefix, _)| paragraph.starts_with(prefix)) {
         Some((_, _)) if paragraph.contains("[Summary of") => Vec::new(),
         Some((prefix, role)) => {
-            let said = Said { role: (*role).to_owned(), text: paragraph[prefix.len()..].to_owned() };
-            line(&said).into_iter().collect()
+            let message = PromptMessage { role: (*role).to_owned(), text: paragraph[prefix.len()..].to_owned() };
+            line(&message).into_iter().collect()
         }
         None => paragraph.lines().filter(|line| line.starts_with("- ")).map(str::to_owned).collect(),
     }
 }
 
-fn line(said: &Said) -> Option<String> {
-    let text = said.text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_said = !text.is_empty() && !matches!(said.role.as_str(), "system" | "developer");
-    is_said.then(|| format!("- {}: {}", said.role, shorten(&text, MAX_LINE)))
+fn line(message: &PromptMessage) -> Option<String> {
+    let text = message.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_spoken = !text.is_empty() && !matches!(message.role.as_str(), "system" | "developer");
+    is_spoken.then(|| format!("- {}: {}", message.role, shorten(&text, MAX_LINE)))
 }

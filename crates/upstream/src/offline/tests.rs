@@ -1,4 +1,4 @@
-//! What a person who tries the offline model sees.
+//! What a person sees who tries the offline model.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn weather() -> Value {
            {"type": "function", "function": {"name": "get_weather", "parameters": parameters}}])
 }
 
-/// Names and arguments.
+/// The names and arguments of the tool calls.
 fn calls_of(messages: &[Value], params: &Value) -> Vec<(String, String)> {
     let answer = answer_to(&call(messages, params));
     assert_eq!(answer.finish.reason == FinishReason::ToolCalls, !answer.tool_calls.is_empty());

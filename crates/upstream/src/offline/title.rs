@@ -1,15 +1,15 @@
-//! Titles: asked for one, the offline model gives the first words of the conversation that is quoted.
+//! Titles of the offline model. A title is the first words of the quoted conversation.
 
 use super::prompt::Prompt;
 
-/// What asks for a title.
+/// The phrase that asks for a title.
 const ASKING: &str = "write a title";
-/// How a person's words begin in a conversation that is given as text.
+/// How a user message begins in a quoted conversation.
 const PERSON: &str = "User: ";
-/// Most words of a title.
+/// The most words of a title.
 const MOST_WORDS: usize = 6;
 
-/// A title, if the last message quotes a conversation and asks for one.
+/// A title, if the last message quotes a conversation and asks for a title.
 pub(super) fn title_of(prompt: &Prompt) -> Option<String> {
     let last = prompt.messages.last()?;
     let (quoted, request) = last.text.split_once("<conversation>")?.1.rsplit_once("</conversation>")?;

@@ -1,16 +1,16 @@
 //! How the offline model counts tokens.
 //!
 //! A token is a run of up to six letters and digits, one character of a script written without spaces, or one
-//! other character that is not white space. Close to what real models count for English, and easy to check.
+//! other character that is not white space. For English this is close to what real models count.
 
 const LONGEST: usize = 6;
 
-/// The tokens of a text.
+/// How many tokens a text has.
 pub(super) fn count(text: &str) -> u64 {
     ends(text).count() as u64
 }
 
-/// The beginning of a text that has at most `limit` tokens.
+/// The first `limit` tokens of a text, or all of it if it has fewer.
 pub(super) fn first(text: &str, limit: u64) -> &str {
     let Some(last) = limit.checked_sub(1) else { return "" };
     let end = usize::try_from(last).ok().and_then(|last| ends(text).nth(last));
@@ -35,7 +35,7 @@ fn ends(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether a character joins its neighbours to a word. Above U+2E7F are mostly scripts written without spaces.
+/// Whether a character forms a word with its neighbours. Scripts from U+2E80 on mostly have no spaces.
 fn is_joined(c: char) -> bool {
     c.is_alphanumeric() && c < '\u{2e80}'
 }

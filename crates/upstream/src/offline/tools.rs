@@ -1,34 +1,34 @@
-//! Tool calls of the offline model: those that the last message or the request asks for.
+//! Tool calls of the offline model. The last user message or `tool_choice` asks for them.
 
 use herma_model::generation::ToolCall;
 use herma_model::message::Digest;
 use serde_json::{Map, Value};
 
-use super::prompt::{Choice, Function, Prompt};
+use super::prompt::{Function, Prompt, ToolChoice};
 use super::schema;
 
-/// Words that ask for a call when a function's name follows.
+/// These words ask for a call if a function's name follows.
 const ASKING: &[&str] = &["call", "use"];
-/// Words that may stand in between.
+/// Words that may stand between them and the name.
 const BETWEEN: &[&str] = &["the", "a", "my", "your", "tool", "function", "and"];
 
-/// The calls to make, in the order they are asked for. Arguments are the JSON object that follows a name in the
-/// message, or else an example made from the function's schema.
-pub(super) fn wanted_calls(prompt: &Prompt) -> Vec<ToolCall> {
+/// The calls to make, in the order of the message. The arguments are the JSON object that follows the name in the
+/// message, or else an example that matches the function's schema.
+pub(super) fn requested_calls(prompt: &Prompt) -> Vec<ToolCall> {
     let message = prompt.last_user_text();
     let named = || named_functions(message, &prompt.functions);
-    let wanted: Vec<(&Function, &str)> = match &prompt.choice {
-        Choice::Never => Vec::new(),
-        Choice::Free => named(),
-        Choice::This(name) => {
+    let requested: Vec<(&Function, &str)> = match &prompt.choice {
+        ToolChoice::Never => Vec::new(),
+        ToolChoice::Auto => named(),
+        ToolChoice::Named(name) => {
             prompt.functions.iter().filter(|function| &function.name == name).map(|one| (one, message)).collect()
         }
-        Choice::Some => {
+        ToolChoice::Required => {
             let named = named();
             if named.is_empty() { prompt.functions.iter().take(1).map(|one| (one, message)).collect() } else { named }
         }
     };
-    let calls = wanted.into_iter().enumerate();
+    let calls = requested.into_iter().enumerate();
     calls.map(|(index, (function, rest))| call(prompt.digest, index, function, rest)).collect()
 }
 
@@ -64,7 +64,7 @@ fn named_functions<'a>(message: &'a str, functions: &'a [Function]) -> Vec<(&'a 
     found.into_iter().zip(next_starts).map(|((function, _, end), next)| (function, &message[end..next])).collect()
 }
 
-/// Words with the characters that names of functions are made of, and where they begin.
+/// The words of a text, each with its position. A word has only characters that function names may have.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_border = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
     let mut next = 0;

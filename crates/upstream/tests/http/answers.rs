@@ -1,4 +1,4 @@
-//! Answers that arrive.
+//! Calls that succeed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scripted::{KEY, Reply, Scripted, call, outcome};
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// How long a connection's own task may take to put it back into the pool; nothing else can be waited for.
+/// Time for a task of `hyper` to put the connection back into the pool. There is no event to wait for.
 const TO_THE_POOL: Duration = Duration::from_millis(20);
 
 pub(crate) const ANSWER: &str = r#"{"id":"x","object":"chat.completion","created":1,"model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}"#;
@@ -81,7 +81,7 @@ async fn a_connection_is_used_again_after_answers_of_either_form() {
     .await;
     let client = server.client(LONG, 0);
     for streaming in [true, false, true, false, false] {
-        // A stream that is dropped right after its end must not cost the connection either.
+        // The connection must be reused even if the stream is dropped right after its end.
         if let Ok(mut stream) = client.call(call(streaming)).await {
             while !matches!(stream.next().await.unwrap().unwrap(), ModelEvent::Finished(_) | ModelEvent::Answered(_)) {}
         }

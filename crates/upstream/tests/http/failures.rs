@@ -1,4 +1,4 @@
-//! Answers that do not arrive, and what is said of them.
+//! Calls that fail, and the messages about them.
 
 use std::time::Duration;
 

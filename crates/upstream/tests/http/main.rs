@@ -1,4 +1,4 @@
-//! The client against a model server on a real socket, which sends exactly the bytes that a test wrote down.
+//! Tests the client against a server on a real socket. The server sends exactly the bytes that a test wrote.
 #![cfg(test)]
 
 mod answers;

@@ -1,4 +1,4 @@
-//! Attempts that are made again.
+//! Calls that are repeated.
 
 use herma_model::generation::ModelFailureKind as Kind;
 

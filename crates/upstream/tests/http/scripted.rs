@@ -1,4 +1,4 @@
-//! A server that answers each request with the next reply of a script, byte by byte as written.
+//! A server that answers each request with the next reply of a script, byte for byte.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,27 +14,27 @@ use tokio::sync::Notify;
 
 pub(crate) const KEY: &str = "hunter2-very-secret";
 
-/// What follows the bytes of a reply.
+/// What the server does after the bytes of a reply.
 #[derive(Debug, Clone, Copy)]
-enum Then {
+enum AfterReply {
     NextRequest,
-    /// The end of a chunked body a little later, and then the next request.
+    /// Sends the end of a chunked body a little later, and then reads the next request.
     LateEnd,
     Close,
     Silence,
 }
 
-/// The bytes of a reply, in the pieces they are written in.
+/// The bytes of a reply, in the pieces in which they are written.
 pub(crate) struct Reply {
     pieces: Vec<String>,
-    then: Then,
+    then: AfterReply,
 }
 
 impl Reply {
-    /// A body with its length, on a connection that stays open.
+    /// A body with a `Content-Length`, on a connection that stays open.
     pub(crate) fn document(status: &str, headers: &str, body: &str) -> Self {
         let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
-        Self { pieces: vec![head, body.to_owned()], then: Then::NextRequest }
+        Self { pieces: vec![head, body.to_owned()], then: AfterReply::NextRequest }
     }
 
     /// A JSON document.
@@ -46,36 +46,36 @@ impl Reply {
     pub(crate) fn events(pieces: &[&str]) -> Self {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\n";
         let pieces = [head].iter().chain(pieces).map(|piece| (*piece).to_owned()).collect();
-        Self { pieces, then: Then::Close }
+        Self { pieces, then: AfterReply::Close }
     }
 
-    /// An event stream in chunks, on a connection that stays open; the end of the body comes late.
+    /// A chunked event stream on a connection that stays open. The end of the body comes late.
     pub(crate) fn chunked_events(pieces: &[&str]) -> Self {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
         let chunks = pieces.iter().map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len()));
         let pieces = [head.to_owned()].into_iter().chain(chunks).collect();
-        Self { pieces, then: Then::LateEnd }
+        Self { pieces, then: AfterReply::LateEnd }
     }
 
-    /// Any bytes, and then the end of the connection.
+    /// Any bytes. AfterReply the connection is closed.
     pub(crate) fn raw(bytes: &str) -> Self {
-        Self { pieces: vec![bytes.to_owned()], then: Then::Close }
+        Self { pieces: vec![bytes.to_owned()], then: AfterReply::Close }
     }
 
-    /// The same reply, after which the server falls silent.
+    /// The same reply. After it the server sends nothing and keeps the connection open.
     pub(crate) fn then_silence(self) -> Self {
-        Self { then: Then::Silence, ..self }
+        Self { then: AfterReply::Silence, ..self }
     }
 }
 
-/// A running server. It ends with the test's runtime.
+/// A running server. It stops when the test's runtime stops.
 pub(crate) struct Scripted {
     pub(crate) base_url: String,
-    seen: Arc<Seen>,
+    state: Arc<ServerState>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct ServerState {
     script: Mutex<VecDeque<Reply>>,
     requests: Mutex<Vec<String>>,
     connections: AtomicUsize,
@@ -86,44 +86,45 @@ impl Scripted {
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let seen = Arc::new(Seen { script: Mutex::new(script.into_iter().collect()), ..Seen::default() });
-        let shared = Arc::clone(&seen);
+        let state =
+            Arc::new(ServerState { script: Mutex::new(script.into_iter().collect()), ..ServerState::default() });
+        let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 shared.connections.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(serve(stream, Arc::clone(&shared)));
             }
         });
-        Self { base_url, seen }
+        Self { base_url, state }
     }
 
-    /// A client of this server that gives up after `timeout` and tries `retries` times more.
+    /// A client of this server that waits at most `timeout` and repeats a call `retries` times.
     pub(crate) fn client(&self, timeout: Duration, retries: u32) -> HttpModelServer {
         let api_key = Some(KEY.to_owned());
         HttpModelServer::new(HttpSettings { base_url: self.base_url.clone(), api_key, timeout, retries }).unwrap()
     }
 
-    /// The requests so far, heads and bodies.
+    /// The requests so far, each with head and body.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.seen.requests.lock().unwrap().clone()
+        self.state.requests.lock().unwrap().clone()
     }
 
     /// How many connections were made.
     pub(crate) fn connections(&self) -> usize {
-        self.seen.connections.load(Ordering::SeqCst)
+        self.state.connections.load(Ordering::SeqCst)
     }
 
     /// Waits until a client has closed a connection.
     pub(crate) async fn hang_up(&self) {
-        self.seen.hang_up.notified().await;
+        self.state.hang_up.notified().await;
     }
 }
 
-async fn serve(mut stream: TcpStream, seen: Arc<Seen>) {
+async fn serve(mut stream: TcpStream, state: Arc<ServerState>) {
     stream.set_nodelay(true).unwrap();
     while let Some(request) = read_request(&mut stream).await {
-        seen.requests.lock().unwrap().push(request);
-        let Some(reply) = seen.script.lock().unwrap().pop_front() else { return };
+        state.requests.lock().unwrap().push(request);
+        let Some(reply) = state.script.lock().unwrap().pop_front() else { return };
         for piece in reply.pieces {
             if stream.write_all(piece.as_bytes()).await.is_err() {
                 break;
@@ -131,18 +132,18 @@ async fn serve(mut stream: TcpStream, seen: Arc<Seen>) {
             tokio::task::yield_now().await;
         }
         match reply.then {
-            Then::NextRequest => {}
-            Then::LateEnd => {
+            AfterReply::NextRequest => {}
+            AfterReply::LateEnd => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 if stream.write_all(b"0\r\n\r\n").await.is_err() {
                     break;
                 }
             }
-            Then::Close => return,
-            Then::Silence => while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {},
+            AfterReply::Close => return,
+            AfterReply::Silence => while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {},
         }
     }
-    seen.hang_up.notify_one();
+    state.hang_up.notify_one();
 }
 
 async fn read_request(stream: &mut TcpStream) -> Option<String> {
@@ -175,7 +176,7 @@ pub(crate) fn call(streaming: bool) -> ModelCall {
     }
 }
 
-/// Everything a call yields, and the failure that ended it.
+/// All events of a call, and the failure if one ended it.
 pub(crate) async fn outcome(server: &HttpModelServer, streaming: bool) -> (Vec<ModelEvent>, Option<ModelFailure>) {
     let mut stream = match server.call(call(streaming)).await {
         Ok(stream) => stream,
