@@ -1,4 +1,4 @@
-//! All sections together: how they are read, what they mean to each other, and how they are shown.
+//! All sections together: reading them, questions about several of them, and writing them as TOML.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +19,12 @@ use crate::sections::tools::ToolsConfig;
 use crate::sections::upstream::UpstreamConfig;
 use crate::values::secret::Secret;
 
-/// The configuration in force. `Debug` shows no secret.
+/// The effective configuration. `Debug` shows no secret.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where the database and the first key are.
+    /// The directory of the database and the first key.
     pub data_dir: PathBuf,
-    /// `HERMA_API_KEY`, a key of tenant `default`. It cannot stand in the file.
+    /// `HERMA_API_KEY`, a key of tenant `default`. The file cannot set it.
     pub api_key: Option<Secret>,
     /// `[server]`.
     pub server: ServerConfig,
@@ -53,7 +53,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What is in force when nothing is set.
+    /// The configuration if nothing is set.
     pub fn defaults(data_dir: &Path) -> Self {
         Self {
             data_dir: data_dir.to_owned(),
@@ -96,12 +96,13 @@ impl Config {
         })
     }
 
-    /// The context window of a model, by the name that clients use: its own, else the upstream's, if known.
+    /// The context window of a model, which is given by the name that clients use. A model without its own window
+    /// has that of `[upstream]`. `None` if neither is set.
     pub fn context_window(&self, model: &str) -> Option<u32> {
         self.models.get(model).and_then(|model| model.context_window).or(self.upstream.context_window)
     }
 
-    /// The configuration in force as commented TOML that can be read again. Secrets are left out.
+    /// The effective configuration as commented TOML that can be loaded again. Secrets are left out.
     pub fn to_toml(&self) -> String {
         let mut page = Page::default();
         page.comment("The configuration in force. Flags go before HERMA_* variables, those before herma.toml.");

@@ -1,6 +1,6 @@
-//! Why a configuration was refused. Every message names the setting, where it came from, and what to do.
+//! Why a configuration was refused. Each message names the setting, where it came from, and what to do.
 //!
-//! No variant ever holds a secret: values are made presentable before they come here.
+//! No variant holds a secret. The caller redacts a value before it puts it into an error.
 
 use std::fmt;
 use std::io;
@@ -30,12 +30,13 @@ impl fmt::Display for Origin {
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file that was asked for, or found, cannot be read.
-    #[error("cannot read the configuration file {}: {source}; check that it exists and may be read, or name another with --config or HERMA_CONFIG", path.display())]
+    /// The configuration file cannot be read.
+    #[error("cannot read the configuration file {}: {source}; check that it exists and may be read, \
+             or name another with --config or HERMA_CONFIG", path.display())]
     UnreadableFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file is not TOML.
@@ -47,20 +48,20 @@ pub enum ConfigError {
         line: usize,
         /// Column in characters, from 1.
         column: usize,
-        /// What the parser expected, without the text it found.
+        /// The parser's message, without the text of the file.
         problem: String,
     },
-    /// A section that does not exist.
+    /// There is no such section.
     #[error("unknown section [{name}] ({origin}); {advice}")]
     UnknownSection {
-        /// Its name as given.
+        /// The section's name as given.
         name: String,
         /// Where it was given.
         origin: Origin,
         /// The nearest section, or all of them.
         advice: String,
     },
-    /// A key that does not exist.
+    /// There is no such key.
     #[error("unknown setting `{key}` ({origin}); {advice}")]
     UnknownKey {
         /// The full dotted key as given.
@@ -70,37 +71,37 @@ pub enum ConfigError {
         /// The nearest key, or all keys of the section.
         advice: String,
     },
-    /// A value of the wrong type.
+    /// The value has the wrong type.
     #[error("`{key}` ({origin}) must be {expected}, but it is {found}")]
     WrongType {
         /// The full dotted key.
         key: String,
         /// Where it was given.
         origin: Origin,
-        /// What is wanted, in words.
+        /// What is allowed, in words.
         expected: String,
         /// The type that was found, in words.
         found: &'static str,
     },
-    /// A value of the right type that is not allowed.
+    /// The value has the right type but is not allowed.
     #[error("`{key}` ({origin}) is {value}, but it must be {allowed}")]
     InvalidValue {
         /// The full dotted key.
         key: String,
         /// Where it was given.
         origin: Origin,
-        /// The value, quoted as in TOML and with secrets taken out.
+        /// The value, quoted as in TOML, without secrets.
         value: String,
         /// What is allowed, in words.
         allowed: String,
     },
-    /// Settings that are fine alone but not together.
+    /// Each setting is allowed, but not together with the other.
     #[error("{0}")]
     Conflict(String),
     /// No data directory was given and none can be derived.
     #[error("no data directory: {missing} is not set; name one with --data or HERMA_DATA")]
     NoDataDirectory {
-        /// The environment variable that would have said where.
+        /// The environment variable that would have named it.
         missing: &'static str,
     },
 }

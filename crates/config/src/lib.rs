@@ -1,15 +1,16 @@
-//! What an operator can set: typed sections, one file each, read from `herma.toml`, the environment and flags.
+//! The settings of an operator, read from `herma.toml`, the environment and flags into typed sections.
 //!
-//! Flags win over `HERMA_*` variables, those over the file, the file over defaults. This crate reads at most
-//! one file and nothing else: the environment is passed in, nothing is printed, no runtime is known. It keeps
-//! two promises: a value that reaches a [`Config`] is valid, and no secret reaches a message, `Debug` or
+//! Flags win over `HERMA_*` variables, variables over the file, the file over defaults. This crate reads at most one
+//! file. The caller passes the environment in. The crate prints nothing and knows no runtime.
+//!
+//! Two invariants hold. Every value in a [`Config`] is valid. No secret appears in a message, in `Debug` or in
 //! [`Config::to_toml`].
 //!
-//! - [`load`]: from the outside to a [`Loaded`] configuration.
-//! - `sections`: what can be set, with defaults, checks and the comments of `herma config`.
+//! - [`load`]: reads all sources into a [`Loaded`] configuration.
+//! - `sections`: the settings, with defaults, checks and the comments of `herma config`.
 //! - `values`: the types of single settings, and how each is written.
-//! - `reading`: a section's reader, which knows where every value came from and which keys nobody asked for.
-//! - `loading`: the sources themselves.
+//! - `reading`: reads a section, records where each value came from, and finds unknown keys.
+//! - `loading`: the sources.
 
 mod config;
 mod error;

@@ -1,18 +1,18 @@
-//! The effective configuration as commented TOML. What is written here can be read again.
+//! Writes the effective configuration as commented TOML that can be loaded again.
 
 use std::fmt::Write as _;
 
 use crate::reading::path::quoted;
 use crate::values::secret::REDACTED;
 
-/// TOML text in the making.
+/// TOML text that is being written.
 #[derive(Default)]
 pub(crate) struct Page {
     text: String,
 }
 
 impl Page {
-    /// Writes a line of comment.
+    /// Writes a comment, one line for each line of the text.
     pub(crate) fn comment(&mut self, about: &str) {
         for line in about.lines() {
             self.line(format_args!("# {line}"));
@@ -27,7 +27,7 @@ impl Page {
         self.line(format_args!("[{}]", path.join(".")));
     }
 
-    /// Writes a setting in force.
+    /// Writes a setting that has a value.
     pub(crate) fn set(&mut self, key: &str, value: impl Into<toml::Value>, about: &str) {
         self.comment(about);
         self.line(format_args!("{} = {}", quoted(key), value.into()));
@@ -47,7 +47,7 @@ impl Page {
         }
     }
 
-    /// Writes a secret as a comment, so that the page can be read again without a false secret in it.
+    /// Writes a secret as a comment. As a value, it would be loaded again as a wrong secret.
     pub(crate) fn secret(&mut self, key: &str, is_set: bool, about: &str) {
         self.unset(key, if is_set { REDACTED } else { "…" }, about);
     }

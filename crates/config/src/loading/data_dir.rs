@@ -1,11 +1,11 @@
-//! The user's data directory, by the customs of each system.
+//! The user's data directory, by the conventions of each operating system.
 
 use std::path::PathBuf;
 
 use super::environment::Environment;
 use crate::error::ConfigError;
 
-/// Whose customs apply.
+/// The operating system whose conventions apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum System {
     Unix,
@@ -13,7 +13,7 @@ enum System {
     Windows,
 }
 
-const HERE: System = if cfg!(target_os = "macos") {
+const CURRENT: System = if cfg!(target_os = "macos") {
     System::MacOs
 } else if cfg!(windows) {
     System::Windows
@@ -21,9 +21,9 @@ const HERE: System = if cfg!(target_os = "macos") {
     System::Unix
 };
 
-/// Where Herma keeps its data when nobody said.
+/// The directory for Herma's data if the operator names none.
 pub(crate) fn default_data_dir(environment: &Environment) -> Result<PathBuf, ConfigError> {
-    data_dir_on(HERE, environment)
+    data_dir_on(CURRENT, environment)
 }
 
 fn data_dir_on(system: System, environment: &Environment) -> Result<PathBuf, ConfigError> {
@@ -32,7 +32,7 @@ fn data_dir_on(system: System, environment: &Environment) -> Result<PathBuf, Con
     };
     match system {
         System::Unix => match environment.get("XDG_DATA_HOME") {
-            // The XDG specification has relative paths ignored.
+            // The XDG specification says that relative paths are ignored.
             Some(path) if path.starts_with('/') => Ok(PathBuf::from(path).join("herma")),
             _ => Ok(directory("HOME")?.join(".local/share/herma")),
         },

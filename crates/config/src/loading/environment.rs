@@ -1,12 +1,12 @@
-//! What variables say: short names for the usual settings, `HERMA_<SECTION>__<KEY>` for every other.
+//! Settings from environment variables: short names for common settings, `HERMA_<SECTION>__<KEY>` for all others.
 
 use std::collections::BTreeMap;
 
 use crate::error::Origin;
 use crate::reading::nearest::nearest;
-use crate::reading::section::Texts;
+use crate::reading::section::TextSettings;
 
-/// Variables with a short name, and the setting that each stands for.
+/// Variables with a short name, and the setting of each.
 const SHORT: [(&str, &str); 7] = [
     ("HERMA_STORE", "store.url"),
     ("HERMA_LISTEN", "server.listen"),
@@ -16,14 +16,14 @@ const SHORT: [(&str, &str); 7] = [
     ("HERMA_CONTEXT_WINDOW", "upstream.context_window"),
     ("HERMA_LOG", "telemetry.log"),
 ];
-/// Variables that are no setting of a section.
+/// Variables that do not belong to a section.
 const OTHER: [&str; 3] = ["HERMA_DATA", "HERMA_CONFIG", "HERMA_API_KEY"];
 
-/// The environment as it was passed in. An empty variable counts as an absent one.
+/// The environment that the caller passed in. An empty variable counts as not set.
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Takes the variables.
+    /// Keeps the variables that are not empty.
     pub(crate) fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(variables.into_iter().filter(|(_, value)| !value.is_empty()).collect())
     }
@@ -33,9 +33,10 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Settings by dotted key, and a notice for every variable that looks like ours and is none.
-    pub(crate) fn settings(&self) -> (Texts, Vec<String>) {
-        let mut texts = Texts::new();
+    /// The settings by dotted key, and notices about unknown `HERMA_*` variables and about variables that contradict
+    /// each other.
+    pub(crate) fn settings(&self) -> (TextSettings, Vec<String>) {
+        let mut texts = TextSettings::new();
         let mut notices = Vec::new();
         for (name, value) in self.0.range("HERMA_".to_owned()..) {
             let Some(rest) = name.strip_prefix("HERMA_") else { break };
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_nobody_knows_is_reported_and_not_refused() {
+    fn an_unknown_variable_is_reported_and_not_refused() {
         assert_eq!(
             notices(&[("HERMA_LISTN", "x"), ("HERMA", "x"), ("HERMAN", "x"), ("PATH", "x")]),
             ["HERMA_LISTN is no variable of Herma's and has no effect; did you mean HERMA_LISTEN?"]

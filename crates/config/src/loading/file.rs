@@ -1,4 +1,4 @@
-//! The configuration file: which one it is, and its TOML.
+//! Finds and parses the configuration file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ConfigError;
 
-/// The name of the file where it is not named by the operator.
+/// The name of the file if the operator names none.
 pub(crate) const NAME: &str = "herma.toml";
 
-/// Reads the file that was named, which must exist, else the first that exists: in the data directory, then here.
+/// Reads the named file, which must exist. If none is named, reads `herma.toml` in the data directory, else in the
+/// working directory.
 pub(crate) fn read(
     named: Option<PathBuf>,
     data_dir: &Path,
-    here: &Path,
+    working_dir: &Path,
 ) -> Result<Option<(PathBuf, toml::Table)>, ConfigError> {
     let must_exist = named.is_some();
     let candidates = match named {
         Some(path) => vec![path],
-        None => vec![data_dir.join(NAME), here.join(NAME)],
+        None => vec![data_dir.join(NAME), working_dir.join(NAME)],
     };
     for path in candidates {
         match fs::read_to_string(&path) {
@@ -33,7 +34,7 @@ pub(crate) fn read(
     Ok(None)
 }
 
-/// Parses TOML. The parser's own message would quote the line, which may hold a secret, so only the place is kept.
+/// Parses TOML. The parser's full message quotes the line, which may hold a secret. So the error has only the position.
 fn parse(path: &Path, text: &str) -> Result<toml::Table, ConfigError> {
     text.parse::<toml::Table>().map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");

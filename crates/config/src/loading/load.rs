@@ -1,4 +1,4 @@
-//! From the outside to a configuration.
+//! Loads the configuration from all sources.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::notices::notices;
 use super::overrides::Overrides;
 use crate::config::Config;
 use crate::error::{ConfigError, Origin};
-use crate::reading::given::Given;
+use crate::reading::given::GivenValue;
 use crate::reading::section::Section;
 use crate::reading::setting::Setting;
 use crate::values::secret::Secret;
@@ -17,18 +17,18 @@ use crate::values::secret::Secret;
 /// A configuration and where it came from.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// What is in force.
+    /// The effective configuration.
     pub config: Config,
     /// The file that was read, if any.
     pub source_file: Option<PathBuf>,
-    /// What the operator should be told at start-up: settings without effect yet, and variables nobody knows.
+    /// Lines for the operator at start-up: settings that have no effect yet, and unknown variables.
     pub notices: Vec<String>,
 }
 
-/// Reads the configuration from flags, the variables that are passed in, and at most one file.
+/// Reads the configuration from flags, the given variables, and at most one file.
 ///
-/// The file is the one that was named, which must exist, else `herma.toml` in the data directory, else
-/// `herma.toml` in the working directory. The data directory need not exist and is not made.
+/// A file that a flag or variable names must exist. If none is named, it is `herma.toml` in the data directory, else
+/// in the working directory. The data directory need not exist and is not created.
 pub fn load(env: impl IntoIterator<Item = (String, String)>, overrides: Overrides) -> Result<Loaded, ConfigError> {
     let environment = Environment::new(env);
     let path_from = |name| environment.get(name).map(PathBuf::from);
@@ -39,20 +39,20 @@ pub fn load(env: impl IntoIterator<Item = (String, String)>, overrides: Override
     let named = overrides.config_file.clone().or_else(|| path_from("HERMA_CONFIG"));
     let (source_file, table) = file::read(named, &data_dir, Path::new(""))?.unzip();
 
-    let (mut texts, mut told) = environment.settings();
-    overrides.give(&mut texts);
+    let (mut texts, mut lines) = environment.settings();
+    overrides.apply_to(&mut texts);
     let origin = source_file.clone().unwrap_or_else(|| PathBuf::from(file::NAME));
     let mut document = Section::document(origin, table.unwrap_or_default(), texts);
     let config = Config::read(&mut document, data_dir, api_key(&environment)?)?;
     let set = document.finish()?;
-    told.extend(notices(&config, &set));
-    Ok(Loaded { config, source_file, notices: told })
+    lines.extend(notices(&config, &set));
+    Ok(Loaded { config, source_file, notices: lines })
 }
 
 fn api_key(environment: &Environment) -> Result<Option<Secret>, ConfigError> {
     const NAME: &str = "HERMA_API_KEY";
     let Some(text) = environment.get(NAME) else { return Ok(None) };
-    let given = Given::Text(text.to_owned());
+    let given = GivenValue::Text(text.to_owned());
     Secret::read(&given).map(Some).map_err(|_| ConfigError::InvalidValue {
         key: NAME.to_owned(),
         origin: Origin::Variable(NAME.to_owned()),

@@ -1,8 +1,8 @@
-//! What an operator should know of a configuration that works.
+//! Notices about a valid configuration for the operator.
 
 use crate::config::Config;
 
-/// Features that are not there yet, by the first part of the settings that belong to them.
+/// Features that do not exist yet, by the prefix of their settings.
 const NOT_YET: [(&str, &str); 4] = [
     ("memory.", "long-term memory is"),
     ("tools.", "tools that Herma calls itself are"),
@@ -10,7 +10,7 @@ const NOT_YET: [(&str, &str); 4] = [
     ("telemetry.otlp_endpoint", "sending traces is"),
 ];
 
-/// One line for every setting that was given and has no effect.
+/// One line for each setting that was given but has no effect.
 pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
     let mut notices: Vec<_> = set.iter().filter_map(|key| not_yet(key)).collect();
     if config.upstream.base_url.is_none() && config.upstream.api_key.is_some() {

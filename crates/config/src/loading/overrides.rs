@@ -1,11 +1,11 @@
-//! What flags say. They go before everything else.
+//! Settings from command-line flags. They override all other sources.
 
 use std::path::PathBuf;
 
 use crate::error::Origin;
-use crate::reading::section::Texts;
+use crate::reading::section::TextSettings;
 
-/// Flags as given; `None` where a flag was not. Not `Debug`, because a store URL may hold a password.
+/// The flags; `None` if a flag was not given. Not `Debug`, because a store URL may hold a password.
 #[derive(Clone, Default)]
 pub struct Overrides {
     /// `--data`.
@@ -27,8 +27,8 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Puts the flags over what variables said.
-    pub(crate) fn give(self, texts: &mut Texts) {
+    /// Replaces the texts of variables with those of flags.
+    pub(crate) fn apply_to(self, texts: &mut TextSettings) {
         let flags = [
             ("store.url", "--store", self.store),
             ("server.listen", "--listen", self.listen),

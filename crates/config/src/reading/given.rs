@@ -1,72 +1,72 @@
-//! One value as it was given: typed in the file, plain text in a variable or a flag.
+//! One value as the operator gave it: typed in the file, plain text in a variable or a flag.
 
-/// A value before anybody has said what it should be.
+/// A value before it is read as the type of its setting.
 #[derive(Debug, Clone)]
-pub(crate) enum Given {
+pub(crate) enum GivenValue {
     /// From the file.
     Toml(toml::Value),
-    /// From a variable or a flag, where numbers and booleans are text too.
+    /// From a variable or a flag. Numbers and booleans are text there.
     Text(String),
 }
 
-/// Why a value cannot be what a setting wants.
+/// Why a value cannot be used for a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// It is of another type.
-    Type,
-    /// It is of the right type, but not allowed.
-    Value,
+pub(crate) enum ValueError {
+    /// The value has the wrong type.
+    WrongType,
+    /// The value has the right type but is not allowed.
+    NotAllowed,
 }
 
-impl Given {
+impl GivenValue {
     /// The value as text.
-    pub(crate) fn text(&self) -> Result<&str, Refusal> {
+    pub(crate) fn text(&self) -> Result<&str, ValueError> {
         match self {
             Self::Toml(toml::Value::String(text)) | Self::Text(text) => Ok(text),
-            Self::Toml(_) => Err(Refusal::Type),
+            Self::Toml(_) => Err(ValueError::WrongType),
         }
     }
 
     /// The value as a whole number.
-    pub(crate) fn integer(&self) -> Result<i64, Refusal> {
+    pub(crate) fn integer(&self) -> Result<i64, ValueError> {
         match self {
             Self::Toml(toml::Value::Integer(number)) => Ok(*number),
-            Self::Toml(_) => Err(Refusal::Type),
-            Self::Text(text) => text.trim().replace('_', "").parse().map_err(|_| Refusal::Value),
+            Self::Toml(_) => Err(ValueError::WrongType),
+            Self::Text(text) => text.trim().replace('_', "").parse().map_err(|_| ValueError::NotAllowed),
         }
     }
 
     /// The value as a number, whole or not.
-    pub(crate) fn number(&self) -> Result<f64, Refusal> {
+    pub(crate) fn number(&self) -> Result<f64, ValueError> {
         match self {
             Self::Toml(toml::Value::Float(number)) => Ok(*number),
-            // Only fractions are read this way, and no integer is one: precision does not matter.
+            // Only fractions are read here. They refuse every integer, so lost precision does not matter.
             Self::Toml(toml::Value::Integer(number)) => Ok(*number as f64),
-            Self::Toml(_) => Err(Refusal::Type),
-            Self::Text(text) => text.trim().parse().map_err(|_| Refusal::Value),
+            Self::Toml(_) => Err(ValueError::WrongType),
+            Self::Text(text) => text.trim().parse().map_err(|_| ValueError::NotAllowed),
         }
     }
 
     /// The value as a boolean.
-    pub(crate) fn boolean(&self) -> Result<bool, Refusal> {
+    pub(crate) fn boolean(&self) -> Result<bool, ValueError> {
         match self {
             Self::Toml(toml::Value::Boolean(value)) => Ok(*value),
-            Self::Toml(_) => Err(Refusal::Type),
+            Self::Toml(_) => Err(ValueError::WrongType),
             Self::Text(text) => match text.trim() {
                 "true" | "1" => Ok(true),
                 "false" | "0" => Ok(false),
-                _ => Err(Refusal::Value),
+                _ => Err(ValueError::NotAllowed),
             },
         }
     }
 
-    /// The value as a list of texts; commas separate the items of plain text.
-    pub(crate) fn list(&self) -> Result<Vec<&str>, Refusal> {
+    /// The value as a list of texts. In plain text, commas separate the items.
+    pub(crate) fn list(&self) -> Result<Vec<&str>, ValueError> {
         match self {
             Self::Toml(toml::Value::Array(items)) => {
-                items.iter().map(|item| item.as_str().ok_or(Refusal::Type)).collect()
+                items.iter().map(|item| item.as_str().ok_or(ValueError::WrongType)).collect()
             }
-            Self::Toml(_) => Err(Refusal::Type),
+            Self::Toml(_) => Err(ValueError::WrongType),
             Self::Text(text) => Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()),
         }
     }

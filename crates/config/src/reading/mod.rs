@@ -1,4 +1,4 @@
-//! Reading settings: from values as given to typed ones, with the key and the origin in every refusal.
+//! Reads given values as typed settings. Each error names the key and the origin.
 
 pub(crate) mod given;
 pub(crate) mod nearest;

@@ -1,20 +1,20 @@
-//! The nearest match of a misspelled word.
+//! Finds the nearest match of a misspelled word.
 
-/// Below this likeness a guess would confuse more than help.
-const LIKELY: f64 = 0.6;
+/// A suggestion needs a likeness above this. A worse one would confuse the operator.
+const MIN_LIKENESS: f64 = 0.6;
 
-/// The candidate most like `word`, if one is alike enough. The first wins among equals.
+/// The candidate most like `word`, if one is like it enough. Of equal candidates the first wins.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_by(candidates, |candidate| likeness(word, candidate))
 }
 
-/// The candidate of highest score, if it is high enough. The first wins among equals.
+/// The candidate with the highest score, if it is high enough. Of equal candidates the first wins.
 pub(crate) fn nearest_by<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
     score: impl Fn(&str) -> f64,
 ) -> Option<&'a str> {
     let mut best = None;
-    let mut best_score = LIKELY;
+    let mut best_score = MIN_LIKENESS;
     for candidate in candidates {
         let score = score(candidate);
         if score > best_score {
@@ -24,7 +24,7 @@ pub(crate) fn nearest_by<'a>(
     best
 }
 
-/// How alike two words are, from 0 to 1. Case does not matter, nor whether `-` or `_` was written.
+/// How alike two words are, from 0 to 1. Ignores case and the difference between `-` and `_`.
 pub(crate) fn likeness(left: &str, right: &str) -> f64 {
     let plain = |word: &str| word.to_lowercase().replace('-', "_");
     strsim::normalized_damerau_levenshtein(&plain(left), &plain(right))

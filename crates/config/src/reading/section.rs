@@ -1,27 +1,27 @@
-//! A table of settings that is emptied by reading. What is left at the end is what nobody knows.
+//! A table of settings. Reading a setting removes it, so the keys that are left at the end are unknown.
 //!
-//! The document is itself a section, with an empty path; its sections, and tables such as `[models.NAME]`,
-//! are read [`Section::within`] it. Every known key is remembered, so that an unknown one can be told its
-//! nearest match, and every key that was set, so that its owner can be told about it.
+//! The document is a section too, with an empty path. Its sections and tables such as `[models.NAME]` are read with
+//! [`Section::within`]. A section records every known key, to suggest the nearest one for an unknown key. It also
+//! records every key that was set, for notices to the operator.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::given::{Given, Refusal};
+use super::given::{GivenValue, ValueError};
 use super::path::{join, quoted};
 use super::setting::Setting;
 use super::unknown::Unknown;
 use crate::error::{ConfigError, Origin};
 
-/// Texts from variables and flags by full dotted key.
-pub(crate) type Texts = BTreeMap<String, (String, Origin)>;
+/// Values from variables and flags, by full dotted key.
+pub(crate) type TextSettings = BTreeMap<String, (String, Origin)>;
 
-/// A table in the course of being read.
+/// A table that is being read.
 pub(crate) struct Section {
     path: String,
     file: PathBuf,
     table: toml::Table,
-    texts: Texts,
+    texts: TextSettings,
     known_tables: Vec<String>,
     known: Vec<String>,
     set: Vec<String>,
@@ -29,27 +29,27 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// The whole document: what the file says, and the texts that go before it.
-    pub(crate) fn document(file: PathBuf, table: toml::Table, texts: Texts) -> Self {
+    /// The whole document: the table of the file, and the texts that override it.
+    pub(crate) fn document(file: PathBuf, table: toml::Table, texts: TextSettings) -> Self {
         Self::new(String::new(), file, table, texts)
     }
 
-    fn new(path: String, file: PathBuf, table: toml::Table, texts: Texts) -> Self {
+    fn new(path: String, file: PathBuf, table: toml::Table, texts: TextSettings) -> Self {
         let [known_tables, known, set] = [const { Vec::new() }; 3];
         Self { path, file, table, texts, known_tables, known, set, unknown: Vec::new() }
     }
 
-    /// Reads a setting, if it was given.
+    /// Reads a setting. `None` if it was not given.
     pub(crate) fn read<T: Setting>(&mut self, key: &str) -> Result<Option<T>, ConfigError> {
         self.read_where(key, T::ALLOWED, |_| true)
     }
 
-    /// Reads a setting or takes its default.
+    /// Reads a setting. If it was not given, returns the default.
     pub(crate) fn or<T: Setting>(&mut self, key: &str, default: T) -> Result<T, ConfigError> {
         Ok(self.read(key)?.unwrap_or(default))
     }
 
-    /// Reads a setting that must also be `accepted`; `allowed` says in words what that means.
+    /// Reads a setting that must also satisfy `accepted`. `allowed` says in words which values do.
     pub(crate) fn read_where<T: Setting>(
         &mut self,
         key: &str,
@@ -57,18 +57,18 @@ impl Section {
         accepted: impl FnOnce(&T) -> bool,
     ) -> Result<Option<T>, ConfigError> {
         let Some((given, key, origin)) = self.take(key) else { return Ok(None) };
-        match T::read(&given).and_then(|value| if accepted(&value) { Ok(value) } else { Err(Refusal::Value) }) {
+        match T::read(&given).and_then(|value| if accepted(&value) { Ok(value) } else { Err(ValueError::NotAllowed) }) {
             Ok(value) => Ok(Some(value)),
-            Err(Refusal::Type) => {
+            Err(ValueError::WrongType) => {
                 Err(ConfigError::WrongType { key, origin, expected: allowed.to_owned(), found: given.type_name() })
             }
-            Err(Refusal::Value) => {
+            Err(ValueError::NotAllowed) => {
                 Err(ConfigError::InvalidValue { key, origin, value: T::show(&given), allowed: allowed.to_owned() })
             }
         }
     }
 
-    /// Reads the table at `key`, empty if it was not given, and gives every key in it to `read`.
+    /// Reads the table at `key` with `read`. A table that was not given is empty.
     pub(crate) fn within<T>(
         &mut self,
         key: &str,
@@ -80,7 +80,7 @@ impl Section {
             Some(toml::Value::Table(table)) => table,
             Some(other) => {
                 let expected = format!("a table, written [{path}]");
-                let found = Given::Toml(other).type_name();
+                let found = GivenValue::Toml(other).type_name();
                 return Err(ConfigError::WrongType {
                     key: path,
                     origin: Origin::File(self.file.clone()),
@@ -102,12 +102,12 @@ impl Section {
         Ok(value)
     }
 
-    /// The keys of the file's table that were not read yet. For tables whose keys are names.
+    /// The keys of the file's table that were not read yet. For tables whose keys the operator chooses.
     pub(crate) fn names(&self) -> Vec<String> {
         self.table.keys().cloned().collect()
     }
 
-    /// Refuses the first key that nobody asked for, else gives the dotted keys that were set.
+    /// Returns the dotted keys that were set, or an error for the first unknown key.
     pub(crate) fn finish(mut self) -> Result<Vec<String>, ConfigError> {
         self.note_unknown();
         match self.unknown.first() {
@@ -116,13 +116,13 @@ impl Section {
         }
     }
 
-    fn take(&mut self, key: &str) -> Option<(Given, String, Origin)> {
+    fn take(&mut self, key: &str) -> Option<(GivenValue, String, Origin)> {
         let path = join(&self.path, key);
         self.known.push(path.clone());
-        // The file's value is taken in either case: it is known, even where something goes before it.
-        let from_file = self.table.remove(key).map(|value| (Given::Toml(value), Origin::File(self.file.clone())));
+        // Remove the file's value even if a text overrides it. Otherwise its key would count as unknown.
+        let from_file = self.table.remove(key).map(|value| (GivenValue::Toml(value), Origin::File(self.file.clone())));
         let (given, origin) =
-            self.texts.remove(&path).map(|(text, origin)| (Given::Text(text), origin)).or(from_file)?;
+            self.texts.remove(&path).map(|(text, origin)| (GivenValue::Text(text), origin)).or(from_file)?;
         self.set.push(path.clone());
         Some((given, path, origin))
     }

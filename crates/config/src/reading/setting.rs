@@ -1,8 +1,8 @@
-//! What a type needs so that a setting can have it, and the plain types that have it.
+//! The trait of all types that a setting can have, and its implementations for plain types.
 
-use super::given::{Given, Refusal};
+use super::given::{GivenValue, ValueError};
 
-/// What whole numbers that may not be zero are said to be.
+/// The `allowed` text for whole numbers that must not be zero.
 pub(crate) const POSITIVE: &str = "a whole number of at least 1";
 
 /// A type that a setting can have.
@@ -10,11 +10,11 @@ pub(crate) trait Setting: Sized {
     /// What is allowed, in words that follow "must be".
     const ALLOWED: &'static str;
 
-    /// Reads the value or says in what way it is wrong.
-    fn read(given: &Given) -> Result<Self, Refusal>;
+    /// Reads the value, or says why it cannot be used.
+    fn read(given: &GivenValue) -> Result<Self, ValueError>;
 
-    /// The value as a message may show it. A type with secrets in it must take them out here.
-    fn show(given: &Given) -> String {
+    /// The value as messages show it. A type that may hold a secret must remove it here.
+    fn show(given: &GivenValue) -> String {
         given.show()
     }
 }
@@ -22,16 +22,20 @@ pub(crate) trait Setting: Sized {
 impl Setting for String {
     const ALLOWED: &'static str = "text that is not empty";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
         let text = given.text()?.trim();
-        if text.is_empty() || text.chars().any(char::is_control) { Err(Refusal::Value) } else { Ok(text.to_owned()) }
+        if text.is_empty() || text.chars().any(char::is_control) {
+            Err(ValueError::NotAllowed)
+        } else {
+            Ok(text.to_owned())
+        }
     }
 }
 
 impl Setting for bool {
     const ALLOWED: &'static str = "true or false";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
         given.boolean()
     }
 }
@@ -39,28 +43,28 @@ impl Setting for bool {
 impl Setting for u32 {
     const ALLOWED: &'static str = "a whole number from 0 to 4294967295";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        Self::try_from(given.integer()?).map_err(|_| Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::try_from(given.integer()?).map_err(|_| ValueError::NotAllowed)
     }
 }
 
 impl Setting for usize {
     const ALLOWED: &'static str = "a whole number of at least 0";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        Self::try_from(given.integer()?).map_err(|_| Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::try_from(given.integer()?).map_err(|_| ValueError::NotAllowed)
     }
 }
 
 impl Setting for Vec<String> {
     const ALLOWED: &'static str = "a list of texts";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
         Ok(given.list()?.into_iter().map(str::to_owned).collect())
     }
 }
 
-/// Gives an enum of words its [`Setting`]: one text a value.
+/// Defines an enum and its [`Setting`]: each variant has one word.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident: $allowed:literal { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -70,7 +74,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word that stands for it in the configuration.
+            /// The word for it in the configuration.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -80,11 +84,11 @@ macro_rules! words {
             const ALLOWED: &'static str = $allowed;
 
             fn read(
-                given: &$crate::reading::given::Given,
-            ) -> Result<Self, $crate::reading::given::Refusal> {
+                given: &$crate::reading::given::GivenValue,
+            ) -> Result<Self, $crate::reading::given::ValueError> {
                 match given.text()?.trim() {
                     $($text => Ok(Self::$variant),)+
-                    _ => Err($crate::reading::given::Refusal::Value),
+                    _ => Err($crate::reading::given::ValueError::NotAllowed),
                 }
             }
         }

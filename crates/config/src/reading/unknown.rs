@@ -1,14 +1,14 @@
-//! A key that nobody asked for, and what to say about it.
+//! The error about an unknown key or section.
 
 use super::nearest::{likeness, nearest, nearest_by};
 use super::path::{last, parent};
 use crate::error::{ConfigError, Origin};
 
-/// A key or a table that no section knows.
+/// A key or a table that no section has read.
 pub(crate) struct Unknown {
-    /// The path of the table it was given in; empty for the document.
+    /// The path of the table that contains it; empty for the document.
     pub(crate) table: String,
-    /// Its own name, quoted where TOML needs it.
+    /// Its name, quoted if TOML needs it.
     pub(crate) key: String,
     /// Whether it is a table in the file.
     pub(crate) is_table: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Unknown {
 }
 
 impl Unknown {
-    /// The refusal, with the nearest of all known tables and keys.
+    /// The error, with the nearest of the known tables or keys.
     pub(crate) fn error(&self, tables: &[String], keys: &[String]) -> ConfigError {
         let origin = self.origin.clone();
         if let Some(name) = self.section(tables) {
@@ -36,7 +36,7 @@ impl Unknown {
         ConfigError::UnknownKey { key, origin, advice }
     }
 
-    /// The name of the section, if it is that which is unknown.
+    /// The name of the section, if the section itself is unknown.
     fn section(&self, tables: &[String]) -> Option<&str> {
         if self.table.is_empty() {
             return self.is_table.then_some(&self.key);
@@ -44,7 +44,7 @@ impl Unknown {
         (!tables.contains(&self.table)).then_some(&self.table)
     }
 
-    /// A key of the same table is nearer than one of the same name elsewhere.
+    /// The nearest known key. A key of the same table scores higher than an equal key of another table.
     fn nearest_key<'a>(&self, keys: &'a [String]) -> Option<&'a str> {
         nearest_by(keys.iter().map(String::as_str), |candidate| {
             let own = likeness(&self.key, last(candidate));
@@ -52,7 +52,7 @@ impl Unknown {
         })
     }
 
-    /// The variable for a key, if it was a variable that was misspelled and the key has one.
+    /// The variable for a key, if the operator misspelled a variable and the key has one.
     fn as_variable(&self, key: &str) -> String {
         match (&self.origin, key.split_once('.')) {
             (Origin::Variable(_), Some((section, key))) if !key.contains('.') => {

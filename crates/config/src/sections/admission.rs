@@ -8,12 +8,12 @@ use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
 use crate::values::span;
 
-/// The bounds of work in progress.
+/// Limits for turns that run or wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionConfig {
-    /// Most turns of this process at the same time, those that wait included.
+    /// The most turns of this process at the same time, including those that wait.
     pub max_running: usize,
-    /// Most turns that wait for one conversation; 0 lets none wait.
+    /// The most turns that wait for one conversation. 0 means that no turn waits.
     pub queue_limit: usize,
     /// How long a turn waits for its conversation.
     pub queue_timeout: Duration,

@@ -1,4 +1,4 @@
-//! `[compaction]`: what happens when a conversation outgrows its model.
+//! `[compaction]`: what happens when a conversation is too long for its model.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ words!(
     CompactionMode: r#""split", "in_place" or "off""# {
         /// Ends the session and starts the next with the summary.
         Split = "split",
-        /// Keeps the session and puts the summary in place of what it covers.
+        /// Keeps the session. The summary replaces the messages that it covers.
         InPlace = "in_place",
-        /// Never compacts by itself.
+        /// There is no automatic compaction.
         Off = "off",
     }
 );
@@ -24,15 +24,15 @@ words!(
 /// When and how histories are summarised. `keep_recent` is always below `threshold`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompactionConfig {
-    /// What it does to the session.
+    /// What a compaction does to the session.
     pub mode: CompactionMode,
-    /// The part of the model's context window at which it begins.
+    /// Compaction begins when the context fills this part of the model's window.
     pub threshold: Fraction,
-    /// The part of the window, of the newest messages, that is kept word for word.
+    /// The newest messages that fill this part of the window are kept word for word.
     pub keep_recent: Fraction,
-    /// The model that summarises; the conversation's own if absent.
+    /// The model that summarises; the conversation's model if `None`.
     pub model: Option<String>,
-    /// How long one try at a summary may take.
+    /// How long one attempt at a summary may take.
     pub timeout: Duration,
 }
 
@@ -76,6 +76,6 @@ impl CompactionConfig {
         page.set("threshold", self.threshold.get(), "The part of the model's context window at which it begins.");
         page.set("keep_recent", self.keep_recent.get(), "The part of the window that is kept word for word.");
         page.maybe("model", self.model.as_deref(), "NAME", "The model that summarises, if not the conversation's own.");
-        page.set("timeout", span::text(self.timeout), "How long one try at a summary may take.");
+        page.set("timeout", span::text(self.timeout), "How long one attempt at a summary may take.");
     }
 }

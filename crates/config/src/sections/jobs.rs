@@ -5,12 +5,12 @@ use crate::page::{Page, integer};
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
 
-/// Whether and how much scheduled work this process does.
+/// Whether this process runs scheduled jobs, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobsConfig {
     /// Whether this process runs jobs that are due.
     pub enabled: bool,
-    /// Most jobs that it runs at the same time.
+    /// The most jobs that it runs at the same time.
     pub max_running: usize,
 }
 

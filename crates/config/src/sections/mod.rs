@@ -1,4 +1,4 @@
-//! What can be set, one section a file: its fields, defaults, checks, and the comments of `herma config`.
+//! The settings, one file for each section: fields, defaults, checks, and the comments of `herma config`.
 
 pub(crate) mod admission;
 pub(crate) mod compaction;

@@ -1,14 +1,14 @@
-//! `[retention]`: what is forgotten by itself.
+//! `[retention]`: what is deleted automatically, and when.
 
 use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::values::keep::Keep;
 
-/// How long things are kept that could be fetched again.
+/// How long stored things are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// Stored responses. Their conversations are not touched.
+    /// Stored responses. Their conversations are kept.
     pub responses: Keep,
 }
 
@@ -24,11 +24,11 @@ impl RetentionConfig {
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
-        page.heading(&["retention"], "What is forgotten by itself.");
+        page.heading(&["retention"], "What is deleted automatically, and when.");
         page.set(
             "responses",
             self.responses.to_string(),
-            "Stored responses, after they ended: \"forever\", or a duration such as \"30d\". What was said stays.",
+            "Stored responses, after they ended: \"forever\", or a duration such as \"30d\". Messages stay.",
         );
     }
 }

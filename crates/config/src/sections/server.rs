@@ -1,4 +1,4 @@
-//! `[server]`: where Herma listens and whom it lets in.
+//! `[server]`: where Herma listens, and which requests it accepts.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::values::listen::ListenAddress;
 use crate::values::span;
 use crate::values::web_origin::WebOrigin;
 
-/// The HTTP side. Without keys it is always on loopback.
+/// The HTTP server. If it works without keys, it listens on loopback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Where to listen.
     pub listen: ListenAddress,
     /// Web pages that may call the server; none by default.
     pub cors_origins: Vec<WebOrigin>,
-    /// Largest request body, or message of a WebSocket.
+    /// The largest request body or WebSocket message.
     pub max_body_bytes: usize,
-    /// Most bytes of all request bodies that are being read at the same time.
+    /// The most bytes of all request bodies that are being read at the same time.
     pub body_budget: usize,
-    /// Most WebSockets that are open at the same time.
+    /// The most WebSockets that are open at the same time.
     pub max_websockets: usize,
     /// How long one WebSocket may be open.
     pub websocket_lifetime: Duration,
-    /// How long running turns may go on after the signal to stop.
+    /// How long running turns may continue after the signal to stop.
     pub drain_timeout: Duration,
-    /// Whether requests without a key are served. Only ever true on loopback.
+    /// Whether requests without a key are served. True only on loopback.
     pub no_auth: bool,
 }
 

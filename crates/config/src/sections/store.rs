@@ -1,4 +1,4 @@
-//! `[store]`: where conversations are kept.
+//! `[store]`: where conversations are stored.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use crate::values::store_url::StoreUrl;
 
 const DEFAULT_CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The store and what of it is kept in memory.
+/// The store and its cache in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
     /// The database.
     pub url: StoreUrl,
-    /// Memory for histories of recent conversations; 0 keeps none.
+    /// Memory for the histories of recent conversations. 0 means no cache.
     pub cache_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `[telemetry]`: what Herma tells of itself.
+//! `[telemetry]`: logs and traces.
 
 use crate::error::ConfigError;
 use crate::page::Page;
@@ -11,7 +11,7 @@ words!(
     LogFormat: r#""text" or "json""# {
         /// For people.
         Text = "text",
-        /// One JSON object a line, for programs.
+        /// One JSON object per line, for programs.
         Json = "json",
     }
 );
@@ -23,7 +23,7 @@ pub struct TelemetryConfig {
     pub log: String,
     /// How a line of the log is written.
     pub format: LogFormat,
-    /// Where traces are sent, without a slash at the end; nowhere if absent.
+    /// Where traces are sent, without a slash at the end. `None` sends no traces.
     pub otlp_endpoint: Option<HttpUrl>,
 }
 
@@ -44,7 +44,7 @@ impl TelemetryConfig {
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
-        page.heading(&["telemetry"], "What Herma tells of itself.");
+        page.heading(&["telemetry"], "Logs and traces.");
         page.set("log", self.log.as_str(), "What is logged: a level, or directives such as \"herma=debug,warn\".");
         page.set("format", self.format.as_str(), "How a line of the log is written: \"text\" or \"json\".");
         page.maybe(

@@ -1,4 +1,4 @@
-//! `[titles]`: what conversations are called that nobody gave a title.
+//! `[titles]`: how conversations get a title if no client gave them one.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::values::span::{self, FORMS_ABOVE_ZERO};
 words!(
     /// Who makes titles.
     TitleMaker: r#""first_message", "model" or "off""# {
-        /// The beginning of what was first said is the title.
+        /// The title is the beginning of the first message.
         FirstMessage = "first_message",
-        /// A model is asked after the first answer.
+        /// A model makes the title after the first answer.
         Model = "model",
-        /// Nobody.
+        /// No titles are made.
         Off = "off",
     }
 );
@@ -23,11 +23,11 @@ words!(
 /// How titles are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TitlesConfig {
-    /// Who makes them.
+    /// The maker of titles.
     pub by: TitleMaker,
-    /// The model that is asked; the conversation's own if absent.
+    /// The model that makes titles; the conversation's model if `None`.
     pub model: Option<String>,
-    /// How long a model may take.
+    /// How long the model may take.
     pub timeout: Duration,
 }
 
@@ -50,7 +50,7 @@ impl TitlesConfig {
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
-        page.heading(&["titles"], "What conversations are called that nobody gave a title.");
+        page.heading(&["titles"], "How conversations get a title if no client gave them one.");
         page.set(
             "by",
             self.by.as_str(),

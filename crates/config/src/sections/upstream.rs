@@ -10,20 +10,20 @@ use crate::values::http_url::HttpUrl;
 use crate::values::secret::Secret;
 use crate::values::span::{self, FORMS_ABOVE_ZERO};
 
-/// Any server that speaks the OpenAI API; without one the built-in offline model answers.
+/// A server that speaks the OpenAI API. Without one the built-in offline model answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
-    /// Its URL up to and with the version, such as `https://api.openai.com/v1`, without a slash at the end.
+    /// Its URL including the version, such as `https://api.openai.com/v1`, without a slash at the end.
     pub base_url: Option<HttpUrl>,
     /// The key sent to it.
     pub api_key: Option<Secret>,
     /// The model for requests that name none.
     pub model: Option<String>,
-    /// Context window, in tokens, of models that say nothing of their own.
+    /// The context window, in tokens, of models that do not set their own.
     pub context_window: Option<u32>,
-    /// How long it may take to the first byte, and then between any two pieces.
+    /// The longest wait for the first byte, and between two pieces.
     pub timeout: Duration,
-    /// How many times a call that failed before its first piece is tried again.
+    /// How many times a call is repeated that failed before its first piece.
     pub retries: u32,
 }
 
@@ -69,13 +69,9 @@ impl UpstreamConfig {
             "context_window",
             self.context_window,
             128_000,
-            "Context window, in tokens, of models that say nothing of their own.",
+            "Context window, in tokens, of models that do not set their own.",
         );
-        page.set(
-            "timeout",
-            span::text(self.timeout),
-            "How long it may take to the first byte, and then between any two pieces.",
-        );
+        page.set("timeout", span::text(self.timeout), "The longest wait for the first byte, and between two pieces.");
         page.set("retries", self.retries, "How many times a call that failed before its first piece is tried again.");
     }
 }

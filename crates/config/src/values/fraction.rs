@@ -1,8 +1,8 @@
-//! Parts of a whole, such as of a model's context window.
+//! Fractions, such as a part of a model's context window.
 
 use std::fmt;
 
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
 /// A number above 0 and below 1.
@@ -10,12 +10,12 @@ use crate::reading::setting::Setting;
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// Checks the range.
+    /// `None` if the value is out of range.
     pub fn new(value: f64) -> Option<Self> {
         (value > 0.0 && value < 1.0).then_some(Self(value))
     }
 
-    /// A fraction of hundredths, for defaults that are right by construction.
+    /// A fraction in percent, for constant defaults.
     pub(crate) const fn percent(hundredths: u8) -> Self {
         assert!(hundredths > 0 && hundredths < 100);
         Self(hundredths as f64 / 100.0)
@@ -26,9 +26,9 @@ impl Fraction {
         self.0
     }
 
-    /// This part of so many tokens, rounded down.
+    /// This part of `tokens`, rounded down.
     pub fn of(self, tokens: u32) -> u32 {
-        // Between 0 and `tokens`, so the conversion loses nothing but the fraction.
+        // The product is between 0 and `tokens`, so the conversion only rounds it down.
         (f64::from(tokens) * self.0) as u32
     }
 }
@@ -42,8 +42,8 @@ impl fmt::Display for Fraction {
 impl Setting for Fraction {
     const ALLOWED: &'static str = "a number above 0 and below 1, such as 0.75";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        Self::new(given.number()?).ok_or(Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::new(given.number()?).ok_or(ValueError::NotAllowed)
     }
 }
 

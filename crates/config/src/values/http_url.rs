@@ -1,9 +1,9 @@
-//! Addresses of servers that Herma calls.
+//! URLs of servers that Herma calls.
 
 use std::fmt;
 
 use super::listen::ListenAddress;
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 use crate::values::secret::REDACTED;
 
@@ -12,7 +12,7 @@ use crate::values::secret::REDACTED;
 pub struct HttpUrl(String);
 
 impl HttpUrl {
-    /// Checks the form; the text stays as it is.
+    /// Checks the form. Does not normalise the text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let rest = after_scheme(text)?;
@@ -24,7 +24,7 @@ impl HttpUrl {
         (is_clean && ListenAddress::parse(&with_port)?.port() != 0).then(|| Self(text.to_owned()))
     }
 
-    /// The same without slashes at its end, so that a path can be put behind it.
+    /// The same URL without slashes at its end, so that a path can be appended.
     #[must_use]
     pub fn trimmed(&self) -> Self {
         Self(self.0.trim_end_matches('/').to_owned())
@@ -51,12 +51,12 @@ impl Setting for HttpUrl {
     const ALLOWED: &'static str =
         r#"an http or https URL without user, password, query and fragment, such as "https://api.openai.com/v1""#;
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        Self::parse(given.text()?).ok_or(Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::parse(given.text()?).ok_or(ValueError::NotAllowed)
     }
 
-    /// A refused URL may be refused just because somebody wrote a password or a key into it.
-    fn show(given: &Given) -> String {
+    /// Hides a URL with a user, a query or a fragment, because it may hold a password or a key.
+    fn show(given: &GivenValue) -> String {
         match given.text() {
             Ok(text) if text.contains(['@', '?', '#']) => {
                 format!("a URL with a user, a query or a fragment {REDACTED}")

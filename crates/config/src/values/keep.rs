@@ -4,15 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use super::span;
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
-/// For ever, or for a time.
+/// A time after which something is deleted, or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Until somebody deletes it.
+    /// Until an operator or a client deletes it.
     Forever,
-    /// For this long after its end; never zero.
+    /// For this time after its end; never zero.
     For(Duration),
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for Keep {
 impl Setting for Keep {
     const ALLOWED: &'static str = r#""forever" or a duration above zero, such as "30d" or "12h""#;
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
         match given.text()?.trim() {
             "forever" => Ok(Self::Forever),
-            text => span::parse(text).filter(|span| !span.is_zero()).map(Self::For).ok_or(Refusal::Value),
+            text => span::parse(text).filter(|span| !span.is_zero()).map(Self::For).ok_or(ValueError::NotAllowed),
         }
     }
 }

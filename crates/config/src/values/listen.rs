@@ -3,10 +3,10 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
-/// A host, by address or name, and a port; port 0 asks for any free one.
+/// A host, by address or name, and a port. Port 0 means any free port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
     host: String,
@@ -19,10 +19,10 @@ impl ListenAddress {
         Self { host: Ipv4Addr::LOCALHOST.to_string(), port }
     }
 
-    /// Reads `HOST:PORT`; an IPv6 address stands in brackets.
+    /// Reads `HOST:PORT`. An IPv6 address must be in brackets.
     pub fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.trim().rsplit_once(':')?;
-        // `u16` would also read "+80".
+        // `u16::parse` would also accept "+80".
         let port = port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok())??;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(inner) => inner.parse::<Ipv6Addr>().ok()?.to_string(),
@@ -36,12 +36,12 @@ impl ListenAddress {
         &self.host
     }
 
-    /// The port; 0 for any free one.
+    /// The port; 0 means any free port.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether only this machine can reach it. A name other than `localhost` is taken to be reachable.
+    /// Whether only this machine can reach it. Assumes that others can reach any name except `localhost`.
     pub fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
             Ok(address) => address.to_canonical().is_loopback(),
@@ -50,7 +50,7 @@ impl ListenAddress {
     }
 }
 
-/// A host outside of brackets: a name or an IPv4 address. Labels of digits alone are an IPv4 address or a mistake.
+/// Reads a host without brackets, a name or an IPv4 address. A host of digits and dots must be an IPv4 address.
 fn named(host: &str) -> Option<String> {
     let is_name =
         !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
@@ -58,7 +58,7 @@ fn named(host: &str) -> Option<String> {
     (is_name && (!is_number || host.parse::<Ipv4Addr>().is_ok())).then(|| host.to_owned())
 }
 
-/// What can be bound and what a URL has between `http://` and the path.
+/// Writes `HOST:PORT` as a socket or a URL needs it.
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -73,8 +73,8 @@ impl Setting for ListenAddress {
     const ALLOWED: &'static str =
         r#"HOST:PORT, such as "127.0.0.1:8642", "localhost:8642", "[::1]:8642" or "127.0.0.1:0" for any free port"#;
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        Self::parse(given.text()?).ok_or(Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::parse(given.text()?).ok_or(ValueError::NotAllowed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The types of single settings: each parses itself, says what is allowed, and prints what it would parse again.
+//! The types of single settings. Each parses text, says what is allowed, and prints text that it can parse again.
 
 pub(crate) mod fraction;
 pub(crate) mod http_url;

@@ -1,24 +1,24 @@
-//! Text that must never be printed.
+//! Secret text that is never printed.
 
 use std::fmt;
 
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
-/// What stands wherever a secret would have been printed.
+/// Printed in place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
-/// A secret. `Debug` and `Display` print `[redacted]`; only [`Secret::expose`] gives it away.
+/// A secret. `Debug` and `Display` print `[redacted]`. Only [`Secret::expose`] returns the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a secret into custody.
+    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself, for the one place that must send or compare it.
+    /// The secret text. Call it only to send or compare the secret.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -39,11 +39,11 @@ impl fmt::Display for Secret {
 impl Setting for Secret {
     const ALLOWED: &'static str = "one line of text that is not empty";
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
         String::read(given).map(Self)
     }
 
-    fn show(_given: &Given) -> String {
+    fn show(_given: &GivenValue) -> String {
         REDACTED.to_owned()
     }
 }

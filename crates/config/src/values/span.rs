@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
-/// What is allowed where a duration may be zero.
+/// The `allowed` text for a duration that may be zero.
 pub(crate) const FORMS: &str = r#"a duration such as "250ms", "120s", "2m", "1h" or "7d""#;
-/// What is allowed where it may not.
+/// The `allowed` text for a duration that must not be zero.
 pub(crate) const FORMS_ABOVE_ZERO: &str = r#"a duration above zero, such as "250ms", "120s", "2m", "1h" or "7d""#;
 
-/// Units by their length in milliseconds, longest first.
+/// Units with their length in milliseconds, longest first.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-/// A hundred years: far beyond use, and safe to add to any clock.
+/// A hundred years. Adding it to any clock does not overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
-/// Reads a duration.
+/// Reads a duration. `None` if the form is wrong or it is too long.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
@@ -24,12 +24,12 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
     (span <= LONGEST).then_some(span)
 }
 
-/// Writes a duration in the longest unit that loses nothing.
+/// Writes a duration as a whole number in the longest possible unit.
 pub(crate) fn text(span: Duration) -> String {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let longest = UNITS.into_iter().find(|(_, length)| millis != 0 && millis % length == 0);
     match longest {
-        // Seconds read better than minutes as long as they are few.
+        // Up to two minutes are written in seconds, which are easier to read.
         Some(("m", _)) if millis <= 120_000 => format!("{}s", millis / 1_000),
         Some((unit, length)) => format!("{}{unit}", millis / length),
         None => "0s".to_owned(),
@@ -39,8 +39,8 @@ pub(crate) fn text(span: Duration) -> String {
 impl Setting for Duration {
     const ALLOWED: &'static str = FORMS;
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        parse(given.text()?).ok_or(Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        parse(given.text()?).ok_or(ValueError::NotAllowed)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Where conversations are kept.
+//! The URL of the store.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::secret::{REDACTED, Secret};
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
 /// A store: a SQLite file or a PostgreSQL database. `Debug` and `Display` show no password.
@@ -12,13 +12,13 @@ use crate::reading::setting::Setting;
 pub enum StoreUrl {
     /// A file on this machine. A relative path counts from the working directory.
     Sqlite(PathBuf),
-    /// A `postgres://` or `postgresql://` URL, as a whole, because it may hold a password.
+    /// A `postgres://` or `postgresql://` URL. All of it is secret, because it may hold a password.
     Postgres(Secret),
 }
 
 impl StoreUrl {
-    /// Reads `sqlite:PATH` (`sqlite://PATH` too) or `postgres://…`. A database in memory is refused: several
-    /// connections and processes must see the same one.
+    /// Reads `sqlite:PATH` (`sqlite://PATH` too) or `postgres://…`. Refuses a database in memory, because several
+    /// connections and processes must see the same database.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Some(path) = text.strip_prefix("sqlite:") {
@@ -47,8 +47,8 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// The URL without passwords: neither the one before `@` nor those of the query. Leans to taking out too much,
-/// because a password may hold unescaped `/`, `?` and `@`.
+/// The URL without the password before `@` and without passwords in the query. It may remove more than that, because
+/// a password may contain unescaped `/`, `?` and `@`.
 fn redacted(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return if url.contains(['@', '=']) { REDACTED.to_owned() } else { url.to_owned() };
@@ -77,14 +77,16 @@ fn redacted_parameter(piece: &str) -> String {
 impl Setting for StoreUrl {
     const ALLOWED: &'static str = r#""sqlite:PATH" with the path of a file, or "postgres://USER@HOST/DATABASE""#;
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        Self::parse(given.text()?).ok_or(Refusal::Value)
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::parse(given.text()?).ok_or(ValueError::NotAllowed)
     }
 
-    fn show(given: &Given) -> String {
+    fn show(given: &GivenValue) -> String {
         match given {
-            Given::Toml(toml::Value::String(text)) | Given::Text(text) => toml::Value::from(redacted(text)).to_string(),
-            Given::Toml(_) => given.show(),
+            GivenValue::Toml(toml::Value::String(text)) | GivenValue::Text(text) => {
+                toml::Value::from(redacted(text)).to_string()
+            }
+            GivenValue::Toml(_) => given.show(),
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use crate::reading::given::{Given, Refusal};
+use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::setting::Setting;
 
-/// An origin as a browser sends it, `SCHEME://HOST[:PORT]` in lower case, or `*` for any.
+/// An origin as a browser sends it, `SCHEME://HOST[:PORT]` in lower case, or `*` for all origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebOrigin(String);
 
 impl WebOrigin {
-    /// Reads an origin; a slash at its end is taken off, because browsers send none.
+    /// Reads an origin. Removes a slash at its end, because browsers send none.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         if text == "*" {
@@ -25,7 +25,7 @@ impl WebOrigin {
         (is_scheme && is_host).then(|| Self(format!("{scheme}://{host}")))
     }
 
-    /// Whether every page is meant.
+    /// Whether it is `*`.
     pub fn is_any(&self) -> bool {
         self.0 == "*"
     }
@@ -46,8 +46,8 @@ impl Setting for Vec<WebOrigin> {
     const ALLOWED: &'static str =
         r#"a list of origins as browsers send them, such as ["http://localhost:3000", "https://chat.example.com"]"#;
 
-    fn read(given: &Given) -> Result<Self, Refusal> {
-        given.list()?.into_iter().map(|text| WebOrigin::parse(text).ok_or(Refusal::Value)).collect()
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        given.list()?.into_iter().map(|text| WebOrigin::parse(text).ok_or(ValueError::NotAllowed)).collect()
     }
 }
 

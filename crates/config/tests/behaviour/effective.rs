@@ -64,7 +64,7 @@ fn what_is_shown_reads_back_as_the_same_configuration() {
     for toml in ["", EVERYTHING] {
         let mut shown = load_file(toml).unwrap().config;
         let again = load_file(&shown.to_toml()).unwrap().config;
-        // Only the directory, and the default store in it, differ between the two loads.
+        // The two loads differ only in the data directory and the default store in it.
         shown.data_dir = again.data_dir.clone();
         assert_eq!(again, shown);
     }

@@ -1,4 +1,4 @@
-//! What an operator sees of the configuration, from files, variables and flags to values and messages.
+//! The configuration as an operator sees it: files, variables and flags in, values and messages out.
 
 mod effective;
 mod environment;
@@ -9,7 +9,7 @@ use std::fs;
 
 use herma_config::{Loaded, Overrides, load};
 
-/// Loads with this text as the only `herma.toml`; the data directory is in every message shown as `DATA`.
+/// Loads with this text as the only `herma.toml`. Messages show the data directory as `DATA`.
 fn load_with(toml: &str, variables: &[(&str, &str)], overrides: Overrides) -> Result<Loaded, String> {
     let data = tempfile::tempdir().map_err(|error| error.to_string())?;
     fs::write(data.path().join("herma.toml"), toml).map_err(|error| error.to_string())?;
