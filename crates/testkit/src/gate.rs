@@ -1,4 +1,4 @@
-//! A barrier that the test opens: what makes an answer wait at a known point without sleeping.
+//! A barrier that a test opens. It makes an answer wait at a known point without sleeping.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Gate {
         Self(Arc::new(Inner { passes: Semaphore::new(0), waiting: watch::Sender::new(0) }))
     }
 
-    /// Lets the next `count` arrivals pass, whether they wait already or come later.
+    /// Lets the next `count` waiters pass, including those that arrive later.
     pub fn release(&self, count: usize) {
         self.0.passes.add_permits(count);
     }
@@ -38,7 +38,7 @@ impl Gate {
         self.0.passes.close();
     }
 
-    /// Waits for a pass. Cancel-safe: a waiter that goes away uses none.
+    /// Waits until the gate lets the caller pass. Cancel-safe: a cancelled waiter does not count as passed.
     pub async fn pass(&self) {
         let _waiting = Waiting::enter(&self.0);
         if let Ok(pass) = self.0.passes.acquire().await {
@@ -46,7 +46,7 @@ impl Gate {
         }
     }
 
-    /// Waits until at least `count` waiters stand before the gate. Cancel-safe.
+    /// Waits until at least `count` waiters wait at the gate. Cancel-safe.
     pub async fn until_waiting(&self, count: usize) {
         let mut waiting = self.0.waiting.subscribe();
         let arrived = tokio::time::timeout(PATIENCE, waiting.wait_for(|now| *now >= count)).await;
@@ -54,7 +54,7 @@ impl Gate {
     }
 }
 
-/// Counts a waiter for as long as it waits, also when it is dropped.
+/// Counts a waiter while it waits. A waiter that is dropped is no longer counted.
 struct Waiting<'a>(&'a Inner);
 
 impl<'a> Waiting<'a> {

@@ -1,4 +1,5 @@
-//! Databases as Hermes leaves them: the tables, the marks and the ways of compressing of its version 0.19, and an older form of them.
+//! Databases as Hermes writes them: the tables, marks and compactions of its version 0.19, and the tables of an early
+//! version.
 
 use std::path::{Path, PathBuf};
 
@@ -10,34 +11,42 @@ const NEWEST: &str = "
     CREATE TABLE schema_version (version INTEGER NOT NULL);
     CREATE TABLE state_meta (key TEXT PRIMARY KEY, value TEXT);
     CREATE TABLE compression_locks (session_id TEXT PRIMARY KEY, holder TEXT, acquired_at REAL, expires_at REAL);
-    CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, session_key TEXT, chat_id TEXT, chat_type TEXT, thread_id TEXT,
-        display_name TEXT, origin_json TEXT, expiry_finalized INTEGER DEFAULT 0, model TEXT, model_config TEXT, system_prompt TEXT,
-        parent_session_id TEXT REFERENCES sessions (id), started_at REAL NOT NULL, ended_at REAL, end_reason TEXT, message_count INTEGER DEFAULT 0,
-        tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0, output_tokens INTEGER DEFAULT 0, cache_read_tokens INTEGER DEFAULT 0,
-        cache_write_tokens INTEGER DEFAULT 0, reasoning_tokens INTEGER DEFAULT 0, cwd TEXT, git_branch TEXT, git_repo_root TEXT, billing_provider TEXT,
-        billing_base_url TEXT, billing_mode TEXT, estimated_cost_usd REAL, actual_cost_usd REAL, cost_status TEXT, cost_source TEXT, pricing_version TEXT,
-        title TEXT, api_call_count INTEGER DEFAULT 0, handoff_state TEXT, handoff_platform TEXT, handoff_error TEXT,
-        compression_failure_cooldown_until REAL, compression_failure_error TEXT, compression_fallback_streak INTEGER DEFAULT 0, profile_name TEXT,
+    CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, session_key TEXT, chat_id TEXT,
+        chat_type TEXT, thread_id TEXT, display_name TEXT, origin_json TEXT, expiry_finalized INTEGER DEFAULT 0,
+        model TEXT, model_config TEXT, system_prompt TEXT, parent_session_id TEXT REFERENCES sessions (id),
+        started_at REAL NOT NULL, ended_at REAL, end_reason TEXT, message_count INTEGER DEFAULT 0,
+        tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0, output_tokens INTEGER DEFAULT 0,
+        cache_read_tokens INTEGER DEFAULT 0, cache_write_tokens INTEGER DEFAULT 0,
+        reasoning_tokens INTEGER DEFAULT 0, cwd TEXT, git_branch TEXT, git_repo_root TEXT, billing_provider TEXT,
+        billing_base_url TEXT, billing_mode TEXT, estimated_cost_usd REAL, actual_cost_usd REAL, cost_status TEXT,
+        cost_source TEXT, pricing_version TEXT, title TEXT, api_call_count INTEGER DEFAULT 0, handoff_state TEXT,
+        handoff_platform TEXT, handoff_error TEXT, compression_failure_cooldown_until REAL,
+        compression_failure_error TEXT, compression_fallback_streak INTEGER DEFAULT 0, profile_name TEXT,
         rewind_count INTEGER DEFAULT 0, archived INTEGER DEFAULT 0);
-    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL REFERENCES sessions (id), role TEXT NOT NULL, content TEXT,
-        tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, effect_disposition TEXT, timestamp REAL NOT NULL, token_count INTEGER, finish_reason TEXT,
-        reasoning TEXT, reasoning_content TEXT, reasoning_details TEXT, codex_reasoning_items TEXT, codex_message_items TEXT, platform_message_id TEXT,
-        observed INTEGER DEFAULT 0, active INTEGER DEFAULT 1, compacted INTEGER DEFAULT 0, api_content TEXT);
+    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL REFERENCES sessions (id),
+        role TEXT NOT NULL, content TEXT, tool_call_id TEXT, tool_calls TEXT, tool_name TEXT,
+        effect_disposition TEXT, timestamp REAL NOT NULL, token_count INTEGER, finish_reason TEXT, reasoning TEXT,
+        reasoning_content TEXT, reasoning_details TEXT, codex_reasoning_items TEXT, codex_message_items TEXT,
+        platform_message_id TEXT, observed INTEGER DEFAULT 0, active INTEGER DEFAULT 1, compacted INTEGER DEFAULT 0,
+        api_content TEXT);
     CREATE INDEX messages_in_order ON messages (session_id, timestamp);
     CREATE VIRTUAL TABLE messages_fts USING fts5 (content);
     CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages BEGIN
-        INSERT INTO messages_fts (rowid, content) VALUES (new.id, coalesce(new.content, '') || ' ' || coalesce(new.tool_calls, ''));
+        INSERT INTO messages_fts (rowid, content)
+        VALUES (new.id, coalesce(new.content, '') || ' ' || coalesce(new.tool_calls, ''));
     END;
     INSERT INTO schema_version VALUES (22);";
 
 /// The tables of an early Hermes.
 const OLD: &str = "
     CREATE TABLE schema_version (version INTEGER NOT NULL);
-    CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT, model_config TEXT, system_prompt TEXT,
-        parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL, end_reason TEXT, message_count INTEGER DEFAULT 0,
-        tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0, output_tokens INTEGER DEFAULT 0, title TEXT);
-    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL, content TEXT, tool_call_id TEXT,
-        tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL, token_count INTEGER, finish_reason TEXT);
+    CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT, model_config TEXT,
+        system_prompt TEXT, parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL, end_reason TEXT,
+        message_count INTEGER DEFAULT 0, tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0,
+        output_tokens INTEGER DEFAULT 0, title TEXT);
+    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL,
+        content TEXT, tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL,
+        token_count INTEGER, finish_reason TEXT);
     INSERT INTO schema_version VALUES (4);";
 
 /// How Hermes introduces a summary.
@@ -68,17 +77,17 @@ impl HermesDatabase {
         Self { connection, path }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Changes whatever a test wants to be otherwise.
+    /// Runs statements of the test.
     pub fn execute(&self, sql: &str) {
         self.connection.execute_batch(sql).expect("statements that can be run");
     }
 
-    /// A session that began at a time, with some of its columns set.
+    /// Inserts a session that began at `started_at`, with these columns set.
     pub fn session(&self, id: &str, started_at: f64, columns: &[(&str, &str)]) {
         let given = columns.iter().map(|(column, value)| (*column, Value::from((*value).to_owned())));
         let has_source = columns.iter().any(|(column, _)| *column == "source");
@@ -95,7 +104,7 @@ impl HermesDatabase {
         ended.expect("a session");
     }
 
-    /// A message, with the number of its row.
+    /// Inserts a message and returns its row id.
     pub fn message(&self, session: &str, role: &str, content: Option<&str>, columns: &[(&str, &str)]) -> i64 {
         let next: f64 = self
             .connection
@@ -112,18 +121,18 @@ impl HermesDatabase {
         self.connection.last_insert_rowid()
     }
 
-    /// A user's message and the answer to it.
+    /// Inserts a user's message and the answer to it.
     pub fn turn(&self, session: &str, question: &str, answer: &str) {
         self.message(session, "user", Some(question), &[]);
         self.message(session, "assistant", Some(answer), &[("finish_reason", "stop")]);
     }
 
-    /// A summary, as Hermes writes it.
+    /// Inserts a summary as Hermes writes it.
     pub fn summary(&self, session: &str, text: &str) -> i64 {
         self.message(session, "user", Some(&format!("{SUMMARY}\n{text}")), &[])
     }
 
-    /// Marks all that is shown to the model as summarised, as a compression in place does before it writes anew.
+    /// Marks all active messages as summarised. A compaction in place does this before it writes new messages.
     pub fn archive(&self, session: &str) {
         let marked = self
             .connection
@@ -131,7 +140,7 @@ impl HermesDatabase {
         marked.expect("messages");
     }
 
-    /// So many turns at once.
+    /// Inserts `count` turns in one transaction.
     pub fn turns(&self, session: &str, count: usize) {
         self.execute("BEGIN");
         for at in 0..count {
@@ -142,15 +151,15 @@ impl HermesDatabase {
 
     fn insert(&self, table: &str, values: Vec<(&str, Value)>) {
         let (columns, values): (Vec<&str>, Vec<Value>) = values.into_iter().unzip();
-        let places = vec!["?"; columns.len()].join(", ");
-        let sql = format!("INSERT INTO {table} ({}) VALUES ({places})", columns.join(", "));
+        let marks = vec!["?"; columns.len()].join(", ");
+        let sql = format!("INSERT INTO {table} ({}) VALUES ({marks})", columns.join(", "));
         let inserted =
             self.connection.prepare_cached(&sql).and_then(|mut insert| insert.execute(params_from_iter(values)));
         inserted.expect("a row of that table");
     }
 }
 
-/// A `response_store.db` beside a database, with slugs and responses by the session they lead to.
+/// Writes a `response_store.db` beside a database. Each response names its session. Each slug names its response.
 pub fn response_store(directory: &Path, slugs: &[(&str, &str)], responses: &[(&str, &str)]) {
     let connection = Connection::open(directory.join("response_store.db")).expect("a database");
     connection

@@ -1,4 +1,4 @@
-//! A small HTTP client for tests: JSON in, JSON or events out, nothing retried, nothing interpreted.
+//! A small HTTP client for tests. It sends JSON and reads JSON or events. It repeats and interprets nothing.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Client {
         Answer::read(self.send(self.request(Method::DELETE, path)).await).await
     }
 
-    /// `POST` of a JSON body, returning when the head of the answer is there. Dropping it hangs up.
+    /// `POST` of a JSON body. Returns when the head of the answer has arrived. Dropping the stream disconnects.
     pub async fn post_stream(&self, path: &str, body: &Value) -> EventStream {
         EventStream::new(self.send(self.json(Method::POST, path, body.to_string().into())).await)
     }
@@ -86,7 +86,7 @@ impl Client {
         EventStream::new(self.send(self.request(Method::GET, path)).await)
     }
 
-    /// A request that the test completes itself; the client's headers are on it.
+    /// A request with the client's headers, which the test completes and sends.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base_url));
         self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
@@ -136,7 +136,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The body as JSON, after checking the status; a wrong status fails with the body in the message.
+    /// Checks the status and returns the body as JSON. A wrong status fails the test and shows the body.
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
@@ -148,12 +148,12 @@ impl Answer {
     }
 }
 
-/// One server-sent event. A comment alone is an event with nothing but `comment`.
+/// One server-sent event. If only a comment was sent, only `comment` is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The name, where one was sent.
+    /// The name, if one was sent.
     pub name: Option<String>,
-    /// The id, where one was sent.
+    /// The id, if one was sent.
     pub id: Option<String>,
     /// The data lines, joined.
     pub data: String,
@@ -211,7 +211,7 @@ impl EventStream {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The next event; none when the stream has ended or broken. Not cancel-safe.
+    /// The next event. `None` if the stream has ended or broken. Not cancel-safe.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
@@ -229,7 +229,7 @@ impl EventStream {
         }
     }
 
-    /// Whether the connection broke before the stream's proper end.
+    /// Whether the connection broke before the end of the stream.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
@@ -243,7 +243,7 @@ impl EventStream {
         events
     }
 
-    /// The JSON chunks that are left, up to `[DONE]`, comments skipped.
+    /// The JSON chunks that are left, without comments and `[DONE]`.
     pub async fn chunks(&mut self) -> Vec<Value> {
         let events = self.rest().await;
         let data = events.iter().filter(|event| !event.data.is_empty() && event.data != "[DONE]");
@@ -255,7 +255,7 @@ impl EventStream {
         self.chunks().await.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
     }
 
-    /// Reads whatever the body is to its end, for an answer that turned out to be no stream.
+    /// Reads the body to its end, for an answer that is not a stream.
     pub async fn into_answer(self) -> Answer {
         Answer::read(self.response).await
     }

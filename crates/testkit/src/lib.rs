@@ -1,15 +1,15 @@
-//! What tests need around Herma, all of it over real sockets and real processes.
+//! Tools for tests of Herma. They use real sockets and real processes.
 //!
-//! - [`upstream`]: a chat-completions server that records what it is asked and answers from a script;
+//! - [`upstream`]: a chat-completions server that records requests and answers from a script;
 //! - [`process`]: the `herma` binary as a child that can be killed, stopped and restarted;
 //! - [`http`]: a small client for JSON answers and event streams;
-//! - [`websocket`]: its WebSockets;
-//! - [`response_stream`]: the rules that every stream of a response keeps;
-//! - [`gate`]: how a test holds an answer back without sleeping;
-//! - [`hermes`]: databases as Hermes leaves them.
+//! - [`websocket`]: a small WebSocket client;
+//! - [`response_stream`]: checks the rules that every stream of a response must follow;
+//! - [`gate`]: lets a test delay an answer without sleeping;
+//! - [`hermes`]: databases as Hermes writes them.
 //!
-//! Nothing here knows Herma's own types: a test sees what a client sees. It may be a dev-dependency only, but for
-//! xtask.
+//! This crate knows none of Herma's types, so a test sees only what a client sees. Except for xtask, crates may use
+//! it as a dev-dependency only.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test tool fails the test it serves")]
 
 pub mod gate;
@@ -28,5 +28,5 @@ pub use response_stream::{RESPONSE_FIELDS, broken_rules, check_response_stream};
 pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
 pub use websocket::{Said, Socket};
 
-/// How long anything here waits for something that should happen at once, before it fails the test.
+/// How long a tool waits for something that should happen at once. After that the test fails.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -1,6 +1,6 @@
-//! The `herma` binary as a child process: started, watched, killed, stopped, restarted.
+//! Runs the `herma` binary as a child process that a test can watch, kill, stop and restart.
 //!
-//! The caller gives the path (`env!("CARGO_BIN_EXE_herma")`), so that this crate depends on nothing it tests.
+//! The caller gives the path (`env!("CARGO_BIN_EXE_herma")`), so that this crate does not depend on what it tests.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use crate::{Client, PATIENCE};
 
 const READY: &str = "herma listening on ";
 
-/// How a child is to be started.
+/// How to start a child.
 #[derive(Debug, Clone)]
 pub struct Launch {
     binary: PathBuf,
@@ -26,7 +26,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `herma serve` on a free loopback port with key `test-key` and, unless told otherwise, a data directory of its own.
+    /// `herma serve` on a free loopback port with key `test-key`. Without [`Launch::data`] it gets a new data
+    /// directory.
     pub fn serve(binary: impl Into<PathBuf>) -> Self {
         Self {
             binary: binary.into(),
@@ -51,7 +52,7 @@ impl Launch {
         self
     }
 
-    /// Sets an environment variable. No `HERMA_*` variable of the test's own environment is passed on.
+    /// Sets an environment variable. `HERMA_*` variables of the test's environment are not passed on.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
@@ -85,7 +86,7 @@ impl Launch {
         self
     }
 
-    /// Starts the child and waits for its ready line; fails the test if it ends before.
+    /// Starts the child and waits for its ready line. Fails the test if the child ends before that.
     pub async fn start(self) -> Herma {
         match self.try_start().await {
             Ok(herma) => herma,
@@ -93,7 +94,7 @@ impl Launch {
         }
     }
 
-    /// Starts the child and waits for its ready line, or for its end.
+    /// Starts the child and waits for its ready line. An error if the child ends before that.
     pub async fn try_start(self) -> Result<Herma, Ended> {
         let own = self.data.is_none().then(|| TempDir::new().expect("a temporary directory"));
         let data = self.data.clone().or_else(|| own.as_ref().map(|own| own.path().to_owned())).expect("a directory");
@@ -142,7 +143,7 @@ impl Launch {
     }
 }
 
-/// A running child. Killed, and its own data directory removed, when dropped.
+/// A running child. Dropping it kills the child and removes the data directory that [`Launch`] made for it.
 #[derive(Debug)]
 pub struct Herma {
     child: Child,
@@ -160,7 +161,7 @@ impl Herma {
         &self.base_url
     }
 
-    /// From the start of the process to its ready line.
+    /// The time from the start of the process to its ready line.
     pub fn ready_after(&self) -> Duration {
         self.ready_after
     }
@@ -197,23 +198,23 @@ impl Herma {
         assert!(self.stderr().contains(text), "{text:?} was to be written, there is:\n{}", self.stderr());
     }
 
-    /// `kill -9`, returning when the process is gone.
+    /// Kills the process (`kill -9`) and returns when it has ended.
     pub fn kill(&mut self) {
         let _already_gone = self.child.kill();
         let _status = self.child.wait();
     }
 
-    /// `SIGTERM`: asks the process to drain and end.
+    /// Sends `SIGTERM`, which asks the process to drain and end.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// `SIGSTOP`: the process stands still and keeps its locks and sockets.
+    /// Sends `SIGSTOP`. The process stops running but keeps its locks and sockets.
     pub fn pause(&self) {
         self.signal("STOP");
     }
 
-    /// `SIGCONT`: a paused process goes on.
+    /// Sends `SIGCONT`. A paused process continues.
     pub fn resume(&self) {
         self.signal("CONT");
     }
@@ -221,7 +222,7 @@ impl Herma {
     /// Waits for the end of the process. Cancel-safe.
     pub async fn wait(&mut self) -> ExitStatus {
         let mut output = self.output.subscribe();
-        // Its stderr closes when the process ends: an end that can be awaited without a thread per child.
+        // The end of stderr marks the end of the process. So no other thread has to wait for the child.
         let closed = tokio::time::timeout(PATIENCE, output.wait_for(|output| output.closed)).await;
         assert!(closed.is_ok(), "herma was to end, it has said:\n{}", self.stderr());
         self.child.wait().expect("a child's status")
@@ -244,12 +245,12 @@ impl Drop for Herma {
     }
 }
 
-/// How a child ended that never became ready.
+/// The end of a child that was never ready.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit status.
     pub status: ExitStatus,
-    /// All that it wrote to stderr.
+    /// Everything that it wrote to stderr.
     pub stderr: String,
 }
 
@@ -260,7 +261,7 @@ struct Output {
 }
 
 impl Output {
-    /// The address of the ready line, once the whole line is there.
+    /// The address in the ready line. `None` until the whole line was read.
     fn ready(&self) -> Option<String> {
         let (_, rest) = self.text.split_once(READY)?;
         let (line, _) = rest.split_once('\n')?;

@@ -1,7 +1,7 @@
-//! The rules of a response's stream, as the Open Responses specification has them, for any stream there is.
+//! Checks any stream of a response against the rules of the Open Responses specification.
 //!
-//! Two of them Herma breaks on purpose, when there is no answer: a call that was not finished never ends, and what was said of an
-//! answer is incomplete in a response that is `failed` or `cancelled`. A stream must break them in just that way.
+//! Herma breaks two rules on purpose when a response is `failed` or `cancelled`. A tool call that was not finished
+//! gets no end event. A message that was streamed in part is `incomplete` in the output. The check requires both.
 
 use serde_json::Value;
 
@@ -40,13 +40,13 @@ pub const RESPONSE_FIELDS: [&str; 31] = [
     "prompt_cache_key",
 ];
 
-/// Fails the test if the events are not those of a whole response, from its first to its last.
+/// Fails the test if the events are not all events of one response.
 pub fn check_response_stream(events: &[Value]) {
     let broken = broken_rules(events);
     assert!(broken.is_empty(), "{broken:#?} in {events:#?}");
 }
 
-/// Every rule that the events break, in the order in which they do.
+/// The rules that the events break, in the order of the events.
 pub fn broken_rules(events: &[Value]) -> Vec<String> {
     let mut stream = Stream::default();
     for (number, event) in events.iter().enumerate() {
@@ -68,7 +68,7 @@ struct Item {
 /// A text, a refusal, a part of a summary, or the arguments of a call.
 struct Part {
     text: String,
-    /// Whether the whole text was said.
+    /// Whether the event with the whole text has come.
     is_whole: bool,
     is_open: bool,
 }
@@ -86,7 +86,7 @@ impl Stream {
         self.broken.push(format!("{}: {}", self.at, rule.into()));
     }
 
-    fn wants(&mut self, holds: bool, rule: &str) {
+    fn require(&mut self, holds: bool, rule: &str) {
         if !holds {
             self.breaks(rule);
         }
@@ -94,10 +94,10 @@ impl Stream {
 
     fn take(&mut self, number: usize, event: &Value) {
         self.at = number;
-        self.wants(event["sequence_number"] == number, "events are numbered from 0 on without a gap");
-        self.wants(self.ended == 0, "nothing follows the end");
+        self.require(event["sequence_number"] == number, "events are numbered from 0 on without a gap");
+        self.require(self.ended == 0, "nothing follows the end");
         let kind = event["type"].as_str().unwrap_or_default();
-        self.wants((number == 0) == (kind == "response.created"), "response.created is the first event, once");
+        self.require((number == 0) == (kind == "response.created"), "response.created is the first event, once");
         if event.get("response").is_some() {
             return self.response(kind, &event["response"]);
         }
@@ -128,14 +128,14 @@ impl Stream {
 
     fn item_added(&mut self, event: &Value) {
         let (item, place) = (&event["item"], self.items.len());
-        self.wants(event["output_index"] == place, "items are added one after the other");
-        self.wants(item["type"].is_string() && item["id"].is_string(), "an item has a type and an id");
-        self.wants(item["status"] == "in_progress", "an item begins in progress");
+        self.require(event["output_index"] == place, "items are added one after the other");
+        self.require(item["type"].is_string() && item["id"].is_string(), "an item has a type and an id");
+        self.require(item["status"] == "in_progress", "an item begins in progress");
         let is_new = self.items.iter().all(|other| other.shown["id"] != item["id"]);
-        self.wants(is_new, "an item has an id of its own");
+        self.require(is_new, "an item has an id of its own");
         let mut parts = Vec::new();
         if item["type"] == "function_call" {
-            self.wants(item["arguments"] == "", "arguments begin with nothing");
+            self.require(item["arguments"] == "", "arguments begin with nothing");
             parts.push(Part { text: String::new(), is_whole: false, is_open: true });
         }
         self.items.push(Item { shown: item.clone(), parts, is_open: true });
@@ -144,12 +144,12 @@ impl Stream {
     fn part_added(&mut self, at: usize, part: u64, event: &Value) {
         let parts = &self.items[at].parts;
         let is_next = parts.len() as u64 == part && parts.iter().all(|part| !part.is_open);
-        self.wants(is_next, "parts are added one after the other");
-        self.wants(text_of(&event["part"]) == Some(""), "a part begins with nothing");
+        self.require(is_next, "parts are added one after the other");
+        self.require(text_of(&event["part"]) == Some(""), "a part begins with nothing");
         self.items[at].parts.push(Part { text: String::new(), is_whole: false, is_open: true });
     }
 
-    /// The part that is being said.
+    /// The open part that an event is about. Reports a broken rule if that part is not open.
     fn open_part(&mut self, at: usize, part: u64) -> Option<&mut Part> {
         let last = (self.items[at].parts.len() as u64).checked_sub(1);
         let open = self.items[at].parts.last_mut().filter(|open| open.is_open && last == Some(part));
@@ -161,50 +161,50 @@ impl Stream {
 
     fn delta(&mut self, at: usize, part: u64, event: &Value) {
         let delta = event["delta"].as_str().unwrap_or_default();
-        self.wants(!delta.is_empty(), "a delta says something");
+        self.require(!delta.is_empty(), "a delta says something");
         let Some(part) = self.open_part(at, part) else { return };
         part.text.push_str(delta);
         let is_late = part.is_whole;
-        self.wants(!is_late, "no delta follows the whole text");
+        self.require(!is_late, "no delta follows the whole text");
     }
 
     fn text_done(&mut self, at: usize, part: u64, event: &Value) {
         let Some(part) = self.open_part(at, part) else { return };
         let is_same = text_of(event) == Some(&part.text);
         let was_whole = std::mem::replace(&mut part.is_whole, true);
-        self.wants(is_same, "deltas make up the whole text");
-        self.wants(!was_whole, "a text is whole once");
+        self.require(is_same, "deltas make up the whole text");
+        self.require(!was_whole, "a text is whole once");
     }
 
     fn part_done(&mut self, at: usize, part: u64, event: &Value) {
         let Some(part) = self.open_part(at, part) else { return };
         let is_same = text_of(&event["part"]) == Some(&part.text) && part.is_whole;
         part.is_open = false;
-        self.wants(is_same, "a part ends with its whole text, after that");
+        self.require(is_same, "a part ends with its whole text, after that");
     }
 
     fn item_done(&mut self, at: usize, item: &Value) {
-        let said = &self.items[at].parts;
+        let parts = &self.items[at].parts;
         let is_call = item["type"] == "function_call";
-        let is_over = said.iter().all(|part| part.is_whole && part.is_open == is_call);
+        let is_over = parts.iter().all(|part| part.is_whole && part.is_open == is_call);
         let texts: Vec<&str> =
             match (item["arguments"].as_str(), item["content"].as_array(), item["summary"].as_array()) {
                 (Some(arguments), ..) => vec![arguments],
                 (_, Some(parts), _) | (_, _, Some(parts)) => parts.iter().filter_map(text_of).collect(),
                 _ => Vec::new(),
             };
-        let is_same = texts.iter().eq(said.iter().map(|part| &part.text));
-        self.wants(is_over, "parts end before their item");
-        self.wants(is_same, "an item ends with all that was said in it");
-        self.wants(item["type"] == self.items[at].shown["type"], "an item keeps its type");
-        self.wants(matches!(status(item), "completed" | "incomplete"), "an item ends completed or incomplete");
+        let is_same = texts.iter().eq(parts.iter().map(|part| &part.text));
+        self.require(is_over, "parts end before their item");
+        self.require(is_same, "an item ends with all that was said in it");
+        self.require(item["type"] == self.items[at].shown["type"], "an item keeps its type");
+        self.require(matches!(status(item), "completed" | "incomplete"), "an item ends completed or incomplete");
         self.items[at].shown = item.clone();
         self.items[at].is_open = false;
     }
 
     fn response(&mut self, kind: &str, response: &Value) {
         for name in RESPONSE_FIELDS {
-            self.wants(response.get(name).is_some(), &format!("a response has {name}"));
+            self.require(response.get(name).is_some(), &format!("a response has {name}"));
         }
         let allowed: &[&str] = match kind {
             "response.created" => &["queued", "in_progress"],
@@ -215,11 +215,11 @@ impl Stream {
             "response.failed" => &["failed", "cancelled"],
             _ => &[],
         };
-        self.wants(allowed.contains(&status(response)), "the status of a response is that of its event");
-        self.wants(response["error"].is_object() == (kind == "response.failed"), "a failed response has an error");
+        self.require(allowed.contains(&status(response)), "the status of a response is that of its event");
+        self.require(response["error"].is_object() == (kind == "response.failed"), "a failed response has an error");
         let has_details = response["incomplete_details"]["reason"].is_string();
-        self.wants(has_details == (kind == "response.incomplete"), "an incomplete response says why");
-        self.wants(
+        self.require(has_details == (kind == "response.incomplete"), "an incomplete response says why");
+        self.require(
             response["completed_at"].is_u64() == (kind == "response.completed"),
             "completed_at is of the completed",
         );
@@ -234,19 +234,23 @@ impl Stream {
         let is_failed = kind == "response.failed";
         let open: Vec<&Item> = self.items.iter().filter(|item| item.is_open).collect();
         let is_closed = open.iter().all(|item| is_failed && item.shown["type"] == "function_call");
-        let kept = |item: &&Item| !is_failed || matches!(item.shown["type"].as_str(), Some("message" | "compaction"));
-        let mut shown: Vec<Value> = self.items.iter().filter(kept).map(|item| item.shown.clone()).collect();
+        let is_in_output =
+            |item: &&Item| !is_failed || matches!(item.shown["type"].as_str(), Some("message" | "compaction"));
+        let mut shown: Vec<Value> = self.items.iter().filter(is_in_output).map(|item| item.shown.clone()).collect();
         if is_failed && let Some(last) = shown.last_mut().filter(|last| last["type"] == "message") {
             last["status"] = "incomplete".into();
         }
         let is_whole = |item: &Value| status(item) == "completed";
         let last = output.last().map_or("", status);
         let is_last = output.iter().rev().skip(1).all(is_whole);
-        self.wants(is_closed, "every item that was added has ended");
-        self.wants(output == shown, "the output is what was shown");
-        self.wants(is_last, "only the last item can be incomplete");
-        self.wants(kind != "response.completed" || matches!(last, "completed" | ""), "all of a completed response is");
-        self.wants(kind != "response.incomplete" || matches!(last, "incomplete" | ""), "its last item is not whole");
+        self.require(is_closed, "every item that was added has ended");
+        self.require(output == shown, "the output is what was shown");
+        self.require(is_last, "only the last item can be incomplete");
+        self.require(
+            kind != "response.completed" || matches!(last, "completed" | ""),
+            "all of a completed response is",
+        );
+        self.require(kind != "response.incomplete" || matches!(last, "incomplete" | ""), "its last item is not whole");
     }
 }
 
@@ -254,7 +258,7 @@ fn status(object: &Value) -> &str {
     object["status"].as_str().unwrap_or_default()
 }
 
-/// The text of a part, or of an event that says a whole one.
+/// The text of a part, or of an event that has a whole text.
 fn text_of(part: &Value) -> Option<&str> {
     ["text", "refusal", "arguments"].iter().find_map(|name| part[name].as_str())
 }

@@ -1,4 +1,4 @@
-//! A WebSocket for tests: JSON messages out and in, nothing interpreted.
+//! A WebSocket client for tests. It sends and receives JSON messages and interprets nothing.
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
@@ -12,13 +12,13 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::{Client, PATIENCE};
 
-/// An open WebSocket. Dropping it hangs up without a goodbye.
+/// An open WebSocket. Dropping it disconnects without a close frame.
 #[derive(Debug)]
 pub struct Socket {
     socket: WebSocketStream<TcpStream>,
 }
 
-/// An upgrade that was answered with something else.
+/// The answer of a server that refused the upgrade.
 #[derive(Debug)]
 pub struct Refused {
     /// The status code.
@@ -27,14 +27,14 @@ pub struct Refused {
     pub body: Value,
 }
 
-/// What came over a WebSocket.
+/// What a WebSocket received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// A message.
     Json(Value),
-    /// A goodbye, with its code and its reason.
+    /// A close frame with its code and reason.
     Closed(u16, String),
-    /// The connection is gone, or was closed without a word.
+    /// The connection broke, or was closed without a code.
     Broken,
 }
 
@@ -82,7 +82,7 @@ impl Socket {
         sent.expect("a server that reads").expect("an open connection");
     }
 
-    /// What comes next, pings aside.
+    /// The next thing that is received, except pings and pongs.
     pub async fn said(&mut self) -> Said {
         loop {
             let next = tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a message in time");
@@ -109,7 +109,7 @@ impl Socket {
         }
     }
 
-    /// Messages up to the one that ends a response, or the error in its place.
+    /// The messages up to the one that ends a response, or up to an error.
     pub async fn turn(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         loop {
@@ -123,10 +123,10 @@ impl Socket {
         }
     }
 
-    /// Says goodbye and waits until the server has hung up.
+    /// Sends a close frame and waits until the server has closed the connection.
     pub async fn close(mut self) {
-        let goodbye = CloseFrame { code: CloseCode::Normal, reason: "".into() };
-        self.socket.close(Some(goodbye)).await.expect("an open connection");
+        let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        self.socket.close(Some(frame)).await.expect("an open connection");
         while self.said().await != Said::Broken {}
     }
 }

@@ -1,4 +1,4 @@
-//! The child's life, tried with shell scripts in the binary's place.
+//! Tests start, end and signals of a child, with shell scripts in place of the binary.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The script's replies as a client sees them.
+//! The replies of a script as a client sees them.
 
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Gate, Reply, ScriptedUpstream, ToolCall};

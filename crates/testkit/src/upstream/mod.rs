@@ -1,8 +1,8 @@
-//! A chat-completions server on a loopback port that does what a script says.
+//! A chat-completions server on a loopback port that answers from a script.
 //!
-//! Every request is recorded before its answer begins. Replies are taken from the script in the order in
-//! which requests arrive; when it is empty, the default reply echoes the last user message. The server
-//! lives on the runtime that started it and ends when it is dropped.
+//! Every request is recorded before its answer begins. Requests get the replies of the script in the order of their
+//! arrival. If the script is empty, the default reply echoes the last user message. The server runs on the runtime
+//! that started it and stops when it is dropped.
 
 mod plan;
 mod recorded;
@@ -39,7 +39,7 @@ impl ScriptedUpstream {
         Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    /// Listens on a given address: a server that comes back where it was.
+    /// Listens on a given address, to restart a server at its old address.
     pub async fn start_at(address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).await.expect("a loopback port");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -53,7 +53,7 @@ impl ScriptedUpstream {
         self.address
     }
 
-    /// What a client is configured with: `http://127.0.0.1:PORT/v1`.
+    /// The base URL for clients: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -63,7 +63,7 @@ impl ScriptedUpstream {
         self.script.lock().replies.push_back(reply);
     }
 
-    /// Replaces what is answered when the script is empty.
+    /// Sets the reply for requests when the script is empty.
     pub fn otherwise(&self, fallback: impl Fn(&Recorded) -> Reply + Send + 'static) {
         self.script.lock().fallback = Some(Box::new(fallback));
     }
@@ -91,15 +91,15 @@ impl ScriptedUpstream {
         self.requests()
     }
 
-    /// Waits until exactly `count` answers are being written or held back: 0 when all have ended or their
-    /// clients have gone. Cancel-safe.
+    /// Waits until exactly `count` answers are open, that is, being written or waiting. An answer is closed when it
+    /// has ended or its client has disconnected. Cancel-safe.
     pub async fn until_open(&self, count: usize) {
         let mut open = self.script.open.subscribe();
         let waited = tokio::time::timeout(PATIENCE, open.wait_for(|now| *now == count)).await;
         assert!(waited.is_ok(), "{count} answers were to be open, {} are", *self.script.open.borrow());
     }
 
-    /// Stops at once: open answers are cut, later connections are refused.
+    /// Stops at once. Cuts open answers off. Later connections are refused.
     pub async fn stop(mut self) {
         self.server.abort();
         let _ended = (&mut self.server).await;
@@ -112,7 +112,7 @@ impl Drop for ScriptedUpstream {
     }
 }
 
-/// What the server and its owner share.
+/// The state that the server shares with its handle.
 #[derive(Default)]
 struct Script {
     state: Mutex<State>,
@@ -132,7 +132,7 @@ impl Script {
         self.state.lock().expect("no panic while the script is held")
     }
 
-    /// Keeps a request and says which one it is, from 1, and what to answer.
+    /// Records a request. Returns its number, counted from 1, and the reply.
     fn take(&self, request: &Recorded) -> (usize, Reply) {
         let taken = {
             let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! From a reply to the steps that the server takes: pure, so that the server itself decides nothing.
+//! Translates a reply into the steps that the server takes. Pure: all decisions are here, none in the server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::reply::{Completion, Ending, Pace, Reply, envelope};
 use super::wire::{Wire, frame};
 use crate::Gate;
 
-/// What happens before the head of the answer is sent.
+/// How the server treats a request, from before the head of the answer on.
 #[derive(Debug)]
 pub(super) enum Plan {
     /// Wait at a gate, then follow the rest.
@@ -73,11 +73,11 @@ fn ok(content_type: &'static str) -> Head {
 
 fn streamed(completion: &Completion, request: &Recorded, wire: &Wire<'_>) -> Vec<Step> {
     let mut steps = vec![Step::Write(wire.delta(&json!({"role": "assistant", "content": ""})))];
-    let shown = match completion.ending {
+    let count = match completion.ending {
         Ending::Complete => completion.texts.len(),
         Ending::CutOffAfter(count) | Ending::HangAfter(count) | Ending::ErrorAfter(count, _) => count,
     };
-    for text in completion.texts.iter().take(shown) {
+    for text in completion.texts.iter().take(count) {
         steps.extend(wait(&completion.pace));
         steps.push(Step::Write(wire.delta(&json!({"content": text}))));
     }

@@ -1,13 +1,13 @@
-//! A request as it arrived.
+//! A request as the server received it.
 
 use bytes::Bytes;
 use hyper::HeaderMap;
 use serde_json::Value;
 
-/// One chat request. A body that is not JSON is recorded as `Null` beside its raw bytes.
+/// One chat request. If the body is not JSON, `body` is `Null` and `raw` has the bytes.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// Where it was sent to.
+    /// The path of the request.
     pub path: String,
     /// The headers.
     pub headers: HeaderMap,
@@ -33,7 +33,7 @@ impl Recorded {
         self.body["messages"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// `role: text` of each message, the shortest form of a transcript to compare.
+    /// `role: text` of each message, a short form for comparisons.
     pub fn transcript(&self) -> Vec<String> {
         self.messages()
             .iter()
@@ -46,17 +46,17 @@ impl Recorded {
         self.messages().iter().rev().find(|message| message["role"] == "user").map(text_of).unwrap_or_default()
     }
 
-    /// Whether a stream was asked for.
+    /// Whether the request asks for a stream.
     pub fn wants_stream(&self) -> bool {
         self.body["stream"] == true
     }
 
-    /// Whether the stream is to end with a usage chunk.
+    /// Whether the request asks for a usage chunk at the end of the stream.
     pub fn wants_usage(&self) -> bool {
         self.body["stream_options"]["include_usage"] == true
     }
 
-    /// The model asked for.
+    /// The model that the request names, or `scripted`.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or("scripted")
     }

@@ -1,4 +1,4 @@
-//! What the script can say: each reply is a value made by a tiny constructor.
+//! The replies of a script. Each is a value that a small constructor makes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::Gate;
 pub enum Reply {
     /// `reply to: <last user text>`, word by word when streamed, with usage.
     Echo,
-    /// A completion, as JSON or as a stream, whichever the request asks for.
+    /// A completion, as JSON or as a stream, as the request asks.
     Completion(Completion),
     /// A status with a JSON body and headers.
     Status {
@@ -20,16 +20,16 @@ pub enum Reply {
         code: u16,
         /// The whole body.
         body: Value,
-        /// Headers beside the content type.
+        /// Headers in addition to the content type.
         headers: Vec<(String, String)>,
     },
-    /// Status 200, the content type that was asked for, and these bytes.
+    /// Status 200, the content type that the request asks for, and these bytes.
     Garbage(Bytes),
     /// Takes the request and never answers.
     Hang,
     /// Takes the request and closes the connection.
     CloseBeforeHeaders,
-    /// Answers only once the gate lets it pass.
+    /// Waits at the gate and then sends the reply.
     Held(Gate, Box<Reply>),
 }
 
@@ -49,7 +49,7 @@ impl Reply {
         Self::Completion(Completion { calls: calls.into_iter().collect(), ..Completion::default() })
     }
 
-    /// A proper completion with no content.
+    /// A valid completion without content.
     pub fn empty() -> Self {
         Self::Completion(Completion::default())
     }
@@ -59,12 +59,12 @@ impl Reply {
         Self::Completion(Completion::counted(count + 3).ending(Ending::CutOffAfter(count)))
     }
 
-    /// Nothing more comes after `count` chunks of text; a JSON answer stops in its middle.
+    /// The server sends nothing more after `count` chunks of text; a JSON answer stops in its middle.
     pub fn hang_after(count: usize) -> Self {
         Self::Completion(Completion::counted(count + 3).ending(Ending::HangAfter(count)))
     }
 
-    /// A stream that carries an error after `count` chunks of text; as JSON, a 500 with the same error.
+    /// A stream with an error after `count` chunks of text. A JSON answer is a 500 with the same error.
     pub fn error_after(count: usize, message: &str) -> Self {
         Self::Completion(Completion::counted(count + 3).ending(Ending::ErrorAfter(count, message.to_owned())))
     }
@@ -84,25 +84,25 @@ impl Reply {
         }
     }
 
-    /// What OpenAI says when the messages do not fit.
+    /// OpenAI's error when the messages are too long for the model.
     pub fn context_too_long() -> Self {
         let message = "This model's maximum context length is 8192 tokens. Please reduce the length of the messages.";
         let body = envelope(message, "invalid_request_error", Some("context_length_exceeded"));
         Self::Status { code: 400, body, headers: Vec::new() }
     }
 
-    /// Bytes that are no completion.
+    /// Bytes that are not a completion.
     pub fn garbage(bytes: impl Into<Bytes>) -> Self {
         Self::Garbage(bytes.into())
     }
 
-    /// Holds this reply back, before its first byte, until the gate lets it pass.
+    /// The same reply, which waits at the gate before its first byte.
     pub fn held(self, gate: &Gate) -> Self {
         Self::Held(gate.clone(), Box::new(self))
     }
 }
 
-/// A completion: what is said, how fast, and how it ends.
+/// A completion: its text and tool calls, its pace, and how it ends.
 #[derive(Debug, Clone, Default)]
 pub struct Completion {
     /// The chunks of text, in order.
@@ -115,7 +115,7 @@ pub struct Completion {
     pub ending: Ending,
     /// The finish reason; by default `stop`, or `tool_calls` with calls.
     pub finish_reason: Option<String>,
-    /// The usage reported; by default words are counted as tokens.
+    /// The usage that is reported; by default each word counts as a token.
     pub usage: Option<Value>,
 }
 
@@ -166,7 +166,7 @@ impl From<Completion> for Reply {
     }
 }
 
-/// What happens before each chunk of text. A JSON answer waits as long in all.
+/// What happens before each chunk of text. A JSON answer waits the sum of all these times.
 #[derive(Debug, Clone, Default)]
 pub enum Pace {
     /// Nothing.
@@ -181,12 +181,12 @@ pub enum Pace {
 /// How a completion ends.
 #[derive(Debug, Clone, Default)]
 pub enum Ending {
-    /// As it should.
+    /// Completely.
     #[default]
     Complete,
     /// The connection breaks after so many chunks of text.
     CutOffAfter(usize),
-    /// Silence after so many chunks of text.
+    /// The server sends nothing more after so many chunks of text.
     HangAfter(usize),
     /// An error frame after so many chunks of text.
     ErrorAfter(usize, String),
@@ -199,7 +199,7 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments as the model wrote them: usually, but not always, JSON.
+    /// The arguments as the model wrote them. They need not be valid JSON.
     pub arguments: String,
 }
 

@@ -26,7 +26,7 @@ use super::{OpenAnswer, Script};
 
 type Body = BoxBody<Bytes, io::Error>;
 
-/// Takes connections until it is aborted; they end with it.
+/// Accepts connections until this task is aborted. Then all connections are closed.
 pub(super) async fn accept(listener: TcpListener, script: Arc<Script>) {
     let mut connections = JoinSet::new();
     loop {
@@ -35,7 +35,7 @@ pub(super) async fn accept(listener: TcpListener, script: Arc<Script>) {
         let script = Arc::clone(&script);
         connections.spawn(async move {
             let service = service_fn(move |request| answer(request, Arc::clone(&script)));
-            // An error here is a client that went away or a reply that says to break the connection.
+            // This fails if the client disconnects or if the script breaks the connection.
             let _closed = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
         });
         while connections.try_join_next().is_some() {}
@@ -93,7 +93,7 @@ fn full(text: String) -> Body {
     Full::new(Bytes::from(text)).map_err(|never: Infallible| match never {}).boxed()
 }
 
-/// A single write is a body of known length; anything else is written frame by frame.
+/// The body for the steps. A single write has a known length. All other bodies are written frame by frame.
 fn steps_as_body(mut steps: Vec<Step>, open: OpenAnswer) -> Body {
     if let [Step::Write(bytes)] = steps.as_mut_slice() {
         let whole = Full::new(std::mem::take(bytes)).map_err(|never: Infallible| match never {});
@@ -109,7 +109,7 @@ async fn next_frame((mut steps, open): Rest) -> Option<(io::Result<Bytes>, Rest)
     loop {
         match steps.next()? {
             Step::Write(bytes) => {
-                // Hyper flushes when a body has nothing ready: one write per frame.
+                // Hyper flushes when a body has nothing ready. So each frame is one write.
                 tokio::task::yield_now().await;
                 return Some((Ok(bytes), (steps, open)));
             }

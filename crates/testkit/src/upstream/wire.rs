@@ -1,4 +1,4 @@
-//! Completions and chunks as bytes.
+//! Writes completions and chunks as bytes.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
