@@ -1,4 +1,4 @@
-//! Processes that a test starts and may kill: this very binary, told what to do by variables.
+//! Child processes that a test starts and may kill. They run this test binary; environment variables give the role.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
@@ -18,39 +18,39 @@ use crate::database::Existing;
 
 const ROLE: &str = "HERMA_TEST_ROLE";
 const FILE: &str = "HERMA_TEST_FILE";
-/// Marks the lines that are ours among those of the test harness.
-const MARK: &str = "child: ";
+/// Begins each line of a child's report, to tell it from lines of the test harness.
+const REPORT: &str = "child: ";
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Starts a turn of `trip`, shows some text, and waits to be killed.
+    /// Starts a turn of `trip`, journals some text, and waits to be killed.
     Hold,
-    /// Starts a turn of `trip` and appends to it until it is killed. Says what was acknowledged.
+    /// Starts a turn of `trip` and appends to it until it is killed. Reports each acknowledged message.
     Append,
-    /// Opens and closes the store, and says how many messages `trip` has.
+    /// Opens the store, reports how many messages `trip` has, and closes the store.
     Visit,
-    /// Talks a while in conversations that others use too.
+    /// Runs [`TURNS`] turns in conversations that other processes use too.
     Talk,
-    /// Does all kinds of things until it is killed, and says what was acknowledged.
+    /// Runs, fails, retracts and compacts turns until it is killed. Reports what was acknowledged.
     Storm,
-    /// Talks until the disk is full, and says what it was told.
+    /// Runs turns until the disk is full, and reports the error.
     Fill,
-    /// Starts a turn of `trip` and answers it once a file [`GO`] is there.
+    /// Starts a turn of `trip` and answers it when the file [`GO`] exists.
     Answer,
 }
 
 const ROLES: [Role; 7] = [Role::Hold, Role::Append, Role::Visit, Role::Talk, Role::Storm, Role::Fill, Role::Answer];
 
-/// The extension of the file that has a process of [`Role::Answer`] go on.
+/// The extension of the file that makes a process of [`Role::Answer`] continue.
 pub(crate) const GO: &str = "go";
 
-/// Turns that each process of [`Role::Talk`] talks.
+/// The turns of each process of [`Role::Talk`].
 pub(crate) const TURNS: usize = 200;
-/// Conversations that they share.
+/// The conversations that these processes share.
 pub(crate) const SHARED: [&str; 3] = ["talk-0", "talk-1", "talk-2"];
 
-/// A process of a role. Killed, if it still lives, when it goes out of scope.
+/// A child process with a role. Dropping it kills the process.
 pub(crate) struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -61,7 +61,7 @@ impl Process {
         Self::spawn(Command::new(std::env::current_exe().unwrap()), role, file)
     }
 
-    /// Starts a process whose files cannot grow past a number of the shell's blocks.
+    /// Starts a process whose files cannot become larger than `blocks` blocks of the shell's `ulimit`.
     pub(crate) fn start_limited(role: Role, file: &Path, blocks: u32) -> Self {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\""));
@@ -69,7 +69,7 @@ impl Process {
         Self::spawn(shell, role, file)
     }
 
-    /// Lets its files grow up to so many bytes from now on, or without a limit.
+    /// Changes the largest size of its files: a number of bytes, or `unlimited`.
     pub(crate) fn limit(&self, bytes: &str) {
         let mut command = Command::new("prlimit");
         command.arg(format!("--fsize={bytes}:")).arg(format!("--pid={}", self.child.id()));
@@ -78,7 +78,7 @@ impl Process {
 
     fn spawn(mut command: Command, role: Role, file: &Path) -> Self {
         command
-            .args(["--exact", "child::is_a_process_of_its_own", "--nocapture"])
+            .args(["--exact", "child::runs_as_a_child_process", "--nocapture"])
             .env(ROLE, format!("{role:?}"))
             .env(FILE, file)
             .stdin(Stdio::null())
@@ -88,29 +88,29 @@ impl Process {
         Self { child, lines }
     }
 
-    /// The next thing it says; nothing when it has ended.
-    pub(crate) fn hear(&mut self) -> Option<String> {
+    /// The next line of its report. `None` when it has ended.
+    pub(crate) fn next_report(&mut self) -> Option<String> {
         loop {
             let line = self.lines.next()?.ok()?;
-            // The harness prints the test's name without a line break before what the test prints.
-            if let Some((_, said)) = line.split_once(MARK) {
-                return Some(said.to_owned());
+            // The harness prints the test's name before the first report, on the same line.
+            if let Some((_, report)) = line.split_once(REPORT) {
+                return Some(report.to_owned());
             }
         }
     }
 
-    /// Ends it without notice, and gives back what it had said.
+    /// Kills it, and returns the lines of its report that were not read yet.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        std::iter::from_fn(|| self.hear()).collect()
+        std::iter::from_fn(|| self.next_report()).collect()
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits until it ends with success. Returns the lines of its report that were not read yet.
     pub(crate) fn finish(mut self) -> Vec<String> {
-        let said = std::iter::from_fn(|| self.hear()).collect();
-        assert!(self.child.wait().unwrap().success(), "{said:?}");
-        said
+        let lines = std::iter::from_fn(|| self.next_report()).collect();
+        assert!(self.child.wait().unwrap().success(), "{lines:?}");
+        lines
     }
 }
 
@@ -121,15 +121,15 @@ impl Drop for Process {
     }
 }
 
-fn say(what: &str) {
+fn report(what: &str) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{MARK}{what}").unwrap();
+    writeln!(out, "{REPORT}{what}").unwrap();
     out.flush().unwrap();
 }
 
-/// What the processes run that other tests start; without a role there is nothing to do.
+/// The child processes of other tests run this test. Without a role it does nothing.
 #[test]
-fn is_a_process_of_its_own() {
+fn runs_as_a_child_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let role = ROLES.into_iter().find(|known| format!("{known:?}") == role).unwrap();
     let file = PathBuf::from(std::env::var_os(FILE).unwrap());
@@ -155,24 +155,24 @@ async fn hold(world: &World<SqliteStore>) {
     world.one.journal(turn.lease, noted("so"));
     world.queue(&world.two, world.ask("trip", "will never go")).await;
     world.settle(&world.one).await;
-    say("holding");
+    report("holding");
     std::future::pending::<()>().await;
 }
 
 async fn append(world: &World<SqliteStore>) {
     let turn = world.start(&world.one, "trip", "first").await;
     for nth in 0.. {
-        // Part of a message is shown, then the whole of it is appended.
+        // Journal a part of a message, then append the whole message.
         world.one.journal(turn.lease, noted("part"));
         world.append(&world.one, &turn, nth, &format!("part {nth}")).await.unwrap();
-        say(&format!("part {nth}"));
+        report(&format!("part {nth}"));
     }
 }
 
 async fn visit(world: &World<SqliteStore>) {
     let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 1000, pin: Pin::Head };
     let page = world.one.messages(&world.scope, &name("trip"), range).await.unwrap();
-    say(&page.map_or(0, |page| page.entries.len()).to_string());
+    report(&page.map_or(0, |page| page.entries.len()).to_string());
 }
 
 async fn talk(world: &World<SqliteStore>) {
@@ -182,14 +182,14 @@ async fn talk(world: &World<SqliteStore>) {
         speakers.spawn(async move {
             let store = if speaker % 2 == 0 { &world.one } else { &world.two };
             for number in 0..TURNS / 4 {
-                say_patiently(&world, store, SHARED[(speaker + number) % SHARED.len()]).await;
+                talk_when_admitted(&world, store, SHARED[(speaker + number) % SHARED.len()]).await;
             }
         });
     }
     speakers.join_all().await;
 }
 
-async fn say_patiently(world: &World<SqliteStore>, store: &Arc<SqliteStore>, to: &str) -> Seq {
+async fn talk_when_admitted(world: &World<SqliteStore>, store: &Arc<SqliteStore>, to: &str) -> Seq {
     let mut ask = world.ask(to, "hello");
     loop {
         match world.admit(store, ask.clone()).await {
@@ -202,15 +202,15 @@ async fn say_patiently(world: &World<SqliteStore>, store: &Arc<SqliteStore>, to:
 }
 
 async fn storm(world: &World<SqliteStore>) {
-    say("storming");
+    report("storming");
     let mut speakers = tokio::task::JoinSet::new();
     for (speaker, to) in SHARED.into_iter().enumerate() {
         let world = world.clone();
         speakers.spawn(async move {
             let store = &world.one;
             for number in speaker.. {
-                let seq = say_patiently(&world, store, to).await;
-                say(&format!("said {to} {}", seq.0));
+                let seq = talk_when_admitted(&world, store, to).await;
+                report(&format!("said {to} {}", seq.0));
                 let mut turn = world.start(&world.two, to, "unfinished").await;
                 world.two.journal(turn.lease, noted("half an ans"));
                 match number % 5 {
@@ -223,14 +223,14 @@ async fn storm(world: &World<SqliteStore>) {
                     }
                     3 => {
                         let done = world.compact_during(&world.two, &mut turn, CompactionMode::Split, "so far").await;
-                        say(&format!("moved {to} {}", done.facts.head.id));
+                        report(&format!("moved {to} {}", done.facts.head.id));
                         world.answer(&world.two, &turn, "whole").await;
                     }
                     _ => {
                         world.compact_during(&world.two, &mut turn, CompactionMode::InPlace, "so far").await;
                         world.two.retract(turn.lease).await.unwrap();
                         let done = world.compact(store, to, CompactionMode::Split, "further").await;
-                        say(&format!("moved {to} {}", done.facts.head.id));
+                        report(&format!("moved {to} {}", done.facts.head.id));
                         undone(world.undo(&world.two, to, done.record.id).await);
                     }
                 }
@@ -240,24 +240,24 @@ async fn storm(world: &World<SqliteStore>) {
     speakers.join_all().await;
 }
 
-/// How long a commit is waited for that no disk space is left for.
-const WAITED: Duration = Duration::from_secs(2);
+/// How long to wait for a commit on a full disk.
+const COMMIT_WAIT: Duration = Duration::from_secs(2);
 
-/// Answers a turn once it is told to, and says when that still waits and when it is written.
+/// Answers a turn when the file [`GO`] exists. Reports that the commit waits, and that it is written.
 async fn answer(world: &World<SqliteStore>) {
     let turn = world.start(&world.one, "trip", "is there room?").await;
     world.settle(&world.one).await;
-    say("started");
-    let told = PathBuf::from(std::env::var_os(FILE).unwrap()).with_extension(GO);
-    while !told.exists() {
+    report("started");
+    let signal = PathBuf::from(std::env::var_os(FILE).unwrap()).with_extension(GO);
+    while !signal.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let mut answered = std::pin::pin!(world.try_answer(&world.one, &turn, "plenty"));
-    if tokio::time::timeout(WAITED, &mut answered).await.is_err() {
-        say("waiting");
+    if tokio::time::timeout(COMMIT_WAIT, &mut answered).await.is_err() {
+        report("waiting");
     }
     answered.await.unwrap();
-    say("written");
+    report("written");
 }
 
 async fn fill(world: &World<SqliteStore>) {
@@ -268,8 +268,8 @@ async fn fill(world: &World<SqliteStore>) {
         ask.seen = world.seen(&world.one, &ask).await;
         let outcome = match world.one.admit(ask).await {
             Ok(AdmitOutcome::Running(mut turn)) => match turn.durable.wait().await {
-                // A commit is tried again for as long as the disk is full, so only a short wait for it ends here.
-                Ok(()) => match tokio::time::timeout(WAITED, world.try_answer(&world.one, &turn, &big)).await {
+                // The store retries a commit while the disk is full. So this waits only a short time.
+                Ok(()) => match tokio::time::timeout(COMMIT_WAIT, world.try_answer(&world.one, &turn, &big)).await {
                     Ok(outcome) => outcome.map(drop),
                     Err(_) => Err(StoreError::Unavailable("the commit still waits".to_owned())),
                 },
@@ -280,7 +280,7 @@ async fn fill(world: &World<SqliteStore>) {
         };
         match outcome {
             Ok(()) => {}
-            Err(StoreError::Unavailable(why)) => return say(&format!("unavailable {why}")),
+            Err(StoreError::Unavailable(why)) => return report(&format!("unavailable {why}")),
             Err(other) => panic!("{other}"),
         }
     }

@@ -1,4 +1,4 @@
-//! Whatever a store holds, another one can have it: all of it, or any conversation alone.
+//! Every conversation of a store can be copied into another store, with all others or alone.
 
 use herma_model::Alias;
 use herma_store::contract::World;
@@ -6,48 +6,48 @@ use herma_store::contract::restoring::Copy;
 use herma_store::{Archived, ListFilter, ListOrder, RestoreIntent, RestoreOutcome, Store};
 use herma_store_sqlite::SqliteStore;
 
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 
-/// Copies every conversation into an empty store, together and one by one, and finds each as it was.
-pub(crate) async fn come_along(world: &World<SqliteStore>) {
+/// Copies all conversations into one empty store, and each into a store of its own. Checks that each copy is equal.
+pub(crate) async fn check_that_all_can_be_copied(world: &World<SqliteStore>) {
     let (all, handles) = (Database::new(), handles(world).await);
     let there = all.world().await;
     there.has_gaps_of(world);
     for handle in &handles {
         let copy = world.copy(handle).await;
-        come(&there, copy.clone()).await;
+        restore(&there, copy.clone()).await;
         assert_eq!(there.copy(handle).await, copy);
-        alone(world, handle, &copy).await;
+        check_that_one_can_be_copied(world, handle, &copy).await;
     }
-    // What came later has changed nothing of what was there.
+    // Conversations that were restored later have not changed the earlier ones.
     for handle in &handles {
         assert_eq!(there.views(handle).await, world.views(handle).await);
         assert_eq!(there.copy(handle).await, world.copy(handle).await);
     }
     there.holds_together().await;
-    holds_together(&all.path());
+    check_file(&all.path());
 }
 
-async fn alone(world: &World<SqliteStore>, handle: &str, copy: &Copy) {
+async fn check_that_one_can_be_copied(world: &World<SqliteStore>, handle: &str, copy: &Copy) {
     if copy.0.is_empty() {
         return;
     }
     let database = Database::new();
     let there = database.world().await;
     there.has_gaps_of(world);
-    come(&there, copy.clone()).await;
+    restore(&there, copy.clone()).await;
     assert_eq!(there.views(handle).await, world.views(handle).await);
     assert_eq!(&there.copy(handle).await, copy);
     there.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
-async fn come(there: &World<SqliteStore>, copy: Copy) {
+async fn restore(there: &World<SqliteStore>, copy: Copy) {
     let outcome = there.restore_as(&there.scope, copy, RestoreIntent::Restore).await;
     assert_eq!(outcome, RestoreOutcome::Made);
 }
 
-/// Every conversation that somebody has made, oldest first.
+/// The ids of all conversations that can be copied, oldest first.
 async fn handles(world: &World<SqliteStore>) -> Vec<String> {
     let order = ListOrder::CreatedAscending;
     let filter = ListFilter { order, archived: Archived::Any, limit: 1_000, ..ListFilter::default() };

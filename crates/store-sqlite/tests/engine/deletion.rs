@@ -1,4 +1,4 @@
-//! What is left in the file of what was deleted.
+//! What the file still contains after a deletion.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use herma_store::contract::idempotency::with_key;
 use herma_store::{Admission, Change, Children, DeleteOutcome, Extent, Store};
 use rusqlite::Connection;
 
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 
-/// The tables that hold anything of a conversation, and how many rows they have. The event that tells of its deletion
-/// does not count. Of the search index, the rows that it knows count.
+/// The tables that still have rows of conversations, with the number of rows. Events about deletions do not count.
+/// For the search index, the indexed rows count.
 fn rows(path: &Path) -> Vec<(String, i64)> {
     let connection = Connection::open(path).unwrap();
     let tables: Vec<String> = connection
@@ -59,15 +59,15 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
             let outcome = world.delete(&names[next]).await;
             assert!(matches!(outcome, DeleteOutcome::Deleted(_)), "{outcome:?}");
             world.settle(&world.one).await;
-            holds_together(&database.path());
+            check_file(&database.path());
         }
         world.holds_together().await;
         assert_eq!(rows(&database.path()), [], "{order:?}");
     }
 }
 
-/// The words that any file of the directory still has. The index leaves out what a term has in common with the one
-/// before it, so only the end of a word is looked for.
+/// The words that some file of the directory still contains. The index does not store the prefix that a term shares
+/// with the term before it, so this searches only for the end of a word.
 fn found_in_files(path: &Path, words: &[String]) -> Vec<String> {
     let files = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     let contents: Vec<Vec<u8>> = files.filter(|file| file.is_file()).map(|file| std::fs::read(file).unwrap()).collect();
@@ -77,7 +77,7 @@ fn found_in_files(path: &Path, words: &[String]) -> Vec<String> {
 }
 
 /// Waits until no file has any of the words.
-async fn are_gone(path: &Path, words: &[String]) {
+async fn wait_until_gone(path: &Path, words: &[String]) {
     let began = Instant::now();
     loop {
         let found = found_in_files(path, words);
@@ -90,8 +90,8 @@ async fn are_gone(path: &Path, words: &[String]) {
     }
 }
 
-/// A word that nothing else has.
-fn rare() -> String {
+/// A random word that occurs nowhere else.
+fn rare_word() -> String {
     let word = uuid::Uuid::new_v4().simple().to_string();
     word.chars().map(|digit| char::from(b'a' + u8::try_from(digit.to_digit(16).unwrap()).unwrap())).collect()
 }
@@ -100,7 +100,7 @@ fn rare() -> String {
 async fn deleted_text_is_in_no_file_a_few_seconds_later() {
     let database = Database::new();
     let world = database.world().await;
-    let (question, answer, shown, title) = (rare(), rare(), rare(), rare());
+    let (question, answer, shown, title) = (rare_word(), rare_word(), rare_word(), rare_word());
     let turn = world.start(&world.one, "trip", &question).await;
     world.one.journal(turn.lease, herma_store::contract::fixture::noted(&shown)).wait().await.unwrap();
     world.answer(&world.one, &turn, &answer).await;
@@ -110,20 +110,20 @@ async fn deleted_text_is_in_no_file_a_few_seconds_later() {
     let words = [question, answer, shown, title];
     assert_ne!(found_in_files(&database.path(), &words), <[String; 0]>::default());
     world.delete("trip").await;
-    are_gone(&database.path(), &words).await;
+    wait_until_gone(&database.path(), &words).await;
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_message_is_in_no_file_a_few_seconds_later() {
     let database = Database::new();
     let world = database.world().await;
-    let word = rare();
+    let word = rare_word();
     world.talk(&world.one, "trip", &word, "yes").await;
     world.one.index_all().await.unwrap();
     world.remove("trip", 0).await;
-    are_gone(&database.path(), &[word]).await;
+    wait_until_gone(&database.path(), &[word]).await;
     world.holds_together().await;
 }
 
@@ -134,7 +134,7 @@ async fn deleted_text_of_any_length_among_others_is_in_no_file() {
     let mut words = Vec::new();
     for round in 0..40 {
         for name in ["kept", "gone", "kept-too", "gone-too"] {
-            let word = rare();
+            let word = rare_word();
             let text = format!("{word} {}", "filler ".repeat((round * 37) % 700));
             world.talk(&world.one, name, &text, "yes").await;
             if name.starts_with("gone") {
@@ -145,13 +145,13 @@ async fn deleted_text_of_any_length_among_others_is_in_no_file() {
     world.one.index_all().await.unwrap();
     world.delete("gone").await;
     world.delete("gone-too").await;
-    are_gone(&database.path(), &words).await;
+    wait_until_gone(&database.path(), &words).await;
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_noted_late_of_what_was_deleted_is_not_kept() {
+async fn late_writes_for_a_deleted_conversation_are_not_kept() {
     let database = Database::new();
     let world = database.world().await;
     let first = world.talk(&world.one, "trip", "first", "one").await;
@@ -164,11 +164,11 @@ async fn what_is_noted_late_of_what_was_deleted_is_not_kept() {
     world.settle(&world.one).await;
     assert_eq!(rows(&database.path()), before);
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_branch_that_came_to_nothing_takes_along_what_was_kept_for_it() {
+async fn a_retracted_branch_removes_the_deleted_source_that_was_kept_for_it() {
     let database = Database::new();
     let world = database.world().await;
     let first = world.talk(&world.one, "trip", "first", "one").await;

@@ -1,4 +1,4 @@
-//! A disk without room.
+//! A full disk, and the size of the write-ahead log.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use herma_store::contract::fixture::{message, running, texts};
 use herma_store::{Admission, Durability};
 
 use crate::child::{GO, Process, Role};
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_said_to_be_unavailable_and_damages_nothing() {
+async fn a_full_disk_makes_the_store_unavailable_and_damages_nothing() {
     let database = Database::new();
-    let said = Process::start_limited(Role::Fill, &database.path(), 4_000).finish();
-    assert!(matches!(&said[..], [line] if line.starts_with("unavailable ")), "{said:?}");
-    holds_together(&database.path());
+    let lines = Process::start_limited(Role::Fill, &database.path(), 4_000).finish();
+    assert!(matches!(&lines[..], [line] if line.starts_with("unavailable ")), "{lines:?}");
+    check_file(&database.path());
     let world = database.world().await;
     world.talk(&world.one, "trip", "is there room?", "plenty").await;
     let snapshot = world.read("trip").await.unwrap();
@@ -22,17 +22,17 @@ async fn a_full_disk_is_said_to_be_unavailable_and_damages_nothing() {
     assert!(snapshot.unanswered.values().all(|turn| turn.state == TurnState::Interrupted));
     assert!(snapshot.unanswered.len() <= 1);
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_is_written_when_there_is_room_again() {
+async fn an_answer_is_written_when_the_disk_has_space_again() {
     let database = Database::new();
     let mut process = Process::start_limited(Role::Answer, &database.path(), 4_000);
-    assert_eq!(process.hear().as_deref(), Some("started"));
+    assert_eq!(process.next_report().as_deref(), Some("started"));
     process.limit("1");
     std::fs::write(database.path().with_extension(GO), "").unwrap();
-    assert_eq!(process.hear().as_deref(), Some("waiting"));
+    assert_eq!(process.next_report().as_deref(), Some("waiting"));
     process.limit("unlimited");
     assert_eq!(process.finish(), ["written"]);
     let world = database.world().await;
@@ -40,7 +40,7 @@ async fn an_answer_is_written_when_there_is_room_again() {
     assert_eq!(texts(&snapshot), ["is there room?", "plenty"]);
     assert!(snapshot.unanswered.is_empty());
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 const MEGABYTE: u64 = 1024 * 1024;
@@ -66,7 +66,7 @@ async fn the_log_is_emptied_and_used_again() {
         }
         let written = Instant::now();
         while size("") < round * 16 * MEGABYTE {
-            assert!(written.elapsed() < Duration::from_secs(20), "the log is never copied");
+            assert!(written.elapsed() < Duration::from_secs(20), "the log was not copied into the database in time");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -76,7 +76,7 @@ async fn the_log_is_emptied_and_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_is_small_again_soon_after_a_long_reader_is_gone() {
+async fn the_log_shrinks_soon_after_a_long_reader_has_ended() {
     let database = Database::new();
     let world = database.world().await;
     world.talk(&world.one, "trip", "hello", "hi").await;

@@ -1,4 +1,4 @@
-//! Files that are refused, untouched, and files that are opened again.
+//! Files that are refused without a change, and files that are opened again.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::database::Database;
 
-/// The reason for which a file is refused. Nothing in its directory may have changed.
+/// Why a file is refused. Checks that nothing in its directory has changed.
 fn refusal(database: &Database) -> String {
     let (bytes, files) = (std::fs::read(database.path()).unwrap(), database.files());
     let Err(StoreError::Unusable(why)) = SqliteStore::open(&database.path()) else { panic!("it was not refused") };
@@ -19,8 +19,8 @@ fn refusal(database: &Database) -> String {
     why
 }
 
-/// A store that was used and closed.
-async fn used() -> Database {
+/// The file of a store that was used and closed.
+async fn used_database() -> Database {
     let database = Database::new();
     let world = database.world().await;
     world.talk(&world.one, "trip", "hello", "hi").await;
@@ -28,12 +28,12 @@ async fn used() -> Database {
     database
 }
 
-fn change(path: &Path, sql: &str) {
+fn execute(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused() {
+async fn a_file_that_is_not_a_database_is_refused() {
     let database = Database::new();
     std::fs::write(database.path(), b"dear diary, ".repeat(1000)).unwrap();
     assert!(refusal(&database).contains("damaged or not a Herma database"));
@@ -41,7 +41,7 @@ async fn what_is_no_database_is_refused() {
 
 #[tokio::test]
 async fn a_damaged_file_is_refused() {
-    let database = used().await;
+    let database = used_database().await;
     let mut bytes = std::fs::read(database.path()).unwrap();
     bytes[..8].fill(0xff);
     std::fs::write(database.path(), bytes).unwrap();
@@ -50,7 +50,7 @@ async fn a_damaged_file_is_refused() {
 
 #[tokio::test]
 async fn a_file_with_a_damaged_schema_is_refused() {
-    let database = used().await;
+    let database = used_database().await;
     let mut bytes = std::fs::read(database.path()).unwrap();
     bytes[100..4096].fill(0xff);
     std::fs::write(database.path(), bytes).unwrap();
@@ -59,8 +59,8 @@ async fn a_file_with_a_damaged_schema_is_refused() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused() {
-    let database = used().await;
-    change(&database.path(), "PRAGMA user_version = 9999");
+    let database = used_database().await;
+    execute(&database.path(), "PRAGMA user_version = 9999");
     assert!(refusal(&database).contains("newer Herma"));
 }
 
@@ -68,7 +68,7 @@ async fn a_newer_schema_is_refused() {
 async fn another_programs_database_is_refused() {
     for mode in ["DELETE", "WAL"] {
         let database = Database::new();
-        change(
+        execute(
             &database.path(),
             &format!("PRAGMA journal_mode = {mode}; CREATE TABLE recipes (name TEXT); PRAGMA user_version = 1"),
         );

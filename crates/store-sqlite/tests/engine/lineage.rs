@@ -1,30 +1,35 @@
-//! Graphs and lists of a size that no test makes turn by turn, and rows that earlier releases wrote.
+//! Large graphs and lists, written straight into the file, and rows of earlier releases.
 
 use herma_model::{Alias, ParentRelation, SessionKind};
 use herma_store::{ListFilter, ListOrder, ListView, Store};
 use rusqlite::{Connection, params};
 
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 use crate::migrations::{CONVERSATION, written_by};
 
 const MANY: i64 = 10_000;
 
-/// Helpers below the session with key 1, each of the parent that a piece of SQL says by its number `n`, from 2 on.
-fn helpers(database: &Database, parent: &str) {
+/// Inserts [`MANY`] helper sessions with the keys `n` from 2 on. `parent` is an SQL expression over `n` that gives the
+/// key of the parent. The session with key 1 is the root.
+fn insert_helpers(database: &Database, parent: &str) {
     let connection = Connection::open(database.path()).unwrap();
     let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n <= ?1)";
     for statement in [
         format!(
-            "{numbers} INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, created_at,
-             updated_at, parent_pk, title) SELECT n, 1, randomblob(16), n, n, 'auxiliary', 'api', 0, 0, 1, n, n / 7, ({parent}), 'helper ' || n FROM numbers"
-        ),
-        format!(
-            "{numbers} INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, parent_pk, parent_id, parent_relation, creator_kind, created_at)
-             SELECT n, 1, n, 'helper ' || n, 'auxiliary', 0, ({parent}), iif(({parent}) = 1, 'trip', 'helper ' || ({parent})), 'delegate', 'delegate_task', n
+            "{numbers} INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, 
+             fence, next_seq, created_at, updated_at, parent_pk, title)
+             SELECT n, 1, randomblob(16), n, n, 'auxiliary', 'api', 0, 0, 1, n, n / 7, ({parent}), 'helper ' || n
              FROM numbers"
         ),
         format!(
-            "{numbers} INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk) SELECT 1, 'session', 'helper ' || n, n, n FROM numbers"
+            "{numbers} INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, parent_pk,
+             parent_id, parent_relation, creator_kind, created_at)
+             SELECT n, 1, n, 'helper ' || n, 'auxiliary', 0, ({parent}),
+             iif(({parent}) = 1, 'trip', 'helper ' || ({parent})), 'delegate', 'delegate_task', n FROM numbers"
+        ),
+        format!(
+            "{numbers} INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk)
+             SELECT 1, 'session', 'helper ' || n, n, n FROM numbers"
         ),
     ] {
         connection.execute(&statement, params![MANY]).unwrap();
@@ -32,12 +37,12 @@ fn helpers(database: &Database, parent: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_graph_of_ten_thousand_is_read_whole_however_it_is_grown() {
+async fn a_graph_of_ten_thousand_is_read_whole_whatever_its_shape() {
     for parent in ["1", "n - 1", "n / 2", "1 + (n - 2) / 100"] {
         let database = Database::new();
         let world = database.world().await;
         world.talk(&world.one, "trip", "hello", "hi").await;
-        helpers(&database, parent);
+        insert_helpers(&database, parent);
         let (nodes, edges) = world.whole_graph(&world.scope, "trip", 500).await;
         let mut ids: Vec<_> = nodes.iter().map(|node| node.row.session.id.to_string()).collect();
         let count = ids.len();
@@ -47,28 +52,28 @@ async fn a_graph_of_ten_thousand_is_read_whole_however_it_is_grown() {
         assert!(edges.iter().all(|edge| edge.has_node));
         world.one.close().await;
         world.two.close().await;
-        holds_together(&database.path());
+        check_file(&database.path());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_that_finds_nothing_ends_and_goes_on() {
+async fn a_page_that_reaches_the_scan_limit_has_a_next_page() {
     let database = Database::new();
     let world = database.world().await;
     world.talk(&world.one, "trip", "hello", "hi").await;
-    helpers(&database, "1");
+    insert_helpers(&database, "1");
     for (order, view) in
         [(ListOrder::UpdatedDescending, ListView::Conversations), (ListOrder::CreatedDescending, ListView::Sessions)]
     {
         let rare = ListFilter { title: Some("HELPER 2".to_owned()), order, view, limit: 10, ..ListFilter::default() };
         let exact = ListFilter { title: Some("helper 2 and no other".to_owned()), ..rare.clone() };
         let page = world.two.conversations(&world.scope, exact.clone()).await.unwrap();
-        assert!(page.rows.is_empty() && page.next.is_some(), "it has looked at enough");
+        assert!(page.rows.is_empty() && page.next.is_some(), "the scan limit was reached");
         assert!(world.pages(&world.scope, exact).await.is_empty());
         let found = world.pages(&world.scope, rare).await;
         assert_eq!(found.len(), 1111);
     }
-    // Who counts rows gets them wherever they lie: however many are passed over on the way, or looked at in vain.
+    // With `skip`, the scan limit ends a page only after its first row. Skipped rows do not count.
     for view in [ListView::Conversations, ListView::Sessions] {
         let counted = ListFilter { view, limit: 10, ..ListFilter::default() };
         for (title, skip, found) in
@@ -81,31 +86,32 @@ async fn a_page_that_finds_nothing_ends_and_goes_on() {
     }
     let all = ListFilter { parent: Alias::parse("trip").ok(), ..ListFilter::default() };
     let rows = world.pages(&world.scope, ListFilter { source: Some("api".to_owned()), ..all }).await;
-    assert_eq!(rows.len(), MANY as usize, "however many changed at the same moment");
+    assert_eq!(rows.len(), MANY as usize, "rows that changed at the same time are not lost");
     world.one.close().await;
     world.two.close().await;
 }
 
-/// A branch of [`CONVERSATION`], which went on in another session, and a branch of what was deleted.
+/// A branch of [`CONVERSATION`] that continues in a second session, and a branch of a deleted conversation.
 const BRANCHES: &str = "
-    INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, previous_pk, origin_kind, source, version, fence, next_seq, message_count,
-        created_at, updated_at, deleted)
+    INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, previous_pk, origin_kind, source, version, fence,
+        next_seq, message_count, created_at, updated_at, deleted)
         VALUES (2, 1, x'00000000000000000000000000000002', 3, 2, 2, 'branch', 'api', 0, 0, 3, 2, 3, 3, 0),
                (4, 1, x'00000000000000000000000000000004', 4, 4, NULL, 'main', 'api', 0, 0, 1, 0, 4, 4, 1),
                (5, 1, x'00000000000000000000000000000005', 5, 5, NULL, 'branch', 'api', 0, 0, 1, 0, 5, 5, 0);
-    INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind, base_session_pk, base_seq,
-        created_at, ended_at, end_reason)
+    INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, parent_id, parent_relation, creator_kind,
+        base_session_pk, base_seq, created_at, ended_at, end_reason)
         VALUES (2, 1, 2, 'branch', 'branch', 0, 'trip', 'branch', 'branch', 1, 2, 3, 3, 'compression'),
                (3, 1, 2, 'further', 'continuation', 1, 'branch', 'continuation', 'compression', 2, 2, 3, NULL, NULL),
                (4, 1, 4, 'gone', 'main', 0, NULL, NULL, 'api', NULL, NULL, 4, NULL, NULL),
                (5, 1, 5, 'orphan', 'branch', 0, 'gone', 'branch', 'branch', 4, 0, 5, NULL, NULL);
     INSERT INTO aliases (tenant_pk, namespace, alias, conversation_pk, session_pk)
         VALUES (1, 'session', 'branch', 2, 2), (1, 'session', 'further', 2, 3), (1, 'session', 'orphan', 5, 5),
-               (1, 'session', 'conv_00000000000000000000000000000002', 2, NULL), (1, 'session', 'conv_00000000000000000000000000000005', 5, NULL);
+               (1, 'session', 'conv_00000000000000000000000000000002', 2, NULL),
+               (1, 'session', 'conv_00000000000000000000000000000005', 5, NULL);
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_earlier_releases_wrote_knows_what_it_comes_from() {
+async fn rows_of_earlier_releases_have_their_parents() {
     let database = written_by(5);
     Connection::open(database.path()).unwrap().execute_batch(&[CONVERSATION, BRANCHES].concat()).unwrap();
     let world = database.world().await;
@@ -123,8 +129,12 @@ async fn what_earlier_releases_wrote_knows_what_it_comes_from() {
     assert_eq!((nodes.len(), edges[0].from.as_str(), edges[0].has_node), (1, "gone", false));
     let orphan = world.copy("orphan").await.1.sessions.remove(0).parent.unwrap();
     let gone = orphan.conversation_id.map(|id| id.to_string());
-    assert_eq!(gone.as_deref(), Some("conv_00000000000000000000000000000004"), "it is known whose it was");
+    assert_eq!(
+        gone.as_deref(),
+        Some("conv_00000000000000000000000000000004"),
+        "the conversation of a deleted parent is known"
+    );
     world.one.close().await;
     world.two.close().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }

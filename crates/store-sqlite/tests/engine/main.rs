@@ -1,4 +1,4 @@
-//! The SQLite engine as a whole: the port's contract, and what only a file and other processes can do to it.
+//! Tests of the whole SQLite engine: the port's contract, and effects of files and other processes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests say what is wrong by panicking")]
 
@@ -16,6 +16,6 @@ mod search;
 mod sequences;
 
 mod contract {
-    //! Everything that the port promises.
+    //! The contract suite of the port.
     herma_store::contract_suite!(crate::database::Database::new());
 }

@@ -1,4 +1,4 @@
-//! Several processes on one file, and what becomes of it when one of them is killed.
+//! Several processes use one file, and some of them are killed.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use herma_store::contract::fixture::{queued, running, text_of, texts};
 use herma_store_sqlite::SqliteStore;
 
 use crate::child::{Process, Role, SHARED, TURNS};
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_process_is_taken_over_at_once_with_what_it_had_shown() {
@@ -17,7 +17,7 @@ async fn a_killed_process_is_taken_over_at_once_with_what_it_had_shown() {
     let world = database.world().await;
     let mine = world.start(&world.one, "mine", "hello").await;
     let mut holder = Process::start(Role::Hold, &database.path());
-    assert_eq!(holder.hear().as_deref(), Some("holding"));
+    assert_eq!(holder.next_report().as_deref(), Some("holding"));
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
     queued(world.admit(&world.one, waiting.clone()).await);
     let first = world.read("trip").await.unwrap().messages[0].turn;
@@ -36,7 +36,7 @@ async fn a_killed_process_is_taken_over_at_once_with_what_it_had_shown() {
     assert_eq!(world.turn(mine.turn).await.unwrap().state, TurnState::Running, "the other's turn is untouched");
     world.answer(&world.one, &mine, "hi").await;
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
     assert_eq!(
         std::fs::read_dir(database.path().with_extension("db-instances")).unwrap().count(),
         0,
@@ -50,7 +50,7 @@ async fn a_process_that_is_killed_at_any_append_loses_none_that_was_acknowledged
         let database = Database::new();
         let mut process = Process::start(Role::Append, &database.path());
         for nth in 0..=heard {
-            assert_eq!(process.hear(), Some(format!("part {nth}")));
+            assert_eq!(process.next_report(), Some(format!("part {nth}")));
         }
         let acknowledged = heard + 1 + process.kill().len();
         let world = database.world().await;
@@ -65,16 +65,16 @@ async fn a_process_that_is_killed_at_any_append_loses_none_that_was_acknowledged
         assert!(whole.len() >= acknowledged, "{} of {acknowledged}", whole.len());
         assert!(shown.len() <= 1, "what was shown of the next one");
         world.holds_together().await;
-        holds_together(&database.path());
+        check_file(&database.path());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_turn_is_recorded_even_if_nobody_asks() {
+async fn a_dead_turn_is_recorded_without_another_request() {
     let database = Database::new();
     let world = database.world().await;
     let mut holder = Process::start(Role::Hold, &database.path());
-    assert_eq!(holder.hear().as_deref(), Some("holding"));
+    assert_eq!(holder.next_report().as_deref(), Some("holding"));
     let first = world.read("trip").await.unwrap().messages[0].turn;
     holder.kill();
     let killed = Instant::now();
@@ -83,7 +83,7 @@ async fn a_dead_turn_is_recorded_even_if_nobody_asks() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,10 +95,10 @@ async fn a_process_that_comes_and_goes_leaves_the_others_log_alone() {
         world.talk(&world.one, "trip", "hello", "hi").await;
     }
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
-/// Without its lock, another program's SQLite takes itself for the last one there and removes the log.
+/// Without this lock, the SQLite of another program would think that it is the last user and remove the log.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_holds_sqlites_lock_as_long_as_it_is_open() {
@@ -126,7 +126,7 @@ async fn a_link_to_the_file_is_the_same_store() {
     linked.close().await;
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1, "nothing is put beside the link");
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn processes_that_make_the_file_at_once_make_one() {
         for process in [(); 6].map(|()| Process::start(Role::Visit, &database.path())) {
             assert_eq!(process.finish(), ["0"]);
         }
-        holds_together(&database.path());
+        check_file(&database.path());
     }
 }
 
@@ -156,11 +156,11 @@ async fn processes_that_write_at_once_leave_one_transcript() {
     }
     assert_eq!(turns, 2 * TURNS);
     world.holds_together().await;
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_dropped_lets_go() {
+async fn a_dropped_store_ends_its_running_turns() {
     let database = Database::new();
     let world = database.world().await;
     let store = SqliteStore::open(&database.path()).unwrap();

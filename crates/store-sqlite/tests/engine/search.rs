@@ -1,4 +1,4 @@
-//! The search index beneath the port: when it is written, what it costs, and how it is read.
+//! The search index: when it is written, how large it is, and how it is read.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use herma_store_sqlite::SqliteStore;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 
 fn number(path: &Path, sql: &str) -> i64 {
     Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
 /// How many messages wait to be indexed.
-const WAITING: &str = "SELECT (SELECT coalesce(max(pk), 0) FROM messages) - through FROM search_state";
+const NOT_INDEXED: &str = "SELECT (SELECT coalesce(max(pk), 0) FROM messages) - through FROM search_state";
 
 async fn found(world: &World<SqliteStore>, typed: &str) -> Vec<String> {
     let mut found = world.found(&world.scope, search(typed)).await;
@@ -27,20 +27,20 @@ async fn found(world: &World<SqliteStore>, typed: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_index_is_written_by_itself_when_nobody_is_served() {
+async fn the_index_is_written_in_the_background_when_the_store_is_idle() {
     let database = Database::new();
     let world = database.world().await;
     world.talk(&world.one, "trip", "the harbour", "fog").await;
-    assert_eq!(number(&database.path(), WAITING), 2, "not inside the turn");
+    assert_eq!(number(&database.path(), NOT_INDEXED), 2, "the turn does not write the index");
     let began = Instant::now();
-    while number(&database.path(), WAITING) > 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it is never written");
+    while number(&database.path(), NOT_INDEXED) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "the index was not written in time");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(found(&world, "harbour").await, ["the [harbour]"]);
     world.talk(&world.one, "trip", "another harbour", "fog").await;
     assert_eq!(found(&world, "harbour").await, ["another [harbour]", "the [harbour]"]);
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,21 +66,22 @@ async fn titles_are_found_as_they_are_now() {
             }
             assert_eq!(found(&world, "hafenrundfahrt").await, finds, "indexed: {indexed}");
             assert_eq!(found(&world, "rundfahr").await.len(), finds.len(), "indexed: {indexed}");
-            holds_together(&database.path());
+            check_file(&database.path());
         }
     }
     titled(Some("harbour"));
     let once = Search { grouping: Grouping::Conversation, now: world.now(), ..search("harbour") };
     let page = world.two.search(&world.scope, once.clone()).await.unwrap();
     let shown: Vec<_> = page.hits.iter().map(|hit| (snippet(hit), hit.message.is_none())).collect();
-    assert_eq!(shown, [("[harbour]".to_owned(), true)], "a title stands for its conversation");
+    assert_eq!(shown, [("[harbour]".to_owned(), true)], "a title is a hit of its conversation");
     assert!(world.two.search(&world.stranger, once).await.unwrap().hits.is_empty());
     world.delete("trip").await;
     assert!(found(&world, "harbour").await.is_empty());
-    holds_together(&database.path());
+    check_file(&database.path());
 }
 
-/// Writes many messages straight into the file, `common` in each and `rare` in a few.
+/// Writes many messages straight into the file. Each contains `the`, three contain `zanzibar`. Returns the bytes of
+/// all texts.
 fn fill(path: &Path, conversations: i64, messages: i64) -> i64 {
     let mut connection = Connection::open(path).unwrap();
     let transaction = connection.transaction().unwrap();
@@ -91,14 +92,16 @@ fn fill(path: &Path, conversations: i64, messages: i64) -> i64 {
         let id = CompactionId::from_uuid(Uuid::now_v7()).to_string();
         transaction
             .execute(
-                "INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, message_count, created_at, updated_at)
+                "INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version,
+                 fence, next_seq, message_count, created_at, updated_at)
                  VALUES (?1, 1, randomblob(16), ?1, ?1, 'main', 'api', 1, 1, ?2 + 1, ?2, 1, 1)",
                 params![conversation, messages],
             )
             .unwrap();
         transaction
             .execute(
-                "INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at) VALUES (?1, 1, ?1, ?2, 'main', 0, 'api', 1)",
+                "INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at)
+                 VALUES (?1, 1, ?1, ?2, 'main', 0, 'api', 1)",
                 params![conversation, id],
             )
             .unwrap();
@@ -106,7 +109,7 @@ fn fill(path: &Path, conversations: i64, messages: i64) -> i64 {
             let mut text = String::from("the");
             for _ in 0..80 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                // Words are as unequally common as in a language.
+                // Some words are much more frequent than others, as in a language.
                 let word = ((random >> 33) as f64 / f64::from(u32::MAX / 2)).powi(4) * 20_000.0;
                 text.push(' ');
                 text.push_str(&word_of(word as u64));
@@ -117,8 +120,10 @@ fn fill(path: &Path, conversations: i64, messages: i64) -> i64 {
             text_bytes += text.len() as i64;
             transaction
                 .execute(
-                    "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, digest, tokens, created_at)
-                     VALUES (?1, ?2, randomblob(16), 1, 1, 'user', 'complete', json_object('role', 'user', 'content', ?3), randomblob(16), 7, ?2)",
+                    "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload,
+                     digest, tokens, created_at)
+                     VALUES (?1, ?2, randomblob(16), 1, 1, 'user', 'complete',
+                     json_object('role', 'user', 'content', ?3), randomblob(16), 7, ?2)",
                     params![conversation, seq, text],
                 )
                 .unwrap();
@@ -128,7 +133,7 @@ fn fill(path: &Path, conversations: i64, messages: i64) -> i64 {
     text_bytes
 }
 
-/// The n-th word of a language of two to eight letters a word.
+/// A word for a number. Different numbers give different words.
 fn word_of(mut number: u64) -> String {
     let mut word = String::new();
     loop {
@@ -142,13 +147,13 @@ fn word_of(mut number: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_file_is_at_most_four_times_the_text_and_a_common_word_is_no_slower_for_being_common() {
+async fn the_file_is_at_most_four_times_the_text_and_a_common_word_finds_every_conversation_once() {
     let database = Database::new();
     let world = database.world().await;
     world.talk(&world.one, "trip", "hello", "hi").await;
     let text = fill(&database.path(), 60, 100);
     world.one.index_all().await.unwrap();
-    assert_eq!(number(&database.path(), WAITING), 0);
+    assert_eq!(number(&database.path(), NOT_INDEXED), 0);
     let pages = "SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)
          - (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size)";
     let size = number(&database.path(), pages);
@@ -177,8 +182,10 @@ fn no_search_goes_through_all_messages() {
     drop(SqliteStore::open(&database.path()).unwrap());
     let connection = Connection::open(database.path()).unwrap();
     for sql in [
-        "SELECT rowid FROM search_index WHERE search_index MATCH 'x' AND rowid > 1 AND rowid <= 9 ORDER BY rowid DESC LIMIT 5",
-        "SELECT -rowid FROM search_index WHERE search_index MATCH 'x' AND rowid >= -9 AND rowid < 0 ORDER BY rowid LIMIT 5",
+        "SELECT rowid FROM search_index WHERE search_index MATCH 'x' AND rowid > 1 AND rowid <= 9
+         ORDER BY rowid DESC LIMIT 5",
+        "SELECT -rowid FROM search_index WHERE search_index MATCH 'x' AND rowid >= -9 AND rowid < 0
+         ORDER BY rowid LIMIT 5",
     ] {
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let plan: Vec<String> = explain.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();

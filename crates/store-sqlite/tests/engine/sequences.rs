@@ -1,4 +1,4 @@
-//! Whatever two processes do, in whatever order, the store hangs together.
+//! Random sequences of actions by two stores on one file. The invariants must hold after each sequence.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::copies;
-use crate::database::{Database, holds_together};
+use crate::database::{Database, check_file};
 
 const NAMES: [&str; 2] = ["trip", "train"];
 
-/// One thing that somebody does; numbers choose among what there is.
+/// One action. The numbers choose among the existing names, turns and messages; `second` chooses the store.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum Action {
     Ask { second: bool, name: u8, policy: TurnPolicy },
     Branch { second: bool, turn: u8 },
-    AskAgain(u8),
+    AskWithTicket(u8),
     Answer(u8),
     Fail { turn: u8, shown: bool },
     Retract(u8),
@@ -42,7 +42,7 @@ enum Step {
     Create { second: bool, name: u8 },
     Delete { second: bool, name: u8 },
     Rewrite { second: bool, name: u8, message: u8, removed: bool },
-    Leave { second: bool, name: u8, message: Option<u8> },
+    BranchAt { second: bool, name: u8, message: Option<u8> },
     Delegate { second: bool, name: u8 },
     DeleteFamily { second: bool, name: u8 },
     EndOrReopen { second: bool, name: u8, ended: bool },
@@ -51,7 +51,7 @@ enum Step {
     Restore { second: bool, name: u8 },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn actions() -> impl Strategy<Value = Vec<Action>> {
     let policy = || {
         prop_oneof![
             4 => proptest::strategy::Just(TurnPolicy::Queue),
@@ -63,98 +63,108 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let mode = || {
         prop_oneof![proptest::strategy::Just(CompactionMode::Split), proptest::strategy::Just(CompactionMode::InPlace)]
     };
-    let step = prop_oneof![
-        6 => (any::<bool>(), any::<u8>(), policy()).prop_map(|(second, name, policy)| Step::Ask { second, name, policy }),
-        3 => (any::<bool>(), any::<u8>()).prop_map(|(second, turn)| Step::Branch { second, turn }),
-        4 => any::<u8>().prop_map(Step::AskAgain),
-        4 => any::<u8>().prop_map(Step::Answer),
-        2 => (any::<u8>(), any::<bool>()).prop_map(|(turn, shown)| Step::Fail { turn, shown }),
-        2 => any::<u8>().prop_map(Step::Retract),
-        2 => any::<u8>().prop_map(Step::Withdraw),
-        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Retry { second, name }),
+    let action = prop_oneof![
+        6 => (any::<bool>(), any::<u8>(), policy())
+            .prop_map(|(second, name, policy)| Action::Ask { second, name, policy }),
+        3 => (any::<bool>(), any::<u8>()).prop_map(|(second, turn)| Action::Branch { second, turn }),
+        4 => any::<u8>().prop_map(Action::AskWithTicket),
+        4 => any::<u8>().prop_map(Action::Answer),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(turn, shown)| Action::Fail { turn, shown }),
+        2 => any::<u8>().prop_map(Action::Retract),
+        2 => any::<u8>().prop_map(Action::Withdraw),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Retry { second, name }),
         3 => (any::<bool>(), any::<u8>(), any::<u8>())
-            .prop_map(|(second, name, turn)| Step::BeginAnew { second, name, turn }),
-        1 => any::<u8>().prop_map(Step::Journal),
-        1 => any::<bool>().prop_map(|second| Step::Reopen { second }),
-        2 => (any::<bool>(), any::<u8>(), mode()).prop_map(|(second, name, mode)| Step::Compact { second, name, mode }),
-        3 => (any::<u8>(), mode()).prop_map(|(turn, mode)| Step::CompactDuring { turn, mode }),
-        3 => any::<u8>().prop_map(Step::Append),
-        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Undo { second, name }),
+            .prop_map(|(second, name, turn)| Action::BeginAnew { second, name, turn }),
+        1 => any::<u8>().prop_map(Action::Journal),
+        1 => any::<bool>().prop_map(|second| Action::Reopen { second }),
+        2 => (any::<bool>(), any::<u8>(), mode())
+            .prop_map(|(second, name, mode)| Action::Compact { second, name, mode }),
+        3 => (any::<u8>(), mode()).prop_map(|(turn, mode)| Action::CompactDuring { turn, mode }),
+        3 => any::<u8>().prop_map(Action::Append),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Undo { second, name }),
         1 => (any::<u8>(), any::<u8>(), any::<bool>())
-            .prop_map(|(name, message, pinned)| Step::Pin { name, message, pinned }),
-        1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Create { second, name }),
-        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delete { second, name }),
+            .prop_map(|(name, message, pinned)| Action::Pin { name, message, pinned }),
+        1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Create { second, name }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Delete { second, name }),
         3 => (any::<bool>(), any::<u8>(), any::<u8>(), any::<bool>())
-            .prop_map(|(second, name, message, removed)| Step::Rewrite { second, name, message, removed }),
+            .prop_map(|(second, name, message, removed)| Action::Rewrite { second, name, message, removed }),
         3 => (any::<bool>(), any::<u8>(), any::<Option<u8>>())
-            .prop_map(|(second, name, message)| Step::Leave { second, name, message }),
-        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Delegate { second, name }),
-        2 => (any::<bool>(), any::<u8>(), 1..4_u8).prop_map(|(second, name, turns)| Step::Rewind { second, name, turns }),
+            .prop_map(|(second, name, message)| Action::BranchAt { second, name, message }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Delegate { second, name }),
+        2 => (any::<bool>(), any::<u8>(), 1..4_u8)
+            .prop_map(|(second, name, turns)| Action::Rewind { second, name, turns }),
         2 => (any::<bool>(), any::<u8>(), any::<u8>())
-            .prop_map(|(second, name, message)| Step::RewindTo { second, name, message }),
-        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::Restore { second, name }),
-        1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Step::DeleteFamily { second, name }),
+            .prop_map(|(second, name, message)| Action::RewindTo { second, name, message }),
+        2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Restore { second, name }),
+        1 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::DeleteFamily { second, name }),
         1 => (any::<bool>(), any::<u8>(), any::<bool>())
-            .prop_map(|(second, name, ended)| Step::EndOrReopen { second, name, ended }),
+            .prop_map(|(second, name, ended)| Action::EndOrReopen { second, name, ended }),
     ];
-    proptest::collection::vec(step, 1..40)
+    proptest::collection::vec(action, 1..40)
 }
 
 #[test]
-fn whatever_two_processes_do_the_store_hangs_together() {
+fn the_invariants_hold_after_any_actions_of_two_stores() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let config = Config { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
-        .run(&steps(), |steps| {
-            runtime.block_on(play(&steps));
+        .run(&actions(), |actions| {
+            runtime.block_on(simulate(&actions));
             Ok(())
         })
         .unwrap();
 }
 
-struct Play {
+struct Simulation {
     database: Database,
     world: World<SqliteStore>,
     running: Vec<(bool, Running)>,
     waiting: Vec<(bool, Admission)>,
-    /// The conversations there are: those with a name, and branches by their own ids.
+    /// The names of the conversations: [`NAMES`], and the ids of branches and helpers.
     names: Vec<String>,
     answered: Vec<TurnId>,
-    /// Numbers of appended messages, out of the way of those that the store and the fixture choose.
+    /// The number of the last appended message. It begins above the numbers that the store and the fixture choose.
     appended: usize,
 }
 
-async fn play(steps: &[Step]) {
+async fn simulate(actions: &[Action]) {
     let database = Database::new();
     let world = database.world().await;
     let names = NAMES.map(str::to_owned).to_vec();
-    let mut play =
-        Play { database, world, running: Vec::new(), waiting: Vec::new(), names, answered: Vec::new(), appended: 50 };
-    for step in steps {
-        play.step(*step).await;
+    let mut simulation = Simulation {
+        database,
+        world,
+        running: Vec::new(),
+        waiting: Vec::new(),
+        names,
+        answered: Vec::new(),
+        appended: 50,
+    };
+    for action in actions {
+        simulation.apply(*action).await;
     }
-    play.end_dead_turns().await;
-    copies::come_along(&play.world).await;
-    play.world.holds_together().await;
-    holds_together(&play.database.path());
+    simulation.end_dead_turns().await;
+    copies::check_that_all_can_be_copied(&simulation.world).await;
+    simulation.world.holds_together().await;
+    check_file(&simulation.database.path());
 }
 
-/// Whether this is for the conversation of a name; a branch whose first turn was taken back is gone.
+/// Whether the admission is for the conversation with this name.
 fn asks(ask: &Admission, name: &str) -> bool {
     matches!(&ask.target, Target::Alias { alias, .. } if alias.as_str() == name)
 }
 
-/// Takes the chosen element out.
+/// Removes and returns the chosen element.
 fn take<T>(from: &mut Vec<T>, choice: u8) -> Option<T> {
     if from.is_empty() { None } else { Some(from.swap_remove(usize::from(choice) % from.len())) }
 }
 
-impl Play {
+impl Simulation {
     fn store(&self, second: bool) -> Arc<SqliteStore> {
         Arc::clone(if second { &self.world.two } else { &self.world.one })
     }
 
-    /// Ends the turns of stores that were closed, which would otherwise be ended while copies are compared.
+    /// Ends the turns of stores that were closed. Otherwise the maintenance would end them while copies are compared.
     async fn end_dead_turns(&self) {
         for row in self.world.all(&self.world.scope).await {
             let outcome = self.world.undo(&self.world.one, &row.facts.id.to_string(), new_id()).await;
@@ -166,13 +176,13 @@ impl Play {
         self.names[usize::from(choice) % self.names.len()].clone()
     }
 
-    async fn step(&mut self, step: Step) {
-        match step {
-            Step::Ask { second, name, policy } => {
+    async fn apply(&mut self, action: Action) {
+        match action {
+            Action::Ask { second, name, policy } => {
                 let ask = Admission { policy, ..self.world.ask(&self.name(name), "question") };
                 self.ask(second, ask).await;
             }
-            Step::Branch { second, turn } => {
+            Action::Branch { second, turn } => {
                 if self.answered.is_empty() {
                     return;
                 }
@@ -180,12 +190,12 @@ impl Play {
                 let ask = self.world.ask_branch(source, "instead");
                 self.ask(second, ask).await;
             }
-            Step::AskAgain(choice) => {
+            Action::AskWithTicket(choice) => {
                 if let Some((second, ask)) = take(&mut self.waiting, choice) {
                     self.ask(second, ask).await;
                 }
             }
-            Step::Answer(choice) => {
+            Action::Answer(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
                     match self.world.try_answer(&self.store(second), &turn, "answer").await {
                         Ok(_) => self.answered.push(turn.turn),
@@ -195,51 +205,51 @@ impl Play {
                     }
                 }
             }
-            Step::Fail { turn, shown } => {
+            Action::Fail { turn, shown } => {
                 if let Some((second, turn)) = take(&mut self.running, turn) {
                     let shown = shown.then_some("part");
                     let ended = self.world.try_leave(&self.store(second), &turn, TurnState::Interrupted, shown).await;
                     assert!(matches!(ended, Ok(_) | Err(StoreError::Fenced)), "{ended:?}");
                 }
             }
-            Step::Retract(choice) => {
+            Action::Retract(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
                     let ended = self.store(second).retract(turn.lease).await;
                     assert!(matches!(ended, Ok(()) | Err(StoreError::Fenced)), "{ended:?}");
                 }
             }
-            Step::Withdraw(choice) => {
+            Action::Withdraw(choice) => {
                 if let Some((second, ask)) = take(&mut self.waiting, choice) {
                     self.world.withdraw(&self.store(second), &self.world.scope, ask.turn).await;
                 }
             }
-            Step::Retry { second, name } => self.retry(second, &self.name(name)).await,
-            Step::BeginAnew { second, name, turn } => self.begin_anew(second, &self.name(name), turn).await,
-            Step::Journal(choice) => {
+            Action::Retry { second, name } => self.retry(second, &self.name(name)).await,
+            Action::BeginAnew { second, name, turn } => self.begin_anew(second, &self.name(name), turn).await,
+            Action::Journal(choice) => {
                 if let Some((second, turn)) = take(&mut self.running, choice) {
                     self.store(second).journal(turn.lease, herma_store::contract::fixture::noted("shown "));
                     self.running.push((second, turn));
                 }
             }
-            Step::Reopen { second } => {
+            Action::Reopen { second } => {
                 self.store(second).close().await;
                 let opened = self.database.open().await;
                 *(if second { &mut self.world.two } else { &mut self.world.one }) = opened;
                 self.waiting.retain(|(owner, _)| *owner != second);
             }
-            Step::Compact { second, name, mode } => self.compact(second, &self.name(name), mode).await,
-            Step::CompactDuring { turn, mode } => {
+            Action::Compact { second, name, mode } => self.compact(second, &self.name(name), mode).await,
+            Action::CompactDuring { turn, mode } => {
                 if let Some((second, turn)) = take(&mut self.running, turn) {
                     self.compact_during(second, turn, mode).await;
                 }
             }
-            Step::Append(turn) => {
+            Action::Append(turn) => {
                 if let Some((second, turn)) = take(&mut self.running, turn) {
                     self.append(second, turn).await;
                 }
             }
-            Step::Undo { second, name } => self.undo(second, &self.name(name)).await,
-            Step::Pin { name, message, pinned } => {
+            Action::Undo { second, name } => self.undo(second, &self.name(name)).await,
+            Action::Pin { name, message, pinned } => {
                 let name = self.name(name);
                 let Some(mut snapshot) = self.world.read(&name).await else { return };
                 let Some(said) = take(&mut snapshot.messages, message) else { return };
@@ -248,37 +258,37 @@ impl Play {
                 let is_cut_off = pinned && said.said.status == MessageStatus::Partial;
                 assert_eq!(outcome, if is_cut_off { PinOutcome::NotWhole } else { PinOutcome::Done });
             }
-            Step::Create { second, name } => self.create(second, &self.name(name)).await,
-            Step::Delete { second, name } => self.delete(second, &self.name(name), Children::Keep).await,
-            Step::DeleteFamily { second, name } => self.delete(second, &self.name(name), Children::Delete).await,
-            Step::Leave { second, name, message } => self.leave(second, &self.name(name), message).await,
-            Step::Delegate { second, name } => self.delegate(second, &self.name(name)).await,
-            Step::EndOrReopen { second, name, ended } => self.end_or_reopen(second, &self.name(name), ended).await,
-            Step::Rewind { second, name, turns } => {
+            Action::Create { second, name } => self.create(second, &self.name(name)).await,
+            Action::Delete { second, name } => self.delete(second, &self.name(name), Children::Keep).await,
+            Action::DeleteFamily { second, name } => self.delete(second, &self.name(name), Children::Delete).await,
+            Action::BranchAt { second, name, message } => self.branch_at(second, &self.name(name), message).await,
+            Action::Delegate { second, name } => self.delegate(second, &self.name(name)).await,
+            Action::EndOrReopen { second, name, ended } => self.end_or_reopen(second, &self.name(name), ended).await,
+            Action::Rewind { second, name, turns } => {
                 self.rewind(second, &self.name(name), RewindPoint::Turns(u32::from(turns))).await;
             }
-            Step::RewindTo { second, name, message } => {
+            Action::RewindTo { second, name, message } => {
                 let name = self.name(name);
                 let Some(mut whole) = self.world.read_as(&name, Extent::Whole).await else { return };
                 let Some(said) = take(&mut whole.messages, message) else { return };
                 self.rewind(second, &name, RewindPoint::Message(said.id)).await;
             }
-            Step::Restore { second, name } => {
+            Action::Restore { second, name } => {
                 let name = self.name(name);
                 let before = self.world.read(&name).await;
                 let outcome = self.world.restore_rewound(&self.store(second), &name).await;
                 if let (RewindOutcome::Done(_), Some(before)) = (outcome, before) {
                     let after = self.world.read(&name).await.unwrap();
-                    assert!(after.rewound.len() < before.rewound.len(), "something came back");
+                    assert!(after.rewound.len() < before.rewound.len(), "a restore brings messages back");
                 }
             }
-            Step::Rewrite { second, name, message, removed } => {
+            Action::Rewrite { second, name, message, removed } => {
                 self.rewrite(second, &self.name(name), message, removed).await;
             }
         }
     }
 
-    /// A compaction that carries what is pinned; nothing if nothing was said.
+    /// A compaction that carries the pinned messages. `None` if there are no messages.
     async fn plan(&self, to: &str, mode: CompactionMode) -> Option<NewCompaction> {
         let snapshot = self.world.read(to).await.filter(|snapshot| !snapshot.messages.is_empty())?;
         let plan = self.world.plan(to, mode, 1, "so far").await;
@@ -292,7 +302,7 @@ impl Play {
         let outcome = self.store(second).compact(plan).await.unwrap();
         match outcome {
             CompactOutcome::Compacted(_) | CompactOutcome::Busy(_) | CompactOutcome::Ended => {}
-            // A branch whose first turn was taken back while others wait has only what it inherited.
+            // A branch has only inherited messages if its first turn was retracted while others wait.
             CompactOutcome::NotFound if !NAMES.contains(&name) => {}
             other => panic!("{other:?}"),
         }
@@ -328,13 +338,13 @@ impl Play {
             UndoOutcome::Undone(_) | UndoOutcome::Busy(_) | UndoOutcome::Stale => {}
             UndoOutcome::NotFound if !NAMES.contains(&name) => {
                 let rows = self.world.ledger(name).await.rows;
-                assert!(rows.iter().all(|row| row.id != base.summary.compaction), "it is its own");
+                assert!(rows.iter().all(|row| row.id != base.summary.compaction), "a base of its own can be undone");
             }
             other => panic!("{other:?}"),
         }
     }
 
-    /// What was shown before a rewind and is not after it is rewound, and nothing else is.
+    /// Rewinds, and checks that the view ends at the chosen message.
     async fn rewind(&self, second: bool, name: &str, to: RewindPoint) {
         let outcome = self.store(second).rewind(self.world.go_back(name, to)).await.unwrap();
         match (outcome, to) {
@@ -358,8 +368,8 @@ impl Play {
         }
     }
 
-    /// A branch without a turn, at the end or at some message.
-    async fn leave(&mut self, second: bool, name: &str, message: Option<u8>) {
+    /// Makes a branch without a turn, at the end or at a message.
+    async fn branch_at(&mut self, second: bool, name: &str, message: Option<u8>) {
         let at = match message {
             None => BranchPoint::End,
             Some(choice) => {
@@ -405,7 +415,7 @@ impl Play {
         match outcome {
             DeleteOutcome::Deleted(_) => assert!(exists && self.world.row(name).await.is_none()),
             DeleteOutcome::Busy(_) => assert!(exists),
-            // One whose first turn was taken back while others wait is nobody's yet.
+            // A conversation is provisional if its first turn was retracted while others wait.
             DeleteOutcome::NotFound => {}
         }
     }
@@ -440,7 +450,7 @@ impl Play {
         let mut unanswered: Vec<TurnId> = snapshot.unanswered.keys().copied().collect();
         unanswered.sort_by_key(ToString::to_string);
         let Some(turn) = take(&mut unanswered, choice) else { return };
-        // A turn that a branch inherits begins anew in its own conversation alone.
+        // An inherited turn can begin anew only in its own conversation.
         let record = self.world.turn(turn).await;
         if record.is_some_and(|turn| turn.facts.id == snapshot.facts.id && turn.state.is_unanswered()) {
             let ask = self.world.ask(name, "anew");

@@ -57,7 +57,7 @@ impl Reply {
         Self { pieces, then: AfterReply::LateEnd }
     }
 
-    /// Any bytes. AfterReply the connection is closed.
+    /// Any bytes. Then the connection is closed.
     pub(crate) fn raw(bytes: &str) -> Self {
         Self { pieces: vec![bytes.to_owned()], then: AfterReply::Close }
     }
