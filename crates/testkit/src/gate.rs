@@ -50,7 +50,7 @@ impl Gate {
     pub async fn until_waiting(&self, count: usize) {
         let mut waiting = self.0.waiting.subscribe();
         let arrived = tokio::time::timeout(PATIENCE, waiting.wait_for(|now| *now >= count)).await;
-        assert!(arrived.is_ok(), "{count} were to wait at the gate, {} do", *self.0.waiting.borrow());
+        assert!(arrived.is_ok(), "expected {count} waiters at the gate, found {}", *self.0.waiting.borrow());
     }
 }
 

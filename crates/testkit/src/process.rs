@@ -194,8 +194,8 @@ impl Herma {
     pub async fn until_stderr(&self, text: &str) {
         let mut output = self.output.subscribe();
         let seen = output.wait_for(|output| output.closed || output.text.contains(text));
-        let _said_or_not = tokio::time::timeout(PATIENCE, seen).await;
-        assert!(self.stderr().contains(text), "{text:?} was to be written, there is:\n{}", self.stderr());
+        let _result = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(self.stderr().contains(text), "expected {text:?} in stderr:\n{}", self.stderr());
     }
 
     /// Kills the process (`kill -9`) and returns when it has ended.
@@ -224,7 +224,7 @@ impl Herma {
         let mut output = self.output.subscribe();
         // The end of stderr marks the end of the process. So no other thread has to wait for the child.
         let closed = tokio::time::timeout(PATIENCE, output.wait_for(|output| output.closed)).await;
-        assert!(closed.is_ok(), "herma was to end, it has said:\n{}", self.stderr());
+        assert!(closed.is_ok(), "herma did not end in time; its stderr:\n{}", self.stderr());
         self.child.wait().expect("a child's status")
     }
 

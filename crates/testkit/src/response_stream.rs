@@ -53,7 +53,7 @@ pub fn broken_rules(events: &[Value]) -> Vec<String> {
         stream.take(number, event);
     }
     if stream.ended != 1 {
-        stream.breaks(format!("{} events end the response", stream.ended));
+        stream.report(format!("{} events end the response", stream.ended));
     }
     stream.broken
 }
@@ -82,13 +82,13 @@ struct Stream {
 }
 
 impl Stream {
-    fn breaks(&mut self, rule: impl Into<String>) {
+    fn report(&mut self, rule: impl Into<String>) {
         self.broken.push(format!("{}: {}", self.at, rule.into()));
     }
 
     fn require(&mut self, holds: bool, rule: &str) {
         if !holds {
-            self.breaks(rule);
+            self.report(rule);
         }
     }
 
@@ -97,7 +97,10 @@ impl Stream {
         self.require(event["sequence_number"] == number, "events are numbered from 0 on without a gap");
         self.require(self.ended == 0, "nothing follows the end");
         let kind = event["type"].as_str().unwrap_or_default();
-        self.require((number == 0) == (kind == "response.created"), "response.created is the first event, once");
+        self.require(
+            (number == 0) == (kind == "response.created"),
+            "response.created is the first event and comes once",
+        );
         if event.get("response").is_some() {
             return self.response(kind, &event["response"]);
         }
@@ -105,7 +108,7 @@ impl Stream {
             return self.item_added(event);
         }
         let Some(at) = self.item_of(event) else {
-            return self.breaks("output_index and item_id name an item that is open");
+            return self.report("output_index and item_id name an item that is open");
         };
         let part = ["content_index", "summary_index"].iter().find_map(|name| event[name].as_u64()).unwrap_or_default();
         match kind {
@@ -114,7 +117,7 @@ impl Stream {
             "response.content_part.done" | "response.reasoning_summary_part.done" => self.part_done(at, part, event),
             _ if kind.ends_with(".delta") => self.delta(at, part, event),
             _ if kind.ends_with(".done") => self.text_done(at, part, event),
-            _ => self.breaks(format!("{kind:?} is an event that the specification knows")),
+            _ => self.report(format!("{kind:?} is an event of the specification")),
         }
     }
 
@@ -135,7 +138,7 @@ impl Stream {
         self.require(is_new, "an item has an id of its own");
         let mut parts = Vec::new();
         if item["type"] == "function_call" {
-            self.require(item["arguments"] == "", "arguments begin with nothing");
+            self.require(item["arguments"] == "", "arguments begin empty");
             parts.push(Part { text: String::new(), is_whole: false, is_open: true });
         }
         self.items.push(Item { shown: item.clone(), parts, is_open: true });
@@ -145,7 +148,7 @@ impl Stream {
         let parts = &self.items[at].parts;
         let is_next = parts.len() as u64 == part && parts.iter().all(|part| !part.is_open);
         self.require(is_next, "parts are added one after the other");
-        self.require(text_of(&event["part"]) == Some(""), "a part begins with nothing");
+        self.require(text_of(&event["part"]) == Some(""), "a part begins empty");
         self.items[at].parts.push(Part { text: String::new(), is_whole: false, is_open: true });
     }
 
@@ -154,14 +157,14 @@ impl Stream {
         let last = (self.items[at].parts.len() as u64).checked_sub(1);
         let open = self.items[at].parts.last_mut().filter(|open| open.is_open && last == Some(part));
         if open.is_none() {
-            self.broken.push(format!("{}: what is said belongs to a part that is open", self.at));
+            self.broken.push(format!("{}: a delta or text belongs to an open part", self.at));
         }
         open
     }
 
     fn delta(&mut self, at: usize, part: u64, event: &Value) {
         let delta = event["delta"].as_str().unwrap_or_default();
-        self.require(!delta.is_empty(), "a delta says something");
+        self.require(!delta.is_empty(), "a delta is not empty");
         let Some(part) = self.open_part(at, part) else { return };
         part.text.push_str(delta);
         let is_late = part.is_whole;
@@ -173,14 +176,14 @@ impl Stream {
         let is_same = text_of(event) == Some(&part.text);
         let was_whole = std::mem::replace(&mut part.is_whole, true);
         self.require(is_same, "deltas make up the whole text");
-        self.require(!was_whole, "a text is whole once");
+        self.require(!was_whole, "the whole text comes once");
     }
 
     fn part_done(&mut self, at: usize, part: u64, event: &Value) {
         let Some(part) = self.open_part(at, part) else { return };
         let is_same = text_of(&event["part"]) == Some(&part.text) && part.is_whole;
         part.is_open = false;
-        self.require(is_same, "a part ends with its whole text, after that");
+        self.require(is_same, "a part ends after the event with its whole text, and has that text");
     }
 
     fn item_done(&mut self, at: usize, item: &Value) {
@@ -195,7 +198,7 @@ impl Stream {
             };
         let is_same = texts.iter().eq(parts.iter().map(|part| &part.text));
         self.require(is_over, "parts end before their item");
-        self.require(is_same, "an item ends with all that was said in it");
+        self.require(is_same, "an item ends with the texts of all its parts");
         self.require(item["type"] == self.items[at].shown["type"], "an item keeps its type");
         self.require(matches!(status(item), "completed" | "incomplete"), "an item ends completed or incomplete");
         self.items[at].shown = item.clone();
@@ -221,7 +224,7 @@ impl Stream {
         self.require(has_details == (kind == "response.incomplete"), "an incomplete response says why");
         self.require(
             response["completed_at"].is_u64() == (kind == "response.completed"),
-            "completed_at is of the completed",
+            "only a completed response has completed_at",
         );
         if matches!(kind, "response.completed" | "response.incomplete" | "response.failed") {
             self.ended += 1;
@@ -244,13 +247,16 @@ impl Stream {
         let last = output.last().map_or("", status);
         let is_last = output.iter().rev().skip(1).all(is_whole);
         self.require(is_closed, "every item that was added has ended");
-        self.require(output == shown, "the output is what was shown");
+        self.require(output == shown, "the output has the streamed items");
         self.require(is_last, "only the last item can be incomplete");
         self.require(
             kind != "response.completed" || matches!(last, "completed" | ""),
-            "all of a completed response is",
+            "the last item of a completed response is completed",
         );
-        self.require(kind != "response.incomplete" || matches!(last, "incomplete" | ""), "its last item is not whole");
+        self.require(
+            kind != "response.incomplete" || matches!(last, "incomplete" | ""),
+            "the last item of an incomplete response is incomplete",
+        );
     }
 }
 

@@ -95,7 +95,7 @@ impl Socket {
                     return frame.map_or(Said::Broken, |(code, reason)| Said::Closed(code, reason));
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(other)) => panic!("{other:?} is no message of ours"),
+                Some(Ok(other)) => panic!("{other:?} is neither text nor control"),
                 Some(Err(_)) | None => return Said::Broken,
             }
         }
@@ -105,7 +105,7 @@ impl Socket {
     pub async fn json(&mut self) -> Value {
         match self.said().await {
             Said::Json(value) => value,
-            other => panic!("a message was to come, not {other:?}"),
+            other => panic!("expected a message, received {other:?}"),
         }
     }
 

@@ -124,7 +124,7 @@ async fn a_gate_holds_the_first_byte_and_each_chunk() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_seen_as_such() {
+async fn failures_reach_the_client_as_scripted() {
     let (upstream, client) = started().await;
     upstream.push(Reply::context_too_long());
     upstream.push(Reply::garbage("<html>"));

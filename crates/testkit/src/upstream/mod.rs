@@ -87,7 +87,7 @@ impl ScriptedUpstream {
     pub async fn until_requests(&self, count: usize) -> Vec<Recorded> {
         let mut arrived = self.script.arrived.subscribe();
         let waited = tokio::time::timeout(PATIENCE, arrived.wait_for(|now| *now >= count)).await;
-        assert!(waited.is_ok(), "{count} requests were to arrive, {} did", *self.script.arrived.borrow());
+        assert!(waited.is_ok(), "expected {count} requests, {} arrived", *self.script.arrived.borrow());
         self.requests()
     }
 
@@ -96,7 +96,7 @@ impl ScriptedUpstream {
     pub async fn until_open(&self, count: usize) {
         let mut open = self.script.open.subscribe();
         let waited = tokio::time::timeout(PATIENCE, open.wait_for(|now| *now == count)).await;
-        assert!(waited.is_ok(), "{count} answers were to be open, {} are", *self.script.open.borrow());
+        assert!(waited.is_ok(), "expected {count} open answers, found {}", *self.script.open.borrow());
     }
 
     /// Stops at once. Cuts open answers off. Later connections are refused.

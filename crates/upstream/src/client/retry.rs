@@ -7,7 +7,8 @@ use herma_model::generation::ModelFailureKind as Kind;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use uuid::Uuid;
 
-/// The longest wait before a repetition. If a server asks for more, the call fails at once, because a person waits.
+/// The longest wait before a repetition, without jitter. If a server asks for more, the call fails at once, because a
+/// person waits.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
@@ -17,7 +18,7 @@ pub(super) struct FailedAttempt {
     pub(super) failure: ModelFailure,
     /// How long the server asked to wait.
     pub(super) wait: Option<Duration>,
-    /// Whether another attempt would fail too.
+    /// Whether another attempt is useless: the server says so, or there is no HTTP client.
     pub(super) is_final: bool,
 }
 
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_servers_own_wait_counts_if_it_is_short() {
-        for (headers, wait, told) in [
+        for (headers, wait, reported) in [
             (vec![("retry-after", "2")], Some(2000), Some(2)),
             (vec![("retry-after", "0.25")], Some(250), Some(1)),
             (vec![("retry-after-ms", "1500"), ("retry-after", "9")], Some(1500), Some(2)),
@@ -115,7 +116,7 @@ mod tests {
         ] {
             let refusal = refusal(429, &headers);
             assert_eq!(refusal.wait_before_next(0, 1), wait.map(Duration::from_millis), "{headers:?}");
-            assert_eq!(refusal.failure.retry_after_seconds, told);
+            assert_eq!(refusal.failure.retry_after_seconds, reported);
         }
         let odd = refusal(429, &[("retry-after", "-1")]);
         assert!(odd.wait.is_none() && odd.wait_before_next(0, 1).is_some());

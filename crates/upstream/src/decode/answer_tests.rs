@@ -45,7 +45,7 @@ fn content_may_be_a_list_of_parts() {
 }
 
 #[test]
-fn an_empty_answer_is_none_unless_its_reason_explains_it() {
+fn an_empty_answer_is_an_error_unless_its_finish_reason_explains_it() {
     let with =
         |message: Value, reason: &str| decode(&json!({"choices": [{"message": message, "finish_reason": reason}]}));
     assert_eq!(with(json!({"content": ""}), "stop"), Err(DecodeError::EmptyAnswer));
@@ -59,7 +59,7 @@ fn an_empty_answer_is_none_unless_its_reason_explains_it() {
 }
 
 #[test]
-fn what_is_no_completion_is_said_to_be_what_it_is() {
+fn the_error_describes_a_body_that_is_no_completion() {
     for (body, expected) in [
         ("", "an empty body"),
         ("  <html>busy</html>", "a web page"),

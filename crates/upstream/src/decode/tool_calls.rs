@@ -1,6 +1,6 @@
 //! Reads tool calls, whole or in pieces, as different servers write them.
 //!
-//! Each call gets exactly one index, one id and one name, even if the server omits or repeats them.
+//! Each call gets exactly one index and one id, even if the server omits or repeats them. Its name is passed on once.
 
 use herma_model::generation::{ToolCall, ToolCallDelta};
 use serde_json::{Map, Value};

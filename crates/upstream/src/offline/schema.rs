@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// How deep a schema is followed. A schema that refers to itself ends there.
 const MAX_DEPTH: usize = 12;
-/// The most elements or characters that are made, whatever minimum the schema asks for.
+/// The most elements or characters that are made, even if the schema asks for more.
 const MAX_LENGTH: u64 = 64;
 
 /// A value that matches the schema. A string without a format is `name`.

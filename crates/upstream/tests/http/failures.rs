@@ -36,11 +36,11 @@ async fn a_stream_that_breaks_off_keeps_what_was_shown() {
 }
 
 #[tokio::test]
-async fn nonsense_is_called_so() {
+async fn answers_outside_the_protocol_are_nonsense() {
     let page = || Reply::document("200 OK", "Content-Type: text/html\r\n", "<html>Login</html>");
     let plain = || Reply::document("200 OK", "Content-Type: text/plain\r\n", "it works");
     let nothing = "{\"choices\":[{\"message\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}";
-    for (reply, streaming, told) in [
+    for (reply, streaming, expected) in [
         (page(), false, "sent a web page in place of an answer"),
         (page(), true, "sent a web page in place of an answer"),
         (plain(), true, "sent no event stream in place of an answer"),
@@ -52,7 +52,7 @@ async fn nonsense_is_called_so() {
     ] {
         let (failure, _) = failure_of(reply, streaming).await;
         assert_eq!(failure.kind, Kind::Nonsense, "{failure}");
-        assert!(failure.message.contains(told), "{failure}");
+        assert!(failure.message.contains(expected), "{failure}");
     }
 }
 
@@ -66,11 +66,11 @@ async fn an_error_in_the_middle_of_a_stream_ends_it() {
 }
 
 #[tokio::test]
-async fn silence_is_not_waited_for_longer_than_allowed() {
+async fn a_silent_server_times_out() {
     let silent_head = Reply::raw("").then_silence();
     let silent_body = Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{").then_silence();
     let silent_stream = Reply::events(&STREAM[..1]).then_silence();
-    for (reply, streaming, told) in [
+    for (reply, streaming, expected) in [
         (silent_head, false, "did not answer within 60ms"),
         (silent_body, false, "sent nothing more for 60ms"),
         (silent_stream, true, "sent nothing more for 60ms"),
@@ -78,7 +78,7 @@ async fn silence_is_not_waited_for_longer_than_allowed() {
         let server = Scripted::start([reply]).await;
         let failure = outcome(&server.client(SHORT, 3), streaming).await.1.unwrap();
         assert_eq!(failure.kind, Kind::Timeout, "{failure}");
-        assert!(failure.message.ends_with(told), "{failure}");
+        assert!(failure.message.ends_with(expected), "{failure}");
         assert_eq!(server.requests().len(), 1);
     }
 }
@@ -91,13 +91,13 @@ async fn a_server_that_is_not_there_is_unreachable() {
         let server = HttpModelServer::new(settings).unwrap();
         let failure = server.call(call(true)).await.map(|_| ()).unwrap_err();
         assert_eq!(failure.kind, Kind::Unreachable);
-        let told = format!("the model server at {free} cannot be reached: Connection refused");
-        assert!(failure.message.starts_with(&told), "{failure}");
+        let expected = format!("the model server at {free} cannot be reached: Connection refused");
+        assert!(failure.message.starts_with(&expected), "{failure}");
     }
 }
 
 #[tokio::test]
-async fn a_context_that_is_too_long_is_told_apart() {
+async fn a_context_that_is_too_long_is_a_failure_of_its_own_kind() {
     let body = r#"{"error":{"message":"This model's maximum context length is 10 tokens.","code":null}}"#;
     let (failure, _) = failure_of(Reply::json("400 Bad Request", body), true).await;
     assert_eq!((failure.kind, failure.status), (Kind::ContextTooLong, Some(400)));
@@ -111,7 +111,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn the_key_is_never_told() {
+async fn no_failure_contains_the_key() {
     for body in [
         format!(r#"{{"error":{{"message":"Incorrect API key: {KEY}"}}}}"#),
         format!("you sent Authorization: Bearer {KEY}"),

@@ -12,7 +12,7 @@ fn refusal(status: &str, headers: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_refusal_that_passes_is_not_noticed() {
+async fn a_retry_hides_a_temporary_refusal() {
     for status in ["429 Too Many Requests", "503 Service Unavailable", "408 Request Timeout"] {
         let script = [refusal(status, "Retry-After: 0\r\n"), Reply::events(STREAM)];
         let server = Scripted::start(script).await;
@@ -32,7 +32,7 @@ async fn a_connection_that_breaks_before_the_answer_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_lasting_refusal_is_told_after_the_last_attempt() {
+async fn a_lasting_refusal_is_reported_after_the_last_attempt() {
     let server = Scripted::start([1, 2, 3].map(|_| refusal("503 Service Unavailable", SOON))).await;
     let failure = outcome(&server.client(LONG, 2), true).await.1.unwrap();
     assert_eq!((failure.kind, failure.status), (Kind::Status, Some(503)));
@@ -49,7 +49,7 @@ async fn a_long_wait_is_left_to_the_caller() {
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_not_tried_again() {
+async fn permanent_failures_are_not_tried_again() {
     for status in ["400 Bad Request", "401 Unauthorized", "404 Not Found"] {
         let server = Scripted::start([refusal(status, SOON)]).await;
         assert!(outcome(&server.client(LONG, 5), false).await.1.is_some());
