@@ -1,19 +1,20 @@
-//! A request that cannot be understood, and where in it the reason lies.
+//! A request that cannot be read, and the field at fault.
 
-/// A request body is at fault; becomes 400 with its code.
+/// A request body that is wrong. The HTTP answer is 400 with this code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
     /// What is wrong and what is expected, for people.
     pub message: String,
-    /// Path of the field at fault, such as `messages[3].content[0].image_url.url`; absent when it is the whole body.
+    /// Path of the field at fault, such as `messages[3].content[0].image_url.url`. Absent if the whole body is at
+    /// fault.
     pub param: Option<String>,
-    /// The error, for programs: `invalid_request` unless there is a name for it.
+    /// The error, for programs: `invalid_request` unless there is a more exact code.
     pub code: &'static str,
 }
 
-/// What is wrong with a value, seen from inside it: the path grows on the way out, so that a request without
-/// a fault never builds one.
+/// What is wrong with a value. Callers extend the path from the inside out, so a request without a fault never builds a
+/// path.
 #[derive(Debug)]
 pub(crate) struct Flaw {
     path: String,
@@ -22,7 +23,7 @@ pub(crate) struct Flaw {
 }
 
 impl Flaw {
-    /// The value itself is at fault. `what` reads on after its name: "must be a string".
+    /// The value itself is at fault. `what` continues a sentence after the value's name: "must be a string".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { path: String::new(), what: what.into(), code: "invalid_request" }
     }
@@ -32,18 +33,18 @@ impl Flaw {
         Self::new(what).within(field)
     }
 
-    /// The same fault, seen from the object that has the value as `field`.
+    /// The same flaw, seen from the object that has the value as `field`.
     pub(crate) fn within(self, field: &str) -> Self {
         let border = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         Self { path: format!("{field}{border}{}", self.path), ..self }
     }
 
-    /// The same fault, by a code of its own.
+    /// The same flaw, with another code.
     pub(crate) fn coded(self, code: &'static str) -> Self {
         Self { code, ..self }
     }
 
-    /// The same fault, seen from the array that has the value at `index`.
+    /// The same flaw, seen from the array that has the value at `index`.
     pub(crate) fn element(self, index: usize) -> Self {
         self.within(&format!("[{index}]"))
     }

@@ -1,9 +1,9 @@
-//! Chat completions: a request in, an answer or a stream of it out, and the form both have in the transcript.
+//! Chat completions: reads requests, writes answers and streams, and defines the stored form of messages.
 //!
-//! A message has one canonical form, its payload: compact JSON, `role` and `content` first. It is what the store
-//! keeps and what model servers are sent. What a model server said about an answer beyond that is kept beside the
-//! payload and shown to clients, never sent back. Two messages are the same message when their digests are
-//! equal, whatever spelling their clients chose.
+//! A message has one canonical form, its payload: compact JSON, with `role` and `content` first. The store keeps the
+//! payload, and model servers are sent it. What else a model server said about an answer is stored beside the payload.
+//! Clients see it, but it is never sent back. Two messages are the same if their digests are equal, however their
+//! clients spelled them.
 
 mod answer;
 mod chunk;

@@ -1,6 +1,6 @@
-//! The Conversations API: what clients say about conversations and their items, and how a conversation is shown.
+//! The Conversations API: requests about conversations and their items, and the conversation object.
 //!
-//! Items are read as the input of a response is; lists of them are [`crate::responses::item_list`].
+//! Items are read like the input of a response. Lists of them are [`crate::responses::item_list`].
 
 mod object;
 mod request;

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use crate::json::Writer;
 
-/// An error as clients see it. All four fields are always there.
+/// An error as clients see it. All four fields are always present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorBody {
-    /// What happened and what to do about it, for people; free of secrets.
+    /// What happened and what to do about it, for people. It holds no secrets.
     pub message: String,
-    /// The family of the error, as OpenAI names them: `invalid_request_error`, `server_error` and the like.
+    /// The class of the error, by OpenAI's names: `invalid_request_error`, `server_error` and the like.
     #[serde(rename = "type")]
     pub kind: String,
     /// The field or header at fault.
@@ -28,12 +28,12 @@ impl ErrorBody {
         writer.into_bytes(b"")
     }
 
-    /// The error in place of a response, with the status that an answer would have had.
+    /// The JSON of an `error` event in place of a response. `status` is the HTTP status that an answer would have had.
     pub fn to_event(&self, status: u16) -> String {
         self.event(status, None)
     }
 
-    /// The same as the first and only event of a stream.
+    /// Like [`Self::to_event`], with sequence number 0: the first and only event of a stream.
     pub fn to_first_event(&self, status: u16) -> String {
         self.event(status, Some(0))
     }

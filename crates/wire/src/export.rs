@@ -1,8 +1,9 @@
-//! Conversations as JSON Lines: what `herma sessions export` writes and `herma sessions import` reads.
+//! Conversations as JSON Lines: `herma sessions export` writes them and `herma sessions import` reads them.
 //!
-//! The first line is the [`Header`]. Each conversation is a line of its own with lines for its sessions, turns, compactions and messages after it, of a branch
-//! after those of what it inherits, and an [`End`] that says how many they were. The last line is [`Complete`]. So a file that was cut off anywhere is
-//! noticed, and a conversation that did not come whole is never taken for one.
+//! The first line is the [`Header`]. A conversation is one line, followed by lines for its sessions, turns, compactions
+//! and messages. For a branch, the lines of what it inherits come first. An [`End`] line says how many lines there
+//! were. The last line of the file is [`Complete`]. So a reader notices a file that was cut off anywhere, and never
+//! accepts a conversation that is not whole.
 
 mod line;
 mod read;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use line::Line;
 pub use read::{Damage, Reader, Whole};
 
-/// What the header calls the format.
+/// The name of the format in the header.
 pub const FORMAT: &str = "herma.sessions";
 /// The version that is written, and the newest that can be read.
 pub const VERSION: u32 = 1;
@@ -22,22 +23,22 @@ pub const VERSION: u32 = 1;
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// What it is.
+    /// The name of the format.
     pub format: String,
-    /// Which version of it.
+    /// The version of the format.
     pub version: u32,
-    /// When it was written.
+    /// When the file was written.
     pub exported_at: Timestamp,
-    /// By which Herma.
+    /// The version of Herma that wrote it.
     pub herma_version: String,
 }
 
-/// The last line of a conversation: how many lines of each kind it had, with what it inherits.
+/// The last line of a conversation. It counts the lines of each kind, with those of what the conversation inherits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Which conversation.
+    /// The conversation.
     pub conversation_id: ConversationId,
-    /// What is said of it.
+    /// How many lines it had.
     #[serde(flatten)]
     pub counts: Counts,
 }
@@ -51,7 +52,7 @@ pub struct Counts {
     pub turns: u64,
     /// Messages and summaries.
     pub messages: u64,
-    /// Rows of the ledger.
+    /// Rows of the compaction ledger.
     pub compactions: u64,
 }
 
@@ -67,7 +68,7 @@ impl Counts {
     }
 }
 
-/// The last line of all.
+/// The last line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complete {
     /// How many conversations there are.
@@ -89,7 +90,7 @@ impl Writer {
         Line::Header(Header { format, version: VERSION, exported_at: now, herma_version }).write()
     }
 
-    /// The next piece.
+    /// The line of the next piece.
     pub fn piece(&mut self, piece: Piece) -> serde_json::Result<String> {
         self.counts.add(&piece);
         if let Piece::Conversation(conversation) = &piece {
@@ -98,14 +99,14 @@ impl Writer {
         Line::Piece(piece).write()
     }
 
-    /// The end of a conversation whose pieces are all written; nothing if there was none.
+    /// The end line of the current conversation. `None` if none was begun.
     pub fn end(&mut self) -> serde_json::Result<Option<String>> {
         let Some(conversation_id) = self.current.take() else { return Ok(None) };
         self.conversations += 1;
         Line::End(End { conversation_id, counts: std::mem::take(&mut self.counts) }).write().map(Some)
     }
 
-    /// The last line.
+    /// The last line of the file.
     pub fn complete(&self) -> serde_json::Result<String> {
         Line::Complete(Complete { conversations: self.conversations }).write()
     }

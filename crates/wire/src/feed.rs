@@ -1,7 +1,7 @@
-//! What happens to conversations as server-sent events: `GET /api/events`.
+//! `GET /api/events`: the events of conversations, as server-sent events.
 //!
-//! Frames have an id, a name and one line of JSON that repeats the name. Those without data tell a reader where it is: a browser remembers their
-//! id and shows nothing.
+//! A frame has an id, a name and one line of JSON that repeats the name. A frame without data only says how far the
+//! stream has come: a browser stores its id and shows nothing.
 
 use bytes::Bytes;
 use herma_model::{EventId, EventKind, Timestamp};
@@ -10,12 +10,12 @@ use crate::json::Writer;
 use crate::resource::rfc3339;
 use crate::sse;
 
-/// The name of the frame that says that something was missed.
+/// The name of the frame that reports missed events.
 const GAP: &str = "session.gap";
-/// What to do then.
+/// What the client should do about missed events.
 const READ_AGAIN: &str = "what happened between missed_after and resumed_after is no longer kept, or missed_after is no id of this feed: read GET /api/sessions again";
 
-/// One event. `data` is what the store kept of it, a JSON object.
+/// The frame of one event. `data` is its stored JSON object, which must have at least one field.
 pub fn event(id: EventId, kind: EventKind, at: Timestamp, data: &str) -> Bytes {
     frame(id, kind.as_str(), data.len(), |writer| {
         writer.field("at", &rfc3339(at));
@@ -23,7 +23,7 @@ pub fn event(id: EventId, kind: EventKind, at: Timestamp, data: &str) -> Bytes {
     })
 }
 
-/// Says that what comes next does not go on where the reader was, but after another place.
+/// Reports missed events: the stream continues after `resumed_after`, not after `missed_after`.
 pub fn gap(missed_after: EventId, resumed_after: EventId) -> Bytes {
     frame(resumed_after, GAP, READ_AGAIN.len(), |writer| {
         writer.field("missed_after", &missed_after);
@@ -32,7 +32,7 @@ pub fn gap(missed_after: EventId, resumed_after: EventId) -> Bytes {
     })
 }
 
-/// Keeps a quiet stream open, and says up to where it has come.
+/// A frame that keeps a quiet stream open and says up to which event the stream has come.
 pub fn place(id: EventId) -> Bytes {
     Bytes::from(format!(": keep-alive\nid: {id}\n\n"))
 }

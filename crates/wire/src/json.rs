@@ -1,6 +1,6 @@
-//! JSON as text: read without copying, written without a tree in between.
+//! Reads JSON without copying it, and writes JSON without building a tree.
 //!
-//! Values that Herma does not look into travel as the text the client wrote, so numbers and key order survive.
+//! Values that Herma does not look into stay as the text that the client wrote, so numbers and key order survive.
 
 mod compact;
 mod read;

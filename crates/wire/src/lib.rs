@@ -1,14 +1,15 @@
-//! The wire formats of OpenAI and of Hermes, and the JSON of Herma's own resources, to and from the model. Pure.
+//! Translates between model types and JSON: OpenAI's formats, Hermes' formats, and Herma's own resources. Pure.
 //!
-//! | module | what it speaks |
+//! | module | what it covers |
 //! |---|---|
 //! | [`chat`] | `POST /v1/chat/completions`: requests in; answers and streams out |
 //! | [`responses`] | `POST /v1/responses`: requests in; response objects, items and event streams out |
 //! | [`conversations`] | `/v1/conversations`: requests in; conversations out |
 //! | [`runs`] | `/v1/runs`: requests in; runs and their event streams out |
-//! | [`feed`] | `/api/events`: what happens to conversations, as an event stream |
-//! | [`record`] | what is remembered of a stream, so that it can be given again |
-//! | [`sse`] | server-sent events around any of it |
+//! | [`session_chat`] | `POST /api/sessions/{id}/chat`: requests in; answers and event streams out |
+//! | [`feed`] | `/api/events`: the events of conversations, as a stream |
+//! | [`record`] | in what pieces a turn was streamed, so that the stream can be replayed |
+//! | [`sse`] | the frames of server-sent events |
 //! | [`error`] | the error envelope |
 //! | [`session`] | the `session` object of every answer |
 //! | [`resource`] | rows of sessions, messages and compactions |
@@ -16,9 +17,8 @@
 //! | [`passed_on`] | requests that go to the model server as they are |
 //! | [`list`] | a page of rows |
 //!
-//! Nothing here does IO or decides anything about conversations. What a client sends is checked here once, and
-//! every refusal names the field at fault; what goes out has the fields of Herma's own where clients expect
-//! them, whatever a model server added.
+//! Nothing here does IO or decides anything about conversations. Each request is checked here once, and every refusal
+//! names the field at fault. In answers, fields that a model server added never overwrite Herma's own fields.
 
 mod bad_request;
 pub mod chat;

@@ -16,12 +16,12 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page; without a cursor it is the last one.
+    /// Makes a page. Without a cursor it is the last one.
     pub fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { object: "list", data, has_more: next_cursor.is_some(), next_cursor, limit: None, offset: None }
     }
 
-    /// The page as Hermes' clients know it, who count rows.
+    /// Adds `limit` and `offset`, which Hermes' clients expect.
     pub fn counted(self, limit: usize, offset: usize) -> Self {
         Self { limit: Some(limit), offset: Some(offset), ..self }
     }

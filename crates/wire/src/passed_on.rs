@@ -1,6 +1,6 @@
-//! Requests that go to the model server as they are: `POST /v1/completions` and `POST /v1/embeddings`.
+//! Requests that Herma passes on to the model server: `POST /v1/completions` and `POST /v1/embeddings`.
 //!
-//! Only the model's name is read and replaced. Everything else stays as it was written.
+//! Only the model's name is read and replaced. Everything else stays as the client wrote it.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ pub struct PassedRequest<'a> {
     fields: Vec<(String, &'a RawValue)>,
 }
 
-/// Reads a request as far as Herma has to know it.
+/// Reads the model's name and keeps the other fields as they are.
 pub fn parse(body: &[u8]) -> Result<PassedRequest<'_>, BadRequest> {
     let text = std::str::from_utf8(body).map_err(|error| Flaw::new(format!("is not valid UTF-8: {error}")))?;
     Ok(read(Object::from_text(text)?)?)
@@ -29,7 +29,7 @@ fn read(mut body: Object<'_>) -> Result<PassedRequest<'_>, Flaw> {
 }
 
 impl PassedRequest<'_> {
-    /// The request for the model server, which has its own name for the model.
+    /// The request for the model server, with that server's name for the model.
     pub fn to_json(&self, model: &str) -> Vec<u8> {
         let bytes: usize = self.fields.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum();
         let mut writer = Writer::with_capacity(bytes + model.len() + 16);
@@ -43,7 +43,7 @@ impl PassedRequest<'_> {
     }
 }
 
-/// The tokens that an answer of the model server counts: of the prompt and of the answer.
+/// The tokens that the model server counted: of the prompt and of the answer. `None` if it counted none.
 pub fn tokens(answer: &[u8]) -> Option<(u64, u64)> {
     #[derive(Deserialize)]
     struct Answer {

@@ -1,4 +1,4 @@
-//! Herma's own resources as JSON: sessions, their messages and their compactions, and what a search finds.
+//! Herma's own resources as JSON: sessions, their messages and compactions, and search results.
 
 mod compact_request;
 mod compaction;
@@ -19,7 +19,7 @@ pub use search::{Marks, SearchRow, moment};
 pub use session::{DeletedSession, SessionRow, metadata};
 pub use session_request::{BranchSession, ChangeSession, CreateSession, RewindSession, title};
 
-/// A moment as RFC 3339 in UTC with milliseconds; one beyond the calendar is its last or first.
+/// A moment as RFC 3339 in UTC with milliseconds. A moment outside the calendar becomes the calendar's first or last.
 pub fn rfc3339(moment: Timestamp) -> String {
     moment.to_string()
 }

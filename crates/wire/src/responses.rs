@@ -1,23 +1,23 @@
-//! The Responses API: a request in; a response object, its items and its events out.
+//! The Responses API: reads requests, writes response objects, items and events.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `request` | the body of `POST /v1/responses` |
-//! | `message` | what stands beside it in a message of a WebSocket |
-//! | `input`, `content` | its items, said in the words of chat completions |
-//! | `chat_style` | messages of chat completions among them |
-//! | `references` | the items that it names instead of sending them |
-//! | `summary` | what a compaction hands to its client |
-//! | `params`, `tools`, `format` | its other fields, for the model server and for the echo |
-//! | `echo` | what a response object repeats of its request |
-//! | `item`, `transcript` | items, and the items that a stored message is |
-//! | `logprobs` | the probabilities of their words |
+//! | `message` | what a WebSocket message has beside that body |
+//! | `input`, `content` | the items of a request, translated to chat messages |
+//! | `chat_style` | chat messages among these items |
+//! | `references` | items that a request names instead of sending them |
+//! | `summary` | the summary that a compaction gives to its client |
+//! | `params`, `tools`, `format` | the other fields, for the model server and for the echo |
+//! | `echo` | the request fields that a response object repeats |
+//! | `item`, `transcript` | items, and the items of a stored message |
+//! | `logprobs` | the log probabilities of a text |
 //! | `removal` | a message without one of its items |
-//! | `object`, `context` | the response object, and what else is said about a context |
-//! | `events` | the stream of a response |
+//! | `object`, `context` | the response object; token counts and compaction objects |
+//! | `events` | the event stream of a response |
 //!
-//! Every message that comes in becomes a chat message and is read by [`crate::chat`], so it has the payload and the digest it
-//! would have had through that door. Nothing here decides about conversations.
+//! Every incoming message becomes a chat message, and [`crate::chat`] reads it. So it has the same payload and digest
+//! as if it had come through chat completions. Nothing here decides about conversations.
 
 mod chat_style;
 mod content;

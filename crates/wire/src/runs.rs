@@ -1,7 +1,7 @@
-//! The Runs API, as Hermes has it: a request in; a run and its events out.
+//! The Runs API, as in Hermes: reads requests, writes runs and their events.
 //!
-//! A run is a turn that nobody has to wait for. Its request is that of a response with a few fields more; its object and its
-//! events have the names that Hermes' clients read.
+//! A run is a turn that its client does not have to wait for. Its request is a response request with a few more fields.
+//! Its object and its events have the names that Hermes' clients read.
 
 mod approval;
 mod events;

@@ -1,4 +1,4 @@
-//! Hermes' `POST /api/sessions/{id}/chat` and `…/chat/stream`: one message to a session, and what comes of it.
+//! Hermes' `POST /api/sessions/{id}/chat` and `…/chat/stream`: one message to a session, and its answer.
 
 use bytes::Bytes;
 use herma_model::{Answer, Delta, RunId, SessionId, Timestamp};
@@ -11,11 +11,11 @@ use crate::responses::{KeptItems, ResponsesRequest, Words, read_object, read_wit
 use crate::runs::UsageJson;
 use crate::session::SessionObject;
 
-/// Room for what surrounds a delta.
+/// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 160;
 
-/// Reads a message to a session: `message` or `input`, and `system_message` or `instructions` for this message alone; the other
-/// fields are those of a response. `kept` are the items that it names.
+/// Reads a message to a session from `message` or `input`. `system_message` or `instructions` holds for this message
+/// alone. The other fields are those of a response request. `kept` has the items that the input refers to.
 pub fn parse(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
     let mut body = read_object(body)?;
     for (name, also) in [("message", "input"), ("system_message", "instructions")] {
@@ -51,7 +51,7 @@ fn write_message(answer: &Answer, writer: &mut Writer) {
     writer.close_object();
 }
 
-/// A message's stream under way. Every event has the session, the run, a number and a time.
+/// The event stream of one message. Every event has the session, the run, a number and a time.
 #[derive(Debug)]
 pub struct ChatEvents {
     run: RunId,
@@ -68,7 +68,7 @@ impl ChatEvents {
         (events, vec![started, message])
     }
 
-    /// The head is another now.
+    /// The conversation has a new head.
     pub fn moved(&mut self, session: &SessionId) {
         self.session = session.clone();
     }
@@ -81,7 +81,7 @@ impl ChatEvents {
             .collect()
     }
 
-    /// The answer is whole: `assistant.completed`, `run.completed` and `done`.
+    /// The answer is complete: `assistant.completed`, `run.completed` and `done`.
     pub fn finish(mut self, answer: &Answer, session: &SessionObject, at: Timestamp) -> Vec<Bytes> {
         self.moved(&session.session_id);
         let room = answer.content.as_ref().map_or(0, String::len) + 2 * FRAME;

@@ -8,7 +8,7 @@ use crate::session::SessionObject;
 
 /// The frame that ends a stream.
 pub const DONE: &[u8] = b"data: [DONE]\n\n";
-/// The comment that ends a stream whose last event says so itself.
+/// The comment that ends a stream whose last event already says that it ended.
 pub const CLOSED: &[u8] = b": stream closed\n\n";
 /// A comment that keeps a waiting connection open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -16,7 +16,7 @@ pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// One event of a numbered stream: a whole frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its number, by which a reader can go on later.
+    /// Its number. A reader can resume after it.
     pub number: u64,
     /// The frame.
     pub bytes: Bytes,
@@ -27,23 +27,23 @@ pub(crate) const DATA: &[u8] = b"data: ";
 /// What a frame ends with.
 pub(crate) const END: &[u8] = b"\n\n";
 
-/// The frame with which a stream fails; the SDKs raise it as an API error.
+/// The frame with which a stream fails. The SDKs raise it as an API error.
 pub fn error_frame(error: &ErrorBody) -> Bytes {
     Bytes::from([DATA, &error.to_json(), END].concat())
 }
 
-/// What a frame says, without the words around it. Nothing, if it is a comment.
+/// The data of a frame. `None` if the frame is a comment.
 pub fn data(frame: &Bytes) -> Option<Bytes> {
     let from = frame.windows(DATA.len()).position(|window| window == DATA)? + DATA.len();
     Some(frame.slice(from..frame.len().saturating_sub(END.len())))
 }
 
-/// An event that says one line of JSON.
+/// A named event with one line of JSON.
 pub fn event(kind: &str, json: &str) -> Bytes {
     Bytes::from(format!("event: {kind}\ndata: {json}\n\n"))
 }
 
-/// The frame that tells of a compaction. The SDKs do not know it, so it goes only to who asked for it.
+/// The frame that reports a compaction. The SDKs do not know it, so only clients that asked for it get it.
 pub fn compacted_frame(session: &SessionObject) -> Bytes {
     let mut writer = Writer::after(b"event: session.compacted\ndata: ", 512);
     writer.value(session);

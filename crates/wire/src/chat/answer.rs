@@ -1,4 +1,4 @@
-//! A model's answer as a message of the transcript, and back.
+//! Turns a model's answer into a message of the transcript, and back.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use super::identity::Identity;
 use super::{content, message, tool_calls};
 use crate::json::{Object, text};
 
-/// The message that an answer is in the transcript: what was said as its payload, everything else beside it.
+/// The transcript message of an answer: the payload is what was said, and everything else is stored beside it.
 ///
-/// Usage, the finish reason and the model's name are not part of it; they are the turn's.
+/// Usage, the finish reason and the model's name are not part of it; the turn has them.
 pub fn assistant_utterance(answer: &Answer, status: MessageStatus) -> Utterance {
     let content = answer.content.as_deref();
     let has_more = answer.refusal.is_some() || !answer.tool_calls.is_empty();
@@ -48,9 +48,9 @@ pub fn assistant_utterance(answer: &Answer, status: MessageStatus) -> Utterance 
     said
 }
 
-/// The answer that a stored message was: the inverse of [`assistant_utterance`].
+/// Restores the answer from a stored message: the inverse of [`assistant_utterance`].
 ///
-/// `finish` is what the turn kept; the other fields of the answer object are put back into it.
+/// `finish` comes from the turn. The other fields of the answer object are put back into it.
 pub fn answer_of(said: &Utterance, mut finish: Finish) -> Answer {
     let extra = Extra::of(said);
     for (name, value) in extra.answer {
@@ -72,7 +72,7 @@ pub fn answer_of(said: &Utterance, mut finish: Finish) -> Answer {
     answer
 }
 
-/// The text of a stored message, parts put together; absent when there is none.
+/// The text of a stored message, with its text parts joined. `None` if it has no text.
 pub fn shown_text(said: &Utterance) -> Option<String> {
     let content = Object::from_text(said.payload.as_json()).ok()?.take("content")?;
     Some(content::stored_text(content)).filter(|text| !text.is_empty())

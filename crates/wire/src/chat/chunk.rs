@@ -1,7 +1,7 @@
-//! An answer as a stream: each function gives one whole SSE frame.
+//! An answer as a stream. Each function makes one whole SSE frame.
 //!
-//! A stream is the role chunk, any number of delta chunks, the finish chunk, the usage chunk if it was asked for,
-//! and [`crate::sse::DONE`].
+//! A stream is the role chunk, any number of delta chunks, the finish chunk, the usage chunk if the client asked for
+//! it, and [`crate::sse::DONE`].
 
 use bytes::Bytes;
 use herma_model::generation::{Finish, ToolCallDelta};
@@ -15,10 +15,10 @@ use crate::sse;
 
 /// Fields of a piece of a tool call that are written from the delta itself.
 const OWN_CALL: [&str; 4] = ["index", "id", "type", "function"];
-/// Room for what surrounds a delta.
+/// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 256;
 
-/// The first chunk: who speaks.
+/// The first chunk: the role.
 pub fn role_chunk(head: &Head<'_>) -> Bytes {
     let mut writer = begin(head, 0);
     writer.raw(r#"{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}"#);
@@ -52,7 +52,7 @@ pub fn delta_chunk(head: &Head<'_>, delta: &Delta) -> Bytes {
     end(writer)
 }
 
-/// The last chunk of the answer: why it ended, and where the conversation stands.
+/// The last chunk of the answer: why it ended, and the `session` object.
 pub fn finish_chunk(head: &Head<'_>, finish: &Finish, session: Option<&SessionObject>) -> Bytes {
     let mut writer = begin(head, if session.is_some() { 2 * FRAME } else { 0 });
     writer.open_object();
@@ -65,7 +65,8 @@ pub fn finish_chunk(head: &Head<'_>, finish: &Finish, session: Option<&SessionOb
     frame(writer)
 }
 
-/// The chunk after it with the usage and no choices; null when the model server counted nothing.
+/// The chunk after the finish chunk, with the usage and no choices. The usage is null if the model server counted
+/// nothing.
 pub fn usage_chunk(head: &Head<'_>, usage: Option<&Usage>) -> Bytes {
     let mut writer = begin(head, 0);
     writer.close_array();
@@ -74,7 +75,7 @@ pub fn usage_chunk(head: &Head<'_>, usage: Option<&Usage>) -> Bytes {
     frame(writer)
 }
 
-/// The pieces in which a stored answer is streamed again: what surrounds the text, the text, a refusal, the calls.
+/// The pieces in which a stored answer is streamed again: extra fields, text, refusal, tool calls.
 pub fn whole_answer_deltas(answer: &Answer) -> Vec<Delta> {
     let calls = answer.tool_calls.iter().zip(0..).map(|(call, index)| ToolCallDelta {
         index,
@@ -107,7 +108,7 @@ fn write_call(call: &ToolCallDelta, writer: &mut Writer) {
     if let Some(name) = &call.name {
         writer.field("name", name);
     }
-    // SDKs append to what the first piece has, so it has something to append to.
+    // SDKs append to the arguments of the first piece, so the first piece must have some.
     if is_first || call.arguments.is_some() {
         writer.field("arguments", call.arguments.as_deref().unwrap_or_default());
     }
@@ -116,7 +117,7 @@ fn write_call(call: &ToolCallDelta, writer: &mut Writer) {
     writer.close_object();
 }
 
-/// Begins a chunk, up to and into its choices.
+/// Begins a chunk and opens its choices.
 fn begin(head: &Head<'_>, content: usize) -> Writer {
     let mut writer = Writer::after(sse::DATA, content + FRAME);
     head.write("chat.completion.chunk", &mut writer);

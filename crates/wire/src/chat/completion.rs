@@ -8,14 +8,14 @@ use super::usage::UsageJson;
 use crate::json::Writer;
 use crate::session::SessionObject;
 
-/// Fields of a completion or a chunk that no model server may set. `error` is among them because the SDKs raise on it.
+/// Fields of a completion or a chunk that no model server may set. `error` is one of them, because the SDKs raise it.
 const OWN_ANSWER: [&str; 8] = ["id", "object", "created", "model", "choices", "usage", "session", "error"];
 /// Fields of a choice that no model server may set.
 pub(super) const OWN_CHOICE: [&str; 4] = ["index", "message", "delta", "finish_reason"];
 /// Fields of a message or a delta that are written from the answer itself.
 pub(super) const OWN_MESSAGE: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
 
-/// What every form of one answer begins with.
+/// The fields with which a completion and all its chunks begin.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
     /// The completion's id, `chatcmpl-…`.
@@ -27,7 +27,7 @@ pub struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Opens the object and writes what it begins with.
+    /// Opens the object and writes these fields.
     pub(super) fn write(&self, object: &str, writer: &mut Writer) {
         writer.open_object();
         writer.field("id", self.id);
@@ -53,7 +53,7 @@ pub fn completion(head: &Head<'_>, answer: &Answer, session: Option<&SessionObje
     writer.into_bytes(b"")
 }
 
-/// Writes what a completion or a last chunk ends with, and closes it.
+/// Writes the last fields of a completion or of a finish chunk, and closes it.
 pub(super) fn write_end(extra: &Map<String, Value>, session: Option<&SessionObject>, writer: &mut Writer) {
     writer.extras(extra, &OWN_ANSWER);
     if let Some(session) = session {

@@ -1,6 +1,6 @@
 //! The `content` of a message: a string, or an array of parts.
 //!
-//! Parts are passed on as they came; only those that Herma knows are looked into.
+//! Parts are passed on as they came. Herma reads only the parts that it knows.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use super::identity::Identity;
 use crate::bad_request::Flaw;
 use crate::json::{Object, Writer, compact, elements, normal_form, text};
 
-/// Checks a content, adds it to the message's identity, and gives its canonical JSON.
+/// Checks a content, adds it to the message's identity, and returns its canonical JSON.
 ///
-/// An empty array is an empty text.
+/// An empty array counts as an empty text.
 pub(super) fn read<'a>(raw: &'a RawValue, identity: &mut Identity<'a>) -> Result<Cow<'a, str>, Flaw> {
     match raw.get().as_bytes().first() {
         Some(b'"') => {
@@ -26,7 +26,8 @@ pub(super) fn read<'a>(raw: &'a RawValue, identity: &mut Identity<'a>) -> Result
     }
 }
 
-/// The JSON of a text: what the client wrote if that has no escapes, for then there is only one way to write it.
+/// The JSON of a text. What the client wrote is used if it has no escapes, because then there is only one way to write
+/// it.
 fn quoted<'a>(raw: &'a RawValue, text: &Cow<'a, str>) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(_) => Cow::Borrowed(raw.get()),
@@ -69,7 +70,7 @@ fn required_text<'a>(part: &mut Object<'a>, name: &str) -> Result<Cow<'a, str>, 
     part.take_text(name)?.ok_or_else(|| Flaw::at(name, "is required"))
 }
 
-/// The text of a stored content, parts put together.
+/// The text of a stored content, with its text parts joined.
 pub(super) fn stored_text(raw: &RawValue) -> String {
     if raw.get().starts_with('"') {
         return text(raw).map(String::from).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is kept of an assistant's message beside its payload: shown to clients, never sent to a model server.
+//! What is stored beside the payload of an assistant's message: shown to clients, never sent to a model server.
 
 use std::ops::Not;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::json::Object;
 
-/// Fields of a message that model servers write, or clients of the Responses API, and that no chat server wants back.
+/// Fields that model servers, or clients of the Responses API, write into a message. No chat server wants them back.
 const RESPONSE_ONLY: [&str; 5] = ["annotations", "reasoning_content", "reasoning", "logprobs", PHASE];
-/// What the Responses API calls an assistant's message: commentary, or the final answer.
+/// The Responses API's label of an assistant's message: commentary, or the final answer.
 pub(crate) const PHASE: &str = "phase";
 
 /// Fields of an answer, by the object of the completion they belong to.
@@ -27,7 +27,7 @@ pub(crate) struct Extra {
     /// Of the completion.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(super) answer: Map<String, Value>,
-    /// The answer had no content, though its payload needs one.
+    /// The answer had no content, though its payload must have one.
     #[serde(skip_serializing_if = "Not::not")]
     pub(super) no_content: bool,
 }
@@ -43,18 +43,18 @@ impl Extra {
         said.extra.as_deref().and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
     }
 
-    /// The form in the store; absent when there is nothing to keep.
+    /// The stored form. `None` if there is nothing to store.
     pub(super) fn to_json(&self) -> Option<Arc<str>> {
         let json = serde_json::to_string(self).ok()?;
         (json != "{}").then(|| Arc::from(json))
     }
 
-    /// Which part of an answer a client said the message is.
+    /// The label that a client gave the message.
     pub(crate) fn phase(&self) -> Option<String> {
         self.message.get(PHASE).and_then(Value::as_str).map(str::to_owned)
     }
 
-    /// All fields in one object; where names meet, the message's counts, then the choice's.
+    /// All fields in one object. If names are equal, the message's field wins, then the choice's.
     pub(crate) fn flattened(self) -> Map<String, Value> {
         let mut all = self.answer;
         all.extend(self.choice);
@@ -63,7 +63,7 @@ impl Extra {
     }
 }
 
-/// Takes the fields that model servers do not want back out of a client's message.
+/// Takes the fields that model servers do not want back out of a client's message. Empty ones are dropped.
 pub(super) fn take_response_only(message: &mut Object<'_>) -> Map<String, Value> {
     let mut taken = Map::new();
     for name in RESPONSE_ONLY {
@@ -77,7 +77,7 @@ pub(super) fn take_response_only(message: &mut Object<'_>) -> Map<String, Value>
     taken
 }
 
-/// The reasoning among the fields that a model server added to a message or a delta, by either of its names.
+/// The reasoning among the fields that a model server added to a message or a delta, under either of its names.
 pub(crate) fn reasoning_text(extra: &Map<String, Value>) -> Option<&str> {
     let text = |name| extra.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
     text("reasoning_content").or_else(|| text("reasoning"))

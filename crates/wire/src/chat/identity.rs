@@ -1,7 +1,7 @@
-//! What a message says, gathered field by field and digested.
+//! The identity of a message: its fields, collected one by one and digested.
 //!
-//! Texts that stand next to each other are one text, outer whitespace and the kind of line ends do not count, and
-//! an empty text is none. Every field begins with what it is, so no two messages give the same fields.
+//! Adjacent texts are one text. Outer whitespace and the kind of line ends do not count, and an empty text counts as
+//! absent. Every field begins with its kind, so two different messages never have the same fields.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use herma_model::{Digest, Role};
 
 use crate::json::normal_form_of_text;
 
-/// The fields of a digest under way.
+/// The fields of a digest that is being built.
 pub(super) struct Identity<'a> {
     fields: Vec<Cow<'a, str>>,
     text: Cow<'a, str>,
@@ -20,7 +20,7 @@ impl<'a> Identity<'a> {
         Self { fields: vec![Cow::Borrowed(role.as_str())], text: Cow::Borrowed("") }
     }
 
-    /// A text, or the next part of one.
+    /// Adds a text, or the next part of one.
     pub(super) fn text(&mut self, text: Cow<'a, str>) {
         if self.text.is_empty() {
             self.text = text;
@@ -29,24 +29,24 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// A refusal; an empty one is none.
+    /// Adds a refusal. An empty one counts as absent.
     pub(super) fn refusal(&mut self, refusal: Cow<'a, str>) {
         if !refusal.is_empty() {
             self.fields("refusal", [refusal]);
         }
     }
 
-    /// An image, by its address alone.
+    /// Adds an image. Only its URL counts.
     pub(super) fn image(&mut self, url: Cow<'a, str>) {
         self.fields("image", [url]);
     }
 
-    /// Anything else, by its normal form.
+    /// Adds anything else, in its normal form.
     pub(super) fn other(&mut self, normal_form: Cow<'a, str>) {
         self.fields("other", [normal_form]);
     }
 
-    /// A call of a function. Arguments are compared as JSON where they are JSON, and none are the same as `{}`.
+    /// Adds a function call. Arguments that are JSON are compared as JSON. No arguments are the same as `{}`.
     pub(super) fn call(&mut self, id: Cow<'a, str>, name: Cow<'a, str>, arguments: Cow<'a, str>) {
         let arguments = match normal_form_of_text(&arguments) {
             Some(normal) => Cow::Owned(normal),
@@ -56,7 +56,7 @@ impl<'a> Identity<'a> {
         self.fields("call", [id, name, arguments]);
     }
 
-    /// The call that a tool's message answers.
+    /// Adds the id of the call that a tool's message answers.
     pub(super) fn answers(&mut self, id: Cow<'a, str>) {
         self.fields("answers", [id]);
     }
@@ -80,7 +80,7 @@ impl<'a> Identity<'a> {
         if text.is_empty() {
             return;
         }
-        // Looking for one character is many times faster than for two.
+        // Searching for one character is many times faster than searching for two.
         let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { text };
         self.fields.push(Cow::Borrowed("text"));
         self.fields.push(text);

@@ -12,13 +12,13 @@ use super::{content, extra};
 use crate::bad_request::Flaw;
 use crate::json::{Object, Writer};
 
-/// A message of a request: beside the transcript, or of it.
+/// A message of a request.
 pub(crate) enum Spoken {
     System(Payload),
     Said(Utterance),
 }
 
-/// Checks a message and gives its canonical form.
+/// Checks a message and returns its canonical form.
 pub(crate) fn read(raw: &RawValue) -> Result<Spoken, Flaw> {
     let mut message = Object::read(raw)?;
     let role = message.take_name("role")?;
@@ -41,7 +41,7 @@ pub(super) fn begin(role: &str, capacity: usize) -> Writer {
     writer
 }
 
-/// Ends a payload and says all about it.
+/// Ends a payload and makes the utterance of it.
 pub(super) fn end(mut writer: Writer, role: Role, identity: Identity<'_>, calls: Vec<CallId>) -> Utterance {
     writer.close_object();
     let json = writer.into_text();
@@ -57,7 +57,7 @@ pub(super) fn end(mut writer: Writer, role: Role, identity: Identity<'_>, calls:
 }
 
 fn system(mut message: Object<'_>, mut writer: Writer) -> Result<Payload, Flaw> {
-    // Never compared with another message, so what it is gathered into does not matter.
+    // A system message is never compared with another message, so its identity is not used.
     let mut identity = Identity::of(Role::User);
     write_content(&mut message, &mut writer, &mut identity)?;
     write_name(&mut message, &mut writer)?;
@@ -100,7 +100,7 @@ fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, F
         Some(raw) => tool_calls::read(raw, &mut identity).map_err(|flaw| flaw.within("tool_calls"))?,
         None => Calls::default(),
     };
-    // Model servers take a message without content only where it has something else to say.
+    // Model servers accept a message without content only if it has calls or a refusal.
     let nothing = if calls.json.is_some() || refusal.is_some() { "null" } else { "\"\"" };
     writer.raw_field("content", content.as_deref().unwrap_or(nothing));
     write_name(&mut message, &mut writer)?;

@@ -1,7 +1,7 @@
 //! The fields of a request that go to the model server as they are.
 //!
-//! The common ones are checked first, so that a mistake is answered at once and names its field. Ranges are
-//! left to the model server: they differ.
+//! Common fields are checked first, so that a mistake is answered at once and names its field. Ranges differ between
+//! model servers, so they are not checked here.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use crate::bad_request::Flaw;
 use crate::json::{Object, compact, elements, flag, text};
 
-/// Fields that are checked and then not passed on.
+/// Fields that are checked but not passed on.
 const NOT_PASSED_ON: [&str; 2] = ["store", "metadata"];
 
-/// Reads what is left of a request, and its `user`.
+/// Reads the remaining fields of a request. Returns its `user` and the fields for the model server.
 pub(super) fn read(rest: &Object<'_>) -> Result<(Option<String>, Params), Flaw> {
     let mut params = Params::default();
     let mut user = None;

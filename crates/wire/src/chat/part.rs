@@ -1,4 +1,4 @@
-//! An assistant's message without a part of what it says.
+//! Removes a part from an assistant's message.
 
 use herma_model::Utterance;
 use serde_json::value::RawValue;
@@ -8,18 +8,19 @@ use super::message::{Spoken, read};
 use crate::bad_request::Flaw;
 use crate::json::{Object, Writer, elements};
 
-/// What an assistant's message can do without.
+/// A part that can be removed from an assistant's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerPart {
     /// The text and the refusal.
     Words,
-    /// The reasoning, by whatever name.
+    /// The reasoning, under any of its names.
     Reasoning,
-    /// The call at that place.
+    /// The call at that index.
     Call(usize),
 }
 
-/// The message without a part; what was kept beside the payload stays with what is left. Absent when the message cannot be read.
+/// The message without a part. What is stored beside the payload stays, if it belongs to the rest. `None` if the
+/// message cannot be read.
 pub(crate) fn without(said: &Utterance, part: AnswerPart) -> Option<Utterance> {
     let json = rest_of(said.payload.as_json(), part).ok()?;
     let raw = RawValue::from_string(json).ok()?;

@@ -15,24 +15,24 @@ pub struct ChatRequest {
     pub model: Option<String>,
     /// System and developer messages, in order. They are not part of the transcript.
     pub system: Vec<Payload>,
-    /// The other messages, in order. Whether tool results fit the calls is not checked here.
+    /// The other messages, in order. Whether tool results match the calls is not checked here.
     pub messages: Vec<Utterance>,
     /// For each of `messages`, its index in the request, so that a later error can name it.
     pub indices: Vec<usize>,
-    /// What goes to the model server as the client wrote it.
+    /// Fields that go to the model server as the client wrote them.
     pub params: Params,
-    /// Whether the answer is wanted as a stream.
+    /// Whether the client wants the answer as a stream.
     pub stream: bool,
-    /// Whether a stream is to end with a chunk that has the usage.
+    /// Whether a stream ends with a chunk that has the usage.
     pub include_usage: bool,
-    /// The client's name for its end user. Among `params` too.
+    /// The client's name for its end user. It is in `params` too.
     pub user: Option<String>,
 }
 
-/// Reads a chat request. Of a repeated field the last one counts; a null field is an absent one.
+/// Reads a chat request. If a field is repeated, the last one counts. A null field counts as absent.
 ///
 /// Fields that Herma does not know are passed on in [`ChatRequest::params`]. `store` and `metadata` are not: they ask
-/// OpenAI to keep the completion, which Herma does itself, and many servers refuse them. `n` may only be 1.
+/// OpenAI to store the completion. Herma stores it itself, and many servers refuse these fields. `n` may only be 1.
 pub fn parse(body: &[u8]) -> Result<ChatRequest, BadRequest> {
     let text = std::str::from_utf8(body).map_err(|error| Flaw::new(format!("is not valid UTF-8: {error}")))?;
     Ok(read(Object::from_text(text)?)?)

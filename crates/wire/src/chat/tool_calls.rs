@@ -12,13 +12,13 @@ use super::identity::Identity;
 use crate::bad_request::Flaw;
 use crate::json::{Object, Writer, compact, elements, normal_form, text};
 
-/// Fields of a call that are Herma's to write.
+/// Fields of a call that Herma writes itself.
 const OWN: [&str; 3] = ["id", "type", "function"];
 
-/// The calls of one message: what model servers are sent, and the ids that results must name.
+/// The calls of one message: their JSON for model servers, and the ids that results must name.
 #[derive(Default)]
 pub(super) struct Calls {
-    /// A JSON array; absent when there are no calls.
+    /// A JSON array. `None` if there are no calls.
     pub(super) json: Option<String>,
     pub(super) ids: Vec<CallId>,
 }
@@ -76,7 +76,7 @@ fn read_function<'a>(raw: &'a RawValue, writer: &mut Writer) -> Result<(Cow<'a, 
     Ok((name, arguments))
 }
 
-/// Writes the fields that nobody took, as they came.
+/// Writes the fields that were not taken, as they came.
 pub(super) fn write_rest(object: &Object<'_>, writer: &mut Writer) -> Result<(), Flaw> {
     for (name, raw) in object.rest() {
         writer.raw_field(name, &compact(raw).map_err(|flaw| flaw.within(name))?);
@@ -102,7 +102,7 @@ pub(crate) fn write(calls: &[ToolCall], writer: &mut Writer) {
     writer.close_array();
 }
 
-/// Reads back calls that were stored; a call that is not of a function has no name and no arguments.
+/// Reads stored calls back. A call that is not a function call has no name and no arguments.
 pub(super) fn stored(raw: &RawValue) -> Vec<ToolCall> {
     elements(raw).unwrap_or_default().into_iter().filter_map(stored_call).collect()
 }

@@ -1,4 +1,4 @@
-//! Messages that come by themselves: typed at a terminal, or held elsewhere.
+//! Single messages that are not part of a request: typed at a terminal, or imported.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::identity::Identity;
 use super::message::{self, Spoken};
 use crate::bad_request::{BadRequest, Flaw};
 
-/// A user's message that is nothing but a text.
+/// A user's message that is only a text.
 pub fn simple_user(text: &str) -> Utterance {
     let mut identity = Identity::of(Role::User);
     identity.text(Cow::Borrowed(text));
@@ -19,7 +19,7 @@ pub fn simple_user(text: &str) -> Utterance {
     message::end(writer, Role::User, identity, Vec::new())
 }
 
-/// One message of a transcript, a JSON object as it would stand in a request. A system message is none.
+/// Reads one message of a transcript: a JSON object as it would be in a request. A system message is refused.
 pub fn single(json: &str) -> Result<Utterance, BadRequest> {
     let raw: &RawValue =
         serde_json::from_str(json).map_err(|error| Flaw::new(format!("is not valid JSON: {error}")))?;

@@ -1,4 +1,4 @@
-//! Token usage as chat completions have it.
+//! Token usage in the form of chat completions.
 
 use herma_model::Usage;
 use serde::Serialize;
@@ -15,7 +15,8 @@ pub(super) struct UsageJson {
 #[derive(Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
-    /// Absent if the server wrote nothing to its cache, or does not say: the field is not OpenAI's here.
+    /// Absent if the server wrote nothing to its cache or does not say. OpenAI's chat completions do not have this
+    /// field.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_tokens: Option<u64>,
 }

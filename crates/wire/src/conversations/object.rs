@@ -4,19 +4,19 @@ use herma_model::{ConversationFacts, ConversationId, Provenance, Timestamp};
 
 use crate::json::Writer;
 
-/// Room for one conversation.
+/// Bytes reserved for one conversation.
 const ROOM: usize = 512;
 
-/// One conversation: what OpenAI says of it, and beside that where it stands here.
+/// One conversation: OpenAI's fields, and after them Herma's own.
 #[derive(Debug, Clone, Copy)]
 pub struct ConversationObject<'a> {
     /// The conversation.
     pub conversation: &'a ConversationFacts,
     /// When it began.
     pub created_at: Timestamp,
-    /// A client's own facts about it, a JSON object; absent means `{}`.
+    /// The client's metadata, a JSON object. `None` means `{}`.
     pub metadata: Option<&'a str>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<&'a str>,
 }
 
@@ -42,7 +42,7 @@ impl ConversationObject<'_> {
     }
 }
 
-/// A page of conversations, in the form in which the items of one are listed, and where the next one begins.
+/// A page of conversations, in the same form as a list of items. `next_cursor` says where the next page begins.
 pub fn conversation_list(conversations: &[ConversationObject<'_>], next_cursor: Option<&str>) -> Vec<u8> {
     let id = |object: Option<&ConversationObject<'_>>| object.map(|object| object.conversation.id);
     let mut writer = Writer::with_capacity(ROOM * (conversations.len() + 1));
@@ -60,7 +60,7 @@ pub fn conversation_list(conversations: &[ConversationObject<'_>], next_cursor: 
     writer.into_bytes(b"")
 }
 
-/// What is left of a conversation that was deleted.
+/// The answer to the deletion of a conversation.
 pub fn deleted_json(id: ConversationId) -> Vec<u8> {
     let mut writer = Writer::with_capacity(128);
     writer.open_object();

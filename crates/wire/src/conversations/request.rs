@@ -1,4 +1,4 @@
-//! The bodies that clients send about conversations. Fields that are not known are ignored, as OpenAI does.
+//! The bodies that clients send about conversations. Unknown fields are ignored, as OpenAI does.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, elements};
 use crate::responses::{Input, KeptItems, Words, metadata, read_items, read_object, references_in, within};
 
-/// Most items of one request.
+/// The largest number of items in one request.
 const MAX_ITEMS: usize = 20;
 
 /// The body of `POST /v1/conversations`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CreateConversation {
-    /// What the conversation begins with.
+    /// The items that the conversation begins with.
     pub items: Input,
-    /// The client's own facts about it, a JSON object.
+    /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
 }
 
 impl CreateConversation {
-    /// Reads a body; an empty one is `{}`. `kept` are the items that [`references`] names.
+    /// Reads a body. An empty one counts as `{}`. `kept` has the items that [`references`] names.
     pub fn parse(body: &[u8], kept: &KeptItems) -> Result<Self, BadRequest> {
         if body.trim_ascii().is_empty() {
             return Ok(Self::default());
@@ -35,7 +35,7 @@ impl CreateConversation {
 /// The body of `POST /v1/conversations/{id}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateConversation {
-    /// The client's own facts about it from now on, a JSON object.
+    /// The new metadata, a JSON object.
     pub metadata: Arc<str>,
 }
 
@@ -50,12 +50,12 @@ impl UpdateConversation {
 /// The body of `POST /v1/conversations/{id}/items`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateItems {
-    /// What is added to the conversation.
+    /// The items to add to the conversation.
     pub items: Input,
 }
 
 impl CreateItems {
-    /// Reads a body. `kept` are the items that [`references`] names.
+    /// Reads a body. `kept` has the items that [`references`] names.
     pub fn parse(body: &[u8], kept: &KeptItems) -> Result<Self, BadRequest> {
         let items = within(&mut read_object(body)?, "items", |raw| match elements(raw)?.len() {
             0 => Err(Flaw::new("must not be empty")),
@@ -65,7 +65,7 @@ impl CreateItems {
     }
 }
 
-/// The ids of the items that the `items` of a body refer to, each once. Costs next to nothing when there are none.
+/// The ids of the items that the `items` of a body refer to, each once. This costs almost nothing if there are none.
 pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
     references_in(body, "items")
 }

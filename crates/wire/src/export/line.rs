@@ -1,4 +1,4 @@
-//! One line.
+//! One line of an export.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ struct Type<'a> {
 }
 
 impl Line {
-    /// As JSON, without a line break.
+    /// The line as JSON, without a line break.
     pub(super) fn write(&self) -> serde_json::Result<String> {
         match self {
             Self::Header(line) => serde_json::to_string(&Typed { r#type: "header", line }),
@@ -40,8 +40,8 @@ impl Line {
         }
     }
 
-    /// Reads [`Self::write`]. The type is looked at first: what a message says must be taken as it stands, which a reader that finds its way by itself
-    /// cannot.
+    /// Reads a line that [`Self::write`] made. It reads the type first, because serde's tagged enums do not keep the
+    /// raw JSON text of a payload.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         fn of<'a, T: Deserialize<'a>>(text: &'a str, line: impl FnOnce(T) -> Line) -> Result<Line, String> {
             serde_json::from_str(text).map(line).map_err(|error| format!("it cannot be read: {error}"))

@@ -1,34 +1,34 @@
-//! Lines as conversations.
+//! Reads the lines of an export back into conversations.
 
 use herma_model::copy::{Copied, CopiedConversation, CopiedSource, Gathering, Piece};
 
 use super::line::Line;
 use super::{Counts, FORMAT, VERSION};
 
-/// A conversation that came whole.
+/// A conversation that was read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
     /// What it inherits.
     pub inherited: Vec<Copied<CopiedSource>>,
     /// The conversation.
     pub conversation: Copied<CopiedConversation>,
-    /// The line it begins with.
+    /// The number of its first line.
     pub line: u64,
 }
 
-/// Why an export can be read no further.
+/// Why an export cannot be read further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It is something else.
+    /// It is not an export of Herma's.
     #[error("this is no export of Herma's: its first line has to be the header of a {FORMAT} file")]
     Foreign,
-    /// It was written by a newer Herma.
+    /// A newer Herma wrote it.
     #[error("it is of version {0}, and this Herma reads up to {VERSION}; a newer Herma reads it")]
     Newer(u32),
-    /// A line is not what it should be.
+    /// A line is wrong.
     #[error("line {line}: {problem}")]
     Line {
-        /// Which, from 1 on.
+        /// Its number, from 1 on.
         line: u64,
         /// What is wrong with it.
         problem: String,
@@ -38,7 +38,7 @@ pub enum Damage {
     CutOff(u64),
 }
 
-/// Reads an export line by line, and holds no more than one conversation.
+/// Reads an export line by line. It holds at most one conversation in memory.
 #[derive(Debug, Default)]
 pub struct Reader {
     line: u64,
@@ -50,7 +50,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes the next line, and gives the conversation that it ends.
+    /// Reads the next line. Returns a conversation if this line ends one.
     pub fn line(&mut self, text: &str) -> Result<Option<Whole>, Damage> {
         self.line += 1;
         if self.line == 1 {
@@ -98,7 +98,7 @@ impl Reader {
         self.gathering.add(piece).map_err(|misplaced| format!("it {misplaced}"))
     }
 
-    /// Says whether everything came. Called when there are no more lines.
+    /// Checks that the export is complete. Call it when there are no more lines.
     pub fn end(&self) -> Result<(), Damage> {
         match (self.line, self.is_complete) {
             (0, _) => Err(Damage::Foreign),
@@ -109,7 +109,7 @@ impl Reader {
 }
 
 fn header(text: &str) -> Result<(), Damage> {
-    // Of a newer header only the version is sure to be there.
+    // A newer header may differ, so only its format and its version are read.
     let fields: serde_json::Value = serde_json::from_str(text).map_err(|_| Damage::Foreign)?;
     let version = fields["version"].as_u64().and_then(|version| u32::try_from(version).ok());
     match (fields["format"].as_str(), version) {

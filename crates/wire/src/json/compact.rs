@@ -1,4 +1,4 @@
-//! The forms in which JSON is kept and compared.
+//! The forms in which JSON is stored and compared.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,13 @@ use serde_json::value::RawValue;
 
 use crate::bad_request::Flaw;
 
-/// Deepest nesting of a value that is passed on; leaves room for the objects around it under serde_json's own limit.
+/// Deepest nesting of a value that is passed on. Other objects will surround the value, so this is below serde_json's
+/// own limit.
 const MAX_DEPTH: usize = 96;
 
-/// The same JSON without the whitespace between its tokens. Numbers, escapes and key order stay as they are.
+/// Removes the whitespace between tokens. Numbers, escapes and key order stay as they are.
+///
+/// Fails if the value is nested deeper than [`MAX_DEPTH`].
 pub(crate) fn compact(raw: &RawValue) -> Result<Cow<'_, str>, Flaw> {
     let text = raw.get();
     let bytes = text.as_bytes();
@@ -54,13 +57,13 @@ fn after_string(bytes: &[u8], opening: usize) -> usize {
     bytes.len()
 }
 
-/// A form that is equal for equal values, however they are spelled: compact, keys sorted.
+/// Returns a form that is the same for equal values: compact, with sorted keys.
 pub(crate) fn normal_form(raw: &RawValue) -> Result<Cow<'_, str>, Flaw> {
     let compact = compact(raw)?;
     Ok(normal_form_of_text(&compact).map_or(compact, Cow::Owned))
 }
 
-/// The same for text that may not be JSON; then there is none.
+/// Like [`normal_form`], for text that may not be JSON. `None` if it is not.
 pub(crate) fn normal_form_of_text(text: &str) -> Option<String> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     value.sort_all_objects();

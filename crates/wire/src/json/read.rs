@@ -1,7 +1,7 @@
 //! Objects, arrays and strings borrowed from the request body.
 //!
-//! Reading is shallow: what lies deeper stays a [`RawValue`] and is never walked recursively, so nesting costs
-//! nothing until somebody looks. Counts are bounded, so that a small body cannot become a large structure.
+//! Reading is shallow: nested values stay [`RawValue`]s and are never walked recursively. So nesting costs nothing
+//! until a caller reads the value. Counts are bounded, so that a small body cannot become a large structure.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,19 +12,20 @@ use serde_json::value::RawValue;
 
 use crate::bad_request::Flaw;
 
-/// Most fields of one object that Herma looks into.
+/// The largest number of fields in an object that Herma reads.
 const MAX_FIELDS: usize = 128;
-/// Most elements of one array that Herma looks into.
+/// The largest number of elements in an array that Herma reads.
 const MAX_ELEMENTS: usize = MAX_REQUEST_MESSAGES;
 
-/// The fields of an object in the order they came. Of a repeated field the last one counts; a null is an absent one.
+/// The fields of an object in the order they came. If a field is repeated, the last one counts. A null field counts as
+/// absent.
 #[derive(Debug)]
 pub(crate) struct Object<'a> {
     fields: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> Object<'a> {
-    /// Reads JSON text that may not be JSON at all.
+    /// Reads text that may not be JSON.
     pub(crate) fn from_text(text: &'a str) -> Result<Self, Flaw> {
         let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => Flaw::new("must be a JSON object"),
@@ -46,13 +47,13 @@ impl<'a> Object<'a> {
         Self::from_text(raw.get())
     }
 
-    /// Takes a field out; what is never taken is left to [`Self::rest`].
+    /// Takes a field out. [`Self::rest`] has the fields that were never taken.
     pub(crate) fn take(&mut self, name: &str) -> Option<&'a RawValue> {
         let at = self.fields.iter().position(|(key, _)| key == name)?;
         Some(self.fields.remove(at).1)
     }
 
-    /// Gives a field another name, unless there is one of that name already.
+    /// Gives a field another name. Returns false if the object has fields of both names.
     pub(crate) fn rename(&mut self, name: &str, new: &'static str) -> bool {
         if self.fields.iter().any(|(key, _)| key == new) {
             return !self.fields.iter().any(|(key, _)| key == name);
@@ -63,12 +64,12 @@ impl<'a> Object<'a> {
         true
     }
 
-    /// Takes out a field that must be a string, if it is there.
+    /// Takes out a field that must be a string. `None` if it is absent.
     pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Flaw> {
         self.take(name).map(|raw| text(raw).map_err(|flaw| flaw.within(name))).transpose()
     }
 
-    /// Takes out a field that must be there and be a string with something in it.
+    /// Takes out a required string that must not be empty.
     pub(crate) fn take_name(&mut self, name: &str) -> Result<Cow<'a, str>, Flaw> {
         match self.take_text(name)? {
             Some(text) if !text.is_empty() => Ok(text),
@@ -95,17 +96,17 @@ pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, Flaw> {
     Ok(elements.kept)
 }
 
-/// A string, borrowed unless it has escapes.
+/// Reads a string. It is borrowed unless it has escapes.
 pub(crate) fn text(raw: &RawValue) -> Result<Cow<'_, str>, Flaw> {
     if !raw.get().starts_with('"') {
         return Err(Flaw::new("must be a string"));
     }
-    // The text is known to be JSON, so the one thing left to go wrong is half of a surrogate pair.
+    // The text is known to be JSON, so this fails only for half of a surrogate pair.
     let Text(text) = serde_json::from_str(raw.get()).map_err(|_| Flaw::new("has an escape that is not Unicode"))?;
     Ok(text)
 }
 
-/// A truth value.
+/// Reads a boolean.
 pub(crate) fn flag(raw: &RawValue) -> Result<bool, Flaw> {
     match raw.get() {
         "true" => Ok(true),
@@ -180,7 +181,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
     }
 }
 
-/// `Cow<str>` as serde reads it is always owned; this one borrows where it can.
+/// A string that borrows where it can. Serde's own `Cow<str>` is always owned.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {

@@ -1,18 +1,18 @@
-//! One buffer that JSON is written into, front to back.
+//! A buffer into which JSON is written from front to back.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Writes JSON. The caller opens, names and closes; commas come by themselves.
+/// Writes JSON. The caller opens and closes objects and names fields; the writer adds the commas.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// An empty buffer.
+    /// Makes an empty buffer.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self(Vec::with_capacity(bytes))
     }
 
-    /// A buffer that begins with what is not JSON.
+    /// Makes a buffer that begins with `prefix`, which is not JSON. It must end in a space, or a comma would follow it.
     pub(crate) fn after(prefix: &[u8], capacity: usize) -> Self {
         let mut writer = Self::with_capacity(capacity);
         writer.0.extend_from_slice(prefix);
@@ -47,7 +47,7 @@ impl Writer {
         self.0.push(b':');
     }
 
-    /// A value. One that cannot be JSON is written as null; none of ours is.
+    /// Writes a value, or null if it cannot be serialised. Every value in this crate can be.
     pub(crate) fn value<T: Serialize + ?Sized>(&mut self, value: &T) {
         self.separate();
         let start = self.0.len();
@@ -57,50 +57,50 @@ impl Writer {
         }
     }
 
-    /// A value that is JSON text already.
+    /// Writes a value that is already JSON text.
     pub(crate) fn raw(&mut self, json: &str) {
         self.separate();
         self.0.extend_from_slice(json.as_bytes());
     }
 
-    /// A field.
+    /// Writes a field.
     pub(crate) fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.key(name);
         self.value(value);
     }
 
-    /// A field whose value is JSON text already.
+    /// Writes a field whose value is already JSON text.
     pub(crate) fn raw_field(&mut self, name: &str, json: &str) {
         self.key(name);
         self.raw(json);
     }
 
-    /// The fields of an object that is JSON text already, and has some.
+    /// Writes the fields of an object that is already JSON text. It must have at least one field.
     pub(crate) fn raw_fields(&mut self, object: &str) {
         self.raw(object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default());
     }
 
-    /// Fields that a model server added, without those whose names are `own`.
+    /// Writes the fields that a model server added, except those whose names are in `own`.
     pub(crate) fn extras(&mut self, extras: &Map<String, Value>, own: &[&str]) {
         for (name, value) in extras.iter().filter(|(name, _)| !own.contains(&name.as_str())) {
             self.field(name, value);
         }
     }
 
-    /// What was written, with a tail that is not JSON.
+    /// Returns what was written, followed by `suffix`, which is not JSON.
     pub(crate) fn into_bytes(mut self, suffix: &[u8]) -> Vec<u8> {
         self.0.extend_from_slice(suffix);
         self.0
     }
 
-    /// What was written.
+    /// Returns what was written.
     pub(crate) fn into_text(self) -> String {
         String::from_utf8(self.0).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    /// A comma, unless this is the first thing in its object or array, the value of a key, or the beginning.
+    /// Writes a comma if one is needed. None is needed at the start, after `{` or `[`, after a key, or after a prefix.
     ///
-    /// The last byte tells: no whole value ends in one of these, and a prefix ends in a space.
+    /// The last byte tells: no whole value ends in one of these bytes, and a prefix ends in a space.
     fn separate(&mut self) {
         if !matches!(self.0.last(), None | Some(b'{' | b'[' | b':' | b' ')) {
             self.0.push(b',');

@@ -1,4 +1,4 @@
-//! A record as steps.
+//! Reads a record back into pieces.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::Piece;
 use super::run::{Cut, Probabilities, Run};
 use crate::chat::logprobs;
 
-/// What is stored beside a record, each text with what is left of it.
+/// The texts that are stored beside a record. Each field has the rest that was not read yet.
 #[derive(Default)]
 pub(super) struct Cuts<'a> {
     text: &'a str,
@@ -19,7 +19,7 @@ pub(super) struct Cuts<'a> {
     reasoning: &'a str,
     arguments: Vec<&'a str>,
     probabilities: &'a [Value],
-    /// Of a call that is not there.
+    /// Stands for a call that the answer does not have. Always empty.
     nothing: &'a str,
 }
 
@@ -45,14 +45,14 @@ impl<'a> Cuts<'a> {
         self.arguments.get_mut(index as usize).unwrap_or(&mut self.nothing)
     }
 
-    /// Whether nothing is left of any text.
+    /// Whether every text was read to its end.
     pub(super) fn are_used_up(&self) -> bool {
         let texts = [self.text, self.refusal, self.reasoning_content, self.reasoning];
         texts.iter().chain(&self.arguments).all(|text| text.is_empty())
     }
 }
 
-/// Every step, or none if one of them does not fit what is stored.
+/// Reads every piece. `None` if one of them does not match what is stored.
 pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Piece<'static>>> {
     let mut steps = Vec::new();
     for line in record.lines() {
@@ -103,7 +103,7 @@ fn said(
 }
 
 impl Cut {
-    /// The text, cut off what is left of the stored one if need be.
+    /// The text. If it is stored elsewhere, it is cut off the front of `stored`.
     fn text(self, stored: &mut &str) -> Option<String> {
         match self {
             Self::Stored(length) => cut(stored, length).map(str::to_owned),

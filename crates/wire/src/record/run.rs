@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A text, or where to find it.
+/// A text, or its length if it is stored elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Cut {
-    /// The next so many bytes of what is stored elsewhere.
+    /// This many bytes, the next ones of the stored text.
     Stored(usize),
     /// The text itself.
     Text(String),
 }
 
-/// Log probabilities, or how many of those that are stored elsewhere.
+/// Log probabilities, or their number if they are stored elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Probabilities {
@@ -21,7 +21,7 @@ pub(super) enum Probabilities {
     Values(Vec<Value>),
 }
 
-/// Consecutive pieces of one kind: a line.
+/// One line: consecutive pieces of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Run {
     #[serde(rename = "t")]
@@ -34,13 +34,13 @@ pub(super) enum Run {
     /// Reasoning that it called `reasoning`.
     #[serde(rename = "s")]
     Reasoning(Vec<Cut>),
-    /// So many bytes of `reasoning` that came beside `reasoning_content` and were not shown.
+    /// This many bytes of `reasoning` came beside `reasoning_content` and were not streamed.
     #[serde(rename = "h")]
     Hidden(usize),
-    /// A piece of a call that says what it is: its index, its id, its name, and the arguments that came with them.
+    /// A piece of a call that is more than arguments: index, id, name, and the arguments that came with them.
     #[serde(rename = "c")]
     Call(u32, Option<String>, Option<String>, Option<Cut>),
-    /// Nothing but arguments of the call with that index.
+    /// Pieces that have only arguments of the call with that index.
     #[serde(rename = "a")]
     Arguments(u32, Vec<Cut>),
     #[serde(rename = "l")]

@@ -1,4 +1,4 @@
-//! Steps as a record.
+//! Writes pieces as a record.
 
 use herma_model::Delta;
 use herma_model::generation::ToolCallDelta;
@@ -9,12 +9,12 @@ use super::run::{Cut, Probabilities, Run};
 use crate::chat::logprobs;
 use crate::json::Writer;
 
-/// What is stored beside the record.
+/// What is stored elsewhere, so that the record needs only lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// The whole answer.
     Answer,
-    /// What was said, as text.
+    /// Only the text of the answer.
     Said,
 }
 
@@ -32,11 +32,11 @@ pub(super) fn record<'a>(steps: impl IntoIterator<Item = Piece<'a>>, kept: Kept)
 struct Recorder {
     kept: Kept,
     runs: Vec<Run>,
-    /// Log probabilities that no text has followed yet.
+    /// Log probabilities whose text has not come yet.
     waiting: Vec<Value>,
-    /// Bytes of reasoning that came under both its names, of which only one is shown.
+    /// Bytes of `reasoning` that came beside `reasoning_content`, so that they were not streamed.
     hidden: usize,
-    /// Calls so far.
+    /// The number of calls so far.
     calls: u32,
 }
 
@@ -74,7 +74,7 @@ impl Recorder {
         self.add(Run::Text(vec![Cut::Stored(text.len())]));
     }
 
-    /// Says how much of the stored reasoning was never shown, before the next piece is cut out of it.
+    /// Records how much of the stored reasoning was not streamed, before the next piece is cut from it.
     fn pass_hidden(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);
         if hidden > 0 && self.kept == Kept::Answer {
@@ -82,7 +82,7 @@ impl Recorder {
         }
     }
 
-    /// Adds pieces: to the last run if that is of their kind, else as a run of their own.
+    /// Adds pieces to the last line if it is of their kind, else as a new line.
     fn add(&mut self, run: Run) {
         match (self.runs.last_mut(), run) {
             (Some(Run::Text(pieces)), Run::Text(more))
@@ -94,7 +94,7 @@ impl Recorder {
         }
     }
 
-    /// Adds log probabilities before the run that has that place, or will have it.
+    /// Adds log probabilities before the line that has the index `at` or will have it.
     fn add_probabilities(&mut self, at: usize, more: Vec<Value>) {
         if more.is_empty() {
             return;
@@ -110,7 +110,7 @@ impl Recorder {
 
     fn call(&mut self, piece: &ToolCallDelta) {
         if self.kept == Kept::Answer {
-            // A piece of a call that leaves a gap is part of no answer, but it came.
+            // The index leaves a gap, so no answer has this piece. The record says only that it came.
             if piece.index > self.calls {
                 self.runs.push(Run::Call(piece.index, None, None, None));
                 return;
@@ -126,7 +126,7 @@ impl Recorder {
         }
     }
 
-    /// A piece of anything but what was said.
+    /// A piece of anything but the answer's text.
     fn piece(&self, text: &str) -> Cut {
         match self.kept {
             Kept::Answer => Cut::Stored(text.len()),

@@ -5,19 +5,19 @@ use herma_model::provenance::CompactionMode;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, flag};
 
-/// What a client asks of a compaction. Nothing said means as configured.
+/// What a client asks of a compaction. An absent field means the configured value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompactRequest {
-    /// Whether only to say what it would do.
+    /// Whether only to report what the compaction would do.
     pub dry_run: bool,
-    /// How the session is treated.
+    /// Whether the session is split or compacted in place.
     pub mode: Option<CompactionMode>,
-    /// The model whose window the conversation has to fit.
+    /// The model whose window the conversation must fit.
     pub model: Option<String>,
 }
 
 impl CompactRequest {
-    /// Reads a body; an empty one is `{}`. A field that is not known is refused: it might have been a misspelt `dry_run`.
+    /// Reads a body. An empty one counts as `{}`. An unknown field is refused, because it may be a misspelt `dry_run`.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         read(body, Self::read)
     }
@@ -34,12 +34,12 @@ impl CompactRequest {
 /// What a client asks of an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoRequest {
-    /// The model whose window the conversation has to fit then.
+    /// The model whose window the conversation must fit after the undo.
     pub model: Option<String>,
 }
 
 impl UndoRequest {
-    /// Reads a body; an empty one is `{}`.
+    /// Reads a body. An empty one counts as `{}`.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         read(body, |mut body| {
             let model = model(&mut body)?;

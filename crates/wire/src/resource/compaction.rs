@@ -1,4 +1,4 @@
-//! Compactions, as `/api/sessions/{alias}/compactions` shows them: rows of the ledger, and what one more would do.
+//! Compactions, as `/api/sessions/{alias}/compactions` shows them: rows of the ledger, and previews.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ struct Range {
     last_seq: i64,
 }
 
-/// One row of the ledger. Every field is always there; what is unknown or does not apply is null.
+/// One row of the ledger. Every field but `session` is always present. It is null if it is unknown or does not apply.
 #[derive(Debug, Clone)]
 pub struct CompactionRow<'a> {
     record: &'a Compaction,
-    /// The head after it, on the answer of the request that made it.
+    /// The head after the compaction. Only the answer to the request that made it has this.
     session: Option<Provenance>,
 }
 
 impl CompactionRow<'_> {
-    /// The same row as the answer to a request, with the head after it as `session`.
+    /// The same row as the answer to a request, with the head after the compaction as `session`.
     #[must_use]
     pub fn led_to(self, session: Provenance) -> Self {
         Self { session: Some(session), ..self }
@@ -79,25 +79,25 @@ impl Serialize for CompactionRow<'_> {
 /// What a compaction would do.
 #[derive(Debug, Clone)]
 pub struct CompactionPreview<'a> {
-    /// How the session would be treated.
+    /// Whether the session would be split or compacted in place.
     pub mode: CompactionMode,
     /// The first message that would be summarised.
     pub first: Seq,
-    /// The last one.
+    /// The last message that would be summarised.
     pub through: Seq,
-    /// How many messages that is.
+    /// How many messages would be summarised.
     pub summarised: usize,
-    /// Messages from before that point that would be kept word for word.
+    /// Messages up to `through` that would be kept word for word.
     pub carried: &'a [Arc<Message>],
-    /// Messages after that point.
+    /// Messages after `through`.
     pub kept: &'a [Arc<Message>],
-    /// What would be written.
+    /// The summary that would be stored.
     pub summary: &'a Utterance,
-    /// The model that summarised.
+    /// The model that wrote the summary.
     pub model: Option<&'a str>,
-    /// The context's size.
+    /// The size of the context before and after.
     pub sizes: Sizes,
-    /// What the summary cost.
+    /// Tokens that the summary cost.
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,

@@ -14,13 +14,13 @@ pub struct LineageGraph<'a> {
 }
 
 impl<'a> LineageGraph<'a> {
-    /// These nodes and edges.
+    /// Makes a graph of these nodes and edges.
     pub const fn new(nodes: Vec<GraphNode<'a>>, edges: Vec<GraphEdge<'a>>) -> Self {
         Self { object: "lineage", nodes, edges }
     }
 }
 
-/// A session's row, and what the session is to the conversation.
+/// A session's row, and its relation to the conversation.
 #[derive(Debug, Serialize)]
 pub struct GraphNode<'a> {
     /// The row.

@@ -1,4 +1,4 @@
-//! An entry of the transcript, as `GET /api/sessions/{alias}/messages` shows it: a message, or a summary that stands among them.
+//! An entry of the transcript, as `GET /api/sessions/{alias}/messages` shows it: a message or a summary.
 
 use herma_model::{CompactionId, Message, MessageId, Seq, SessionId, Summary, Timestamp, TurnId, TurnState, Utterance};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -25,7 +25,7 @@ const OWN: [&str; 14] = [
     "extra",
 ];
 
-/// One entry: its own facts, the fields of its payload, and under `extra` what a model server added.
+/// One entry: its own fields, the fields of its payload, and under `extra` what a model server added.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageRow<'a> {
     id: MessageId,
@@ -41,14 +41,14 @@ pub struct MessageRow<'a> {
 /// What wrote an entry.
 #[derive(Debug, Clone, Copy)]
 enum Writer {
-    /// A turn, and where that stands, if it is known.
+    /// A turn, and its state if that is known.
     Turn(TurnId, Option<TurnState>),
     /// A compaction: the entry is its summary.
     Compaction(CompactionId),
 }
 
 impl MessageRow<'_> {
-    /// The same row, of a turn that stands there.
+    /// The same row, with the state of its turn. A summary has no turn and stays as it is.
     #[must_use]
     pub const fn turn_status(self, state: Option<TurnState>) -> Self {
         let written_by = match self.written_by {
@@ -58,13 +58,13 @@ impl MessageRow<'_> {
         Self { written_by, ..self }
     }
 
-    /// The same row, of a message that every compaction keeps word for word, or of one that none needs to.
+    /// The same row, pinned or not. Every compaction keeps a pinned message word for word.
     #[must_use]
     pub const fn pinned(self, pinned: bool) -> Self {
         Self { pinned, ..self }
     }
 
-    /// The same row, of an entry that a rewind has taken out of the model's view, or not.
+    /// The same row, rewound or not. A rewind takes entries out of the model's view.
     #[must_use]
     pub const fn rewound(self, rewound: bool) -> Self {
         Self { rewound, ..self }

@@ -1,4 +1,4 @@
-//! What a search found, as `GET /api/search` lists it.
+//! Search results, as `GET /api/search` lists them.
 
 use herma_model::{ConversationId, MessageId, MessageStatus, Role, SessionId, SessionKind, Timestamp};
 use serde::Serialize;
@@ -6,18 +6,19 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::rfc3339;
 
-/// How a snippet shows what was found.
+/// How a snippet marks the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Marks {
-    /// Between `<mark>` and `</mark>`, in text whose own `&`, `<`, `>` and quotation marks are escaped: it can be put into a page as it is.
+    /// Between `<mark>` and `</mark>`. The text's own `&`, `<`, `>` and quotation marks are escaped, so the snippet can
+    /// be put into an HTML page.
     #[default]
     Html,
-    /// Not at all: plain text.
+    /// Not marked: plain text.
     None,
 }
 
 impl Marks {
-    /// Reads the name that a client gives it.
+    /// Reads the name that a client sends.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "html" => Some(Self::Html),
@@ -26,7 +27,7 @@ impl Marks {
         }
     }
 
-    /// A snippet of pieces, each with whether it is what was found.
+    /// Makes a snippet of pieces. Each piece says whether it is a match.
     pub fn write<'a>(self, pieces: impl IntoIterator<Item = (&'a str, bool)>) -> String {
         let mut snippet = String::new();
         for (text, found) in pieces {
@@ -57,14 +58,15 @@ fn escape(text: &str, to: &mut String) {
     }
 }
 
-/// One row. Every field but `name` and `rewound` is always there; of a title, what only messages have is null.
+/// One row. Every field but `name` and `rewound` is always present. If the title matched, the fields that only messages
+/// have are null.
 #[derive(Debug, Clone)]
 pub struct SearchRow<'a> {
-    /// The part of the text that shows why it was found.
+    /// The part of the text that has the match.
     pub snippet: String,
     /// The conversation.
     pub conversation: ConversationId,
-    /// The session in which it was said; of a title, the head.
+    /// The session of the message. If the title matched, the head.
     pub session: &'a SessionId,
     /// The id or slug that a client chose for the conversation.
     pub name: Option<&'a str>,
@@ -74,11 +76,11 @@ pub struct SearchRow<'a> {
     pub origin_kind: SessionKind,
     /// The conversation's title.
     pub title: Option<&'a str>,
-    /// The message; absent if the title was found.
+    /// The message. `None` if the title matched.
     pub message: Option<(MessageId, Role, MessageStatus)>,
-    /// Whether a rewind has taken it out of the model's view.
+    /// Whether a rewind has taken the message out of the model's view.
     pub rewound: bool,
-    /// When it was said; of a title, when the conversation was made.
+    /// When the message was stored. If the title matched, when the conversation was made.
     pub created_at: Timestamp,
 }
 
@@ -107,7 +109,7 @@ impl Serialize for SearchRow<'_> {
     }
 }
 
-/// Reads a moment as RFC 3339, or a day as its beginning in UTC.
+/// Reads a moment as RFC 3339, or a date as its beginning in UTC.
 pub fn moment(text: &str) -> Option<Timestamp> {
     let day = || {
         let date: jiff::civil::Date = text.parse().ok()?;

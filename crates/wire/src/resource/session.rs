@@ -8,21 +8,21 @@ use serde_json::value::RawValue;
 use super::rfc3339;
 use super::usage::UsageJson;
 
-/// One row: a conversation at its head, or one session of it. Every field but `name` is always there; what is unknown
-/// is null.
+/// One row: a conversation at its head, or one of its sessions. Every field but `name` is always present. An unknown
+/// value is null.
 #[derive(Debug, Clone)]
 pub struct SessionRow<'a> {
     /// The conversation.
     pub conversation: &'a ConversationFacts,
     /// The session the row is about.
     pub session: &'a SessionFacts,
-    /// What people call it.
+    /// Its title.
     pub title: Option<&'a str>,
     /// Where it was started from.
     pub source: Option<&'a str>,
-    /// A client's own facts about it, a JSON object; absent means `{}`.
+    /// The client's metadata, a JSON object. `None` means `{}`.
     pub metadata: Option<&'a RawValue>,
-    /// Whether it was put away.
+    /// Whether it was archived.
     pub archived: bool,
     /// When it began.
     pub created_at: Timestamp,
@@ -72,12 +72,12 @@ impl Serialize for SessionRow<'_> {
     }
 }
 
-/// Metadata as it is stored, for a row. `None` if the text is no JSON.
+/// Stored metadata, for a row. `None` if the text is not JSON.
 pub fn metadata(text: &str) -> Option<&RawValue> {
     serde_json::from_str(text).ok()
 }
 
-/// That a conversation is gone.
+/// The answer to the deletion of a conversation.
 #[derive(Debug, Serialize)]
 pub struct DeletedSession {
     id: ConversationId,
@@ -86,7 +86,7 @@ pub struct DeletedSession {
 }
 
 impl DeletedSession {
-    /// This one.
+    /// Makes the answer for this conversation.
     pub const fn new(id: ConversationId) -> Self {
         Self { id, object: "session.deleted", deleted: true }
     }

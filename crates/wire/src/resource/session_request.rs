@@ -1,4 +1,5 @@
-//! The bodies of requests that make, change and branch sessions. A field that is not known is refused: it might have been misspelt.
+//! The bodies of requests that create, change, branch and rewind sessions. An unknown field is refused, because it may
+//! be misspelt.
 
 use std::sync::Arc;
 
@@ -15,22 +16,22 @@ use crate::responses::{metadata, within};
 /// The body of `POST /api/sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CreateSession {
-    /// The name the client chose; not yet looked at.
+    /// The name that the client chose. Not validated here.
     pub id: Option<String>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: Option<SessionKind>,
-    /// The session it comes from; not yet looked at.
+    /// The session that it comes from. Not validated here.
     pub parent: Option<String>,
-    /// The session key; not yet looked at.
+    /// The session key. Not validated here.
     pub session_key: Option<String>,
-    /// What the client attaches, a JSON object.
+    /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
 }
 
 impl CreateSession {
-    /// Reads a body; an empty one is `{}`. `session_id` is Hermes' other word for `id`.
+    /// Reads a body. An empty one counts as `{}`. `session_id` is Hermes' name for `id`.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         read(body, |mut body| {
             if !body.rename("session_id", "id") {
@@ -50,19 +51,19 @@ impl CreateSession {
     }
 }
 
-/// The body of `PATCH /api/sessions/{alias}`. What is absent stays as it is.
+/// The body of `PATCH /api/sessions/{alias}`. An absent field stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSession {
-    /// What people call it from now on; an empty title is none.
+    /// The new title. `Some(None)` removes the title; clients send an empty text for that.
     pub title: Option<Option<String>>,
-    /// Whether it is put away from now on.
+    /// Whether it is archived from now on.
     pub archived: Option<bool>,
-    /// What the client attaches from now on, a JSON object.
+    /// The new metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
 }
 
 impl ChangeSession {
-    /// Reads a body, which has to say something.
+    /// Reads a body. It must have at least one field.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         let asked = read(body, |mut body| {
             if body.take("end_reason").is_some() {
@@ -92,18 +93,18 @@ impl ChangeSession {
 /// The body of `POST /api/sessions/{alias}/branch`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BranchSession {
-    /// The message after which it begins; at the end if absent. Not yet looked at.
+    /// The message after which the branch begins. `None` means the end. Not validated here.
     pub at: Option<String>,
-    /// The name the client chose; not yet looked at.
+    /// The name that the client chose. Not validated here.
     pub id: Option<String>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
-    /// What the client attaches, a JSON object.
+    /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
 }
 
 impl BranchSession {
-    /// Reads a body; an empty one is `{}`. `session_id` is Hermes' other word for `id`.
+    /// Reads a body. An empty one counts as `{}`. `session_id` is Hermes' name for `id`.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         read(body, |mut body| {
             if !body.rename("session_id", "id") {
@@ -124,14 +125,14 @@ impl BranchSession {
 /// The body of `POST /api/sessions/{alias}/rewind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RewindSession {
-    /// To this message; not yet looked at.
+    /// To this message. Not validated here.
     To(String),
-    /// Before the last so many turns.
+    /// To the point before the last so many turns.
     Turns(u32),
 }
 
 impl RewindSession {
-    /// Reads a body, which has to say one of both.
+    /// Reads a body. It must have exactly one of `to` and `turns`.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         let (to, turns) = read(body, |mut body| {
             let asked = (name(&mut body, "to")?, within(&mut body, "turns", turns)?);
@@ -166,7 +167,8 @@ fn read_title(raw: &RawValue) -> Result<String, Flaw> {
     title(&text(raw)?).map_err(Flaw::new)
 }
 
-/// What people call a session: one line that they can read. The error reads on after the field's name: "must not be empty".
+/// Checks a title and trims it. A title is one line that people can read. The error continues a sentence after the
+/// field's name: "must not be empty".
 pub fn title(text: &str) -> Result<String, String> {
     let title = text.trim();
     match title.chars().count() {

@@ -1,4 +1,4 @@
-//! Tokens, under the names all of Herma's own resources use.
+//! Tokens, under the names that Herma's own resources use.
 
 use herma_model::Usage;
 use serde::Serialize;

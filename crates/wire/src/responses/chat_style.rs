@@ -1,21 +1,21 @@
-//! Messages in the words of chat completions, where items are expected.
+//! Chat messages, where the Responses API expects items.
 
 use crate::json::{Object, elements};
 
 /// Parts that only chat completions have.
 const CHAT_PARTS: [&str; 2] = ["image_url", "file"];
 
-/// The words in which an input may be said.
+/// The forms that an input may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
-    /// Those of the Responses API.
+    /// Items only.
     Items,
-    /// Those of chat completions too.
+    /// Items, and messages of chat completions.
     ItemsAndChat,
 }
 
-/// Whether an element with a role and no type is a message that only chat completions have words for: a tool's, one with
-/// `tool_calls`, or one with parts of theirs.
+/// Whether an element with a role and no type is a message that only chat completions have. That is a tool's message,
+/// one with `tool_calls`, or one with chat parts.
 pub(super) fn is_chat(role: &str, message: &Object<'_>) -> bool {
     let field = |name| message.rest().find(|(field, _)| *field == name).map(|(_, raw)| raw);
     let has_chat_parts = || {

@@ -1,4 +1,4 @@
-//! The parts of an item's content, said in the words of chat completions.
+//! Translates the parts of an item's content to chat parts.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(super) enum ChatPart<'a> {
     Other(String),
 }
 
-/// The parts of a content; a string is one text.
+/// Reads the parts of a content. A string is one text.
 pub(super) fn parts(raw: &RawValue) -> Result<Vec<ChatPart<'_>>, Flaw> {
     match raw.get().as_bytes().first() {
         Some(b'"') => Ok(vec![ChatPart::Text(text(raw)?)]),
@@ -27,7 +27,7 @@ pub(super) fn parts(raw: &RawValue) -> Result<Vec<ChatPart<'_>>, Flaw> {
     }
 }
 
-/// The content of a chat message. A text alone is a string: many model servers take nothing else.
+/// The content of a chat message. A single text becomes a string, because many model servers accept nothing else.
 pub(super) fn chat_content(parts: &[ChatPart<'_>]) -> String {
     let mut writer = Writer::with_capacity(128);
     if let [ChatPart::Text(text)] = parts {
@@ -97,7 +97,7 @@ fn audio(mut part: Object<'_>) -> Result<String, Flaw> {
     Ok(format!(r#"{{"type":"input_audio","input_audio":{json}}}"#))
 }
 
-/// A chat part whose value is an object under its own name.
+/// A chat part. Its fields are in an object under the name of its type.
 fn part_of<const N: usize>(kind: &str, fields: [(&str, Option<Cow<'_, str>>); N]) -> String {
     let mut writer = Writer::with_capacity(128);
     writer.open_object();

@@ -1,4 +1,4 @@
-//! What is said about a context that nobody answers: its size, and what it was compacted to.
+//! Answers about a context that no model has to answer: its size, or what it was compacted to.
 
 use herma_model::{Timestamp, Usage};
 
@@ -6,7 +6,7 @@ use super::item::Item;
 use super::object::UsageJson;
 use crate::json::Writer;
 
-/// The body of `POST /v1/responses/input_tokens`.
+/// The answer to `POST /v1/responses/input_tokens`.
 pub fn input_tokens_json(tokens: u64) -> Vec<u8> {
     let mut writer = Writer::with_capacity(64);
     writer.open_object();
@@ -16,16 +16,16 @@ pub fn input_tokens_json(tokens: u64) -> Vec<u8> {
     writer.into_bytes(b"")
 }
 
-/// The body of `POST /v1/responses/compact`: the items to go on with.
+/// The answer to `POST /v1/responses/compact`: the items that replace the context.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionObject<'a> {
     /// Its id.
     pub id: &'a str,
     /// When it was made.
     pub created_at: Timestamp,
-    /// What stands for the context from now on.
+    /// The items that stand for the context from now on.
     pub output: &'a [Item],
-    /// Tokens that the summary cost; none if nobody counted them.
+    /// Tokens that the summary cost. `None` is shown as zeros.
     pub usage: Option<Usage>,
 }
 

@@ -1,8 +1,8 @@
-//! What a response object repeats of its request.
+//! The request fields that a response object repeats.
 
 use crate::json::{Object, Writer};
 
-/// Every field that is repeated, with what stands for it when the request did not say.
+/// Every field that is repeated, and its default.
 const FIELDS: [(&str, &str); 21] = [
     ("instructions", "null"),
     ("metadata", "{}"),
@@ -32,7 +32,7 @@ const FIELDS: [(&str, &str); 21] = [
 pub struct Echo(Vec<(&'static str, Box<str>)>);
 
 impl Echo {
-    /// The form that is stored with the turn: only what the request said.
+    /// The form that is stored with the turn. It has only the fields that the request had.
     pub fn to_json(&self) -> String {
         let mut writer = Writer::with_capacity(64);
         writer.open_object();
@@ -43,7 +43,7 @@ impl Echo {
         writer.into_text()
     }
 
-    /// Reads [`Self::to_json`] back; what is not one of its fields is left out. Absent when the text is no JSON object.
+    /// Reads [`Self::to_json`] back. Unknown fields are ignored. `None` if the text is not a JSON object.
     pub fn from_json(json: &str) -> Option<Self> {
         let mut object = Object::from_text(json).ok()?;
         let said = FIELDS.iter().filter_map(|(name, _)| Some((*name, Box::from(object.take(name)?.get()))));
@@ -55,7 +55,7 @@ impl Echo {
         self.get("background") == Some("true")
     }
 
-    /// Repeats a field; one that no response has is left out.
+    /// Adds a field. A field that no response has is ignored.
     pub(super) fn say(&mut self, name: &str, json: impl Into<Box<str>>) {
         if let Some((name, _)) = FIELDS.iter().find(|(field, _)| *field == name) {
             self.0.push((name, json.into()));
@@ -68,14 +68,14 @@ impl Echo {
         self
     }
 
-    /// Writes every field.
+    /// Writes every field, with defaults for absent ones.
     pub(super) fn write(&self, writer: &mut Writer) {
         for (name, otherwise) in FIELDS {
             writer.raw_field(name, self.get(name).unwrap_or(otherwise));
         }
     }
 
-    /// What the request said of a field, as JSON.
+    /// The value that the request had for a field, as JSON.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| *field == name).map(|(_, json)| &**json)
     }

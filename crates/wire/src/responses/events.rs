@@ -1,12 +1,16 @@
-//! The stream of a response: a pure machine that is told what happens and gives the events of it, numbered from 0.
+//! The event stream of a response, as a pure state machine. Each method reports what happened and returns its events,
+//! numbered from 0.
 //!
-//! An item ends when the next one begins; a piece of something that has ended begins a further item. A call is the exception: while
-//! its arguments are not a whole JSON object it stays open, for some model servers send the pieces of several calls in turns.
+//! An item ends when the next one begins. A later piece of an ended item begins a new item. A call is the exception: it
+//! stays open until its arguments are a whole JSON object, because some model servers interleave the pieces of several
+//! calls.
 //!
-//! Terminal events are the three that both OpenAI and Open Responses know. A cancelled response ends with `response.failed`, whose
-//! object has the status `cancelled`: an event of its own name would make clients throw, and `response.incomplete` is for answers
-//! that the model ended. When there is no answer, open texts end as incomplete, and calls do not end at all, for clients execute
-//! those that do; reasoning and calls are not in the object then, because they are not kept.
+//! The terminal events are the three that both OpenAI and Open Responses know. A cancelled response ends with
+//! `response.failed`, and its object has the status `cancelled`. A new event name would make clients throw, and
+//! `response.incomplete` means that the model ended the answer.
+//!
+//! If there is no answer, open texts end as incomplete. Calls do not end at all, because clients execute calls that
+//! end. The last object has no reasoning and no calls then, because they are not stored.
 
 mod closing;
 mod frames;
@@ -26,15 +30,15 @@ use crate::sse::Frame;
 /// How a response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
-    /// In what way.
+    /// The outcome.
     pub outcome: ResponseOutcome,
-    /// When.
+    /// When it ended.
     pub at: Timestamp,
     /// Tokens, if the model server counted them.
     pub usage: Option<Usage>,
 }
 
-/// A response's stream under way.
+/// The event stream of one response.
 #[derive(Debug)]
 pub struct Events {
     about: About,
@@ -42,26 +46,26 @@ pub struct Events {
     number: u64,
     entries: Vec<Entry>,
     calls: Vec<Call>,
-    /// Log probabilities that came before their text.
+    /// Log probabilities whose text has not come yet.
     logprobs: Vec<Value>,
     frames: Vec<Frame>,
 }
 
-/// An item, at the place in the output that it has in the list.
+/// An item of the output. Its index in the list is its `output_index`.
 #[derive(Debug)]
 struct Entry {
     item: Item,
     is_open: bool,
 }
 
-/// What a message can be made of.
+/// The kind of a part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spoken {
     Text,
     Refusal,
 }
 
-/// What is known of a call; its item begins when its name is known.
+/// What is known of a call. Its item begins when its name is known.
 #[derive(Debug, Default)]
 struct Call {
     id: String,
@@ -71,8 +75,8 @@ struct Call {
 }
 
 impl Events {
-    /// Begins a stream with `response.created`, and `response.queued` if it runs in the background. `message` is the id that the
-    /// answer will have in the transcript.
+    /// Begins a stream with `response.created`, and `response.queued` if the response runs in the background. `message`
+    /// is the id that the answer will have in the transcript.
     pub fn begin(about: About, message: MessageId, session: Option<&SessionObject>) -> (Self, Vec<Frame>) {
         let mut events = Self {
             about,
@@ -126,7 +130,8 @@ impl Events {
         self.take_frames()
     }
 
-    /// Leaves out numbers. After a crash, events may have been shown that nobody remembers; what follows must not bear their numbers.
+    /// Skips numbers. After a crash, clients may have seen events that were never stored. Later events must not reuse
+    /// their numbers.
     pub const fn skip(&mut self, numbers: u64) {
         self.number = self.number.saturating_add(numbers);
     }
@@ -166,7 +171,7 @@ impl Events {
 
     fn call(&mut self, piece: &ToolCallDelta) {
         let index = piece.index as usize;
-        // Model servers count their calls without gaps; one that does not has no call to add to.
+        // Model servers number their calls without gaps. A piece after a gap belongs to no call and is ignored.
         if index > self.calls.len() {
             return;
         }
@@ -190,7 +195,7 @@ impl Events {
         }
     }
 
-    /// A piece of a call's arguments. What follows a whole object cannot be part of it and is left out.
+    /// Adds a piece of a call's arguments. It is ignored if the item has ended, because the arguments were whole then.
     fn arguments(&mut self, at: usize, text: &str) {
         let entry = &mut self.entries[at];
         if !entry.is_open || text.is_empty() {

@@ -1,4 +1,4 @@
-//! How the answer is to look: `text` and `reasoning`.
+//! The form of the answer: `text` and `reasoning`.
 
 use serde_json::value::RawValue;
 
@@ -31,7 +31,7 @@ pub(super) fn text(raw: &RawValue, fields: &mut Fields) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// A format in two forms. Plain text needs none for the model server.
+/// A format, for the model server and for the echo. For plain text the model server gets none.
 struct Format {
     chat: Option<String>,
     echo: String,

@@ -1,7 +1,7 @@
-//! The `input` of a request: items in, chat messages out.
+//! Reads the `input` of a request: items in, chat messages out.
 //!
-//! What a model said in one go is several items and one chat message: calls are gathered into the assistant's message before them,
-//! and reasoning is kept beside the message that follows it.
+//! One model message is several items but one chat message. So calls are added to the assistant's message before them,
+//! and reasoning is stored beside the message that follows it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,21 +17,21 @@ use crate::bad_request::Flaw;
 use crate::chat::{PHASE, Spoken, read_message, simple_user, tool_calls};
 use crate::json::{Object, Writer, elements, text};
 
-/// Items that references may name, by their ids.
+/// Stored items that references may name, by their ids.
 pub type KeptItems = HashMap<String, Item>;
 
-/// What a list of items says.
+/// The messages of a list of items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Input {
     /// System and developer messages, in order. They are not part of the transcript.
     pub system: Vec<Payload>,
-    /// The other messages, in order. Whether tool results fit the calls is not checked here.
+    /// The other messages, in order. Whether tool results match the calls is not checked here.
     pub messages: Vec<Utterance>,
     /// For each of `messages`, the index of its first item, so that a later error can name it.
     pub indices: Vec<usize>,
 }
 
-/// Reads an input: a text that a user said, or items.
+/// Reads an input: a user's text, or items.
 pub(super) fn read(raw: &RawValue, kept: &KeptItems, words: Words) -> Result<Input, Flaw> {
     match raw.get().as_bytes().first() {
         Some(b'"') => Ok(Input { messages: vec![simple_user(&text(raw)?)], indices: vec![0], ..Input::default() }),
@@ -57,13 +57,13 @@ pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, words: Words) ->
     Ok(reader.input)
 }
 
-/// A chat message; what chat would refuse of it was refused before, in the words of this API.
+/// Reads a chat message. What chat would refuse was refused before, under this API's names.
 fn chat_message(json: String) -> Result<Spoken, Flaw> {
     let raw = RawValue::from_string(json).map_err(|_| Flaw::new("cannot be a message"))?;
     read_message(&raw)
 }
 
-/// What a message is called, which no model is shown.
+/// Reads the label of an assistant's message. No model is shown it.
 fn phase(message: &mut Object<'_>) -> Result<Option<String>, Flaw> {
     let phase = message.take_text(PHASE)?;
     match phase.as_deref() {
@@ -72,18 +72,18 @@ fn phase(message: &mut Object<'_>) -> Result<Option<String>, Flaw> {
     }
 }
 
-/// The items so far, and what waits for the next one.
+/// The messages so far, and what waits for the next item.
 struct Reader<'a> {
     kept: &'a KeptItems,
     words: Words,
-    /// Items that were referred to. Each may be once, so that a small body cannot become a large context.
+    /// Items that were referred to. Each may be referred to once, so that a small body cannot become a large context.
     named: HashSet<&'a str>,
     input: Input,
     assistant: Option<Assistant>,
     reasoning: String,
 }
 
-/// An assistant's message that calls may still be added to.
+/// An assistant's message to which calls may still be added.
 #[derive(Default)]
 struct Assistant {
     index: usize,
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
             }
             (None | Some("message"), Some(role)) => self.message(index, &role, item),
             (Some("message"), None) => Err(Flaw::at("role", "is required")),
-            // A reference need not say that it is one.
+            // A reference may come without its type.
             (None, None) if item.rest().any(|(name, _)| name == "id") => self.reference(index, item),
             (None, None) => Err(Flaw::at("type", "is required")),
             (Some("function_call"), _) => self.call(index, item),
@@ -202,7 +202,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A summary stands for what it summarises. What any other compaction stands for is in the transcript.
+    /// A sealed summary becomes a user's message in place of what it summarises. Any other compaction item is ignored,
+    /// because the transcript has what it stands for.
     fn compaction(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
         let sealed = item.take("encrypted_content").and_then(|raw| text(raw).ok());
         if let Some(summary) = sealed.and_then(|sealed| open_summary(&sealed)) {
@@ -222,7 +223,7 @@ impl<'a> Reader<'a> {
             return Err(Flaw::at("id", "is the id of an item that an earlier reference names"));
         }
         let raw = RawValue::from_string(item.to_json()).map_err(|_| Flaw::at("id", "names an item that is damaged"))?;
-        // An item is never a reference, so this goes no deeper.
+        // A stored item is never a reference, so the recursion ends here.
         self.item(index, &raw)
     }
 
@@ -243,7 +244,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Somebody else speaks: reasoning that no message followed has no place.
+    /// The answer is over. Reasoning that no message followed is dropped.
     fn end_of_answer(&mut self) -> Result<(), Flaw> {
         self.reasoning.clear();
         self.flush()

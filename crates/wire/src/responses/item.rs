@@ -1,19 +1,19 @@
-//! Items, as they stand in a response's output and in lists.
+//! Items, as a response's output and lists have them.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::json::Writer;
 
-/// Whether all of an item is there.
+/// Whether an item is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemStatus {
     /// More may come.
     InProgress,
-    /// Whole.
+    /// It is complete.
     Completed,
-    /// Its response ended before it did.
+    /// Its response ended before the item was complete.
     Incomplete,
 }
 
@@ -21,11 +21,11 @@ pub enum ItemStatus {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    /// A text that a model said.
+    /// A text from a model.
     OutputText {
         /// The text.
         text: String,
-        /// Always empty: no model server's annotations are of this form.
+        /// Always empty: no model server's annotations have this form.
         annotations: [(); 0],
         /// Log probabilities, if the model server gave any.
         logprobs: Vec<Value>,
@@ -35,24 +35,24 @@ pub enum Part {
         /// The text.
         refusal: String,
     },
-    /// What is shown of a model's reasoning.
+    /// The visible part of a model's reasoning.
     SummaryText {
         /// The text.
         text: String,
     },
-    /// A text that somebody said to a model.
+    /// A text that was sent to a model.
     InputText {
         /// The text.
         text: String,
     },
-    /// An image that a model was shown.
+    /// An image that was sent to a model.
     InputImage {
-        /// Its address.
+        /// Its URL.
         image_url: String,
-        /// How closely to look.
+        /// How closely the model should look.
         detail: String,
     },
-    /// Any other part, whole.
+    /// Any other part, as it is.
     #[serde(untagged)]
     Other(Value),
 }
@@ -71,21 +71,21 @@ pub enum Item {
     Message {
         /// Its id.
         id: String,
-        /// Whether all of it is there.
+        /// Whether it is complete.
         status: ItemStatus,
-        /// Who said it.
+        /// The role of its author.
         role: &'static str,
-        /// What it says.
+        /// Its parts.
         content: Vec<Part>,
-        /// What a client said of an assistant's message: that it is commentary, or the final answer.
+        /// The client's label of an assistant's message: commentary, or the final answer.
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
     },
-    /// What is shown of a model's reasoning.
+    /// The visible part of a model's reasoning.
     Reasoning {
         /// Its id.
         id: String,
-        /// Whether all of it is there.
+        /// Whether it is complete.
         status: ItemStatus,
         /// The text, as one part.
         summary: Vec<Part>,
@@ -94,7 +94,7 @@ pub enum Item {
     FunctionCall {
         /// Its id as an item.
         id: String,
-        /// Whether all of it is there.
+        /// Whether it is complete.
         status: ItemStatus,
         /// The id that its result must name.
         call_id: String,
@@ -107,18 +107,18 @@ pub enum Item {
     FunctionCallOutput {
         /// Its id.
         id: String,
-        /// Whether all of it is there.
+        /// Whether it is complete.
         status: ItemStatus,
         /// The call it answers.
         call_id: String,
         /// A text or parts.
         output: Value,
     },
-    /// The place where the context was compacted.
+    /// The point at which the context was compacted.
     Compaction {
-        /// Its id, that of the ledger's row.
+        /// The id of the ledger's row.
         id: String,
-        /// Whether all of it is there.
+        /// Whether it is complete.
         status: ItemStatus,
         /// Opaque to clients.
         encrypted_content: String,

@@ -1,4 +1,4 @@
-//! Log probabilities in the form of this API: that of chat completions, but with every list there.
+//! Log probabilities in this API's form: that of chat completions, but every list is present.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ pub(super) fn of_choice(choice: &Map<String, Value>) -> Vec<Value> {
     chat::logprobs(choice).iter().cloned().map(token).collect()
 }
 
-/// A token. What a chat server says with a null, or leaves out, is a list without elements.
+/// Converts a token. A list that a chat server leaves out or sends as null becomes an empty list.
 fn token(mut token: Value) -> Value {
     if let Value::Object(fields) = &mut token {
         fill(fields, "bytes");

@@ -1,22 +1,23 @@
-//! What a client says over the WebSocket of `/v1/responses`.
+//! Messages that a client sends over the WebSocket of `/v1/responses`.
 
 use super::params::within;
 use super::request::read_object;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::flag;
 
-/// The only thing that a client can ask for.
+/// The only type of message that a client can send.
 const CREATE: &str = "response.create";
 
-/// Checks what a message says beside the body of a request for a response. That body is the message itself, and
+/// Checks what a message has beside the body of a response request. That body is the message itself, and
 /// [`parse`](super::parse) reads it.
 ///
-/// `stream` has no meaning here and is let pass, whatever it says; what would change which events come back is refused.
+/// `stream` has no meaning here, so any value of it is accepted. Fields that would change which events come back are
+/// refused.
 pub fn check_message(message: &[u8]) -> Result<(), BadRequest> {
     Ok(check(message)?)
 }
 
-/// The response that a message wants to go on from, however wrong the rest of it is.
+/// The response that a message continues from, even if the rest of the message is wrong.
 pub fn continued_response(message: &[u8]) -> Option<String> {
     let mut message = read_object(message).ok()?;
     message.take_name("type").ok().filter(|kind| kind == CREATE)?;

@@ -8,49 +8,49 @@ use super::item::Item;
 use crate::json::Writer;
 use crate::session::SessionObject;
 
-/// What is known of a response from its beginning, and never changes.
+/// The fields of a response that are known from its beginning and never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Its id, `resp_…`.
     pub id: String,
-    /// When it was asked for.
+    /// When the client requested it.
     pub created_at: Timestamp,
     /// The model, by the name the client knows.
     pub model: String,
     /// The response it continues from.
     pub previous_response_id: Option<String>,
-    /// The conversation it is attached to, if it was asked for by conversation.
+    /// The conversation, if the request named one.
     pub conversation: Option<String>,
-    /// What it repeats of its request.
+    /// The request fields that it repeats.
     pub echo: Echo,
 }
 
-/// Where a response stands.
+/// The state of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseState {
-    /// Waiting for its turn.
+    /// Waiting for the turns before it.
     Queued,
-    /// Being made.
+    /// Its turn is running.
     InProgress,
-    /// Over.
+    /// It has ended.
     Ended(ResponseOutcome),
 }
 
 /// How a response ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseOutcome {
-    /// The answer is whole.
+    /// The answer is complete.
     Completed,
-    /// The model stopped before the answer was whole.
+    /// The model stopped before the answer was complete.
     Incomplete(IncompleteReason),
     /// There is no answer.
     Failed(ResponseError),
-    /// Somebody called it off; the error says so to clients that look for one.
+    /// It was cancelled. The error says so to clients that look for one.
     Cancelled(ResponseError),
 }
 
 impl ResponseOutcome {
-    /// How a response ends whose answer ended so.
+    /// The outcome of a response whose answer has this finish reason.
     pub const fn of_answer(reason: FinishReason) -> Self {
         match reason {
             FinishReason::Stop | FinishReason::ToolCalls => Self::Completed,
@@ -60,7 +60,7 @@ impl ResponseOutcome {
     }
 }
 
-/// Why an answer is not whole.
+/// Why an answer is not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IncompleteReason {
@@ -75,7 +75,7 @@ pub enum IncompleteReason {
 pub struct ResponseError {
     /// The error, for programs.
     pub code: String,
-    /// What happened, for people; free of secrets.
+    /// What happened, for people. It holds no secrets.
     pub message: String,
 }
 
@@ -86,7 +86,7 @@ impl From<&TurnFailure> for ResponseError {
 }
 
 impl ResponseState {
-    /// The status, by the name the API has for it.
+    /// The status, by the API's name.
     pub const fn status(&self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -118,20 +118,21 @@ struct IncompleteDetails {
     reason: IncompleteReason,
 }
 
-/// A response at one moment. Its JSON always has every field that OpenAI and Open Responses require; what is unknown is null.
+/// A response at one moment. Its JSON always has every field that OpenAI and Open Responses require. An unknown value
+/// is null.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseObject<'a> {
-    /// What never changes.
+    /// The fields that never change.
     pub about: &'a About,
-    /// Where it stands.
+    /// Its state.
     pub state: &'a ResponseState,
-    /// When it ended. Shown of a completed response alone.
+    /// When it ended. Only a completed response shows it.
     pub completed_at: Option<Timestamp>,
-    /// What was said.
+    /// Its items.
     pub output: &'a [Item],
     /// Tokens, if the model server counted them.
     pub usage: Option<Usage>,
-    /// Where the conversation stands.
+    /// The state of the conversation.
     pub session: Option<&'a SessionObject>,
 }
 

@@ -1,6 +1,7 @@
-//! The fields of a request beside its input: checked, said in chat's words for the model server, and kept for the echo.
+//! The fields of a request beside its input: checked, translated to chat's names for the model server, and kept for the
+//! echo.
 //!
-//! Ranges are left to the model server: they differ.
+//! Ranges differ between model servers, so they are not checked here.
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use crate::bad_request::Flaw;
 use crate::chat::{number, positive};
 use crate::json::{Object, Writer, compact, elements, flag, text};
 
-/// Asks for log probabilities.
+/// The element of `include` that asks for log probabilities.
 const LOGPROBS: &str = "message.output_text.logprobs";
-/// Most keys of `metadata`.
+/// The largest number of keys in `metadata`.
 const MAX_METADATA: usize = 16;
 /// Longest key of `metadata`, in characters.
 const MAX_KEY: usize = 64;
 /// Longest value of `metadata`, in characters.
 const MAX_VALUE: usize = 512;
 
-/// What was read so far.
+/// The fields that were read so far.
 #[derive(Default)]
 pub(super) struct Fields {
     pub(super) params: Params,
@@ -30,12 +31,12 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// A field for the model server, as JSON.
+    /// Adds a field for the model server, as JSON.
     pub(super) fn pass(&mut self, name: &str, json: impl Into<Arc<str>>) {
         self.params.0.push((Box::from(name), json.into()));
     }
 
-    /// A field for the model server that is a text.
+    /// Adds a text field for the model server.
     pub(super) fn pass_value(&mut self, name: &str, value: &str) {
         self.pass(name, quoted(value));
     }
@@ -57,7 +58,7 @@ pub(super) fn read(body: &mut Object<'_>) -> Result<Fields, Flaw> {
     Ok(fields)
 }
 
-/// Reads a field if it is there.
+/// Takes a field out and reads it. `None` if it is absent.
 pub(crate) fn within<'a, T>(
     body: &mut Object<'a>,
     name: &str,
@@ -93,7 +94,7 @@ fn texts(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Tools, and what is said about them: model servers refuse the latter without the former.
+/// Reads the tools and the fields about tools. Model servers refuse such fields without tools.
 fn calls(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
     let tools = within(body, "tools", tools::tools)?.flatten();
     let choice = within(body, "tool_choice", tools::tool_choice)?;
@@ -116,7 +117,7 @@ fn calls(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Log probabilities are asked for here by a number or in `include`, in chat by a switch.
+/// Reads the request for log probabilities: here a number or an element of `include`, in chat a boolean.
 fn logprobs(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
     let included = within(body, "include", includes_logprobs)?.unwrap_or_default();
     let top = within(body, "top_logprobs", |raw| {
@@ -143,7 +144,7 @@ fn includes_logprobs(raw: &RawValue) -> Result<bool, Flaw> {
     Ok(found)
 }
 
-/// Checks a client's own facts about something, and gives them as compact JSON.
+/// Checks a client's metadata and returns it as compact JSON.
 pub(crate) fn metadata(raw: &RawValue) -> Result<String, Flaw> {
     let metadata = Object::read(raw)?;
     if metadata.rest().count() > MAX_METADATA {

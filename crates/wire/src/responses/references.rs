@@ -8,19 +8,19 @@ use super::request::read_object;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, elements};
 
-/// The type of an item that names another, if it has one.
+/// The type of a reference. It may be absent.
 const REFERENCE: &str = "item_reference";
-/// What every reference has. A body without these letters refers to nothing.
+/// Every reference has this key. A body without it has no references.
 const ID: &str = "\"id\"";
 
-/// The ids of the items that an input refers to, each once, in order. Costs next to nothing when there are none.
+/// The ids of the items that an input refers to, each once, in order. This costs almost nothing if there are none.
 ///
-/// What is wrong with an item is said when the request is read.
+/// A wrong item is reported later, when the request is read.
 pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
     references_in(body, "input")
 }
 
-/// The same, of the items in another field.
+/// Like [`references`], for the items in another field.
 pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, BadRequest> {
     if !std::str::from_utf8(body).is_ok_and(|text| text.contains(ID)) {
         return Ok(Vec::new());

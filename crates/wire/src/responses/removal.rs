@@ -1,4 +1,4 @@
-//! A message without one of its items.
+//! Removes one item from a message.
 
 use herma_model::{MessageId, Role, Utterance};
 
@@ -6,10 +6,10 @@ use super::item::Item;
 use super::transcript::items;
 use crate::chat::{AnswerPart, without};
 
-/// What ids of items begin with.
+/// The prefixes of item ids.
 const PREFIXES: [&str; 4] = ["msg_", "rs_", "fc_", "fco_"];
 
-/// The message that an item is of, by the item's id. Whether there is such a message, and such an item, is not known here.
+/// The id of an item's message. Whether the message and the item exist is not checked here.
 pub fn message_of_item(id: &str) -> Option<MessageId> {
     let rest = PREFIXES.iter().find_map(|prefix| id.strip_prefix(prefix))?;
     let (hex, number) = rest.split_once('_').unwrap_or((rest, "0"));
@@ -19,8 +19,8 @@ pub fn message_of_item(id: &str) -> Option<MessageId> {
     format!("{}{hex}", MessageId::PREFIX).parse().ok()
 }
 
-/// A message without one of its items, in the form it would have if it had come that way. Absent when it has no such item; there
-/// is nothing inside when nothing is left of it. Reasoning alone is nothing.
+/// The message without one of its items, in the form that it would have if a client had sent it so. `None` if it has no
+/// such item. `Some(None)` if nothing is left; reasoning alone counts as nothing.
 pub fn without_item(said: &Utterance, message: MessageId, item_id: &str) -> Option<Option<Utterance>> {
     let all = items(message, said);
     let at = all.iter().position(|item| item.id() == item_id)?;

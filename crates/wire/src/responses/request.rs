@@ -11,7 +11,7 @@ use crate::bad_request::{BadRequest, Flaw};
 use crate::chat::positive;
 use crate::json::{Object, elements, flag, text};
 
-/// What is to happen when the context does not fit.
+/// What happens if the context does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Truncation {
     /// The request fails.
@@ -30,51 +30,51 @@ pub struct ResponsesRequest {
     pub instructions: Option<Payload>,
     /// System and developer messages of the input, in order. They are not part of the transcript.
     pub system: Vec<Payload>,
-    /// What the input says, in order. Whether tool results fit the calls is not checked here.
+    /// The other messages of the input, in order. Whether tool results match the calls is not checked here.
     pub messages: Vec<Utterance>,
     /// For each of `messages`, the index of its first item in the input, so that a later error can name it.
     pub indices: Vec<usize>,
-    /// The conversation to continue: an id or a slug, not yet looked at.
+    /// The conversation to continue: an id or a slug. Not validated here.
     pub conversation: Option<String>,
-    /// The response to continue from. Never there together with `conversation`.
+    /// The response to continue from. Never present together with `conversation`.
     pub previous_response_id: Option<String>,
     /// Whether the response can be fetched later.
     pub store: bool,
-    /// Whether the response is wanted as a stream.
+    /// Whether the client wants the response as a stream.
     pub stream: bool,
-    /// Whether the response is made without anybody waiting.
+    /// Whether the response runs in the background, without a client that waits.
     pub background: bool,
-    /// What goes to the model server, by the names of chat completions.
+    /// Fields for the model server, by the names of chat completions.
     pub params: Params,
-    /// The client's name for its end user. Among `params` too.
+    /// The client's name for its end user. It is in `params` too.
     pub user: Option<String>,
-    /// From how many tokens on the context is to be compacted, if the client says so.
+    /// The number of tokens from which on the context is to be compacted, if the client gives one.
     pub compact_threshold: Option<u64>,
-    /// What is to happen when the context does not fit.
+    /// What happens if the context does not fit.
     pub truncation: Truncation,
-    /// What the response object repeats.
+    /// The request fields that the response object repeats.
     pub echo: Echo,
 }
 
-/// Reads a request for a response. Of a repeated field the last one counts; a null field is an absent one.
+/// Reads a request for a response. If a field is repeated, the last one counts. A null field counts as absent.
 ///
-/// Fields that Herma does not know are ignored: clients send them, and model servers would refuse them. The code of a request that
-/// names both a conversation and a response is `conversation_and_previous_response`.
+/// Unknown fields are ignored: clients send them, and model servers would refuse them. A request that names both a
+/// conversation and a response fails with the code `conversation_and_previous_response`.
 pub fn parse(body: &[u8]) -> Result<ResponsesRequest, BadRequest> {
     parse_with(body, &KeptItems::new())
 }
 
-/// Like [`parse`], for a request whose input refers to items; [`super::references()`] says to which.
+/// Like [`parse`], for a request whose input refers to items. [`super::references()`] says to which.
 pub fn parse_with(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
     Ok(read_with_input(read_object(body)?, kept, Words::Items)?)
 }
 
-/// Like [`parse_with`], for a context that may end where it is: the input may be absent or empty.
+/// Like [`parse_with`], for a context that no model has to answer: the input may be absent or empty.
 pub fn parse_context(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
     Ok(read(read_object(body)?, kept, Words::Items)?)
 }
 
-/// Like [`parse_context`], for a compaction, which must say for what model it is.
+/// Like [`parse_context`], for a compaction. It must name a model.
 pub fn parse_compaction(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
     let request = parse_context(body, kept)?;
     match request.model {
@@ -89,7 +89,7 @@ pub(crate) fn read_object(body: &[u8]) -> Result<Object<'_>, Flaw> {
     Object::from_text(text)
 }
 
-/// Reads a request that must say something.
+/// Reads a request whose input must not be empty.
 pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems, words: Words) -> Result<ResponsesRequest, Flaw> {
     let request = read(body, kept, words)?;
     if request.messages.is_empty() && request.system.is_empty() {

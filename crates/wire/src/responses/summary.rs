@@ -1,13 +1,13 @@
-//! A summary in the hands of a client, which sends it back in place of what it summarises.
+//! A summary that a client holds and sends back in place of what it summarises.
 //!
-//! The form is opaque, not secret: whoever has it could read it, and it says nothing that its client did not say or hear. What is
-//! checked is that it is whole, so that a text which was cut or which comes from elsewhere is not taken for one.
+//! The form is opaque but not secret: its holder can decode it, and it has only what that client sent or received. A
+//! checksum proves that it is whole. So a text that was cut, or that comes from elsewhere, is not taken for a summary.
 
 use herma_model::Digest;
 
-/// What every sealed summary begins with: the form, and its version.
+/// The prefix of every sealed summary: the form and its version.
 const PREFIX: &str = "herma-summary-1.";
-/// Bytes of the checksum before the text.
+/// Length in bytes of the checksum, which comes before the text.
 const CHECKSUM: usize = 8;
 /// The digits of base64url.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -21,7 +21,7 @@ pub fn seal_summary(text: &str) -> String {
     sealed
 }
 
-/// Reads [`seal_summary`] back; absent when the text is something else or is damaged.
+/// Reads [`seal_summary`] back. `None` if the text is something else or is damaged.
 pub fn open_summary(sealed: &str) -> Option<String> {
     let mut bytes = decode(sealed.strip_prefix(PREFIX)?)?;
     if bytes.len() < CHECKSUM {
@@ -47,7 +47,7 @@ fn encode(bytes: &[u8], text: &mut String) {
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for chunk in text.as_bytes().chunks(4) {
-        // One digit alone is less than a byte.
+        // One digit is less than a byte, so a chunk cannot have only one.
         if chunk.len() == 1 {
             return None;
         }

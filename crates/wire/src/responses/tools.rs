@@ -1,4 +1,4 @@
-//! The tools of a request. Client functions alone: the others run at OpenAI.
+//! The tools of a request. Only client functions are supported: other tools run at OpenAI.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use crate::bad_request::Flaw;
 use crate::chat::begins;
 use crate::json::{Object, Writer, compact, elements, flag, text};
 
-/// A field in two forms: what the model server is sent, and what the response repeats.
+/// A field in two forms: for the model server, and for the echo.
 pub(super) struct Both {
     pub(super) chat: String,
     pub(super) echo: String,
 }
 
-/// Reads `tools`; none at all are no field for the model server.
+/// Reads `tools`. `None` if there are none: then the model server does not get the field.
 pub(super) fn tools(raw: &RawValue) -> Result<Option<Both>, Flaw> {
     let tools = elements(raw)?;
     if tools.is_empty() {

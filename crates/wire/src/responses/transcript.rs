@@ -1,7 +1,7 @@
-//! The items that a stored message is.
+//! The items of a stored message.
 //!
-//! One message has one id; the ids of its items are made from it, so they are the same in a stream, in the response and in every
-//! list, for ever.
+//! The ids of items are made from the id of their message. So they are always the same: in a stream, in the response
+//! and in every list.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ use super::item::{Item, ItemStatus, Part};
 use super::logprobs;
 use crate::chat::{Extra, answer_of, reasoning_text};
 
-/// The items of an assistant's message: reasoning, what was said, calls. `last` is the status of the last one; those before it
+/// The items of an assistant's message: reasoning, text, calls. `last` is the status of the last one. Those before it
 /// are completed.
 pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<Item> {
     let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() };
@@ -48,7 +48,7 @@ pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<It
     items
 }
 
-/// The items of any message of the transcript, for a list. A message that is not whole is incomplete.
+/// The items of any message of the transcript, for a list. The last item of a partial message is incomplete.
 pub fn items_of(message: &Message) -> Vec<Item> {
     items(message.id, &message.said)
 }
@@ -66,7 +66,7 @@ pub(super) fn items(id: MessageId, said: &Utterance) -> Vec<Item> {
     }
 }
 
-/// The items of a message, labelled as its client labelled it.
+/// Adds the label that a client gave the message.
 fn with_phase(mut items: Vec<Item>, said: &Utterance) -> Vec<Item> {
     if let Some(phase) = Extra::of(said).phase()
         && let Some(Item::Message { phase: shown, .. }) =
@@ -132,7 +132,7 @@ fn tool_output(payload: &Payload) -> Value {
     }
 }
 
-/// A chat part in the words of this API; one that it has no words for is shown as it is.
+/// Translates a chat part to this API. A part that this API does not have stays as it is.
 fn input_part(part: Value) -> Part {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let known = match part["type"].as_str() {

@@ -4,10 +4,10 @@ use crate::bad_request::{BadRequest, Flaw};
 use crate::json::flag;
 use crate::responses::{read_object, within};
 
-/// What can be chosen. The last three are other words for the first.
+/// The allowed choices. The last three are other words for the first.
 const CHOICES: [&str; 7] = ["once", "session", "always", "deny", "approve", "approved", "allow"];
 
-/// Checks the answer to a question for approval: what it chooses, and whether it says so for all that is asked.
+/// Checks the answer to an approval question: its choice, and whether it holds for all open questions.
 pub fn check_approval(body: &[u8]) -> Result<(), BadRequest> {
     Ok(check(body)?)
 }

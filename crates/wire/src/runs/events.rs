@@ -1,7 +1,8 @@
-//! The stream of a run: a pure machine that is told what happens and gives the events of it, numbered from 0.
+//! The event stream of a run, as a pure state machine. Each method reports what happened and returns its events,
+//! numbered from 0.
 //!
-//! Hermes' clients read an event's name in its data, so frames have an id and no name of their own. A stream ends with exactly one of
-//! `run.completed`, `run.failed`, `run.cancelled` and `run.interrupted`. The same steps give the same bytes, whenever they are told.
+//! Hermes' clients read an event's name from its data, so a frame has an id but no name. A stream ends with exactly one
+//! of `run.completed`, `run.failed`, `run.cancelled` and `run.interrupted`. The same calls always give the same bytes.
 
 use bytes::Bytes;
 use herma_model::{CompactionId, Delta, RunId, SessionId, Timestamp};
@@ -13,26 +14,26 @@ use crate::responses::ResponseError;
 use crate::session::SessionObject;
 use crate::sse::{self, Frame};
 
-/// Room for what surrounds a delta.
+/// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 160;
 
-/// A run's stream under way.
+/// The event stream of one run.
 #[derive(Debug)]
 pub struct RunEvents {
     run: RunId,
     number: u64,
-    /// The reasoning that is being shown.
+    /// The reasoning since the last `reasoning.available`.
     reasoning: String,
     frames: Vec<Frame>,
 }
 
 impl RunEvents {
-    /// A stream that has shown nothing yet.
+    /// A stream without events so far.
     pub const fn new(run: RunId) -> Self {
         Self { run, number: 0, reasoning: String::new(), frames: Vec::new() }
     }
 
-    /// The turn has begun: `run.started`. `created_at` is when the run was asked for.
+    /// The turn has begun: `run.started`. `created_at` is when the client requested the run.
     pub fn started(&mut self, created_at: Timestamp, session: &SessionObject) -> Vec<Frame> {
         self.emit("run.started", 2 * FRAME, |writer| {
             writer.field("created_at", &created_at.seconds());
@@ -51,8 +52,8 @@ impl RunEvents {
         self.take_frames()
     }
 
-    /// A piece of the answer: `reasoning.delta` and `message.delta`. When something follows reasoning, `reasoning.available` has all
-    /// of it. Calls are shown at the end, whole.
+    /// A piece of the answer: `reasoning.delta` and `message.delta`. When something follows reasoning,
+    /// `reasoning.available` has all of that reasoning. Tool calls are shown only at the end, whole.
     pub fn delta(&mut self, delta: &Delta) -> Vec<Frame> {
         if let Some(text) = reasoning_text(&delta.extra) {
             self.reasoning.push_str(text);
@@ -68,12 +69,13 @@ impl RunEvents {
         self.take_frames()
     }
 
-    /// Leaves out numbers. After a crash, events may have been shown that nobody remembers; what follows must not bear their numbers.
+    /// Skips numbers. After a crash, clients may have seen events that were never stored. Later events must not reuse
+    /// their numbers.
     pub const fn skip(&mut self, numbers: u64) {
         self.number = self.number.saturating_add(numbers);
     }
 
-    /// Ends the stream and says how the run ended. What it gave is shown of a completed run alone.
+    /// Ends the stream and says how the run ended. Only a completed run shows its output.
     pub fn end(mut self, ending: &RunEnding, output: &RunOutput<'_>, session: Option<&SessionObject>) -> Vec<Frame> {
         self.end_reasoning();
         match ending {

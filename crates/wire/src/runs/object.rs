@@ -11,16 +11,16 @@ use crate::json::Writer;
 use crate::responses::{Echo, ResponseError};
 use crate::session::SessionObject;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
     /// Waiting for the turns before it.
     Queued,
-    /// Being made.
+    /// Its turn is running.
     Running,
-    /// Called off, and about to end.
+    /// Cancelled, but not ended yet.
     Stopping,
-    /// Over.
+    /// It has ended.
     Ended(RunEnding),
 }
 
@@ -31,9 +31,9 @@ pub enum RunEnding {
     Completed,
     /// The model server or the gateway failed.
     Failed(ResponseError),
-    /// Somebody called it off.
+    /// It was cancelled.
     Cancelled,
-    /// Another turn, or the end of its process, cut it off.
+    /// Another turn interrupted it, or its process ended.
     Interrupted(ResponseError),
 }
 
@@ -48,7 +48,7 @@ impl From<&TurnFailure> for RunEnding {
 }
 
 impl RunState {
-    /// The status, by the name Hermes has for it.
+    /// The status, by Hermes' name.
     pub const fn status(&self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -69,10 +69,10 @@ impl RunState {
     }
 }
 
-/// What a run gave, whole or as far as it went.
+/// The output of a run, complete or partial.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunOutput<'a> {
-    /// What was said, a refusal included.
+    /// The text and the refusal.
     pub text: Option<Cow<'a, str>>,
     /// Calls of the client's tools.
     pub tool_calls: &'a [ToolCall],
@@ -91,7 +91,7 @@ impl<'a> From<&'a Answer> for RunOutput<'a> {
 }
 
 impl RunOutput<'_> {
-    /// Writes the fields of it.
+    /// Writes these fields.
     pub(super) fn write(&self, writer: &mut Writer) {
         writer.field("output", &self.text);
         if !self.tool_calls.is_empty() {
@@ -102,24 +102,24 @@ impl RunOutput<'_> {
     }
 }
 
-/// A run at one moment: the body of `GET /v1/runs/{id}`, and of the answer to the request that began it.
+/// A run at one moment: the body of `GET /v1/runs/{id}`, and of the answer to the request that created it.
 #[derive(Debug, Clone, Copy)]
 pub struct RunObject<'a> {
     /// Its id.
     pub id: RunId,
-    /// Where it stands.
+    /// Its state.
     pub state: &'a RunState,
-    /// When it was asked for.
+    /// When the client requested it.
     pub created_at: Timestamp,
-    /// When something last happened to it.
+    /// When it last changed.
     pub updated_at: Timestamp,
     /// The model, by the name the client knows.
     pub model: &'a str,
-    /// What the request said. Its instructions and its metadata are shown.
+    /// The repeatable fields of the request. The object shows instructions and metadata.
     pub echo: &'a Echo,
-    /// What it gave.
+    /// Its output.
     pub output: &'a RunOutput<'a>,
-    /// Where its conversation stands.
+    /// The state of its conversation.
     pub session: &'a SessionObject,
 }
 
@@ -152,7 +152,7 @@ impl RunObject<'_> {
     }
 }
 
-/// Tokens in Hermes' words.
+/// Tokens, under Hermes' names.
 #[derive(Serialize)]
 pub(crate) struct UsageJson {
     input_tokens: u64,

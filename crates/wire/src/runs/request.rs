@@ -10,20 +10,20 @@ use crate::responses::{KeptItems, ResponsesRequest, Words, read_object, read_wit
 /// A request for a run, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRequest {
-    /// What it has in common with a request for a response. Whether it asks for a stream does not matter: a run has events.
+    /// The fields that it shares with a response request. `stream` has no effect, because a run always has events.
     pub request: ResponsesRequest,
-    /// The session to continue or to begin, as the session header names one; not yet looked at.
+    /// The session to continue or to create, as in the session header. Not validated here.
     pub session_id: Option<String>,
-    /// The session key, as its header gives it; not yet looked at.
+    /// The session key, as in its header. Not validated here.
     pub session_key: Option<String>,
-    /// What a new session is, if the client says so: `Main`, `Auxiliary` or `Background`.
+    /// The kind of a new session, if the client gives one: `Main`, `Auxiliary` or `Background`.
     pub kind: Option<SessionKind>,
 }
 
-/// Reads a request for a run. The input is a text, items, or messages as chat completions have them; the other fields are those of a
-/// response. `kept` are the items that [`crate::responses::references()`] names.
+/// Reads a request for a run. The input is a text, items, or chat messages. The other fields are those of a response
+/// request. `kept` has the items that [`crate::responses::references()`] names.
 ///
-/// An empty session id or key is an absent one, as in the headers.
+/// An empty session id or key counts as absent, as in the headers.
 pub fn parse(body: &[u8], kept: &KeptItems) -> Result<RunRequest, BadRequest> {
     Ok(read(read_object(body)?, kept)?)
 }

@@ -46,7 +46,7 @@ fn text_answer(text: &str) -> Answer {
     }
 }
 
-/// An answer with something in every place.
+/// An answer with calls, usage and extra fields at every level.
 fn rich_answer() -> Answer {
     Answer {
         content: None,
@@ -101,7 +101,7 @@ fn session() -> SessionObject {
     }
 }
 
-/// The store writes what a crashed turn had shown without knowing the wire; the client may send it back.
+/// The store writes the streamed text of a crashed turn without this crate. A client may send that text back.
 #[test]
 fn a_stored_partial_has_the_digest_of_the_same_text_from_a_client() {
     for text in ["Once upon", " a\r\nb ", ""] {

@@ -42,7 +42,7 @@ fn content() -> impl Strategy<Value = Value> {
     prop_oneof![any::<String>().prop_map(Value::from), vec(part(), 0..4).prop_map(Value::from)]
 }
 
-/// A message that is fine, in any of its spellings.
+/// A valid message, in any of its spellings.
 fn message() -> impl Strategy<Value = Value> {
     let call = ("[a-z]{1,4}", any::<String>(), fields()).prop_map(|(name, arguments, extra)| {
         let mut call = extra;
@@ -66,7 +66,7 @@ fn message() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A message of which one field has a value that need not make sense.
+/// A message in which one field has an arbitrary value.
 fn spoiled_message() -> impl Strategy<Value = Value> {
     (message(), any::<proptest::sample::Index>(), prop_oneof![json_value(), message(), part()]).prop_map(
         |(mut message, at, value)| {

@@ -1,4 +1,4 @@
-//! Streams that are remembered and given again.
+//! Streams that are recorded and replayed.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ fn piece(delta: Delta) -> Piece<'static> {
     Piece::Delta(Cow::Owned(delta))
 }
 
-/// Any piece, with anything in it that a model server may send.
+/// Any delta, with anything in it that a model server may send.
 fn delta() -> impl Strategy<Value = Delta> {
     let some_text = || option::weighted(0.4, "\\PC{0,4}");
     let call = (0..4_u32, option::of("[a-c]{0,3}"), option::of("[f-h]{0,2}"), option::of("\\PC{0,3}|\\{\\}|\\{|\\}"))
@@ -58,7 +58,7 @@ fn stream() -> impl Strategy<Value = Vec<Piece<'static>>> {
     vec(step, 0..16)
 }
 
-/// What the steps say, as a turn puts it together and as the store gives it back.
+/// The answer of these steps, as a turn assembles it and the store gives it back.
 fn stored_answer(steps: &[Piece<'_>]) -> Answer {
     let (mut machine, _) = Machine::begin(AllowedTools::default());
     machine.on(Event::ContextFit(ContextFit::Fits));
@@ -98,7 +98,7 @@ fn run_frames(steps: &[Piece<'_>]) -> Vec<Frame> {
     frames
 }
 
-/// By every door that shows a stream.
+/// Compares the streams of both APIs that replay: responses and runs.
 fn assert_same(again: &[Piece<'_>], shown: &[Piece<'_>], outcome: &ResponseOutcome) {
     for (again, shown) in
         [(frames(again, outcome.clone()), frames(shown, outcome.clone())), (run_frames(again), run_frames(shown))]
@@ -130,7 +130,7 @@ proptest::proptest! {
         let content = stored_answer(&shown).content.unwrap_or_default();
         let again = shown_steps(&record, &content).expect("a record of this text");
         assert_same(&again, &shown, &failed());
-        // The turn may go on after it was read.
+        // The turn may still succeed after the record was read.
         assert_same(&again, &shown, &ResponseOutcome::Completed);
     }
 

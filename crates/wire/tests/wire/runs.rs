@@ -52,7 +52,7 @@ fn object(state: &RunState, output: &RunOutput<'_>, echo: &Echo) -> String {
     String::from_utf8(object.to_json()).unwrap()
 }
 
-/// Begins a stream, shows the deltas and ends it.
+/// Begins a stream, sends the deltas and ends it.
 fn stream(deltas: &[Delta], ending: &RunEnding, output: &RunOutput<'_>) -> Vec<Frame> {
     let mut events = RunEvents::new(RUN);
     let mut frames = events.started(CREATED, &crate::session());
@@ -61,7 +61,7 @@ fn stream(deltas: &[Delta], ending: &RunEnding, output: &RunOutput<'_>) -> Vec<F
     frames
 }
 
-/// The frames as they are sent, ids shortened and sessions left to the first test.
+/// The frames as they are sent, with shortened ids and without sessions.
 fn shown(frames: &[Frame]) -> String {
     let whole: String = frames.iter().map(|frame| std::str::from_utf8(&frame.bytes).unwrap()).collect();
     let session = serde_json::to_string(&crate::session()).unwrap();

@@ -1,4 +1,4 @@
-//! Items that end, and the end of the stream.
+//! Ends items and the stream.
 
 use serde::de::IgnoredAny;
 
@@ -9,7 +9,7 @@ use crate::session::SessionObject;
 use crate::sse::Frame;
 
 impl Events {
-    /// Ends the stream: ends what is open, and says how the response ended.
+    /// Ends the stream: ends open items, and says how the response ended.
     pub fn end(mut self, ending: &Ending, session: Option<&SessionObject>) -> Vec<Frame> {
         let (has_answer, status) = match ending.outcome {
             ResponseOutcome::Completed => (true, ItemStatus::Completed),
@@ -22,14 +22,14 @@ impl Events {
         let last = self.entries.len().saturating_sub(1);
         for at in 0..self.entries.len() {
             if has_answer || !matches!(self.entries[at].item, Item::FunctionCall { .. }) {
-                // Where the answer broke off is the end of its last item.
+                // The answer broke off in its last item. The items before it are complete.
                 self.close(at, if at == last { status } else { ItemStatus::Completed });
             }
         }
         if !has_answer {
             let is_kept = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
             self.entries.retain(|entry| is_kept(&entry.item));
-            // Whatever followed it, what is kept was not all of the answer.
+            // The last message is not the whole answer, even if it had ended before.
             if let Some(Entry { item: item @ Item::Message { .. }, .. }) = self.entries.last_mut() {
                 item.set_status(ItemStatus::Incomplete);
             }
@@ -44,7 +44,7 @@ impl Events {
         self.take_frames()
     }
 
-    /// The last item ends because another begins.
+    /// Ends the last item, because another one begins. A call stays open until its arguments are whole.
     pub(super) fn leave(&mut self) {
         let Some(last) = self.entries.last() else { return };
         let at = self.entries.len() - 1;
@@ -64,7 +64,7 @@ impl Events {
         self.emit_item("response.output_item.done", at);
     }
 
-    /// Ends the part of an item that was being shown.
+    /// Ends the last part of an item.
     pub(super) fn end_part(&mut self, at: usize) {
         match &self.entries[at].item {
             Item::Message { content, .. } if !content.is_empty() => {
@@ -85,7 +85,7 @@ impl Events {
         }
     }
 
-    /// A call that never got a name is in the answer all the same.
+    /// Begins the items of calls that never got a name. They are part of the answer too.
     fn begin_nameless_calls(&mut self) {
         for index in 0..self.calls.len() {
             if self.calls[index].entry.is_none() {
@@ -95,7 +95,7 @@ impl Events {
     }
 }
 
-/// Whether arguments are a whole JSON object, so that no more can come.
+/// Whether arguments are a whole JSON object, so that nothing can follow.
 fn is_whole(arguments: &str) -> bool {
     arguments.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Events as frames.
+//! Writes events as frames.
 
 use bytes::Bytes;
 use herma_model::{Timestamp, Usage};
@@ -10,11 +10,11 @@ use crate::responses::object::{ResponseObject, ResponseState};
 use crate::session::SessionObject;
 use crate::sse::{self, Frame};
 
-/// Room for what surrounds a delta.
+/// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 256;
 
 impl Events {
-    /// An event about the whole response.
+    /// Emits an event about the whole response.
     pub(super) fn emit_response(
         &mut self,
         kind: &str,
@@ -37,7 +37,7 @@ impl Events {
         self.show(writer);
     }
 
-    /// An event about a whole item.
+    /// Emits an event that has a whole item.
     pub(super) fn emit_item(&mut self, kind: &str, at: usize) {
         self.emit(kind, at, FRAME, |item, writer| {
             writer.field("output_index", &at);
@@ -45,7 +45,7 @@ impl Events {
         });
     }
 
-    /// An event about a whole part.
+    /// Emits an event that has a whole part.
     pub(super) fn emit_part(&mut self, kind: &str, at: usize, index: usize) {
         self.emit(kind, at, FRAME, |item, writer| {
             let (name, part) = match item {
@@ -58,7 +58,7 @@ impl Events {
         });
     }
 
-    /// The next piece of a text.
+    /// Emits the next piece of a text.
     pub(super) fn emit_delta(&mut self, kind: &str, at: usize, part: Option<(&str, usize)>, text: &str) {
         self.emit(kind, at, FRAME + text.len(), |item, writer| {
             write_place(item, at, part, writer);
@@ -69,7 +69,7 @@ impl Events {
         });
     }
 
-    /// A text that is whole.
+    /// Emits the end of a text, with all of it.
     pub(super) fn emit_text_done(&mut self, kind: &str, at: usize, index: usize) {
         self.emit(kind, at, FRAME, |item, writer| match item {
             Item::FunctionCall { name, arguments, .. } => {
@@ -89,7 +89,7 @@ impl Events {
         });
     }
 
-    /// An event about an item.
+    /// Emits an event about an item.
     fn emit(&mut self, kind: &str, at: usize, room: usize, fields: impl FnOnce(&Item, &mut Writer)) {
         let mut writer = begin(kind, self.number, room);
         fields(&self.entries[at].item, &mut writer);

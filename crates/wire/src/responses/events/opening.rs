@@ -1,11 +1,11 @@
-//! Items that begin.
+//! Begins items.
 
 use super::{Entry, Events, Spoken};
 use crate::responses::item::{Item, ItemStatus, Part};
 use crate::responses::transcript::{call_id, message_id, reasoning_id};
 
 impl Events {
-    /// Adds an item to the output and says so.
+    /// Adds an item to the output and emits that. Returns its index.
     pub(super) fn open(&mut self, item: Item) -> usize {
         let at = self.entries.len();
         self.entries.push(Entry { item, is_open: true });
@@ -13,7 +13,7 @@ impl Events {
         at
     }
 
-    /// The reasoning that is being shown, or a new one.
+    /// The index of the open reasoning item. Begins one if there is none.
     pub(super) fn reasoning_entry(&mut self) -> usize {
         let last = self.entries.len().wrapping_sub(1);
         if self.entries.last().is_some_and(|entry| entry.is_open && matches!(entry.item, Item::Reasoning { .. })) {
@@ -30,7 +30,7 @@ impl Events {
         at
     }
 
-    /// The message and the part of it that a text or a refusal goes on with, begun if need be.
+    /// The indices of the message and of its part that a text or a refusal continues. Begins them if needed.
     pub(super) fn part_entry(&mut self, what: Spoken) -> (usize, usize) {
         let at = match self.entries.last() {
             Some(Entry { item: Item::Message { .. }, is_open: true, .. }) => self.entries.len() - 1,

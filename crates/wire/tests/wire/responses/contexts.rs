@@ -1,4 +1,4 @@
-//! Contexts that nobody answers: counted, or compacted and handed back.
+//! Contexts that no model has to answer: counted, or compacted and given back.
 
 use herma_model::{Timestamp, Usage};
 use herma_wire::responses::{

@@ -73,7 +73,7 @@ fn compaction() -> Item {
     compaction_item(CompactionId::from_uuid(Uuid::from_u128(7)), "opaque")
 }
 
-/// A whole stream, which keeps the rules: what was shown before the answer is `compacted`.
+/// A whole stream, checked against the rules of the protocol. `compacted` comes before the answer.
 fn stream(about: About, compacted: Option<Item>, deltas: &[Delta], ending: &Ending) -> Vec<Frame> {
     let (mut events, mut frames) = Events::begin(about, MESSAGE, Some(&crate::session()));
     frames.extend(events.started());
@@ -92,7 +92,7 @@ fn data(frame: &Frame) -> Value {
     data
 }
 
-/// Events one a line, the response reduced to what changes.
+/// The events, one per line. A response is reduced to the fields that change.
 fn shown(frames: &[Frame]) -> String {
     let lines = frames.iter().map(|frame| {
         let mut data = crate::map(data(frame));

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{MESSAGE, about, call, data, ending, failed, reasoning, refusal, stream, text};
 
-/// Pieces of an answer in any order. Arguments are objects or the beginnings of one.
+/// Pieces of an answer in any order. Some arguments are whole objects.
 fn pieces() -> impl Strategy<Value = Vec<Delta>> {
     let piece = prop_oneof![
         "\\PC{0,4}".prop_map(|piece| text(&piece)),
@@ -21,7 +21,7 @@ fn pieces() -> impl Strategy<Value = Vec<Delta>> {
         (0..3_u32).prop_map(|index| call(index, None, "{}")),
     ];
     vec(piece, 0..12).prop_map(|mut deltas| {
-        // The first piece of each call has its name, and calls are counted without gaps.
+        // The first piece of each call has its name, and calls are numbered without gaps.
         let mut begun = 0;
         for piece in deltas.iter_mut().flat_map(|delta| &mut delta.tool_calls) {
             piece.index = piece.index.min(begun);
@@ -42,7 +42,7 @@ fn outcomes() -> impl Strategy<Value = ResponseOutcome> {
     select(vec![ResponseOutcome::Completed, incomplete, failed(), ResponseOutcome::Cancelled(cancelled)])
 }
 
-/// What is kept of the pieces.
+/// The answer that the pieces make.
 fn whole(deltas: &[Delta]) -> Answer {
     let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() };
     let mut answer = Answer { finish, ..crate::text_answer("") };

@@ -1,4 +1,4 @@
-//! Requests, and the chat messages they are.
+//! Requests, and the chat messages that they become.
 
 use std::fmt::Write;
 

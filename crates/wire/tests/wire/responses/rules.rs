@@ -1,4 +1,4 @@
-//! That a stream which breaks a rule is found out, so that those which pass say something.
+//! Checks that a broken rule is noticed, so that a stream that passes proves something.
 
 use herma_testkit::broken_rules;
 use herma_wire::responses::ResponseOutcome;
@@ -17,7 +17,7 @@ fn position(events: &[Value], kind: &str) -> usize {
     events.iter().position(|event| event["type"] == kind).unwrap()
 }
 
-/// Numbers the events anew, so that only what was changed is wrong.
+/// Renumbers the events, so that only the intended change is wrong.
 fn numbered(mut events: Vec<Value>) -> Vec<Value> {
     for (number, event) in events.iter_mut().enumerate() {
         event["sequence_number"] = json!(number);
@@ -31,7 +31,7 @@ fn an_event_that_is_missing_or_comes_twice_is_noticed() {
     assert_eq!(broken_rules(&events), Vec::<String>::new());
     for at in 0..events.len() {
         let kind = events[at]["type"].as_str().unwrap();
-        // Without it the response would just not have said that it has begun.
+        // This event may be missing or come twice: it only says that the turn has begun.
         let is_optional = kind == "response.in_progress";
         let mut fewer = events.clone();
         fewer.remove(at);
