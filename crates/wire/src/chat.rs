@@ -23,7 +23,7 @@ pub use answer::{answer_of, assistant_utterance, shown_text};
 pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas};
 pub use completion::{Head, completion};
 pub(crate) use extra::{Extra, PHASE, logprobs, reasoning_text};
-pub(crate) use message::{Spoken, read as read_message};
+pub(crate) use message::{RequestMessage, read as read_message};
 pub(crate) use params::{begins, number, positive};
 pub(crate) use part::{AnswerPart, without};
 pub use request::{ChatRequest, parse};

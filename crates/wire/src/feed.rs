@@ -13,7 +13,8 @@ use crate::sse;
 /// The name of the frame that reports missed events.
 const GAP: &str = "session.gap";
 /// What the client should do about missed events.
-const READ_AGAIN: &str = "what happened between missed_after and resumed_after is no longer kept, or missed_after is no id of this feed: read GET /api/sessions again";
+const READ_AGAIN: &str = "what happened between missed_after and resumed_after is no longer kept, or \
+    missed_after is no id of this feed: read GET /api/sessions again";
 
 /// The frame of one event. `data` is its stored JSON object, which must have at least one field.
 pub fn event(id: EventId, kind: EventKind, at: Timestamp, data: &str) -> Bytes {
@@ -37,8 +38,8 @@ pub fn place(id: EventId) -> Bytes {
     Bytes::from(format!(": keep-alive\nid: {id}\n\n"))
 }
 
-fn frame(id: EventId, name: &str, room: usize, fields: impl FnOnce(&mut Writer)) -> Bytes {
-    let mut writer = Writer::after(format!("id: {id}\nevent: {name}\ndata: ").as_bytes(), 160 + room);
+fn frame(id: EventId, name: &str, capacity: usize, fields: impl FnOnce(&mut Writer)) -> Bytes {
+    let mut writer = Writer::after(format!("id: {id}\nevent: {name}\ndata: ").as_bytes(), 160 + capacity);
     writer.open_object();
     writer.field("event", name);
     fields(&mut writer);
@@ -53,7 +54,7 @@ mod tests {
     const ID: EventId = EventId { feed: 0xfeed, number: 7 };
 
     #[test]
-    fn an_event_is_one_frame_with_what_was_kept_of_it() {
+    fn an_event_is_one_frame_with_its_stored_data() {
         let frame = event(ID, EventKind::Renamed, Timestamp(50), r#"{"session_id":"s","title":"a\nb"}"#);
         let expected = "id: feed-7\nevent: session.renamed\ndata: {\"event\":\"session.renamed\",\"at\":\"1970-01-01T00:00:00.050Z\",\"session_id\":\"s\",\"title\":\"a\\nb\"}\n\n";
         assert_eq!(frame, expected.as_bytes());

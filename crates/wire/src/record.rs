@@ -12,8 +12,8 @@
 //! A turn may have several model messages. Each has its own record. [`join`] makes one text of them, and [`parts`]
 //! takes it apart.
 
+mod line;
 mod read;
-mod run;
 mod write;
 
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ pub fn parts(record: &str) -> impl Iterator<Item = &str> {
 
 /// The record of a complete model message. It has only lengths, because the texts are in the stored answer.
 pub fn of_answered<'a>(steps: impl IntoIterator<Item = Piece<'a>>) -> String {
-    write::record(steps, write::Kept::Answer)
+    write::record(steps, write::StoredElsewhere::Answer)
 }
 
 /// The record of a model message that was cut off, or of some pieces of a message that still streams.
@@ -54,19 +54,19 @@ pub fn of_answered<'a>(steps: impl IntoIterator<Item = Piece<'a>>) -> String {
 /// Only the answer's text is stored elsewhere; the record holds everything else. The records of consecutive pieces,
 /// concatenated, are the record of them all.
 pub fn of_shown<'a>(steps: impl IntoIterator<Item = Piece<'a>>) -> String {
-    write::record(steps, write::Kept::Said)
+    write::record(steps, write::StoredElsewhere::Text)
 }
 
 /// Reads [`of_answered`] back, with the stored answer. `None` if the two do not match: the record is damaged or belongs
 /// to another answer.
 pub fn steps(record: &str, answer: &Answer) -> Option<Vec<Piece<'static>>> {
-    let mut cuts = read::Cuts::of_answer(answer);
-    let steps = read::steps(record, &mut cuts)?;
-    cuts.are_used_up().then_some(steps)
+    let mut texts = read::StoredTexts::of_answer(answer);
+    let steps = read::steps(record, &mut texts)?;
+    texts.are_used_up().then_some(steps)
 }
 
 /// Reads [`of_shown`] back, with the text that was streamed. Text after the end of the record is ignored. `None` if the
 /// record is damaged or needs text that is missing.
 pub fn shown_steps(record: &str, content: &str) -> Option<Vec<Piece<'static>>> {
-    read::steps(record, &mut read::Cuts::of_text(content))
+    read::steps(record, &mut read::StoredTexts::of_text(content))
 }

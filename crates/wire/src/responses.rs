@@ -39,7 +39,7 @@ mod tools;
 mod transcript;
 
 pub use crate::sse::Frame;
-pub(crate) use chat_style::Words;
+pub(crate) use chat_style::InputStyle;
 pub use context::{CompactionObject, input_tokens_json};
 pub use echo::Echo;
 pub use events::{Ending, Events};
@@ -48,7 +48,7 @@ pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, Part, item_list};
 pub use message::{check_message, continued_response};
 pub use object::{About, IncompleteReason, ResponseError, ResponseObject, ResponseOutcome, ResponseState};
-pub(crate) use params::{metadata, within};
+pub(crate) use params::{metadata, read_field};
 pub use references::references;
 pub(crate) use references::references_in;
 pub use removal::{message_of_item, without_item};

@@ -10,6 +10,6 @@ mod request;
 
 pub use approval::check_approval;
 pub use events::RunEvents;
-pub(crate) use object::UsageJson;
+pub(crate) use object::RunUsage;
 pub use object::{RunEnding, RunObject, RunOutput, RunState};
 pub use request::{RunRequest, parse};

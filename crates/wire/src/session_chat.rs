@@ -7,8 +7,8 @@ use crate::bad_request::{BadRequest, Flaw};
 use crate::chat::tool_calls;
 use crate::error::ErrorBody;
 use crate::json::Writer;
-use crate::responses::{KeptItems, ResponsesRequest, Words, read_object, read_with_input};
-use crate::runs::UsageJson;
+use crate::responses::{InputStyle, KeptItems, ResponsesRequest, read_object, read_with_input};
+use crate::runs::RunUsage;
 use crate::session::SessionObject;
 
 /// Bytes reserved for the JSON around a delta.
@@ -23,7 +23,7 @@ pub fn parse(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadReque
             return Err(Flaw::at(name, format!("must not be given together with {also}: both say the same")).into());
         }
     }
-    Ok(read_with_input(body, kept, Words::ItemsAndChat)?)
+    Ok(read_with_input(body, kept, InputStyle::ItemsAndChat)?)
 }
 
 /// An answer as one JSON body.
@@ -34,7 +34,7 @@ pub fn completion(answer: &Answer, session: &SessionObject) -> Vec<u8> {
     writer.field("session_id", &session.session_id);
     writer.key("message");
     write_message(answer, &mut writer);
-    writer.field("usage", &answer.finish.usage.map(UsageJson::from));
+    writer.field("usage", &answer.finish.usage.map(RunUsage::from));
     writer.field("session", session);
     writer.close_object();
     writer.into_bytes(b"")
@@ -84,16 +84,16 @@ impl ChatEvents {
     /// The answer is complete: `assistant.completed`, `run.completed` and `done`.
     pub fn finish(mut self, answer: &Answer, session: &SessionObject, at: Timestamp) -> Vec<Bytes> {
         self.moved(&session.session_id);
-        let room = answer.content.as_ref().map_or(0, String::len) + 2 * FRAME;
-        let message = self.event("assistant.completed", at, room, |writer| {
+        let capacity = answer.content.as_ref().map_or(0, String::len) + 2 * FRAME;
+        let message = self.event("assistant.completed", at, capacity, |writer| {
             writer.field("content", &answer.content);
         });
-        let run = self.event("run.completed", at, 2 * room, |writer| {
+        let run = self.event("run.completed", at, 2 * capacity, |writer| {
             writer.key("messages");
             writer.open_array();
             write_message(answer, writer);
             writer.close_array();
-            writer.field("usage", &answer.finish.usage.map(UsageJson::from));
+            writer.field("usage", &answer.finish.usage.map(RunUsage::from));
             writer.field("session", session);
         });
         vec![message, run, self.event("done", at, FRAME, |_| {})]
@@ -108,8 +108,8 @@ impl ChatEvents {
         vec![failed, self.event("done", at, FRAME, |_| {})]
     }
 
-    fn event(&mut self, name: &str, at: Timestamp, room: usize, fields: impl FnOnce(&mut Writer)) -> Bytes {
-        let mut writer = Writer::after(format!("event: {name}\ndata: ").as_bytes(), room);
+    fn event(&mut self, name: &str, at: Timestamp, capacity: usize, fields: impl FnOnce(&mut Writer)) -> Bytes {
+        let mut writer = Writer::after(format!("event: {name}\ndata: ").as_bytes(), capacity);
         writer.open_object();
         writer.field("session_id", &self.session);
         writer.field("run_id", &self.run);

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_of_a_frame_is_what_stands_between_its_words() {
+    fn the_data_of_a_frame_comes_without_its_field_name() {
         for (frame, said) in [
             (&b"data: {}\n\n"[..], Some(&b"{}"[..])),
             (b"event: a\ndata: {\"b\": \"data: c\"}\n\n", Some(b"{\"b\": \"data: c\"}")),

@@ -8,7 +8,7 @@ use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, Delta, Usage};
 
 use super::completion::{Head, OWN_CHOICE, OWN_MESSAGE, write_end};
-use super::usage::UsageJson;
+use super::usage::ChatUsage;
 use crate::json::Writer;
 use crate::session::SessionObject;
 use crate::sse;
@@ -70,7 +70,7 @@ pub fn finish_chunk(head: &Head<'_>, finish: &Finish, session: Option<&SessionOb
 pub fn usage_chunk(head: &Head<'_>, usage: Option<&Usage>) -> Bytes {
     let mut writer = begin(head, 0);
     writer.close_array();
-    writer.field("usage", &usage.map(UsageJson::from));
+    writer.field("usage", &usage.map(ChatUsage::from));
     writer.close_object();
     frame(writer)
 }

@@ -4,7 +4,7 @@ use herma_model::Answer;
 use serde_json::{Map, Value};
 
 use super::tool_calls;
-use super::usage::UsageJson;
+use super::usage::ChatUsage;
 use crate::json::Writer;
 use crate::session::SessionObject;
 
@@ -47,7 +47,7 @@ pub fn completion(head: &Head<'_>, answer: &Answer, session: Option<&SessionObje
     write_choice(answer, &mut writer);
     writer.close_array();
     if let Some(usage) = &answer.finish.usage {
-        writer.field("usage", &UsageJson::from(usage));
+        writer.field("usage", &ChatUsage::from(usage));
     }
     write_end(&answer.finish.extra, session, &mut writer);
     writer.into_bytes(b"")

@@ -13,21 +13,23 @@ use crate::bad_request::Flaw;
 use crate::json::{Object, Writer};
 
 /// A message of a request.
-pub(crate) enum Spoken {
+pub(crate) enum RequestMessage {
+    /// A system or developer message. It is not part of the transcript.
     System(Payload),
-    Said(Utterance),
+    /// A message of the transcript.
+    Transcript(Utterance),
 }
 
 /// Checks a message and returns its canonical form.
-pub(crate) fn read(raw: &RawValue) -> Result<Spoken, Flaw> {
+pub(crate) fn read(raw: &RawValue) -> Result<RequestMessage, Flaw> {
     let mut message = Object::read(raw)?;
     let role = message.take_name("role")?;
     let writer = begin(&role, raw.get().len());
     match &*role {
-        "system" | "developer" => system(message, writer).map(Spoken::System),
-        "user" => user(message, writer).map(Spoken::Said),
-        "assistant" => assistant(message, writer).map(Spoken::Said),
-        "tool" => tool(message, writer).map(Spoken::Said),
+        "system" | "developer" => system(message, writer).map(RequestMessage::System),
+        "user" => user(message, writer).map(RequestMessage::Transcript),
+        "assistant" => assistant(message, writer).map(RequestMessage::Transcript),
+        "tool" => tool(message, writer).map(RequestMessage::Transcript),
         "function" => Err(Flaw::at("role", "must not be function: send results as role tool with a tool_call_id")),
         _ => Err(Flaw::at("role", "must be system, developer, user, assistant or tool")),
     }
@@ -101,8 +103,8 @@ fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, F
         None => Calls::default(),
     };
     // Model servers accept a message without content only if it has calls or a refusal.
-    let nothing = if calls.json.is_some() || refusal.is_some() { "null" } else { "\"\"" };
-    writer.raw_field("content", content.as_deref().unwrap_or(nothing));
+    let no_content = if calls.json.is_some() || refusal.is_some() { "null" } else { "\"\"" };
+    writer.raw_field("content", content.as_deref().unwrap_or(no_content));
     write_name(&mut message, &mut writer)?;
     if let Some(refusal) = &refusal {
         writer.field("refusal", refusal);
@@ -110,10 +112,10 @@ fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, F
     if let Some(calls) = &calls.json {
         writer.raw_field("tool_calls", calls);
     }
-    let shown = Extra::of_message(extra::take_response_only(&mut message));
+    let response_only = Extra::of_message(extra::take_response_only(&mut message));
     write_rest(&message, &mut writer)?;
     let mut said = end(writer, Role::Assistant, identity, calls.ids);
-    said.extra = shown.to_json();
+    said.extra = response_only.to_json();
     Ok(said)
 }
 

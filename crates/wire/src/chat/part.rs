@@ -4,7 +4,7 @@ use herma_model::Utterance;
 use serde_json::value::RawValue;
 
 use super::extra::Extra;
-use super::message::{Spoken, read};
+use super::message::{RequestMessage, read};
 use crate::bad_request::Flaw;
 use crate::json::{Object, Writer, elements};
 
@@ -12,7 +12,7 @@ use crate::json::{Object, Writer, elements};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerPart {
     /// The text and the refusal.
-    Words,
+    Text,
     /// The reasoning, under any of its names.
     Reasoning,
     /// The call at that index.
@@ -24,10 +24,10 @@ pub(crate) enum AnswerPart {
 pub(crate) fn without(said: &Utterance, part: AnswerPart) -> Option<Utterance> {
     let json = rest_of(said.payload.as_json(), part).ok()?;
     let raw = RawValue::from_string(json).ok()?;
-    let Ok(Spoken::Said(mut rest)) = read(&raw) else { return None };
+    let Ok(RequestMessage::Transcript(mut rest)) = read(&raw) else { return None };
     let mut extra = Extra { no_content: false, ..Extra::of(said) };
     match part {
-        AnswerPart::Words => drop(extra.choice.shift_remove("logprobs")),
+        AnswerPart::Text => drop(extra.choice.shift_remove("logprobs")),
         AnswerPart::Reasoning => extra.message.retain(|name, _| !name.starts_with("reasoning")),
         AnswerPart::Call(_) => {}
     }
@@ -41,7 +41,7 @@ fn rest_of(payload: &str, part: AnswerPart) -> Result<String, Flaw> {
     writer.open_object();
     for (name, raw) in Object::from_text(payload)?.rest() {
         match (part, name) {
-            (AnswerPart::Words, "content" | "refusal") => {}
+            (AnswerPart::Text, "content" | "refusal") => {}
             (AnswerPart::Call(at), "tool_calls") => {
                 let mut calls = elements(raw)?;
                 if at < calls.len() {

@@ -3,7 +3,7 @@
 use herma_model::{Params, Payload, Utterance};
 use serde_json::value::RawValue;
 
-use super::message::{self, Spoken};
+use super::message::{self, RequestMessage};
 use super::params;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, elements, flag};
@@ -75,8 +75,8 @@ fn read_messages(raw: &RawValue, request: &mut ChatRequest) -> Result<(), Flaw> 
     request.indices.reserve(messages.len());
     for (index, raw) in messages.into_iter().enumerate() {
         match message::read(raw).map_err(|flaw| flaw.element(index))? {
-            Spoken::System(payload) => request.system.push(payload),
-            Spoken::Said(utterance) => {
+            RequestMessage::System(payload) => request.system.push(payload),
+            RequestMessage::Transcript(utterance) => {
                 request.messages.push(utterance);
                 request.indices.push(index);
             }

@@ -7,7 +7,7 @@ use herma_model::{Role, Utterance};
 use serde_json::value::RawValue;
 
 use super::identity::Identity;
-use super::message::{self, Spoken};
+use super::message::{self, RequestMessage};
 use crate::bad_request::{BadRequest, Flaw};
 
 /// A user's message that is only a text.
@@ -24,7 +24,7 @@ pub fn single(json: &str) -> Result<Utterance, BadRequest> {
     let raw: &RawValue =
         serde_json::from_str(json).map_err(|error| Flaw::new(format!("is not valid JSON: {error}")))?;
     match message::read(raw)? {
-        Spoken::Said(said) => Ok(said),
-        Spoken::System(_) => Err(Flaw::at("role", "must be user, assistant or tool").into()),
+        RequestMessage::Transcript(said) => Ok(said),
+        RequestMessage::System(_) => Err(Flaw::at("role", "must be user, assistant or tool").into()),
     }
 }

@@ -4,7 +4,7 @@ use herma_model::Usage;
 use serde::Serialize;
 
 #[derive(Serialize)]
-pub(super) struct UsageJson {
+pub(super) struct ChatUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
@@ -26,7 +26,7 @@ struct CompletionDetails {
     reasoning_tokens: u64,
 }
 
-impl From<&Usage> for UsageJson {
+impl From<&Usage> for ChatUsage {
     fn from(usage: &Usage) -> Self {
         Self {
             prompt_tokens: usage.input,

@@ -5,7 +5,7 @@ use herma_model::{ConversationFacts, ConversationId, Provenance, Timestamp};
 use crate::json::Writer;
 
 /// Bytes reserved for one conversation.
-const ROOM: usize = 512;
+const CAPACITY: usize = 512;
 
 /// One conversation: OpenAI's fields, and after them Herma's own.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct ConversationObject<'a> {
 impl ConversationObject<'_> {
     /// The JSON body.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(ROOM);
+        let mut writer = Writer::with_capacity(CAPACITY);
         self.write(&mut writer);
         writer.into_bytes(b"")
     }
@@ -45,7 +45,7 @@ impl ConversationObject<'_> {
 /// A page of conversations, in the same form as a list of items. `next_cursor` says where the next page begins.
 pub fn conversation_list(conversations: &[ConversationObject<'_>], next_cursor: Option<&str>) -> Vec<u8> {
     let id = |object: Option<&ConversationObject<'_>>| object.map(|object| object.conversation.id);
-    let mut writer = Writer::with_capacity(ROOM * (conversations.len() + 1));
+    let mut writer = Writer::with_capacity(CAPACITY * (conversations.len() + 1));
     writer.open_object();
     writer.field("object", "list");
     writer.key("data");

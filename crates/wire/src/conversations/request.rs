@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, elements};
-use crate::responses::{Input, KeptItems, Words, metadata, read_items, read_object, references_in, within};
+use crate::responses::{Input, InputStyle, KeptItems, metadata, read_field, read_items, read_object, references_in};
 
 /// The largest number of items in one request.
 const MAX_ITEMS: usize = 20;
@@ -27,7 +27,7 @@ impl CreateConversation {
             return Ok(Self::default());
         }
         let mut body = read_object(body)?;
-        let items = within(&mut body, "items", |raw| items(raw, kept))?.unwrap_or_default();
+        let items = read_field(&mut body, "items", |raw| items(raw, kept))?.unwrap_or_default();
         Ok(Self { items, metadata: take_metadata(&mut body)? })
     }
 }
@@ -57,7 +57,7 @@ pub struct CreateItems {
 impl CreateItems {
     /// Reads a body. `kept` has the items that [`references`] names.
     pub fn parse(body: &[u8], kept: &KeptItems) -> Result<Self, BadRequest> {
-        let items = within(&mut read_object(body)?, "items", |raw| match elements(raw)?.len() {
+        let items = read_field(&mut read_object(body)?, "items", |raw| match elements(raw)?.len() {
             0 => Err(Flaw::new("must not be empty")),
             _ => items(raw, kept),
         });
@@ -75,9 +75,9 @@ fn items(raw: &RawValue, kept: &KeptItems) -> Result<Input, Flaw> {
     if items.len() > MAX_ITEMS {
         return Err(Flaw::new(format!("must not have more than {MAX_ITEMS} items: send the others afterwards")));
     }
-    read_items(&items, kept, Words::Items)
+    read_items(&items, kept, InputStyle::Items)
 }
 
 fn take_metadata(body: &mut Object<'_>) -> Result<Option<Arc<str>>, Flaw> {
-    Ok(within(body, "metadata", metadata)?.map(Arc::from))
+    Ok(read_field(body, "metadata", metadata)?.map(Arc::from))
 }

@@ -43,21 +43,21 @@ impl Line {
     /// Reads a line that [`Self::write`] made. It reads the type first, because serde's tagged enums do not keep the
     /// raw JSON text of a payload.
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        fn of<'a, T: Deserialize<'a>>(text: &'a str, line: impl FnOnce(T) -> Line) -> Result<Line, String> {
+        fn parse<'a, T: Deserialize<'a>>(text: &'a str, line: impl FnOnce(T) -> Line) -> Result<Line, String> {
             serde_json::from_str(text).map(line).map_err(|error| format!("it cannot be read: {error}"))
         }
         let kind: Type<'_> =
             serde_json::from_str(text).map_err(|error| format!("it is no line of an export: {error}"))?;
         match &*kind.r#type {
-            "header" => of(text, Line::Header),
-            "inherited" => of(text, |piece| Self::Piece(Piece::Inherited(piece))),
-            "conversation" => of(text, |piece| Self::Piece(Piece::Conversation(piece))),
-            "session" => of(text, |piece| Self::Piece(Piece::Session(piece))),
-            "turn" => of(text, |piece| Self::Piece(Piece::Turn(piece))),
-            "message" => of(text, |piece| Self::Piece(Piece::Message(piece))),
-            "compaction" => of(text, |piece| Self::Piece(Piece::Compaction(piece))),
-            "end" => of(text, Line::End),
-            "complete" => of(text, Line::Complete),
+            "header" => parse(text, Line::Header),
+            "inherited" => parse(text, |piece| Self::Piece(Piece::Inherited(piece))),
+            "conversation" => parse(text, |piece| Self::Piece(Piece::Conversation(piece))),
+            "session" => parse(text, |piece| Self::Piece(Piece::Session(piece))),
+            "turn" => parse(text, |piece| Self::Piece(Piece::Turn(piece))),
+            "message" => parse(text, |piece| Self::Piece(Piece::Message(piece))),
+            "compaction" => parse(text, |piece| Self::Piece(Piece::Compaction(piece))),
+            "end" => parse(text, Line::End),
+            "complete" => parse(text, Line::Complete),
             other => Err(format!("there is no line of type {other:?}")),
         }
     }

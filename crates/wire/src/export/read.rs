@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_written_as_it_was_byte_for_byte() {
+    fn an_export_is_written_again_byte_for_byte() {
         let (wholes, end) = read(&file());
         assert_eq!(end, Ok(()));
         let [Whole { inherited, conversation, line: 2 }] = &wholes[..] else { panic!("{wholes:?}") };

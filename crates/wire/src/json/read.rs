@@ -34,7 +34,7 @@ impl<'a> Object<'a> {
         if fields.too_many {
             return Err(Flaw::new(format!("must not have more than {MAX_FIELDS} fields")));
         }
-        let mut fields = fields.kept;
+        let mut fields = fields.entries;
         fields.retain(|(_, value)| value.get() != "null");
         Ok(Self { fields })
     }
@@ -93,7 +93,7 @@ pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, Flaw> {
     if elements.too_many {
         return Err(Flaw::new(format!("must not have more than {MAX_ELEMENTS} elements")));
     }
-    Ok(elements.kept)
+    Ok(elements.values)
 }
 
 /// Reads a string. It is borrowed unless it has escapes.
@@ -116,7 +116,7 @@ pub(crate) fn flag(raw: &RawValue) -> Result<bool, Flaw> {
 }
 
 struct Fields<'a> {
-    kept: Vec<(Cow<'a, str>, &'a RawValue)>,
+    entries: Vec<(Cow<'a, str>, &'a RawValue)>,
     too_many: bool,
 }
 
@@ -131,19 +131,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut kept: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(8);
+                let mut entries: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(8);
                 while let Some(Text(key)) = map.next_key()? {
                     let value = map.next_value()?;
-                    if let Some(known) = kept.iter_mut().find(|(name, _)| *name == key) {
+                    if let Some(known) = entries.iter_mut().find(|(name, _)| *name == key) {
                         known.1 = value;
-                    } else if kept.len() < MAX_FIELDS {
-                        kept.push((key, value));
+                    } else if entries.len() < MAX_FIELDS {
+                        entries.push((key, value));
                     } else {
                         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                        return Ok(Fields { kept, too_many: true });
+                        return Ok(Fields { entries, too_many: true });
                     }
                 }
-                Ok(Fields { kept, too_many: false })
+                Ok(Fields { entries, too_many: false })
             }
         }
         deserializer.deserialize_map(Read)
@@ -151,7 +151,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 struct Elements<'a> {
-    kept: Vec<&'a RawValue>,
+    values: Vec<&'a RawValue>,
     too_many: bool,
 }
 
@@ -166,15 +166,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut kept = Vec::new();
+                let mut values = Vec::new();
                 while let Some(value) = seq.next_element()? {
-                    if kept.len() == MAX_ELEMENTS {
+                    if values.len() == MAX_ELEMENTS {
                         while seq.next_element::<IgnoredAny>()?.is_some() {}
-                        return Ok(Elements { kept, too_many: true });
+                        return Ok(Elements { values, too_many: true });
                     }
-                    kept.push(value);
+                    values.push(value);
                 }
-                Ok(Elements { kept, too_many: false })
+                Ok(Elements { values, too_many: false })
             }
         }
         deserializer.deserialize_seq(Read)

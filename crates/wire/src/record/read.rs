@@ -7,12 +7,12 @@ use herma_model::{Answer, Delta};
 use serde_json::{Map, Value};
 
 use super::Piece;
-use super::run::{Cut, Probabilities, Run};
+use super::line::{Probabilities, RecordLine, TextPiece};
 use crate::chat::logprobs;
 
 /// The texts that are stored beside a record. Each field has the rest that was not read yet.
 #[derive(Default)]
-pub(super) struct Cuts<'a> {
+pub(super) struct StoredTexts<'a> {
     text: &'a str,
     refusal: &'a str,
     reasoning_content: &'a str,
@@ -20,10 +20,10 @@ pub(super) struct Cuts<'a> {
     arguments: Vec<&'a str>,
     probabilities: &'a [Value],
     /// Stands for a call that the answer does not have. Always empty.
-    nothing: &'a str,
+    missing_call: &'a str,
 }
 
-impl<'a> Cuts<'a> {
+impl<'a> StoredTexts<'a> {
     pub(super) fn of_answer(answer: &'a Answer) -> Self {
         let extra = |name| answer.extra.get(name).and_then(Value::as_str).unwrap_or_default();
         Self {
@@ -33,7 +33,7 @@ impl<'a> Cuts<'a> {
             reasoning: extra("reasoning"),
             arguments: answer.tool_calls.iter().map(|call| call.arguments.as_str()).collect(),
             probabilities: logprobs(&answer.choice_extra),
-            nothing: "",
+            missing_call: "",
         }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Cuts<'a> {
     }
 
     fn arguments(&mut self, index: u32) -> &mut &'a str {
-        self.arguments.get_mut(index as usize).unwrap_or(&mut self.nothing)
+        self.arguments.get_mut(index as usize).unwrap_or(&mut self.missing_call)
     }
 
     /// Whether every text was read to its end.
@@ -53,45 +53,53 @@ impl<'a> Cuts<'a> {
 }
 
 /// Reads every piece. `None` if one of them does not match what is stored.
-pub(super) fn steps(record: &str, cuts: &mut Cuts<'_>) -> Option<Vec<Piece<'static>>> {
+pub(super) fn steps(record: &str, texts: &mut StoredTexts<'_>) -> Option<Vec<Piece<'static>>> {
     let mut steps = Vec::new();
     for line in record.lines() {
         match serde_json::from_str(line).ok()? {
-            Run::Text(pieces) => {
-                said(pieces, &mut cuts.text, &mut steps, |text| Delta { content: Some(text), ..Delta::default() })?;
+            RecordLine::Text(pieces) => {
+                push_texts(pieces, &mut texts.text, &mut steps, |text| Delta {
+                    content: Some(text),
+                    ..Delta::default()
+                })?;
             }
-            Run::Refusal(pieces) => {
-                said(pieces, &mut cuts.refusal, &mut steps, |text| Delta { refusal: Some(text), ..Delta::default() })?;
+            RecordLine::Refusal(pieces) => {
+                push_texts(pieces, &mut texts.refusal, &mut steps, |text| Delta {
+                    refusal: Some(text),
+                    ..Delta::default()
+                })?;
             }
-            Run::ReasoningContent(pieces) => {
-                said(pieces, &mut cuts.reasoning_content, &mut steps, |text| reasoning("reasoning_content", text))?;
+            RecordLine::ReasoningContent(pieces) => {
+                push_texts(pieces, &mut texts.reasoning_content, &mut steps, |text| {
+                    reasoning("reasoning_content", text)
+                })?;
             }
-            Run::Reasoning(pieces) => {
-                said(pieces, &mut cuts.reasoning, &mut steps, |text| reasoning("reasoning", text))?;
+            RecordLine::Reasoning(pieces) => {
+                push_texts(pieces, &mut texts.reasoning, &mut steps, |text| reasoning("reasoning", text))?;
             }
-            Run::Hidden(length) => {
-                cut(&mut cuts.reasoning, length)?;
+            RecordLine::Hidden(length) => {
+                cut(&mut texts.reasoning, length)?;
             }
-            Run::Call(index, id, name, arguments) => {
+            RecordLine::Call(index, id, name, arguments) => {
                 let arguments = match arguments {
-                    Some(piece) => Some(piece.text(cuts.arguments(index))?),
+                    Some(piece) => Some(piece.text(texts.arguments(index))?),
                     None => None,
                 };
                 steps.push(step(call(ToolCallDelta { index, id, name, arguments, ..ToolCallDelta::default() })));
             }
-            Run::Arguments(index, pieces) => said(pieces, cuts.arguments(index), &mut steps, |text| {
+            RecordLine::Arguments(index, pieces) => push_texts(pieces, texts.arguments(index), &mut steps, |text| {
                 call(ToolCallDelta { index, arguments: Some(text), ..ToolCallDelta::default() })
             })?,
-            Run::Probabilities(run) => steps.push(step(probabilities(run, &mut cuts.probabilities)?)),
-            Run::Compacted(id) => steps.push(Piece::Compacted(id.parse().ok()?)),
+            RecordLine::Probabilities(run) => steps.push(step(probabilities(run, &mut texts.probabilities)?)),
+            RecordLine::Compacted(id) => steps.push(Piece::Compacted(id.parse().ok()?)),
         }
     }
     Some(steps)
 }
 
 /// Adds a step for each piece of a text.
-fn said(
-    pieces: Vec<Cut>,
+fn push_texts(
+    pieces: Vec<TextPiece>,
     stored: &mut &str,
     steps: &mut Vec<Piece<'static>>,
     delta: impl Fn(String) -> Delta,
@@ -102,7 +110,7 @@ fn said(
     Some(())
 }
 
-impl Cut {
+impl TextPiece {
     /// The text. If it is stored elsewhere, it is cut off the front of `stored`.
     fn text(self, stored: &mut &str) -> Option<String> {
         match self {

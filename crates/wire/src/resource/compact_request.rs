@@ -26,7 +26,7 @@ impl CompactRequest {
         let dry_run = body.take("dry_run").map(|raw| flag(raw).map_err(|flaw| flaw.within("dry_run"))).transpose()?;
         let mode = body.take_text("mode")?.map(|name| mode(&name)).transpose()?;
         let model = model(&mut body)?;
-        nothing_else(&body, "dry_run, mode and model")?;
+        refuse_unknown_fields(&body, "dry_run, mode and model")?;
         Ok(Self { dry_run: dry_run.unwrap_or_default(), mode, model })
     }
 }
@@ -43,7 +43,7 @@ impl UndoRequest {
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         read(body, |mut body| {
             let model = model(&mut body)?;
-            nothing_else(&body, "model")?;
+            refuse_unknown_fields(&body, "model")?;
             Ok(Self { model })
         })
     }
@@ -64,7 +64,7 @@ fn model(body: &mut Object<'_>) -> Result<Option<String>, Flaw> {
     Ok(body.take_text("model")?.filter(|name| !name.is_empty()).map(String::from))
 }
 
-pub(super) fn nothing_else(body: &Object<'_>, taken: &str) -> Result<(), Flaw> {
+pub(super) fn refuse_unknown_fields(body: &Object<'_>, taken: &str) -> Result<(), Flaw> {
     match body.rest().next() {
         Some((name, _)) => Err(Flaw::at(name, format!("is not a field of this request; it takes {taken}"))),
         None => Ok(()),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_as_configured() {
+    fn absent_fields_mean_the_configured_values() {
         for body in ["", " \n", "{}", r#"{"dry_run":null,"mode":null,"model":null}"#, r#"{"dry_run":false,"model":""}"#]
         {
             assert_eq!(CompactRequest::parse(body.as_bytes()), Ok(CompactRequest::default()), "{body}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_name() {
+    fn wrong_fields_are_refused_by_name() {
         for (body, param) in [
             (r#"{"dryrun":true}"#, Some("dryrun")),
             (r#"{"dry_run":"true"}"#, Some("dry_run")),

@@ -8,12 +8,12 @@ use herma_model::{Compaction, Message, Provenance, Seq, Usage, Utterance};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::usage::UsageJson;
+use super::usage::ResourceUsage;
 use super::{MessageRow, rfc3339};
 use crate::chat::shown_text;
 
 #[derive(Serialize)]
-struct Range {
+struct SeqRange {
     first_seq: i64,
     last_seq: i64,
 }
@@ -55,14 +55,14 @@ impl Serialize for CompactionRow<'_> {
         row.serialize_entry("outcome", &record.outcome)?;
         row.serialize_entry("session_before", &record.session_before)?;
         row.serialize_entry("session_after", &record.session_after)?;
-        row.serialize_entry("range", &Range { first_seq: record.first.0, last_seq: record.through.0 })?;
+        row.serialize_entry("range", &SeqRange { first_seq: record.first.0, last_seq: record.through.0 })?;
         row.serialize_entry("carried", &carried)?;
         row.serialize_entry("summary", &summary.and_then(|summary| shown_text(&summary.said)))?;
         row.serialize_entry("summary_message_id", &summary.map(|summary| summary.id))?;
         row.serialize_entry("model", &record.model)?;
         row.serialize_entry("tokens_before", &record.sizes.before)?;
         row.serialize_entry("tokens_after", &changed.then_some(record.sizes.after))?;
-        row.serialize_entry("usage", &UsageJson::from(record.usage))?;
+        row.serialize_entry("usage", &ResourceUsage::from(record.usage))?;
         row.serialize_entry("duration_ms", &record.duration_ms)?;
         row.serialize_entry("error", &record.failure)?;
         row.serialize_entry("undoes", &record.undoes)?;
@@ -111,14 +111,14 @@ impl Serialize for CompactionPreview<'_> {
         object.serialize_entry("object", "compaction.preview")?;
         object.serialize_entry("dry_run", &true)?;
         object.serialize_entry("mode", &self.mode)?;
-        object.serialize_entry("range", &Range { first_seq: self.first.0, last_seq: self.through.0 })?;
+        object.serialize_entry("range", &SeqRange { first_seq: self.first.0, last_seq: self.through.0 })?;
         object.serialize_entry("summarised", &self.summarised)?;
         object.serialize_entry("kept", &kept)?;
         object.serialize_entry("summary", &shown_text(self.summary))?;
         object.serialize_entry("model", &self.model)?;
         object.serialize_entry("tokens_before", &self.sizes.before)?;
         object.serialize_entry("tokens_after", &self.sizes.after)?;
-        object.serialize_entry("usage", &UsageJson::from(self.usage))?;
+        object.serialize_entry("usage", &ResourceUsage::from(self.usage))?;
         object.serialize_entry("duration_ms", &self.duration_ms)?;
         object.end()
     }

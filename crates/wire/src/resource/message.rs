@@ -33,14 +33,14 @@ pub struct MessageRow<'a> {
     session: &'a SessionId,
     created_at: Timestamp,
     said: &'a Utterance,
-    written_by: Writer,
+    written_by: WrittenBy,
     pinned: bool,
     rewound: bool,
 }
 
 /// What wrote an entry.
 #[derive(Debug, Clone, Copy)]
-enum Writer {
+enum WrittenBy {
     /// A turn, and its state if that is known.
     Turn(TurnId, Option<TurnState>),
     /// A compaction: the entry is its summary.
@@ -52,8 +52,8 @@ impl MessageRow<'_> {
     #[must_use]
     pub const fn turn_status(self, state: Option<TurnState>) -> Self {
         let written_by = match self.written_by {
-            Writer::Turn(turn, _) => Writer::Turn(turn, state),
-            by @ Writer::Compaction(_) => by,
+            WrittenBy::Turn(turn, _) => WrittenBy::Turn(turn, state),
+            by @ WrittenBy::Compaction(_) => by,
         };
         Self { written_by, ..self }
     }
@@ -79,7 +79,7 @@ impl<'a> From<&'a Message> for MessageRow<'a> {
             session: &message.session,
             created_at: message.created_at,
             said: &message.said,
-            written_by: Writer::Turn(message.turn, None),
+            written_by: WrittenBy::Turn(message.turn, None),
             pinned: false,
             rewound: false,
         }
@@ -94,7 +94,7 @@ impl<'a> From<&'a Summary> for MessageRow<'a> {
             session: &summary.session,
             created_at: summary.created_at,
             said: &summary.said,
-            written_by: Writer::Compaction(summary.compaction),
+            written_by: WrittenBy::Compaction(summary.compaction),
             pinned: false,
             rewound: false,
         }
@@ -122,13 +122,13 @@ impl Serialize for MessageRow<'_> {
         row.serialize_entry("status", &said.status)?;
         row.serialize_entry("session_id", self.session)?;
         match self.written_by {
-            Writer::Turn(turn, state) => {
+            WrittenBy::Turn(turn, state) => {
                 row.serialize_entry("turn_id", &turn)?;
                 if let Some(state) = state {
                     row.serialize_entry("turn_status", &state)?;
                 }
             }
-            Writer::Compaction(compaction) => {
+            WrittenBy::Compaction(compaction) => {
                 row.serialize_entry("kind", "summary")?;
                 row.serialize_entry("compaction_id", &compaction)?;
             }

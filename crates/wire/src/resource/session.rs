@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use super::rfc3339;
-use super::usage::UsageJson;
+use super::usage::ResourceUsage;
 
 /// One row: a conversation at its head, or one of its sessions. Every field but `name` is always present. An unknown
 /// value is null.
@@ -66,7 +66,7 @@ impl Serialize for SessionRow<'_> {
         row.serialize_entry("end_reason", &self.end_reason)?;
         row.serialize_entry("message_count", &self.message_count)?;
         row.serialize_entry("turn_count", &self.turn_count)?;
-        row.serialize_entry("usage", &UsageJson::from(self.usage))?;
+        row.serialize_entry("usage", &ResourceUsage::from(self.usage))?;
         row.serialize_entry("provenance", &Provenance::of(self.conversation, self.session))?;
         row.end()
     }

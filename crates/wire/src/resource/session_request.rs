@@ -8,10 +8,10 @@ use herma_model::limits::MAX_TITLE;
 use herma_model::text::breaks_a_line;
 use serde_json::value::RawValue;
 
-use super::compact_request::{nothing_else, read};
+use super::compact_request::{read, refuse_unknown_fields};
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, flag, text};
-use crate::responses::{metadata, within};
+use crate::responses::{metadata, read_field};
 
 /// The body of `POST /api/sessions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,13 +39,13 @@ impl CreateSession {
             }
             let asked = Self {
                 id: name(&mut body, "id")?,
-                title: within(&mut body, "title", read_title)?,
-                kind: within(&mut body, "kind", kind)?,
+                title: read_field(&mut body, "title", read_title)?,
+                kind: read_field(&mut body, "kind", kind)?,
                 parent: name(&mut body, "parent")?,
                 session_key: name(&mut body, "session_key")?,
-                metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
+                metadata: read_field(&mut body, "metadata", metadata)?.map(Arc::from),
             };
-            nothing_else(&body, "id, title, kind, parent, session_key and metadata")?;
+            refuse_unknown_fields(&body, "id, title, kind, parent, session_key and metadata")?;
             Ok(asked)
         })
     }
@@ -73,14 +73,14 @@ impl ChangeSession {
                 ));
             }
             let asked = Self {
-                title: within(&mut body, "title", |raw| {
+                title: read_field(&mut body, "title", |raw| {
                     let empty = text(raw)?.is_empty();
                     if empty { Ok(None) } else { read_title(raw).map(Some) }
                 })?,
-                archived: within(&mut body, "archived", flag)?,
-                metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
+                archived: read_field(&mut body, "archived", flag)?,
+                metadata: read_field(&mut body, "metadata", metadata)?.map(Arc::from),
             };
-            nothing_else(&body, "title, archived and metadata")?;
+            refuse_unknown_fields(&body, "title, archived and metadata")?;
             Ok(asked)
         })?;
         if asked == Self::default() {
@@ -113,10 +113,10 @@ impl BranchSession {
             let asked = Self {
                 at: name(&mut body, "at")?,
                 id: name(&mut body, "id")?,
-                title: within(&mut body, "title", read_title)?,
-                metadata: within(&mut body, "metadata", metadata)?.map(Arc::from),
+                title: read_field(&mut body, "title", read_title)?,
+                metadata: read_field(&mut body, "metadata", metadata)?.map(Arc::from),
             };
-            nothing_else(&body, "at, id, title and metadata")?;
+            refuse_unknown_fields(&body, "at, id, title and metadata")?;
             Ok(asked)
         })
     }
@@ -135,8 +135,8 @@ impl RewindSession {
     /// Reads a body. It must have exactly one of `to` and `turns`.
     pub fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         let (to, turns) = read(body, |mut body| {
-            let asked = (name(&mut body, "to")?, within(&mut body, "turns", turns)?);
-            nothing_else(&body, "to and turns")?;
+            let asked = (name(&mut body, "to")?, read_field(&mut body, "turns", turns)?);
+            refuse_unknown_fields(&body, "to and turns")?;
             Ok(asked)
         })?;
         match (to, turns) {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_read_and_what_is_not_is_absent() {
+    fn fields_are_read_and_may_be_absent() {
         assert_eq!(CreateSession::parse(b""), Ok(CreateSession::default()));
         let body = br#"{"session_id":"trip","title":" Oslo ","kind":"auxiliary","parent":"home","session_key":"k","metadata":{"a":"b"}}"#;
         let asked = CreateSession::parse(body).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_name() {
+    fn wrong_fields_are_refused_by_name() {
         let long = format!(r#"{{"title":"{}"}}"#, "x".repeat(10_000));
         for (body, param) in [
             (long.as_str(), Some("title")),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Tokens as JSON.
 #[derive(Serialize)]
-pub(super) struct UsageJson {
+pub(super) struct ResourceUsage {
     input_tokens: u64,
     output_tokens: u64,
     total_tokens: u64,
@@ -13,7 +13,7 @@ pub(super) struct UsageJson {
     reasoning_tokens: u64,
 }
 
-impl From<Usage> for UsageJson {
+impl From<Usage> for ResourceUsage {
     fn from(usage: Usage) -> Self {
         let Usage { input, output, cached, reasoning, cache_write: _ } = usage;
         Self {

@@ -7,7 +7,7 @@ const CHAT_PARTS: [&str; 2] = ["image_url", "file"];
 
 /// The forms that an input may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Words {
+pub(crate) enum InputStyle {
     /// Items only.
     Items,
     /// Items, and messages of chat completions.

@@ -3,7 +3,7 @@
 use herma_model::{Timestamp, Usage};
 
 use super::item::Item;
-use super::object::UsageJson;
+use super::object::ResponseUsage;
 use crate::json::Writer;
 
 /// The answer to `POST /v1/responses/input_tokens`.
@@ -38,7 +38,7 @@ impl CompactionObject<'_> {
         writer.field("object", "response.compaction");
         writer.field("created_at", &self.created_at.seconds());
         writer.field("output", self.output);
-        writer.field("usage", &UsageJson::from(self.usage.unwrap_or_default()));
+        writer.field("usage", &ResponseUsage::from(self.usage.unwrap_or_default()));
         writer.close_object();
         writer.into_bytes(b"")
     }

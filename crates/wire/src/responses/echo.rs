@@ -56,7 +56,7 @@ impl Echo {
     }
 
     /// Adds a field. A field that no response has is ignored.
-    pub(super) fn say(&mut self, name: &str, json: impl Into<Box<str>>) {
+    pub(super) fn add(&mut self, name: &str, json: impl Into<Box<str>>) {
         if let Some((name, _)) = FIELDS.iter().find(|(field, _)| *field == name) {
             self.0.push((name, json.into()));
         }

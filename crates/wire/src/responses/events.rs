@@ -60,7 +60,7 @@ struct Entry {
 
 /// The kind of a part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spoken {
+enum PartKind {
     Text,
     Refusal,
 }
@@ -70,7 +70,8 @@ enum Spoken {
 struct Call {
     id: String,
     name: String,
-    held: String,
+    /// Arguments that came before the name.
+    early_arguments: String,
     entry: Option<usize>,
 }
 
@@ -105,7 +106,7 @@ impl Events {
 
     /// The context was compacted. `item` is a [`super::compaction_item`].
     pub fn compacted(&mut self, mut item: Item) -> Vec<Frame> {
-        self.leave();
+        self.end_last();
         item.set_status(ItemStatus::InProgress);
         let at = self.open(item);
         self.close(at, ItemStatus::Completed);
@@ -119,10 +120,10 @@ impl Events {
             self.reasoning(text);
         }
         if let Some(text) = delta.content.as_deref().filter(|text| !text.is_empty()) {
-            self.said(Spoken::Text, text);
+            self.push_text(PartKind::Text, text);
         }
         if let Some(text) = delta.refusal.as_deref().filter(|text| !text.is_empty()) {
-            self.said(Spoken::Refusal, text);
+            self.push_text(PartKind::Refusal, text);
         }
         for piece in &delta.tool_calls {
             self.call(piece);
@@ -150,9 +151,9 @@ impl Events {
         self.emit_delta("response.reasoning_summary_text.delta", at, Some(("summary_index", 0)), text);
     }
 
-    fn said(&mut self, what: Spoken, text: &str) {
-        let (at, part) = self.part_entry(what);
-        let mut kind = "response.output_text.delta";
+    fn push_text(&mut self, kind: PartKind, text: &str) {
+        let (at, part) = self.part_entry(kind);
+        let mut event = "response.output_text.delta";
         if let Item::Message { content, .. } = &mut self.entries[at].item {
             match content.last_mut() {
                 Some(Part::OutputText { text: whole, logprobs, .. }) => {
@@ -161,12 +162,12 @@ impl Events {
                 }
                 Some(Part::Refusal { refusal }) => {
                     refusal.push_str(text);
-                    kind = "response.refusal.delta";
+                    event = "response.refusal.delta";
                 }
                 _ => {}
             }
         }
-        self.emit_delta(kind, at, Some(("content_index", part)), text);
+        self.emit_delta(event, at, Some(("content_index", part)), text);
     }
 
     fn call(&mut self, piece: &ToolCallDelta) {
@@ -187,7 +188,7 @@ impl Events {
             Some(at) => self.arguments(at, arguments),
             None => {
                 call.name.push_str(piece.name.as_deref().unwrap_or_default());
-                call.held.push_str(arguments);
+                call.early_arguments.push_str(arguments);
                 if !call.name.is_empty() {
                     self.begin_call(piece.index);
                 }

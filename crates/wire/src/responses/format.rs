@@ -2,13 +2,13 @@
 
 use serde_json::value::RawValue;
 
-use super::params::Fields;
+use super::params::RequestFields;
 use crate::bad_request::Flaw;
 use crate::chat::begins;
 use crate::json::{Object, Writer, compact, flag};
 
 /// Reads `text`.
-pub(super) fn text(raw: &RawValue, fields: &mut Fields) -> Result<(), Flaw> {
+pub(super) fn text(raw: &RawValue, fields: &mut RequestFields) -> Result<(), Flaw> {
     let mut text = Object::read(raw)?;
     let mut echo = Writer::with_capacity(raw.get().len() + 32);
     echo.open_object();
@@ -24,10 +24,10 @@ pub(super) fn text(raw: &RawValue, fields: &mut Fields) -> Result<(), Flaw> {
     }
     if let Some(verbosity) = text.take_text("verbosity")? {
         echo.field("verbosity", &verbosity);
-        fields.pass_value("verbosity", &verbosity);
+        fields.pass_text("verbosity", &verbosity);
     }
     echo.close_object();
-    fields.echo.say("text", echo.into_text());
+    fields.echo.add("text", echo.into_text());
     Ok(())
 }
 
@@ -82,18 +82,18 @@ fn json_schema(mut format: Object<'_>) -> Result<Format, Flaw> {
 }
 
 /// Reads `reasoning`.
-pub(super) fn reasoning(raw: &RawValue, fields: &mut Fields) -> Result<(), Flaw> {
+pub(super) fn reasoning(raw: &RawValue, fields: &mut RequestFields) -> Result<(), Flaw> {
     let mut reasoning = Object::read(raw)?;
     let effort = reasoning.take_text("effort")?;
     let summary = reasoning.take_text("summary")?;
     if let Some(effort) = &effort {
-        fields.pass_value("reasoning_effort", effort);
+        fields.pass_text("reasoning_effort", effort);
     }
     let mut echo = Writer::with_capacity(64);
     echo.open_object();
     echo.field("effort", &effort);
     echo.field("summary", &summary);
     echo.close_object();
-    fields.echo.say("reasoning", echo.into_text());
+    fields.echo.add("reasoning", echo.into_text());
     Ok(())
 }

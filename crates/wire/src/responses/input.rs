@@ -9,12 +9,12 @@ use herma_model::generation::ToolCall;
 use herma_model::{Payload, Utterance};
 use serde_json::value::RawValue;
 
-use super::chat_style::{Words, is_chat};
+use super::chat_style::{InputStyle, is_chat};
 use super::content::{ChatPart, chat_content, parts};
 use super::item::Item;
 use super::summary::open_summary;
 use crate::bad_request::Flaw;
-use crate::chat::{PHASE, Spoken, read_message, simple_user, tool_calls};
+use crate::chat::{PHASE, RequestMessage, read_message, simple_user, tool_calls};
 use crate::json::{Object, Writer, elements, text};
 
 /// Stored items that references may name, by their ids.
@@ -32,20 +32,20 @@ pub struct Input {
 }
 
 /// Reads an input: a user's text, or items.
-pub(super) fn read(raw: &RawValue, kept: &KeptItems, words: Words) -> Result<Input, Flaw> {
+pub(super) fn read(raw: &RawValue, kept: &KeptItems, style: InputStyle) -> Result<Input, Flaw> {
     match raw.get().as_bytes().first() {
         Some(b'"') => Ok(Input { messages: vec![simple_user(&text(raw)?)], indices: vec![0], ..Input::default() }),
-        Some(b'[') => read_items(&elements(raw)?, kept, words),
+        Some(b'[') => read_items(&elements(raw)?, kept, style),
         _ => Err(Flaw::new("must be a string or an array of items")),
     }
 }
 
 /// Reads items. A reference is read as the item that it names.
-pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, words: Words) -> Result<Input, Flaw> {
-    let mut reader = Reader {
+pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, style: InputStyle) -> Result<Input, Flaw> {
+    let mut reader = InputReader {
         kept,
-        words,
-        named: HashSet::new(),
+        style,
+        referred: HashSet::new(),
         input: Input::default(),
         assistant: None,
         reasoning: String::new(),
@@ -58,7 +58,7 @@ pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, words: Words) ->
 }
 
 /// Reads a chat message. What chat would refuse was refused before, under this API's names.
-fn chat_message(json: String) -> Result<Spoken, Flaw> {
+fn chat_message(json: String) -> Result<RequestMessage, Flaw> {
     let raw = RawValue::from_string(json).map_err(|_| Flaw::new("cannot be a message"))?;
     read_message(&raw)
 }
@@ -73,11 +73,11 @@ fn phase(message: &mut Object<'_>) -> Result<Option<String>, Flaw> {
 }
 
 /// The messages so far, and what waits for the next item.
-struct Reader<'a> {
+struct InputReader<'a> {
     kept: &'a KeptItems,
-    words: Words,
+    style: InputStyle,
     /// Items that were referred to. Each may be referred to once, so that a small body cannot become a large context.
-    named: HashSet<&'a str>,
+    referred: HashSet<&'a str>,
     input: Input,
     assistant: Option<Assistant>,
     reasoning: String,
@@ -95,15 +95,15 @@ struct Assistant {
     phase: Option<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> InputReader<'a> {
     fn item(&mut self, index: usize, raw: &RawValue) -> Result<(), Flaw> {
         let mut item = Object::read(raw)?;
         let kind = item.take_text("type")?;
         let role = item.take_text("role")?;
         match (kind.as_deref(), role) {
-            (None, Some(role)) if self.words == Words::ItemsAndChat && is_chat(&role, &item) => {
+            (None, Some(role)) if self.style == InputStyle::ItemsAndChat && is_chat(&role, &item) => {
                 self.end_of_answer()?;
-                self.keep_spoken(index, read_message(raw)?);
+                self.push_message(index, read_message(raw)?);
                 Ok(())
             }
             (None | Some("message"), Some(role)) => self.message(index, &role, item),
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             "user" | "system" | "developer" => {
                 self.end_of_answer()?;
                 let json = format!(r#"{{"role":"{role}","content":{}}}"#, chat_content(&parts));
-                self.keep_message(index, json)
+                self.push_chat_json(index, json)
             }
             _ => Err(Flaw::at("role", "must be user, assistant, system or developer")),
         }
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         writer.raw_field("content", &chat_content(&parts));
         writer.field("tool_call_id", &call);
         writer.close_object();
-        self.keep_message(index, writer.into_text())
+        self.push_chat_json(index, writer.into_text())
     }
 
     /// Keeps the text of the reasoning for the message that follows.
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         let sealed = item.take("encrypted_content").and_then(|raw| text(raw).ok());
         if let Some(summary) = sealed.and_then(|sealed| open_summary(&sealed)) {
             self.end_of_answer()?;
-            self.keep(index, simple_user(&summary));
+            self.push_utterance(index, simple_user(&summary));
         }
         Ok(())
     }
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
         let Some((id, item)) = kept.get_key_value(&*id) else {
             return Err(Flaw::at("id", "is not the id of an item that is kept here: send the item itself"));
         };
-        if !self.named.insert(id) {
+        if !self.referred.insert(id) {
             return Err(Flaw::at("id", "is the id of an item that an earlier reference names"));
         }
         let raw = RawValue::from_string(item.to_json()).map_err(|_| Flaw::at("id", "names an item that is damaged"))?;
@@ -227,20 +227,20 @@ impl<'a> Reader<'a> {
         self.item(index, &raw)
     }
 
-    fn keep(&mut self, index: usize, said: Utterance) {
+    fn push_utterance(&mut self, index: usize, said: Utterance) {
         self.input.messages.push(said);
         self.input.indices.push(index);
     }
 
-    fn keep_spoken(&mut self, index: usize, spoken: Spoken) {
-        match spoken {
-            Spoken::System(payload) => self.input.system.push(payload),
-            Spoken::Said(said) => self.keep(index, said),
+    fn push_message(&mut self, index: usize, message: RequestMessage) {
+        match message {
+            RequestMessage::System(payload) => self.input.system.push(payload),
+            RequestMessage::Transcript(said) => self.push_utterance(index, said),
         }
     }
 
-    fn keep_message(&mut self, index: usize, json: String) -> Result<(), Flaw> {
-        self.keep_spoken(index, chat_message(json)?);
+    fn push_chat_json(&mut self, index: usize, json: String) -> Result<(), Flaw> {
+        self.push_message(index, chat_message(json)?);
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
 
     fn flush(&mut self) -> Result<(), Flaw> {
         let Some(said) = self.assistant.take() else { return Ok(()) };
-        self.keep_message(said.index, said.chat_json())
+        self.push_chat_json(said.index, said.chat_json())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Messages that a client sends over the WebSocket of `/v1/responses`.
 
-use super::params::within;
+use super::params::read_field;
 use super::request::read_object;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::flag;
@@ -29,10 +29,10 @@ fn check(message: &[u8]) -> Result<(), Flaw> {
     if message.take_name("type")? != CREATE {
         return Err(Flaw::at("type", format!("must be '{CREATE}', the only message there is")));
     }
-    if within(&mut message, "background", flag)?.unwrap_or_default() {
+    if read_field(&mut message, "background", flag)?.unwrap_or_default() {
         return Err(Flaw::at("background", "must not be true on a WebSocket: use POST /v1/responses"));
     }
-    if !within(&mut message, "generate", flag)?.unwrap_or(true) {
+    if !read_field(&mut message, "generate", flag)?.unwrap_or(true) {
         return Err(Flaw::at("generate", "must not be false: what prepares a turn without an answer is not built"));
     }
     if message.take("stream_id").is_some() {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_goes_on_from_is_known_even_if_it_is_refused() {
+    fn the_previous_response_is_known_even_if_the_message_is_refused() {
         for (message, previous) in [
             (r#"{"type": "response.create", "previous_response_id": "resp_1", "input": 7}"#, Some("resp_1")),
             (r#"{"type": "response.create", "previous_response_id": "resp_1", "background": true}"#, Some("resp_1")),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_the_events_is_refused_by_name() {
+    fn fields_that_change_the_events_are_refused_by_name() {
         for (message, param) in [
             (r"{}", Some("type")),
             (r#"{"type": 1}"#, Some("type")),

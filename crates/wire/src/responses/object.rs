@@ -165,7 +165,7 @@ impl ResponseObject<'_> {
             writer.close_object();
         }
         writer.field("output", self.output);
-        writer.field("usage", &self.usage.map(UsageJson::from));
+        writer.field("usage", &self.usage.map(ResponseUsage::from));
         about.echo.write(writer);
         if let Some(session) = self.session {
             writer.field("session", session);
@@ -175,7 +175,7 @@ impl ResponseObject<'_> {
 }
 
 #[derive(Serialize)]
-pub(super) struct UsageJson {
+pub(super) struct ResponseUsage {
     input_tokens: u64,
     input_tokens_details: InputDetails,
     output_tokens: u64,
@@ -194,7 +194,7 @@ struct OutputDetails {
     reasoning_tokens: u64,
 }
 
-impl From<Usage> for UsageJson {
+impl From<Usage> for ResponseUsage {
     fn from(usage: Usage) -> Self {
         Self {
             input_tokens: usage.input,

@@ -25,41 +25,41 @@ const MAX_VALUE: usize = 512;
 
 /// The fields that were read so far.
 #[derive(Default)]
-pub(super) struct Fields {
+pub(super) struct RequestFields {
     pub(super) params: Params,
     pub(super) echo: Echo,
 }
 
-impl Fields {
+impl RequestFields {
     /// Adds a field for the model server, as JSON.
     pub(super) fn pass(&mut self, name: &str, json: impl Into<Arc<str>>) {
         self.params.0.push((Box::from(name), json.into()));
     }
 
     /// Adds a text field for the model server.
-    pub(super) fn pass_value(&mut self, name: &str, value: &str) {
+    pub(super) fn pass_text(&mut self, name: &str, value: &str) {
         self.pass(name, quoted(value));
     }
 }
 
 /// Reads the fields that the model server or the echo needs.
-pub(super) fn read(body: &mut Object<'_>) -> Result<Fields, Flaw> {
-    let mut fields = Fields::default();
+pub(super) fn read(body: &mut Object<'_>) -> Result<RequestFields, Flaw> {
+    let mut fields = RequestFields::default();
     numbers(body, &mut fields)?;
     texts(body, &mut fields)?;
-    within(body, "text", |raw| format::text(raw, &mut fields))?;
-    within(body, "reasoning", |raw| format::reasoning(raw, &mut fields))?;
+    read_field(body, "text", |raw| format::text(raw, &mut fields))?;
+    read_field(body, "reasoning", |raw| format::reasoning(raw, &mut fields))?;
     calls(body, &mut fields)?;
     logprobs(body, &mut fields)?;
-    within(body, "metadata", |raw| {
-        fields.echo.say("metadata", metadata(raw)?);
+    read_field(body, "metadata", |raw| {
+        fields.echo.add("metadata", metadata(raw)?);
         Ok(())
     })?;
     Ok(fields)
 }
 
 /// Takes a field out and reads it. `None` if it is absent.
-pub(crate) fn within<'a, T>(
+pub(crate) fn read_field<'a, T>(
     body: &mut Object<'a>,
     name: &str,
     read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
@@ -67,50 +67,50 @@ pub(crate) fn within<'a, T>(
     body.take(name).map(|raw| read(raw).map_err(|flaw| flaw.within(name))).transpose()
 }
 
-fn numbers(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
+fn numbers(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> {
     for name in ["temperature", "top_p", "presence_penalty", "frequency_penalty"] {
-        if let Some(json) = within(body, name, |raw| number(raw).map(|()| raw.get()))? {
+        if let Some(json) = read_field(body, name, |raw| number(raw).map(|()| raw.get()))? {
             fields.pass(name, json);
-            fields.echo.say(name, json);
+            fields.echo.add(name, json);
         }
     }
-    if let Some(json) = within(body, "max_output_tokens", |raw| positive(raw).map(|()| raw.get()))? {
+    if let Some(json) = read_field(body, "max_output_tokens", |raw| positive(raw).map(|()| raw.get()))? {
         fields.pass("max_completion_tokens", json);
-        fields.echo.say("max_output_tokens", json);
+        fields.echo.add("max_output_tokens", json);
     }
-    if let Some(json) = within(body, "max_tool_calls", |raw| positive(raw).map(|()| raw.get()))? {
-        fields.echo.say("max_tool_calls", json);
+    if let Some(json) = read_field(body, "max_tool_calls", |raw| positive(raw).map(|()| raw.get()))? {
+        fields.echo.add("max_tool_calls", json);
     }
     Ok(())
 }
 
-fn texts(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
+fn texts(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> {
     for name in ["user", "prompt_cache_key", "safety_identifier", "service_tier"] {
         if let Some(value) = body.take_text(name)? {
-            fields.pass_value(name, &value);
-            fields.echo.say(name, quoted(&value));
+            fields.pass_text(name, &value);
+            fields.echo.add(name, quoted(&value));
         }
     }
     Ok(())
 }
 
 /// Reads the tools and the fields about tools. Model servers refuse such fields without tools.
-fn calls(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
-    let tools = within(body, "tools", tools::tools)?.flatten();
-    let choice = within(body, "tool_choice", tools::tool_choice)?;
-    let parallel = within(body, "parallel_tool_calls", flag)?;
-    let any = tools.is_some();
-    for (name, both) in [("tools", tools), ("tool_choice", choice)] {
-        if let Some(both) = both {
-            fields.echo.say(name, both.echo);
-            if any {
-                fields.pass(name, both.chat);
+fn calls(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> {
+    let tools = read_field(body, "tools", tools::tools)?.flatten();
+    let choice = read_field(body, "tool_choice", tools::tool_choice)?;
+    let parallel = read_field(body, "parallel_tool_calls", flag)?;
+    let has_tools = tools.is_some();
+    for (name, forms) in [("tools", tools), ("tool_choice", choice)] {
+        if let Some(forms) = forms {
+            fields.echo.add(name, forms.echo);
+            if has_tools {
+                fields.pass(name, forms.chat);
             }
         }
     }
     if let Some(parallel) = parallel {
-        fields.echo.say("parallel_tool_calls", parallel.to_string());
-        if any {
+        fields.echo.add("parallel_tool_calls", parallel.to_string());
+        if has_tools {
             fields.pass("parallel_tool_calls", parallel.to_string());
         }
     }
@@ -118,13 +118,13 @@ fn calls(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
 }
 
 /// Reads the request for log probabilities: here a number or an element of `include`, in chat a boolean.
-fn logprobs(body: &mut Object<'_>, fields: &mut Fields) -> Result<(), Flaw> {
-    let included = within(body, "include", includes_logprobs)?.unwrap_or_default();
-    let top = within(body, "top_logprobs", |raw| {
+fn logprobs(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> {
+    let included = read_field(body, "include", includes_logprobs)?.unwrap_or_default();
+    let top = read_field(body, "top_logprobs", |raw| {
         raw.get().parse::<u32>().map_err(|_| Flaw::new("must be an integer from 0 on"))
     })?;
     if let Some(top) = top {
-        fields.echo.say("top_logprobs", top.to_string());
+        fields.echo.add("top_logprobs", top.to_string());
     }
     let top = top.filter(|top| *top > 0);
     if included || top.is_some() {

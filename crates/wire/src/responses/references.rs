@@ -30,7 +30,7 @@ pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, Bad
         return Ok(ids);
     };
     for item in elements(items).map_err(|flaw| flaw.within(field))? {
-        if let Ok(Some(id)) = referred(item)
+        if let Ok(Some(id)) = referred_id(item)
             && seen.insert(id.clone())
         {
             ids.push(id);
@@ -39,7 +39,7 @@ pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, Bad
     Ok(ids)
 }
 
-fn referred(item: &RawValue) -> Result<Option<String>, Flaw> {
+fn referred_id(item: &RawValue) -> Result<Option<String>, Flaw> {
     let mut item = Object::read(item)?;
     let is_reference = match item.take_text("type")? {
         Some(kind) => kind == REFERENCE,

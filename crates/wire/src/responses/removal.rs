@@ -28,7 +28,7 @@ pub fn without_item(said: &Utterance, message: MessageId, item_id: &str) -> Opti
         _ if said.role != Role::Assistant => return Some(None),
         Item::Reasoning { .. } => AnswerPart::Reasoning,
         Item::FunctionCall { .. } => AnswerPart::Call(all[..at].iter().filter(|item| is_call(item)).count()),
-        _ => AnswerPart::Words,
+        _ => AnswerPart::Text,
     };
     let rest = without(said, part);
     Some(rest.filter(|rest| items(message, rest).iter().any(|item| !matches!(item, Item::Reasoning { .. }))))

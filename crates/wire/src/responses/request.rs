@@ -3,10 +3,10 @@
 use herma_model::{Params, Payload, Utterance};
 use serde_json::value::RawValue;
 
-use super::chat_style::Words;
+use super::chat_style::InputStyle;
 use super::echo::Echo;
 use super::input::{self, Input, KeptItems};
-use super::params::{self, quoted, within};
+use super::params::{self, quoted, read_field};
 use crate::bad_request::{BadRequest, Flaw};
 use crate::chat::positive;
 use crate::json::{Object, elements, flag, text};
@@ -66,12 +66,12 @@ pub fn parse(body: &[u8]) -> Result<ResponsesRequest, BadRequest> {
 
 /// Like [`parse`], for a request whose input refers to items. [`super::references()`] says to which.
 pub fn parse_with(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    Ok(read_with_input(read_object(body)?, kept, Words::Items)?)
+    Ok(read_with_input(read_object(body)?, kept, InputStyle::Items)?)
 }
 
 /// Like [`parse_with`], for a context that no model has to answer: the input may be absent or empty.
 pub fn parse_context(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    Ok(read(read_object(body)?, kept, Words::Items)?)
+    Ok(read(read_object(body)?, kept, InputStyle::Items)?)
 }
 
 /// Like [`parse_context`], for a compaction. It must name a model.
@@ -90,20 +90,20 @@ pub(crate) fn read_object(body: &[u8]) -> Result<Object<'_>, Flaw> {
 }
 
 /// Reads a request whose input must not be empty.
-pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems, words: Words) -> Result<ResponsesRequest, Flaw> {
-    let request = read(body, kept, words)?;
+pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
+    let request = read(body, kept, style)?;
     if request.messages.is_empty() && request.system.is_empty() {
         return Err(Flaw::at("input", "is required and must not be empty"));
     }
     Ok(request)
 }
 
-fn read(mut body: Object<'_>, kept: &KeptItems, words: Words) -> Result<ResponsesRequest, Flaw> {
+fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
     if body.take("prompt").is_some() {
         return Err(Flaw::at("prompt", "is not supported: send the text as instructions and input"));
     }
     let model = body.take_text("model")?.filter(|name| !name.is_empty()).map(String::from);
-    let conversation = within(&mut body, "conversation", conversation)?;
+    let conversation = read_field(&mut body, "conversation", conversation)?;
     let previous_response_id =
         body.take("previous_response_id").map(|raw| name(raw).map_err(|flaw| flaw.within("previous_response_id")));
     let previous_response_id = previous_response_id.transpose()?;
@@ -111,26 +111,26 @@ fn read(mut body: Object<'_>, kept: &KeptItems, words: Words) -> Result<Response
         let both = "must not be given together with conversation: a request continues one or the other";
         return Err(Flaw::at("previous_response_id", both).coded("conversation_and_previous_response"));
     }
-    let stream = within(&mut body, "stream", flag)?.unwrap_or_default();
-    let store = within(&mut body, "store", flag)?;
-    let background = within(&mut body, "background", flag)?;
-    let truncation = within(&mut body, "truncation", truncation)?;
-    let compact_threshold = within(&mut body, "context_management", compact_threshold)?.flatten();
+    let stream = read_field(&mut body, "stream", flag)?.unwrap_or_default();
+    let store = read_field(&mut body, "store", flag)?;
+    let background = read_field(&mut body, "background", flag)?;
+    let truncation = read_field(&mut body, "truncation", truncation)?;
+    let compact_threshold = read_field(&mut body, "context_management", compact_threshold)?.flatten();
     let instructions = body.take_text("instructions")?;
-    let params::Fields { params, mut echo } = params::read(&mut body)?;
+    let params::RequestFields { params, mut echo } = params::read(&mut body)?;
     if let Some(instructions) = &instructions {
-        echo.say("instructions", quoted(instructions));
+        echo.add("instructions", quoted(instructions));
     }
     for (name, value) in [("store", store), ("background", background)] {
         if let Some(value) = value {
-            echo.say(name, value.to_string());
+            echo.add(name, value.to_string());
         }
     }
     if let Some(Truncation::Auto) = truncation {
-        echo.say("truncation", "\"auto\"");
+        echo.add("truncation", "\"auto\"");
     }
     let Input { system, messages, indices } =
-        within(&mut body, "input", |raw| input::read(raw, kept, words))?.unwrap_or_default();
+        read_field(&mut body, "input", |raw| input::read(raw, kept, style))?.unwrap_or_default();
     Ok(ResponsesRequest {
         model,
         instructions: instructions.filter(|text| !text.is_empty()).map(|text| system_message(&text)),
@@ -183,7 +183,7 @@ fn compact_threshold(raw: &RawValue) -> Result<Option<u64>, Flaw> {
             if entry.take_name("type")? != "compaction" {
                 return Err(Flaw::at("type", "must be compaction"));
             }
-            within(&mut entry, "compact_threshold", |raw| {
+            read_field(&mut entry, "compact_threshold", |raw| {
                 positive(raw)?;
                 raw.get().parse::<u64>().map_err(|_| Flaw::new("must be a positive integer"))
             })

@@ -9,13 +9,13 @@ use crate::chat::begins;
 use crate::json::{Object, Writer, compact, elements, flag, text};
 
 /// A field in two forms: for the model server, and for the echo.
-pub(super) struct Both {
+pub(super) struct ChatAndEcho {
     pub(super) chat: String,
     pub(super) echo: String,
 }
 
 /// Reads `tools`. `None` if there are none: then the model server does not get the field.
-pub(super) fn tools(raw: &RawValue) -> Result<Option<Both>, Flaw> {
+pub(super) fn tools(raw: &RawValue) -> Result<Option<ChatAndEcho>, Flaw> {
     let tools = elements(raw)?;
     if tools.is_empty() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn tools(raw: &RawValue) -> Result<Option<Both>, Flaw> {
     }
     chat.close_array();
     echo.close_array();
-    Ok(Some(Both { chat: chat.into_text(), echo: echo.into_text() }))
+    Ok(Some(ChatAndEcho { chat: chat.into_text(), echo: echo.into_text() }))
 }
 
 struct Function<'a> {
@@ -86,7 +86,7 @@ impl Function<'_> {
 }
 
 /// Reads `tool_choice`.
-pub(super) fn tool_choice(raw: &RawValue) -> Result<Both, Flaw> {
+pub(super) fn tool_choice(raw: &RawValue) -> Result<ChatAndEcho, Flaw> {
     begins(raw, "\"{", "must be a string or an object")?;
     if raw.get().starts_with('"') {
         let choice = text(raw)?;
@@ -94,20 +94,20 @@ pub(super) fn tool_choice(raw: &RawValue) -> Result<Both, Flaw> {
             return Err(Flaw::new("must be none, auto, required or a function"));
         }
         let json = format!("\"{choice}\"");
-        return Ok(Both { chat: json.clone(), echo: json });
+        return Ok(ChatAndEcho { chat: json.clone(), echo: json });
     }
     let mut choice = Object::read(raw)?;
     match &*choice.take_name("type")? {
         "function" => {
             let name = choice.take_name("name")?;
-            Ok(Both { chat: chat_name(&name), echo: echo_name(&name) })
+            Ok(ChatAndEcho { chat: chat_name(&name), echo: echo_name(&name) })
         }
         "allowed_tools" => allowed_tools(choice),
         _ => Err(Flaw::at("type", "must be function or allowed_tools")),
     }
 }
 
-fn allowed_tools(mut choice: Object<'_>) -> Result<Both, Flaw> {
+fn allowed_tools(mut choice: Object<'_>) -> Result<ChatAndEcho, Flaw> {
     let mode = choice.take_text("mode")?.unwrap_or(Cow::Borrowed("auto"));
     if !matches!(&*mode, "auto" | "required" | "none") {
         return Err(Flaw::at("mode", "must be auto, required or none"));
@@ -120,7 +120,7 @@ fn allowed_tools(mut choice: Object<'_>) -> Result<Both, Flaw> {
     }
     let list = |form: fn(&str) -> String| names.iter().map(|name| form(name)).collect::<Vec<_>>().join(",");
     let (chat, echo) = (list(chat_name), list(echo_name));
-    Ok(Both {
+    Ok(ChatAndEcho {
         chat: format!(r#"{{"type":"allowed_tools","allowed_tools":{{"mode":"{mode}","tools":[{chat}]}}}}"#),
         echo: format!(r#"{{"type":"allowed_tools","mode":"{mode}","tools":[{echo}]}}"#),
     })

@@ -2,7 +2,7 @@
 
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::flag;
-use crate::responses::{read_object, within};
+use crate::responses::{read_field, read_object};
 
 /// The allowed choices. The last three are other words for the first.
 const CHOICES: [&str; 7] = ["once", "session", "always", "deny", "approve", "approved", "allow"];
@@ -19,7 +19,7 @@ fn check(body: &[u8]) -> Result<(), Flaw> {
         return Err(Flaw::at("choice", "must be once, session, always or deny"));
     }
     for name in ["all", "resolve_all"] {
-        within(&mut body, name, flag)?;
+        read_field(&mut body, name, flag)?;
     }
     Ok(())
 }

@@ -117,8 +117,8 @@ impl RunEvents {
         });
     }
 
-    fn emit(&mut self, event: &str, room: usize, fields: impl FnOnce(&mut Writer)) {
-        let mut writer = Writer::after(format!("id: {}\ndata: ", self.number).as_bytes(), room);
+    fn emit(&mut self, event: &str, capacity: usize, fields: impl FnOnce(&mut Writer)) {
+        let mut writer = Writer::after(format!("id: {}\ndata: ", self.number).as_bytes(), capacity);
         writer.open_object();
         writer.field("event", event);
         writer.field("run_id", &self.run);

@@ -98,7 +98,7 @@ impl RunOutput<'_> {
             writer.key("tool_calls");
             tool_calls::write(self.tool_calls, writer);
         }
-        writer.field("usage", &self.usage.map(UsageJson::from));
+        writer.field("usage", &self.usage.map(RunUsage::from));
     }
 }
 
@@ -154,13 +154,13 @@ impl RunObject<'_> {
 
 /// Tokens, under Hermes' names.
 #[derive(Serialize)]
-pub(crate) struct UsageJson {
+pub(crate) struct RunUsage {
     input_tokens: u64,
     output_tokens: u64,
     total_tokens: u64,
 }
 
-impl From<Usage> for UsageJson {
+impl From<Usage> for RunUsage {
     fn from(usage: Usage) -> Self {
         Self { input_tokens: usage.input, output_tokens: usage.output, total_tokens: usage.total() }
     }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, text};
-use crate::responses::{KeptItems, ResponsesRequest, Words, read_object, read_with_input, within};
+use crate::responses::{InputStyle, KeptItems, ResponsesRequest, read_field, read_object, read_with_input};
 
 /// A request for a run, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +35,8 @@ fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<RunRequest, Flaw> {
     }
     let session_id = take_name(&mut body, "session_id")?;
     let session_key = take_name(&mut body, "session_key")?;
-    let kind = within(&mut body, "kind", kind)?;
-    Ok(RunRequest { request: read_with_input(body, kept, Words::ItemsAndChat)?, session_id, session_key, kind })
+    let kind = read_field(&mut body, "kind", kind)?;
+    Ok(RunRequest { request: read_with_input(body, kept, InputStyle::ItemsAndChat)?, session_id, session_key, kind })
 }
 
 fn take_name(body: &mut Object<'_>, name: &str) -> Result<Option<String>, Flaw> {

@@ -44,7 +44,7 @@ fn a_conversation_may_begin_with_nothing() {
 }
 
 #[test]
-fn a_conversation_begins_with_items_and_facts() {
+fn a_conversation_begins_with_items_and_metadata() {
     let read = create(&json!({
         "metadata": {"topic": "cats"},
         "items": [
@@ -100,7 +100,7 @@ fn twenty_items_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_by_name() {
+fn wrong_fields_are_refused_by_name() {
     let long = json!({"k": "x".repeat(513)});
     insta::assert_snapshot!([
         refusal(create(&json!([]))),
@@ -128,7 +128,7 @@ fn what_cannot_be_meant_is_refused_by_name() {
 }
 
 #[test]
-fn facts_are_replaced() {
+fn metadata_is_replaced() {
     assert_eq!(&*update(&json!({"metadata": {"topic": "dogs"}})).unwrap().metadata, r#"{"topic":"dogs"}"#);
     assert_eq!(&*update(&json!({"metadata": {}})).unwrap().metadata, "{}");
 }

@@ -67,7 +67,7 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 /// A message in which one field has an arbitrary value.
-fn spoiled_message() -> impl Strategy<Value = Value> {
+fn message_with_arbitrary_field() -> impl Strategy<Value = Value> {
     (message(), any::<proptest::sample::Index>(), prop_oneof![json_value(), message(), part()]).prop_map(
         |(mut message, at, value)| {
             if let Some(fields) = message.as_object_mut() {
@@ -107,7 +107,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn no_message_makes_the_parser_panic(message in spoiled_message()) {
+    fn no_message_makes_the_parser_panic(message in message_with_arbitrary_field()) {
         let _ = parse(json!({"messages": [message]}).to_string().as_bytes());
     }
 

@@ -135,14 +135,16 @@ proptest::proptest! {
     }
 
     #[test]
-    fn nothing_stored_makes_the_reader_panic(record in "\\PC*|(\\{\"[tfrshcalk]\":(\\[?[0-9]{1,20}\\]?)\\}\n){0,3}", text: String) {
+    fn nothing_stored_makes_the_reader_panic(
+        record in "\\PC*|(\\{\"[tfrshcalk]\":(\\[?[0-9]{1,20}\\]?)\\}\n){0,3}", text: String,
+    ) {
         let _ = shown_steps(&record, &text);
         let _ = steps(&record, &crate::text_answer(&text));
     }
 }
 
 #[test]
-fn an_answered_turn_is_remembered_by_lengths() {
+fn an_answered_turn_is_recorded_by_lengths() {
     let with_logprobs = |said: &str, logprobs: serde_json::Value| Delta {
         choice_extra: crate::map(json!({"logprobs": {"content": logprobs}})),
         ..text(said)
@@ -220,13 +222,13 @@ fn a_record_that_does_not_fit_gives_nothing() {
 }
 
 #[test]
-fn what_was_said_beyond_the_record_is_left_out() {
+fn text_after_the_record_is_left_out() {
     let record = of_shown([piece(text("So"))]);
     assert_eq!(shown_steps(&record, "So far"), Some(vec![piece(text("So"))]));
 }
 
 #[test]
-fn numbers_that_were_left_out_are_never_given_again() {
+fn skipped_numbers_are_never_used_again() {
     let (mut events, begun) = Events::begin(about(&json!({})), MESSAGE, None);
     events.skip(1000);
     let ended = events.end(&ending(failed()), None);

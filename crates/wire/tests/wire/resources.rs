@@ -32,7 +32,7 @@ fn a_message_shows_its_payload_and_what_the_model_server_added() {
 }
 
 #[test]
-fn a_message_cannot_pose_as_another() {
+fn a_payload_cannot_set_the_fields_of_its_row() {
     let body = br#"{"messages":[{"role":"tool","content":"x","tool_call_id":"c","id":"msg_1","status":"?","x":1}]}"#;
     insta::assert_snapshot!(row(parse(body).unwrap().messages[0].clone()), @r#"{"id":"msg_00000000000000000000000000000002","object":"message","seq":7,"role":"tool","content":"x","tool_call_id":"c","x":1,"status":"complete","session_id":"s2","turn_id":"turn_00000000000000000000000000000003","created_at":"2026-03-04T00:00:00.050Z"}"#);
 }

@@ -95,7 +95,7 @@ fn a_run_names_its_session_its_key_and_its_kind() {
 }
 
 #[test]
-fn an_input_may_be_said_in_the_words_of_chat() {
+fn an_input_may_be_chat_messages() {
     let messages = json!([
         {"role": "system", "content": "Be terse."},
         {"role": "user", "content": [
@@ -294,7 +294,7 @@ fn reasoning_is_available_when_something_follows_it() {
 }
 
 #[test]
-fn a_compaction_is_told_where_it_happened() {
+fn a_compaction_is_an_event_between_the_pieces() {
     let mut events = RunEvents::new(RUN);
     let mut frames = events.delta(&reasoning("Hm."));
     frames.extend(events.compacted(CompactionId::from_uuid(Uuid::from_u128(7)), &SessionId::from_name("s2")));
@@ -341,7 +341,7 @@ fn a_stream_ends_in_one_of_four_ways() {
 }
 
 #[test]
-fn numbers_that_were_left_out_are_never_given_again() {
+fn skipped_numbers_are_never_used_again() {
     let mut events = RunEvents::new(RUN);
     events.started(CREATED, &crate::session());
     events.skip(1000);

@@ -38,7 +38,7 @@ fn a_text_stream_is_role_deltas_finish_and_usage() {
 }
 
 #[test]
-fn usage_that_nobody_counted_is_null() {
+fn usage_that_was_not_counted_is_null() {
     insta::assert_snapshot!(frames([usage_chunk(&HEAD, None)]), @r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1772582400,"model":"gpt-5","choices":[],"usage":null}"#);
 }
 

@@ -27,8 +27,8 @@ impl Events {
             }
         }
         if !has_answer {
-            let is_kept = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
-            self.entries.retain(|entry| is_kept(&entry.item));
+            let stays = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
+            self.entries.retain(|entry| stays(&entry.item));
             // The last message is not the whole answer, even if it had ended before.
             if let Some(Entry { item: item @ Item::Message { .. }, .. }) = self.entries.last_mut() {
                 item.set_status(ItemStatus::Incomplete);
@@ -45,7 +45,7 @@ impl Events {
     }
 
     /// Ends the last item, because another one begins. A call stays open until its arguments are whole.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn end_last(&mut self) {
         let Some(last) = self.entries.last() else { return };
         let at = self.entries.len() - 1;
         match &last.item {

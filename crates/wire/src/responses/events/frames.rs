@@ -34,7 +34,7 @@ impl Events {
         };
         writer.key("response");
         object.write(&mut writer);
-        self.show(writer);
+        self.push_frame(writer);
     }
 
     /// Emits an event that has a whole item.
@@ -53,7 +53,7 @@ impl Events {
                 Item::Message { content, .. } => ("content_index", content.get(index)),
                 _ => ("content_index", None),
             };
-            write_place(item, at, Some((name, index)), writer);
+            write_position(item, at, Some((name, index)), writer);
             writer.field("part", &part);
         });
     }
@@ -61,7 +61,7 @@ impl Events {
     /// Emits the next piece of a text.
     pub(super) fn emit_delta(&mut self, kind: &str, at: usize, part: Option<(&str, usize)>, text: &str) {
         self.emit(kind, at, FRAME + text.len(), |item, writer| {
-            write_place(item, at, part, writer);
+            write_position(item, at, part, writer);
             writer.field("delta", text);
             if kind == "response.output_text.delta" {
                 writer.raw_field("logprobs", "[]");
@@ -73,16 +73,16 @@ impl Events {
     pub(super) fn emit_text_done(&mut self, kind: &str, at: usize, index: usize) {
         self.emit(kind, at, FRAME, |item, writer| match item {
             Item::FunctionCall { name, arguments, .. } => {
-                write_place(item, at, None, writer);
+                write_position(item, at, None, writer);
                 writer.field("name", name);
                 writer.field("arguments", arguments);
             }
             Item::Reasoning { summary, .. } => {
-                write_place(item, at, Some(("summary_index", index)), writer);
+                write_position(item, at, Some(("summary_index", index)), writer);
                 write_text(summary.get(index), writer);
             }
             Item::Message { content, .. } => {
-                write_place(item, at, Some(("content_index", index)), writer);
+                write_position(item, at, Some(("content_index", index)), writer);
                 write_text(content.get(index), writer);
             }
             Item::FunctionCallOutput { .. } | Item::Compaction { .. } => {}
@@ -90,28 +90,28 @@ impl Events {
     }
 
     /// Emits an event about an item.
-    fn emit(&mut self, kind: &str, at: usize, room: usize, fields: impl FnOnce(&Item, &mut Writer)) {
-        let mut writer = begin(kind, self.number, room);
+    fn emit(&mut self, kind: &str, at: usize, capacity: usize, fields: impl FnOnce(&Item, &mut Writer)) {
+        let mut writer = begin(kind, self.number, capacity);
         fields(&self.entries[at].item, &mut writer);
-        self.show(writer);
+        self.push_frame(writer);
     }
 
-    fn show(&mut self, mut writer: Writer) {
+    fn push_frame(&mut self, mut writer: Writer) {
         writer.close_object();
         self.frames.push(Frame { number: self.number, bytes: Bytes::from(writer.into_bytes(sse::END)) });
         self.number += 1;
     }
 }
 
-fn begin(kind: &str, number: u64, room: usize) -> Writer {
-    let mut writer = Writer::after(format!("event: {kind}\ndata: ").as_bytes(), room);
+fn begin(kind: &str, number: u64, capacity: usize) -> Writer {
+    let mut writer = Writer::after(format!("event: {kind}\ndata: ").as_bytes(), capacity);
     writer.open_object();
     writer.field("type", kind);
     writer.field("sequence_number", &number);
     writer
 }
 
-fn write_place(item: &Item, at: usize, part: Option<(&str, usize)>, writer: &mut Writer) {
+fn write_position(item: &Item, at: usize, part: Option<(&str, usize)>, writer: &mut Writer) {
     writer.field("item_id", item.id());
     writer.field("output_index", &at);
     if let Some((name, index)) = part {

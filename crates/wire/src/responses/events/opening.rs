@@ -1,6 +1,6 @@
 //! Begins items.
 
-use super::{Entry, Events, Spoken};
+use super::{Entry, Events, PartKind};
 use crate::responses::item::{Item, ItemStatus, Part};
 use crate::responses::transcript::{call_id, message_id, reasoning_id};
 
@@ -19,7 +19,7 @@ impl Events {
         if self.entries.last().is_some_and(|entry| entry.is_open && matches!(entry.item, Item::Reasoning { .. })) {
             return last;
         }
-        self.leave();
+        self.end_last();
         let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Reasoning { .. })).count();
         let id = reasoning_id(self.message, nth);
         let at = self.open(Item::Reasoning { id, status: ItemStatus::InProgress, summary: Vec::new() });
@@ -31,26 +31,26 @@ impl Events {
     }
 
     /// The indices of the message and of its part that a text or a refusal continues. Begins them if needed.
-    pub(super) fn part_entry(&mut self, what: Spoken) -> (usize, usize) {
+    pub(super) fn part_entry(&mut self, kind: PartKind) -> (usize, usize) {
         let at = match self.entries.last() {
             Some(Entry { item: Item::Message { .. }, is_open: true, .. }) => self.entries.len() - 1,
             _ => self.begin_message(),
         };
         let Item::Message { content, .. } = &self.entries[at].item else { return (at, 0) };
-        let goes_on = match content.last() {
-            Some(Part::OutputText { .. }) => what == Spoken::Text,
-            Some(Part::Refusal { .. }) => what == Spoken::Refusal,
+        let continues = match content.last() {
+            Some(Part::OutputText { .. }) => kind == PartKind::Text,
+            Some(Part::Refusal { .. }) => kind == PartKind::Refusal,
             _ => false,
         };
         let parts = content.len();
-        if goes_on {
+        if continues {
             return (at, parts - 1);
         }
         self.end_part(at);
         if let Item::Message { content, .. } = &mut self.entries[at].item {
-            content.push(match what {
-                Spoken::Refusal => Part::Refusal { refusal: String::new() },
-                Spoken::Text => Part::output_text(""),
+            content.push(match kind {
+                PartKind::Refusal => Part::Refusal { refusal: String::new() },
+                PartKind::Text => Part::output_text(""),
             });
         }
         self.emit_part("response.content_part.added", at, parts);
@@ -58,7 +58,7 @@ impl Events {
     }
 
     fn begin_message(&mut self) -> usize {
-        self.leave();
+        self.end_last();
         let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Message { .. })).count();
         let id = message_id(self.message, nth);
         let (status, content) = (ItemStatus::InProgress, Vec::new());
@@ -67,9 +67,9 @@ impl Events {
 
     /// Begins the item of a call, with the arguments that came before its name.
     pub(super) fn begin_call(&mut self, index: u32) {
-        self.leave();
+        self.end_last();
         let call = &mut self.calls[index as usize];
-        let held = std::mem::take(&mut call.held);
+        let arguments = std::mem::take(&mut call.early_arguments);
         let item = Item::FunctionCall {
             id: call_id(self.message, index as usize),
             status: ItemStatus::InProgress,
@@ -79,8 +79,8 @@ impl Events {
         };
         let at = self.open(item);
         self.calls[index as usize].entry = Some(at);
-        if !held.is_empty() {
-            self.arguments(at, &held);
+        if !arguments.is_empty() {
+            self.arguments(at, &arguments);
         }
     }
 }

@@ -29,7 +29,7 @@ fn a_context_needs_no_input() {
 }
 
 #[test]
-fn a_compaction_says_for_what_model_it_is() {
+fn a_compaction_must_name_its_model() {
     for body in [json!({"input": "hi"}), json!({"input": "hi", "model": null})] {
         let bad = parse_compaction(body.to_string().as_bytes(), &KeptItems::new()).unwrap_err();
         assert_eq!((bad.param.as_deref(), bad.message.as_str()), (Some("model"), "`model` is required"), "{body}");
@@ -44,7 +44,7 @@ fn a_count_is_an_object() {
 }
 
 #[test]
-fn a_compaction_says_what_to_go_on_with() {
+fn a_compaction_has_the_items_that_replace_the_context() {
     let output = [compaction()];
     let object = CompactionObject {
         id: "resp_1",
@@ -57,7 +57,7 @@ fn a_compaction_says_what_to_go_on_with() {
 }
 
 #[test]
-fn a_summary_comes_back_as_what_somebody_said() {
+fn a_summary_comes_back_as_a_users_message() {
     let sealed = seal_summary("They spoke of cats.");
     let item = compaction_item("cmp_00000000000000000000000000000007".parse().unwrap(), sealed);
     let body = json!({"input": [

@@ -97,7 +97,8 @@ proptest::proptest! {
         let utterance = assistant_utterance(&whole(&deltas), MessageStatus::Complete);
         let stored = serde_json::to_value(output_items(MESSAGE, &utterance, ItemStatus::Completed)).unwrap();
         assert_eq!(last["response"]["output"], stored);
-        let done: Vec<Value> = frames.iter().map(data).filter(|event| event["type"] == "response.output_item.done").collect();
+        let is_done = |event: &Value| event["type"] == "response.output_item.done";
+        let done: Vec<Value> = frames.iter().map(data).filter(is_done).collect();
         assert_eq!(json!(done.iter().map(|event| &event["item"]).collect::<Vec<_>>()), stored);
     }
 
@@ -108,7 +109,9 @@ proptest::proptest! {
 
     #[test]
     fn an_echo_reads_back(temperature in 0.0..2.0_f64, user: String, store: bool) {
-        let body = json!({"input": "hi", "temperature": temperature, "user": user, "store": store, "metadata": {"a": user}});
+        let metadata = json!({"a": user});
+        let body =
+            json!({"input": "hi", "temperature": temperature, "user": user, "store": store, "metadata": metadata});
         if let Ok(request) = parse(body.to_string().as_bytes()) {
             assert_eq!(Echo::from_json(&request.echo.to_json()), Some(request.echo));
         }

@@ -24,7 +24,7 @@ fn answer() -> Value {
 }
 
 #[test]
-fn what_is_left_is_as_if_it_had_come_that_way() {
+fn the_rest_is_as_if_a_client_had_sent_it_so() {
     let mut no_words = answer();
     no_words["content"] = Value::Null;
     no_words["refusal"] = Value::Null;
@@ -38,7 +38,7 @@ fn what_is_left_is_as_if_it_had_come_that_way() {
 }
 
 #[test]
-fn what_a_model_server_said_beside_stays_with_what_is_left() {
+fn extra_fields_of_a_model_server_stay_with_the_rest() {
     let mut answer = crate::rich_answer();
     answer.content = Some("So".into());
     let whole = assistant_utterance(&answer, MessageStatus::Partial);
@@ -59,7 +59,7 @@ fn log_probabilities_go_with_their_text() {
 }
 
 #[test]
-fn a_message_of_one_item_is_gone_with_it() {
+fn without_its_only_item_nothing_is_left_of_a_message() {
     for (message, item) in [
         (json!({"role": "user", "content": "hi"}), "msg_<hex>"),
         (json!({"role": "tool", "tool_call_id": "c", "content": "r"}), "fco_<hex>"),

@@ -66,7 +66,7 @@ fn items_become_the_messages_of_a_chat() {
 }
 
 #[test]
-fn a_message_is_the_same_through_both_doors() {
+fn a_message_is_the_same_in_both_apis() {
     let ours = read(&json!({"input": [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]},
@@ -126,7 +126,7 @@ fn settings_go_to_the_model_server_by_the_names_of_chat() {
 }
 
 #[test]
-fn what_is_said_about_tools_needs_tools() {
+fn fields_about_tools_need_tools() {
     let request = read(
         &json!({"input": "hi", "tools": [], "tool_choice": "auto", "parallel_tool_calls": true, "top_logprobs": 0}),
     );
