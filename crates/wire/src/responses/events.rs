@@ -1,9 +1,8 @@
 //! The event stream of a response, as a pure state machine. Each method reports what happened and returns its events,
 //! numbered from 0.
 //!
-//! An item ends when the next one begins. A later piece of an ended item begins a new item. A call is the exception: it
-//! stays open until its arguments are a whole JSON object, because some model servers interleave the pieces of several
-//! calls.
+//! An item ends when the next one begins. A later piece of an ended item begins a new item. Only a call stays open:
+//! until its arguments are a whole JSON object. Some model servers interleave the pieces of several calls.
 //!
 //! The terminal events are the three that both OpenAI and Open Responses know. A cancelled response ends with
 //! `response.failed`, and its object has the status `cancelled`. A new event name would make clients throw, and
