@@ -90,7 +90,7 @@ impl Recorder {
             | (Some(RecordLine::ReasoningContent(pieces)), RecordLine::ReasoningContent(more))
             | (Some(RecordLine::Reasoning(pieces)), RecordLine::Reasoning(more)) => pieces.extend(more),
             (Some(RecordLine::Arguments(call, pieces)), RecordLine::Arguments(index, more)) if *call == index => {
-                pieces.extend(more)
+                pieces.extend(more);
             }
             (_, line) => self.lines.push(line),
         }
@@ -106,7 +106,7 @@ impl Recorder {
             (Some(RecordLine::Probabilities(Probabilities::Stored(count))), _) => *count += more.len(),
             (Some(RecordLine::Probabilities(Probabilities::Values(values))), _) => values.extend(more),
             (_, StoredElsewhere::Answer) => {
-                self.lines.insert(at, RecordLine::Probabilities(Probabilities::Stored(more.len())))
+                self.lines.insert(at, RecordLine::Probabilities(Probabilities::Stored(more.len())));
             }
             (_, StoredElsewhere::Text) => self.lines.insert(at, RecordLine::Probabilities(Probabilities::Values(more))),
         }
@@ -127,7 +127,7 @@ impl Recorder {
                 self.add(RecordLine::Arguments(piece.index, vec![arguments]));
             }
             arguments => {
-                self.lines.push(RecordLine::Call(piece.index, piece.id.clone(), piece.name.clone(), arguments))
+                self.lines.push(RecordLine::Call(piece.index, piece.id.clone(), piece.name.clone(), arguments));
             }
         }
     }
