@@ -1,4 +1,4 @@
-//! Admitting a turn: who may write next, decided in one transaction.
+//! Admitting a turn: one transaction decides which turn may write next.
 
 mod client;
 
@@ -20,9 +20,9 @@ pub use client::ClientConnection;
 /// Which conversation a turn is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A new one of its own.
+    /// A new conversation.
     New,
-    /// The one this name leads to.
+    /// The conversation this name leads to.
     Alias {
         /// The name.
         alias: Alias,
@@ -31,9 +31,9 @@ pub enum Target {
         /// Whether an unknown name is refused. If not, it becomes the first session's id.
         must_exist: bool,
     },
-    /// A new one that begins where this completed turn of another one ended. That other one never notices.
+    /// A new branch that begins where this completed turn of another conversation ended. The source is not changed.
     Branch {
-        /// The turn after which nothing is inherited.
+        /// The last turn that the branch inherits.
         source: TurnId,
     },
 }
@@ -43,7 +43,7 @@ pub enum Target {
 pub enum Seen {
     /// The name led nowhere.
     Nothing,
-    /// This conversation at this version; of a branch, the one it comes from.
+    /// This conversation at this version; for a branch, its source.
     At(ConversationId, Version),
 }
 
@@ -55,112 +55,114 @@ pub enum TurnPolicy {
     Queue,
     /// Be refused.
     Reject,
-    /// Stop the running turn and go next.
+    /// Stop the running turn and be the next.
     Interrupt,
-    /// Leave the conversation where the last answer ended, for a branch of its own. A further attempt of an unanswered turn waits, as it
-    /// belongs to its conversation.
+    /// Continue in a new branch that begins after the last answer. A further attempt of an unanswered turn waits
+    /// instead, because it belongs to this conversation.
     Branch,
 }
 
-/// What a caller can take.
+/// What an admission may give to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
     /// The lease, or a place in the queue.
     Lease,
-    /// Only the turn that this request repeats: as a new one it would be wrong, in the conversation as it was seen. If it was not seen
-    /// as it is, the outcome is `Stale`.
+    /// Only the turn that this request repeats. As a new turn the request would be invalid in the conversation as the
+    /// caller saw it. The outcome is `Stale` if the conversation has changed since.
     Repeat,
 }
 
-/// How soon an admission must be on disk. It is visible to every process at once either way.
+/// How soon an admission must be on disk. Every process can see it at once in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// With the turn's final commit: nothing is shown before that.
+    /// With the turn's final commit. Nothing is shown before that.
     WithCommit,
-    /// By itself: the caller waits for the receipt before it shows anything.
+    /// At once. The caller waits for the receipt before it shows anything.
     Now,
 }
 
-/// How a repeated request is recognised.
+/// How the store recognises a repeated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryIdentity {
-    /// Principal, session key, user, route, conversation and body, digested.
+    /// Digest of principal, session key, user, route, conversation and body.
     pub fingerprint: [u8; 16],
     /// Which of an SDK's own retries this is; 0 for a first try.
     pub sdk_attempt: u32,
-    /// Whether an SDK's own retry shows by its history that its client has not seen the answer that it asks for again.
+    /// True if this is an SDK retry whose history shows that its client has not seen the answer.
     pub unseen: bool,
     /// The caller's `Idempotency-Key`.
     pub idempotency: Option<Idempotency>,
 }
 
 impl RetryIdentity {
-    /// Whether the request says that it may have been made before.
+    /// True if the request may be a repetition.
     pub const fn may_repeat(&self) -> bool {
         self.sdk_attempt > 0 || self.idempotency.is_some()
     }
 }
 
-/// An `Idempotency-Key` in its scope, and the body it came with.
+/// An `Idempotency-Key` in its scope, and the body that it came with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idempotency {
-    /// Principal, route, conversation and key, digested: once with the name that the request used, once with the conversation's own id.
+    /// Digests of principal, route, conversation and key: one with the name that the request used, one with the
+    /// conversation's id.
     pub scopes: [[u8; 16]; 2],
-    /// The body, digested.
+    /// Digest of the body.
     pub body: [u8; 16],
 }
 
-/// What a conversation is made of if the turn has to make one.
+/// What a turn needs to make a new conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Creation {
-    /// Its handle.
+    /// Its id.
     pub conversation: ConversationId,
-    /// Its first session's id, unless the target's name becomes that.
+    /// Its first session's id, unless the target's name becomes the id.
     pub session: SessionId,
     /// What the first session is.
     pub kind: SessionKind,
     /// Who makes it.
     pub creator: CreatorKind,
-    /// Which door it came through, for people.
+    /// The front door it came through, for people.
     pub source: Arc<str>,
     /// The API key it belongs to.
     pub owner: Option<ApiKeyId>,
-    /// Why it is made, when that is not plain.
+    /// Why it is made, if the kind does not say it.
     pub reason: Option<Arc<str>>,
-    /// The session it comes from, by any of its conversation's names: that very session if the name is one's, else the head. What the two
-    /// are to each other, the kind says ([`SessionKind::declare`]).
+    /// The session it comes from, named by any name of its conversation. A session's own name means exactly that
+    /// session; any other name means the head. The kind decides the relation ([`SessionKind::declare`]).
     pub parent: Option<Alias>,
 }
 
-/// What makes a turn a response as well.
+/// What a turn stores if it is a response too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewResponse {
-    /// What the response repeats of its request, as JSON. Opaque.
+    /// The request fields that the response repeats, as JSON. Opaque.
     pub echo: Arc<str>,
     /// Whether it can be fetched.
     pub kept: bool,
-    /// Whether its id is given out as soon as it waits: then it is ended, never forgotten.
+    /// True if clients get the id while the turn waits. If it gives up, it is then recorded as ended and not forgotten.
     pub visible_while_queued: bool,
 }
 
 /// A turn that asks for its conversation's lease.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// Who asks.
+    /// The caller's scope.
     pub scope: Scope,
-    /// The turn's id. A turn that waits asks again with the same one.
+    /// The turn's id. A waiting turn asks again with the same id.
     pub turn: TurnId,
-    /// Whether the id is that of an earlier turn of the same request, which never began ([`AdmitOutcome::NeverBegan`]).
+    /// True if the id belongs to an earlier turn of the same request that never began ([`AdmitOutcome::NeverBegan`]).
     pub takes_over: bool,
-    /// Its place in the queue, once it has one.
+    /// Its place in the queue, if it has one.
     pub ticket: Option<Ticket>,
-    /// What the caller can take.
+    /// What the admission may give.
     pub intent: Intent,
     /// Which conversation.
     pub target: Target,
     /// What the messages were aligned with.
     pub seen: Seen,
-    /// The messages the request adds. If it turns out to be a further attempt of another turn, their ids are made of that one's.
+    /// The messages the request adds. If it becomes a further attempt of another turn, their ids are derived from that
+    /// turn.
     pub messages: Vec<NewMessage>,
     /// The session key the request names.
     pub session_key: Option<SessionKey>,
@@ -168,27 +170,27 @@ pub struct Admission {
     pub policy: TurnPolicy,
     /// Most turns that may wait in one conversation.
     pub queue_limit: u32,
-    /// How long a running turn may take to yield to an interrupt before it is cut off.
+    /// How long an interrupted turn may still run before it is cut off.
     pub interrupt_grace: Duration,
     /// How to recognise a repeated request.
     pub retry: RetryIdentity,
-    /// Whether the client still waits. The store looks inside the transaction: a retry that the client makes later is
-    /// then decided later.
+    /// The client's connection. The store checks it inside the transaction. So a retry that the client sends after it
+    /// has hung up is decided after this check.
     pub client: ClientConnection,
-    /// Whether a request for a new conversation may turn out to be another attempt of one whose only turn failed.
+    /// Whether a request for a new conversation may become another attempt in a conversation whose only turn failed.
     pub may_reopen: bool,
-    /// The unanswered last turn whose input this request repeats: it becomes that turn's next attempt.
+    /// The unanswered last turn whose input this request repeats. The request becomes its next attempt.
     pub retry_of: Option<TurnId>,
-    /// The unanswered turn, not the last one, that this request repeats: it begins anew at the end, with `messages` and
+    /// The unanswered turn, not the last one, that this request repeats. It begins anew at the end, with `messages` and
     /// under its own id. Its earlier messages stay where they are, as an attempt that failed there.
     pub anew_of: Option<TurnId>,
-    /// What to make if the conversation is new. A branch is of its own kind and has its own parent, whatever this says.
+    /// What to make if the conversation is new. For a branch the store sets kind and parent itself.
     pub creation: Creation,
-    /// What to keep for the response that the turn is, if it is one.
+    /// What to store for the response, if the turn is one.
     pub response: Option<NewResponse>,
     /// When it must be on disk.
     pub durability: Durability,
-    /// Which API style asks, for the record.
+    /// The API style of the request, for the record.
     pub api: &'static str,
     /// The clock.
     pub now: Timestamp,
@@ -204,13 +206,13 @@ impl Admission {
 /// A turn that holds its conversation's lease.
 #[derive(Debug)]
 pub struct Running {
-    /// The turn; another than asked for when this is a further attempt of an unanswered one.
+    /// The turn. If this is a further attempt of an unanswered turn, its id is not the one that was asked for.
     pub turn: TurnId,
     /// Which attempt.
     pub attempt: u32,
-    /// What a commit must show.
+    /// Proof of the lease, which each write of the turn must show.
     pub lease: Lease,
-    /// The conversation, the turn's own effects included.
+    /// The conversation, after the effects of this admission.
     pub facts: Arc<ConversationFacts>,
     /// The version after admission.
     pub version: Version,
@@ -222,60 +224,61 @@ pub struct Running {
     pub resolution: Resolution,
     /// When the turn's first attempt was admitted.
     pub started_at: Timestamp,
-    /// When the admission is on disk.
+    /// Resolves when the admission is on disk.
     pub durable: Receipt,
 }
 
-/// A turn's place in its conversation's queue. The lower of two goes first, among turns of the same policy. Otherwise
-/// opaque but for the engine that gave it.
+/// A turn's place in its conversation's queue. Among turns of the same policy the lower ticket goes first. Otherwise
+/// only the engine can interpret it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub i64);
 
-/// What came of an admission. Only `Running` and `Queued` changed anything for the caller.
+/// The outcome of an admission. Only `Running` and `Queued` changed anything for the caller.
 #[derive(Debug)]
 pub enum AdmitOutcome {
     /// The turn has the lease.
     Running(Box<Running>),
-    /// The turn waits; ask again when something changed.
+    /// The turn waits. Ask again after a change.
     Queued {
         /// Its place.
         ticket: Ticket,
         /// The conversation as it is now.
         facts: Arc<ConversationFacts>,
-        /// The turn that is running, if one is: an interrupting turn stops that one, never one that waits.
+        /// The running turn, if there is one. An interrupting turn stops this one, never a waiting one.
         running: Option<TurnId>,
         /// When the turn was first asked for.
         since: Timestamp,
-        /// The turn under whose id it waits: of a promised request that has just got its place as a further attempt of
-        /// a promised turn.
+        /// The turn under whose id it waits. Set when a request that is visible while queued has just got its place as
+        /// a further attempt of a turn that was visible too.
         attempt_of: Option<TurnId>,
     },
-    /// The request is this turn, which runs or was answered: its outcome is the answer.
+    /// The request is this turn, which runs or was answered. Its outcome is the answer.
     Joined(TurnId),
-    /// The request repeats this unanswered turn of this conversation: align with it and ask again for a further attempt
-    /// of the turn.
+    /// The request repeats this unanswered turn of this conversation. Align with the conversation and ask for a further
+    /// attempt.
     RetryIn(ConversationId, TurnId),
-    /// The request is this promised turn, which ended before it began: ask again under its id, with `takes_over`.
+    /// The request is this turn, which was visible while queued and ended before it began. Ask again under its id, with
+    /// `takes_over`.
     NeverBegan(TurnId),
-    /// The request names no conversation and repeats the only turn of this one, which failed less than a minute ago:
-    /// align with it and ask again. If it is no further attempt of that turn after all, ask without `may_reopen`.
+    /// The request names no conversation and repeats the only turn of this one, which failed less than a minute ago.
+    /// Align with it and ask again. If it is not a further attempt of that turn, ask without `may_reopen`.
     Reopen(ConversationId),
-    /// The conversation is not as it was seen; read it again.
+    /// The conversation has changed since it was read. Read it again.
     Stale,
     /// The request cannot be admitted.
     Refused(Refusal),
 }
 
-/// Why a turn was not admitted. It left nothing behind.
+/// Why a turn was not admitted. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name leads nowhere, or to what does not exist for the caller.
+    /// The name leads nowhere, or to a conversation that the caller cannot reach.
     NotFound,
     /// The conversation has another session key.
     SessionKeyConflict,
-    /// Another turn is running, and the caller did not want to wait.
+    /// This turn is running, and the policy is to reject.
     Busy(TurnId),
-    /// Too many turns wait already.
+    /// Too many turns are waiting.
     QueueFull {
         /// The limit.
         limit: u32,
@@ -284,12 +287,12 @@ pub enum Refusal {
     IdempotencyMismatch,
     /// The conversation was ended.
     Ended,
-    /// What is to be made comes from a session that does not exist for the caller.
+    /// The parent of the new conversation does not exist for the caller.
     NoParent,
-    /// What is to be made cannot be what it says. A turn makes a branch by its target or its policy alone.
+    /// The declared kind is not possible. Only the target or the policy of a turn can make a branch.
     Undeclarable(InvalidDeclaration),
-    /// The request repeats no turn that could be joined.
+    /// The request repeats no turn that it could join.
     NotRepeated,
-    /// The turn was withdrawn or its queue place was lost while it waited.
+    /// The turn was withdrawn, or lost its place in the queue, while it waited.
     Withdrawn,
 }

@@ -1,4 +1,4 @@
-//! Ending a turn: everything it did becomes part of the transcript, or nothing does.
+//! Writing what a turn did, while it runs and when it ends. Each write is stored as a whole or not at all.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use herma_model::{
 use crate::conversations::MadeTitle;
 use crate::snapshot::{Revision, Version};
 
-/// Proof of a lease. Opaque but for the engine that gave it.
+/// Proof of a lease. Only the engine that gave it can interpret it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Whose conversation.
+    /// The tenant of the conversation.
     pub tenant: TenantId,
     /// The engine's own key of the conversation.
     pub conversation: i64,
@@ -25,7 +25,7 @@ pub struct Lease {
     pub id: TurnId,
     /// Which attempt of it.
     pub attempt: u32,
-    /// The unbroken series of renewals in which it was given or last confirmed.
+    /// The uninterrupted series of renewals in which the lease was given or last confirmed.
     pub renewal_series: u64,
 }
 
@@ -38,8 +38,8 @@ pub struct Append {
     pub session: SessionId,
     /// The messages, in order.
     pub messages: Vec<NewMessage>,
-    /// In what pieces all messages of the turn up to here were shown, if that may be asked for again. Opaque. It
-    /// replaces what was written down before; what is written down later simply follows.
+    /// The pieces in which all messages of the turn so far were streamed, if clients may ask for them again. Opaque.
+    /// Replaces the record written before; later records are appended to it.
     pub record: Option<String>,
     /// The clock.
     pub now: Timestamp,
@@ -50,64 +50,64 @@ pub struct Append {
 pub enum TurnOutcome {
     /// With an answer.
     Completed {
-        /// The last messages of the answer, in order: those that were not appended before.
+        /// The last messages of the answer, in order. Messages that were appended before are not among them.
         messages: Vec<NewMessage>,
-        /// How the model ended it.
+        /// How the model ended the answer.
         finish: Finish,
     },
-    /// Without one.
+    /// Without an answer.
     Unanswered {
         /// `Failed`, `Cancelled` or `Interrupted`.
         state: TurnState,
         /// Why.
         failure: TurnFailure,
-        /// What had been shown.
+        /// The partial answer that was streamed.
         partial: Option<NewMessage>,
     },
 }
 
-/// The end of a turn under its lease: its last append.
+/// The end of a turn under its lease. It is the turn's last append.
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// The lease, which this ends.
+    /// The lease. The commit frees it.
     pub lease: Lease,
     /// The session the messages belong to.
     pub session: SessionId,
     /// How the turn ends.
     pub outcome: TurnOutcome,
-    /// System and developer messages that hold from this turn on, if it brought any.
+    /// System and developer messages in force from this turn on, if it brought any.
     pub system: Option<Arc<[Payload]>>,
-    /// In what pieces the answer was shown, if that may be asked for again. Opaque.
+    /// The pieces in which the answer was streamed, if clients may ask for them again. Opaque.
     pub record: Option<String>,
-    /// What the conversation is to be called from now on if it has no title and nobody has taken it away.
+    /// A generated title, used if the conversation has none and no client has removed its title.
     pub title: Option<MadeTitle>,
     /// The clock.
     pub now: Timestamp,
 }
 
-/// What a running turn has shown since this was last written down.
+/// Streamed output of a running turn since the journal was last written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamedOutput {
     /// Text of the answer.
     pub text: String,
-    /// In what pieces, and what else. Opaque; what is written later is simply appended.
+    /// The pieces in which it was streamed, and other events. Opaque; later records are appended to it.
     pub record: String,
 }
 
 impl StreamedOutput {
-    /// Adds what was written later.
+    /// Appends later output.
     pub fn add(&mut self, later: &Self) {
         self.text.push_str(&later.text);
         self.record.push_str(&later.record);
     }
 }
 
-/// What a turn has written, durably.
+/// What a turn has durably written.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// The version after it.
+    /// The version after the write.
     pub version: Version,
-    /// The revision after it.
+    /// The revision after the write.
     pub revision: Revision,
     /// The messages as stored.
     pub messages: Vec<Arc<Message>>,

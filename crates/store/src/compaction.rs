@@ -1,4 +1,4 @@
-//! Compacting a conversation, taking that back, and the ledger of both.
+//! Compacting a conversation, undoing that, and the ledger of both.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use herma_model::{
 use crate::commit::Lease;
 use crate::snapshot::{Revision, Scope, Version};
 
-/// By what right a conversation is compacted.
+/// What allows a compaction.
 #[derive(Debug, Clone)]
 pub enum Authority {
-    /// By the turn that holds its lease, which goes on in the new head.
+    /// The lease of a running turn, which continues in the new head.
     Lease(Lease),
-    /// Because a caller asked, while no turn is running.
+    /// A caller's request while no turn is running.
     Idle {
         /// Who asks.
         scope: Scope,
@@ -31,25 +31,26 @@ pub enum Authority {
 pub struct NewCompaction {
     /// Its id.
     pub id: CompactionId,
-    /// By what right.
+    /// What allows it.
     pub authority: Authority,
-    /// The compaction on which the head stood when this one was planned. If that is another now, the plan is void.
+    /// The compaction base when this compaction was planned. If the head has another base now, the plan is void.
     pub base: Option<CompactionId>,
-    /// How often something had been taken out of what was said by then. If it was again since, the summary may still tell it.
+    /// How many rewrites the conversation had by then. After a later rewrite the plan is void, because the summary may
+    /// contain removed text.
     pub rewrites: u32,
-    /// How the session is treated.
+    /// Whether the session is split or compacted in place.
     pub mode: CompactionMode,
     /// Why.
     pub trigger: CompactionTrigger,
     /// The last message that is summarised or carried.
     pub through: Seq,
-    /// Its id. If another message stands there now, the plan was made with a turn that was taken back, and is void.
+    /// Its id. If another message has this place now, the plan used a turn that was retracted, and is void.
     pub last: MessageId,
-    /// Messages up to there that are kept word for word.
+    /// Places of earlier messages that are kept word for word.
     pub carried: Vec<Seq>,
-    /// The summary, or the note that stands in its place.
+    /// The summary, or the note that replaces it.
     pub summary: NewMessage,
-    /// Why the range is left out without a summary. Absent if it is summarised.
+    /// Why the range is left out without a summary. `None` if it is summarised.
     pub trimmed: Option<String>,
     /// The id of the continuation, if the mode makes one.
     pub session: SessionId,
@@ -79,28 +80,28 @@ pub struct Compacted {
 }
 
 impl Compacted {
-    /// What was written; an undo writes nothing.
+    /// The summary. `None` for an undo.
     pub const fn summary(&self) -> Option<&Summary> {
         self.record.summary.as_ref()
     }
 }
 
-/// What came of a compaction. Only `Compacted` changed anything.
+/// The outcome of a compaction. Only `Compacted` changed anything.
 #[derive(Debug, Clone)]
 pub enum CompactOutcome {
     /// It is done.
     Compacted(Box<Compacted>),
     /// A turn is running.
     Busy(TurnId),
-    /// The head stands on another compaction than the plan, or what it covers was changed since.
+    /// The head has another base than the plan, or the range was changed since.
     Stale,
-    /// The name leads nowhere the caller can go.
+    /// The name leads nowhere for the caller.
     NotFound,
     /// The conversation was ended.
     Ended,
 }
 
-/// Taking a compaction back.
+/// A request to undo a compaction.
 #[derive(Debug, Clone)]
 pub struct Undo {
     /// The id of the ledger's new row.
@@ -109,9 +110,9 @@ pub struct Undo {
     pub scope: Scope,
     /// A name of the conversation.
     pub alias: Alias,
-    /// The compaction to take back.
+    /// The compaction to undo.
     pub target: CompactionId,
-    /// The version at which the caller saw that the view will fit.
+    /// The version at which the caller saw that the longer context will fit.
     pub seen: Version,
     /// The context's size.
     pub sizes: Sizes,
@@ -119,7 +120,7 @@ pub struct Undo {
     pub now: Timestamp,
 }
 
-/// What came of an undo. Only `Undone` changed anything.
+/// The outcome of an undo. Only `Undone` changed anything.
 #[derive(Debug, Clone)]
 pub enum UndoOutcome {
     /// It is done.
@@ -128,37 +129,37 @@ pub enum UndoOutcome {
     Refused(UndoRefusal),
     /// A turn is running.
     Busy(TurnId),
-    /// The conversation is not as it was seen; look again.
+    /// The conversation has changed since it was read. Read it again.
     Stale,
-    /// The name leads nowhere the caller can go, or the conversation has no such compaction.
+    /// The name leads nowhere for the caller, or the conversation has no such compaction.
     NotFound,
 }
 
-/// Why a compaction cannot be taken back.
+/// Why a compaction cannot be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoRefusal {
-    /// A later compaction stands on it.
+    /// A later compaction has it as its base.
     Covered(CompactionId),
-    /// It was taken back already.
+    /// It was undone already.
     AlreadyUndone,
-    /// It failed, so there is nothing to take back.
+    /// It failed, so there is nothing to undo.
     NeverApplied,
     /// It is an undo itself.
     IsAnUndo,
-    /// A rewind has taken out of the model's view what it stands for.
+    /// A rewind has removed the summarised range from the model's view.
     Rewound,
 }
 
-/// A compaction for which no summary could be had.
+/// A compaction that failed because there was no summary.
 #[derive(Debug, Clone)]
 pub struct FailedCompaction {
     /// The id of the ledger's row.
     pub id: CompactionId,
-    /// Whose conversation.
+    /// The tenant of the conversation.
     pub tenant: TenantId,
     /// Which conversation.
     pub conversation: ConversationId,
-    /// How the session would have been treated.
+    /// The mode it would have had.
     pub mode: CompactionMode,
     /// Why it was tried.
     pub trigger: CompactionTrigger,
@@ -170,11 +171,11 @@ pub struct FailedCompaction {
     pub model: Option<String>,
     /// The context's size.
     pub tokens: u64,
-    /// What the tries cost.
+    /// What the attempts cost.
     pub usage: Usage,
-    /// How long they took, in milliseconds.
+    /// How long the attempts took, in milliseconds.
     pub duration_ms: u64,
-    /// Why, free of secrets.
+    /// Why it failed, without secrets.
     pub failure: String,
     /// The turn that needed it.
     pub turn: Option<TurnId>,
@@ -187,20 +188,20 @@ pub struct FailedCompaction {
 pub struct LedgerPage {
     /// The rows.
     pub rows: Vec<Compaction>,
-    /// Where the next page begins; absent on the last one.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<i64>,
 }
 
-/// What came of pinning a message or letting go of it.
+/// The outcome of pinning or unpinning a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinOutcome {
-    /// It is as asked for.
+    /// The message is pinned or unpinned as asked.
     Done,
-    /// The name leads nowhere the caller can go, or the conversation has no such message.
+    /// The name leads nowhere for the caller, or the conversation has no such message.
     NotFound,
-    /// It is what was shown of an answer that was cut off.
+    /// The message is the partial answer of a turn that was cut off.
     NotWhole,
-    /// So many are pinned already.
+    /// Too many messages are pinned already.
     TooMany {
         /// The limit.
         limit: usize,

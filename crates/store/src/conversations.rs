@@ -1,4 +1,4 @@
-//! Conversations as things of their own: made, described, ended and deleted without a turn.
+//! Making, describing, ending and deleting conversations without a turn.
 
 mod rewind;
 
@@ -12,7 +12,7 @@ use crate::snapshot::Scope;
 
 pub use rewind::{Rewind, RewindOutcome, RewindPoint};
 
-/// A conversation in which nothing was said yet. One whose kind is `branch` begins with what was said in its parent up to its end.
+/// A conversation without messages of its own. If its kind is `branch`, it inherits its parent's messages to the end.
 #[derive(Debug, Clone)]
 pub struct NewConversation {
     /// Whose it is.
@@ -21,9 +21,9 @@ pub struct NewConversation {
     pub alias: Option<Alias>,
     /// What to make.
     pub creation: Creation,
-    /// Its session key. A branch has its source's.
+    /// Its session key. A branch takes that of its source.
     pub session_key: Option<SessionKey>,
-    /// What people call it. Need not be unique.
+    /// Its title. Need not be unique.
     pub title: Option<String>,
     /// What the client attaches, as a JSON object. Opaque.
     pub metadata: Option<Arc<str>>,
@@ -31,48 +31,49 @@ pub struct NewConversation {
     pub now: Timestamp,
 }
 
-/// What came of making a conversation. Only `Made` changed anything.
+/// The outcome of making a conversation. Only `Made` changed anything.
 #[derive(Debug, Clone)]
 pub enum CreateOutcome {
-    /// It is there.
+    /// It was made.
     Made(Box<ConversationRow>),
-    /// The name leads somewhere already, perhaps where the caller cannot go.
+    /// The name is taken, possibly by a conversation that the caller cannot reach.
     Exists,
-    /// The name is of a form that only Herma gives.
+    /// Only Herma gives names of this form.
     Reserved,
     /// The parent does not exist for the caller.
     NoParent,
-    /// It cannot be what it says.
+    /// The declared kind is not possible.
     Undeclarable(InvalidDeclaration),
-    /// What it is a branch of has another session key.
+    /// The source of the branch has another session key.
     SessionKeyConflict,
 }
 
-/// Where a branch leaves its source.
+/// Where a branch begins in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchPoint {
-    /// After the last answer, and after the summary if one was made since. What failed or still runs after it is not part of the branch.
+    /// After the last answer, or after a later summary. A later turn that failed or is running is not part of the
+    /// branch.
     End,
-    /// After the answer that this message belongs to: the message itself if it is one, else the first answer after it, so that a question is
-    /// never left without an answer, nor a call without its results. Where a turn ended without words, say with a call of a client's own
-    /// tool, that end counts as its answer.
+    /// After the answer that this message belongs to: the message itself if it is an answer, else the first answer
+    /// after it. So a question keeps its answer and a tool call its results. If a turn ended without text, for example
+    /// with a call of a client's tool, its end counts as its answer.
     Message(MessageId),
 }
 
-/// A branch that begins without a turn. Its source never notices.
+/// A branch that begins without a turn. Its source is not changed.
 #[derive(Debug, Clone)]
 pub struct NewBranch {
     /// Who asks.
     pub scope: Scope,
     /// Any name of the source.
     pub source: Alias,
-    /// Where it is left.
+    /// Where the branch begins.
     pub at: BranchPoint,
     /// The name the client chose for the branch, which becomes its first session's id.
     pub alias: Option<Alias>,
-    /// What to make. Kind, creator and parent are a branch's own, whatever this says.
+    /// What to make. The store sets kind, creator and parent of a branch itself.
     pub creation: Creation,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
     /// What the client attaches, as a JSON object. Opaque.
     pub metadata: Option<Arc<str>>,
@@ -80,71 +81,72 @@ pub struct NewBranch {
     pub now: Timestamp,
 }
 
-/// What came of branching. Only `Made` changed anything.
+/// The outcome of branching. Only `Made` changed anything.
 #[derive(Debug, Clone)]
 pub enum BranchOutcome {
-    /// It is there.
+    /// It was made.
     Made(Box<ConversationRow>),
     /// The source does not exist for the caller.
     NotFound,
-    /// Nothing of this id was said there. Summaries are not said.
+    /// The conversation has no such message. Summaries do not count.
     NoSuchMessage,
-    /// No answer follows the message yet: its turn runs, or was the last and failed.
+    /// No answer follows the message yet: its turn is running, or was the last one and failed.
     Unanswered,
-    /// The name leads somewhere already, perhaps where the caller cannot go.
+    /// The name is taken, possibly by a conversation that the caller cannot reach.
     Exists,
-    /// The name is of a form that only Herma gives.
+    /// Only Herma gives names of this form.
     Reserved,
 }
 
-/// What is to be different about a conversation. What is absent stays as it is.
+/// A change of a conversation's description. A field that is `None` stays as it is.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What the client attaches from now on, as a JSON object. Opaque.
+    /// The new metadata of the client, as a JSON object. Opaque.
     pub metadata: Option<Arc<str>>,
-    /// What people call it from now on; nothing if there is to be no title.
+    /// The new title; `Some(None)` removes it.
     pub title: Option<Option<String>>,
-    /// Whether it is put away from now on.
+    /// Whether it is archived.
     pub archived: Option<bool>,
 }
 
-/// A title that was made for a conversation that nobody gave one.
+/// A generated title, for a conversation that has no title from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MadeTitle {
-    /// The beginning of what was said first. A search finds it there, and nowhere else.
+    /// An excerpt of the first message. A search finds the message, not the title.
     FirstWords(String),
-    /// What a model calls it.
+    /// A title that a model wrote.
     Model(String),
 }
 
-/// What came of ending a conversation or opening it again. One that was so already is left as it is.
+/// The outcome of ending or reopening a conversation. If it had that state already, nothing has changed.
 #[derive(Debug, Clone)]
 pub enum EndOutcome {
-    /// It is as it was asked to be.
+    /// It has the state that was asked for.
     Done(Box<ConversationRow>),
-    /// This turn runs or waits in it.
+    /// This turn is running or waiting in it.
     Busy(TurnId),
-    /// The name leads nowhere the caller can go.
+    /// The name leads nowhere for the caller.
     NotFound,
 }
 
-/// What becomes of the conversations that come from a deleted one.
+/// What to do with the children of a deleted conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Children {
-    /// They stay, and say where they came from.
+    /// They stay, and keep the name of their parent.
     #[default]
     Keep,
-    /// Branches, delegates and background children go too, with their own, as far as the caller can see them.
+    /// Branches, delegates and background children are deleted too, with their own children, if the caller can see
+    /// them.
     Delete,
 }
 
-/// What came of deleting a conversation. Only `Deleted` changed anything.
+/// The outcome of deleting a conversation. Only `Deleted` changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteOutcome {
-    /// It is gone.
+    /// It was deleted.
     Deleted(ConversationId),
-    /// This turn runs or waits in it, or in a child that was to go with it.
+    /// This turn is running or waiting in it, or in a child to be deleted with it.
     Busy(TurnId),
-    /// The name leads nowhere the caller can go.
+    /// The name leads nowhere for the caller.
     NotFound,
 }

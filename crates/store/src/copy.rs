@@ -1,5 +1,5 @@
-//! Taking a conversation out of a store, and having it again in another one, or in the same one after it was deleted: the same ids, names,
-//! kinds and places, not a new conversation that says the same.
+//! Copying a conversation out of a store, and restoring it in another store, or in the same one after it was deleted.
+//! The restored conversation has the same ids, names, kinds and places.
 
 use herma_model::copy::{Copied, CopiedConversation, CopiedSource, Piece};
 use herma_model::{ConversationId, TenantId, Timestamp};
@@ -7,54 +7,54 @@ use tokio::sync::mpsc;
 
 use crate::error::StoreError;
 
-/// A conversation that is being taken out, all at one version.
+/// A conversation that is being copied out, all at one version.
 #[derive(Debug)]
 pub struct Copying {
     /// Whether branches inherit from it.
     pub is_inherited: bool,
-    /// Its pieces, of a branch those of what it inherits first. After an error there is no more. Few are ever held, and nothing is read on until they
-    /// are taken.
+    /// Its pieces. For a branch, the inherited pieces come first. An error is the last item. Few pieces are buffered:
+    /// the store reads on only when they are taken.
     pub pieces: mpsc::Receiver<Result<Piece, StoreError>>,
 }
 
-/// A conversation that is to be there again.
+/// A request to restore a conversation.
 #[derive(Debug, Clone)]
 pub struct Restoration {
-    /// Whose it becomes.
+    /// The tenant that will own it.
     pub tenant: TenantId,
-    /// What it inherits, from the first source to the last; what is not among it must be in the store.
+    /// What it inherits, from the first source to the last. Sources that are missing here must be in the store.
     pub inherited: Vec<Copied<CopiedSource>>,
     /// The conversation.
     pub conversation: Copied<CopiedConversation>,
-    /// Whether it is meant.
+    /// Whether to restore it or only to check.
     pub intent: RestoreIntent,
     /// The clock.
     pub now: Timestamp,
 }
 
-/// Whether a restoration is meant.
+/// Whether to restore a conversation or only to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreIntent {
-    /// It is done if it can be.
+    /// Restore it if possible.
     Restore,
-    /// It is only found out what would come of it.
+    /// Only find out what the outcome would be.
     Rehearse,
 }
 
-/// What came of having a conversation again. Only `Made` changed anything.
+/// The outcome of a restoration. Only `Made` changed anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// It is there again.
+    /// It was restored.
     Made,
-    /// It was there, just so.
+    /// It exists and is the same.
     AlreadyHere,
-    /// It was there and is not the same: something has happened to it here or there since. It stays as it is here.
+    /// It exists and is different: it was changed here, or where it was copied, since. The store keeps its own.
     Differs,
-    /// This id or name is another conversation's here.
+    /// Another conversation here has this id or name.
     Taken(String),
-    /// It is a branch, and what it inherits of this conversation neither came with it nor is here.
+    /// It is a branch. The part that it inherits from this conversation is neither in the copy nor in the store.
     NoSource(ConversationId),
-    /// It is a branch, and what it inherits of this conversation is not the same here.
+    /// It is a branch. The part that it inherits from this conversation is different in the store.
     OtherSource(ConversationId),
     /// Its pieces do not fit together.
     Broken(String),

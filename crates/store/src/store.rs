@@ -1,4 +1,4 @@
-//! The port itself.
+//! The [`Store`] trait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +33,43 @@ use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
 use crate::turns::{Expired, StatelessTurn, StopOutcome, StreamedPart, StreamedThrough, TurnRecord};
 
-/// A database that keeps conversations. See the crate's documentation for what it promises.
+/// A database that stores conversations.
 ///
-/// Operations that write are not cancelled by dropping their future: once asked for, they happen or fail as a whole.
-/// Reads are cancel-safe.
+/// Every implementation guarantees:
+///
+/// - **Tenancy.** A [`Scope`] cannot reach rows of other tenants, or conversations whose session key it may not use.
+/// - **One head, one running turn.** [`Store::admit`] gives a conversation's lease to one turn at a time, with a
+///   [`herma_model::Fence`] above every earlier one. A write under an older fence changes nothing.
+/// - **All or nothing.** Each operation is one transaction. A refusal changes nothing.
+/// - **The lease confirms the history.** A caller says which version it has read. If the conversation is at another
+///   version when the lease is taken, the answer is [`AdmitOutcome::Stale`] and nothing has changed.
+/// - **A compaction is one step.** One transaction writes the summary, ends the old session, makes the new one with its
+///   names, moves the head and adds the ledger's row. It needs the base that the caller planned with. Only the turn
+///   that holds the lease may do it, or any caller while no turn runs.
+/// - **A branch copies nothing.** A read of a branch begins with the messages of its source, up to the turn where the
+///   branch begins. Later changes in one are not visible in the other.
+/// - **Provenance never changes.** Kind, origin kind, creator, reason and typed parent of a session are written once,
+///   when it is made. If the parent is deleted, its name stays readable. A later session with that name is never
+///   mistaken for the parent.
+/// - **Deleted means gone.** No name, turn or key leads to a deleted conversation. The part that branches inherit is
+///   removed with the last of these branches.
+/// - **A place is used once.** A deleted message leaves a gap. A message that a branch inherits cannot be deleted.
+/// - **A second import adds nothing twice.** Imported rows are recognised by their origin. An import never overwrites
+///   later changes made here.
+/// - **Every change has an event.** A change of a conversation writes its event in the same transaction.
+///   [`Store::events`] returns each event once, in order.
+/// - **A restored conversation is the same.** It has the same ids, names, kinds, places and ledger, and shows the same
+///   messages.
+/// - **Search is complete.** [`Store::search`] finds a message as soon as it is written, and never a deleted one.
+/// - **Dead owners are found at once.** If the process of a running turn has died, the next admission takes the lease
+///   over and records the turn as interrupted.
+/// - **No change is missed.** A caller that subscribes to a [`Notice`] and then reads gets a notice for every later
+///   change.
+///
+/// Dropping the future of a write does not cancel it: the write happens or fails as a whole. Reads are cancel-safe.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The tenant of this name, made if it is new.
+    /// Returns the tenant of this name. Makes it if it is new.
     async fn ensure_tenant(&self, name: &str, now: Timestamp) -> Result<TenantId, StoreError>;
 
     /// Stores a key.
@@ -48,14 +78,16 @@ pub trait Store: Send + Sync + 'static {
     /// All keys of all tenants, oldest first; for the operator's terminal.
     async fn keys(&self) -> Result<Vec<ApiKeyRow>, StoreError>;
 
-    /// Revokes a key; `false` if there is none that is still valid.
+    /// Revokes a key; `false` if no valid key has this id.
     async fn revoke_key(&self, id: ApiKeyId, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Whom a valid key stands for. The one look-up without a tenant: it is what yields one.
+    /// The principal of a valid key. Only this look-up takes no tenant, because it yields one.
     async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError>;
 
-    /// Reads the conversation that a name leads to, all at one version. `None` if it leads nowhere, if the compaction that
-    /// [`Extent::Without`] names is not the one the head stands on, or if the turn that [`Extent::At`] names is no completed one of it.
+    /// Reads the conversation that a name leads to, all at one version.
+    ///
+    /// `None` if the name leads nowhere. `None` also if [`Extent::Without`] names a compaction other than the head's
+    /// base, or if [`Extent::At`] names a turn that is not a completed turn of this conversation.
     async fn open(
         &self,
         scope: &Scope,
@@ -64,36 +96,38 @@ pub trait Store: Send + Sync + 'static {
         extent: Extent,
     ) -> Result<Option<Snapshot>, StoreError>;
 
-    /// Asks for the lease of a conversation. Answers when every process can see the decision; the [`crate::Receipt`] says when it is also
-    /// on disk.
+    /// Asks for the lease of a conversation. Answers when every process can see the decision. The [`crate::Receipt`]
+    /// resolves when the decision is on disk.
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError>;
 
-    /// Writes steps of a turn that goes on. Durable when it returns, so that what has effects outside can follow.
+    /// Writes steps of a running turn. Durable when it returns, so that effects outside the store can follow.
     ///
-    /// It tries again like [`Store::commit`], and has the same errors: a turn that was asked to stop appends nothing.
+    /// Retries like [`Store::commit`] and has the same errors. A turn that was asked to stop appends nothing.
     async fn append(&self, append: Append) -> Result<Committed, StoreError>;
 
     /// Ends a turn. Durable when it returns.
     ///
-    /// While the database is locked or away this tries again. So it ends only when the commit is written, the lease is
-    /// lost, trying again cannot help, or the store is closed. [`Store::retract`] does the same.
+    /// Retries while the database is locked or unavailable. So it returns only when the commit is written, the lease is
+    /// lost, a retry cannot help, or the store is closed. [`Store::retract`] does the same.
     ///
-    /// [`StoreError::Fenced`] if the lease was lost, [`StoreError::StopRequested`] if the turn was asked to stop and wants to
-    /// complete all the same.
+    /// [`StoreError::Fenced`] if the lease was lost. [`StoreError::StopRequested`] if the turn was asked to stop but
+    /// wants to complete.
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
 
-    /// Gives up a turn whose end could not be written: it is recorded as interrupted soon, at the latest by whoever comes next.
+    /// Gives up a turn whose end could not be written. It is soon recorded as interrupted, at the latest by the next
+    /// admission.
     fn abandon(&self, lease: Lease);
 
-    /// Takes back a turn that was refused after its admission, with all it wrote and the conversation if it made one.
+    /// Removes a turn that was refused after its admission, with all that it wrote. Removes the conversation too if the
+    /// turn made it.
     async fn retract(&self, lease: Lease) -> Result<(), StoreError>;
 
-    /// Gives up a place in the queue. A turn whose id was promised ends for the given reason, any other is forgotten. Nothing happens
-    /// if the turn does not wait.
+    /// Gives up a place in the queue. A turn that was visible while queued ends with this failure; any other turn is
+    /// forgotten. Does nothing if the turn is not waiting.
     async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Calls a turn off, whoever runs it. One that waits ends here; one that runs is asked to end, and ended if it was asked longer
-    /// than `grace` ago.
+    /// Cancels a turn, whichever process runs it. A waiting turn ends at once. A running turn is asked to stop; if it
+    /// was asked longer than `grace` ago, it is ended.
     async fn stop(
         &self,
         scope: &Scope,
@@ -102,30 +136,30 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<StopOutcome, StoreError>;
 
-    /// Adds what was shown to the journal of a running turn, so that a crash keeps it. Written soon, not waited for.
-    /// The receipt says when it is committed, or [`StoreError::Fenced`] if the lease was lost. While the database is
-    /// locked it stays open.
+    /// Adds streamed output to the journal of a running turn, so that it survives a crash. Returns before it is
+    /// written. The receipt resolves when it is committed, or with [`StoreError::Fenced`] if the lease was lost. The
+    /// receipt stays open while the database is locked.
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt;
 
-    /// Whether no other process can have taken the lease over since it was given or confirmed. Compares clocks and
+    /// True if no other process can have taken the lease over since it was given or confirmed. Compares clocks and
     /// reads nothing.
     fn is_fresh(&self, lease: &Lease) -> bool;
 
-    /// Asks the database whether the turn still holds its lease: [`StoreError::Fenced`] if not. The lease that comes
-    /// back is fresh if this process has renewed its leases lately. Cancel-safe.
+    /// Asks the database whether the turn still holds its lease; [`StoreError::Fenced`] if not. The returned lease is
+    /// fresh if this process has renewed its leases lately. Cancel-safe.
     async fn confirm(&self, lease: Lease) -> Result<Lease, StoreError>;
 
-    /// Notes that a turn's answer was written to its end. Written soon, not waited for.
+    /// Records that the client got the whole answer of a turn. Returns before it is written.
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId);
 
-    /// Notes how a turn of no conversation ended. Written soon, not waited for.
+    /// Records how a stateless turn ended. Returns before it is written.
     fn note_stateless(&self, turn: StatelessTurn);
 
-    /// One turn and its outcome. `None` if there is none for this scope.
+    /// One turn and its outcome. `None` if this scope cannot reach such a turn.
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError>;
 
-    /// What a running turn has shown since a place in its journal. `None` if it has appended since,
-    /// does not run in that attempt, or does not exist for this scope: then [`Store::turn`] says how it stands.
+    /// The streamed output of a running turn since a place in its journal. `None` if the turn has appended since, does
+    /// not run in that attempt, or cannot be reached by this scope. Then [`Store::turn`] has its state.
     async fn streamed_since(
         &self,
         scope: &Scope,
@@ -133,29 +167,30 @@ pub trait Store: Send + Sync + 'static {
         since: StreamedThrough,
     ) -> Result<Option<StreamedPart>, StoreError>;
 
-    /// Has a turn no longer be fetched as a response; `false` if it could not be anyway. What was said stays.
+    /// Makes a turn unavailable as a response; `false` if it was unavailable already. Its messages stay.
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError>;
 
-    /// Has responses no longer be fetched that ended before a moment, of whatever tenant, some at a time. What was said stays.
+    /// Makes responses unavailable that ended before a moment, in all tenants, a limited number per call. Their
+    /// messages stay.
     async fn expire_responses(&self, before: Timestamp) -> Result<Expired, StoreError>;
 
-    /// Which of this process' turns somebody asked to stop, and how; also those that somebody else has ended.
+    /// The turns of this process that were asked to stop, and how. Includes turns that another process has ended.
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError>;
 
-    /// Subscribes to one notice. It comes within a moment of the change, whichever process made it. What is only
-    /// watched here costs other processes nothing, and a store without subscriptions watches nothing.
+    /// Subscribes to one notice. It comes soon after the change, whichever process made it. A subscription costs other
+    /// processes nothing, and a store without subscriptions watches nothing.
     fn subscribe(&self, notice: Notice) -> Subscription;
 
     /// Makes a conversation without a turn. Durable when it returns.
     async fn create(&self, conversation: NewConversation) -> Result<CreateOutcome, StoreError>;
 
-    /// Makes a branch without a turn: at the end of what was said in the conversation a name leads to, or at any message of it, whatever
-    /// session that lies in. Taken before a compaction it has what was said there, taken after it the summary. The source, busy or ended
-    /// or not, never notices. Durable when it returns.
+    /// Makes a branch without a turn, at the end of a conversation or at any message in any of its sessions. A branch
+    /// from before a compaction has the original messages; a branch from after it has the summary. The source may be
+    /// busy or ended, and is not changed. Durable when it returns.
     async fn branch(&self, branch: NewBranch) -> Result<BranchOutcome, StoreError>;
 
-    /// Changes what a client says about the conversation a name leads to. `None` if it leads nowhere. Its version stays: what was read of
-    /// it is what it still says. Durable when it returns.
+    /// Changes title, metadata or archived state of the conversation a name leads to. `None` if it leads nowhere. The
+    /// version stays, because the messages do not change. Durable when it returns.
     async fn update(
         &self,
         scope: &Scope,
@@ -164,8 +199,8 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Option<ConversationRow>, StoreError>;
 
-    /// Gives a conversation a title that was made for it, if it still has none and nobody has taken it away; `false` if not, and nothing has
-    /// changed. Its version stays. Durable when it returns.
+    /// Gives a conversation a generated title, if it has none and no client has removed its title. Otherwise returns
+    /// `false` and changes nothing. The version stays. Durable when it returns.
     async fn make_title(
         &self,
         tenant: TenantId,
@@ -174,7 +209,7 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Ends the conversation a name leads to: it takes no turns until it is opened again. Durable when it returns.
+    /// Ends the conversation a name leads to: it takes no turns until it is reopened. Durable when it returns.
     async fn end(
         &self,
         scope: &Scope,
@@ -183,11 +218,12 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<EndOutcome, StoreError>;
 
-    /// Opens an ended conversation again. Durable when it returns.
+    /// Reopens an ended conversation. Durable when it returns.
     async fn reopen(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<EndOutcome, StoreError>;
 
-    /// Deletes the conversation a name leads to, with all its names, turns and responses: those that a client chose are free again, the others
-    /// lead nowhere. What branches inherit of it stays as it is, for them alone, unless they are to go as well. Durable when it returns.
+    /// Deletes the conversation a name leads to, with all its names, turns and responses. Names that a client chose can
+    /// be used again; other names lead nowhere. The part that inheriting branches need stays, readable by them only,
+    /// unless they are deleted too. Durable when it returns.
     async fn delete(
         &self,
         scope: &Scope,
@@ -196,14 +232,16 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<DeleteOutcome, StoreError>;
 
-    /// The conversation a name leads to, described at its head or at the very session that has this name.
+    /// The conversation a name leads to, described at its head, or at the session with exactly this name.
     async fn conversation(&self, scope: &Scope, alias: &Alias, pin: Pin)
     -> Result<Option<ConversationRow>, StoreError>;
 
-    /// A page of conversations, or of their sessions. It reads no more than a bounded number of rows, however much a filter leaves out.
+    /// A page of conversations, or of their sessions. Reads a bounded number of rows, even if a filter excludes most of
+    /// them.
     async fn conversations(&self, scope: &Scope, filter: ListFilter) -> Result<Page<ConversationRow>, StoreError>;
 
-    /// Part of the graph around the conversation a name leads to: the sessions it comes from, its own, and what came from them.
+    /// Part of the lineage graph of the conversation a name leads to: its ancestors, its own sessions, and their
+    /// descendants.
     async fn lineage(&self, scope: &Scope, alias: &Alias, range: LineageRange) -> Result<LineageOutcome, StoreError>;
 
     /// Part of the full view of the conversation a name leads to. `None` if it leads nowhere.
@@ -214,36 +252,39 @@ pub trait Store: Send + Sync + 'static {
         range: MessageRange,
     ) -> Result<Option<MessagePage>, StoreError>;
 
-    /// One message of that full view; summaries are not found. `None` if the name leads nowhere or nothing of this id was said there.
+    /// One message of the full view. `None` if the name leads nowhere or the conversation has no such message.
+    /// Summaries are not found.
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError>;
 
-    /// What was said or is a title and has what is wanted, best first. A title that only repeats first words is found where they were said.
+    /// Messages and titles that match, best first. If the title is an excerpt of the first message, only that message
+    /// is found.
     async fn search(&self, scope: &Scope, search: Search) -> Result<SearchPage, StoreError>;
 
-    /// Brings the index of the search up to date with what is stored now. It comes to be so by itself, and nothing is missed until then; after much was
-    /// written at once, searching is quicker for it.
+    /// Brings the search index up to date. The index also catches up by itself, and a search misses nothing before
+    /// that. After a large import this makes searches faster.
     async fn index_all(&self) -> Result<(), StoreError>;
 
-    /// Takes a message out of what was said, or puts what is left of it in its place. Durable when it returns. What a summary says of it
-    /// stays, and a summary cannot be rewritten.
+    /// Deletes a message, or replaces it by what is left of it. Durable when it returns. Summaries cannot be rewritten,
+    /// and a summary keeps what it says about the message.
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError>;
 
     /// Ends the model's view of a conversation at an earlier place. The full view keeps everything. Durable when it
     /// returns.
     async fn rewind(&self, rewind: Rewind) -> Result<RewindOutcome, StoreError>;
 
-    /// Gives the model back what was rewound since the last turn. Durable when it returns.
+    /// Shows the model again what was rewound since the last turn. Durable when it returns.
     async fn restore_rewound(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<RewindOutcome, StoreError>;
 
-    /// Puts a summary in place of what is old, and moves the head if that is the mode. Durable when it returns.
+    /// Puts a summary in place of old messages, and moves the head if the mode says so. Durable when it returns.
     ///
-    /// [`StoreError::Fenced`] if it was to happen under a lease that was lost.
+    /// [`StoreError::Fenced`] if the compaction belongs to a lease that was lost.
     async fn compact(&self, compaction: NewCompaction) -> Result<CompactOutcome, StoreError>;
 
-    /// Gives the model back what the head's last compaction took away. Durable when it returns.
+    /// Undoes the head's last compaction, so that the model is shown the original messages again. Durable when it
+    /// returns.
     async fn undo(&self, undo: Undo) -> Result<UndoOutcome, StoreError>;
 
-    /// Notes in the ledger that a compaction came to nothing. Written soon, not waited for.
+    /// Records a failed compaction in the ledger. Returns before it is written.
     fn record_failed(&self, failed: FailedCompaction);
 
     /// Part of the ledger of the conversation a name leads to, newest first. `None` if it leads nowhere.
@@ -263,7 +304,8 @@ pub trait Store: Send + Sync + 'static {
         id: CompactionId,
     ) -> Result<Option<Compaction>, StoreError>;
 
-    /// Has every compaction keep a message word for word, or no longer. A tool call and its results go together.
+    /// Pins a message, or unpins it. Every compaction keeps a pinned message word for word. A tool call and its results
+    /// are pinned together.
     async fn pin(
         &self,
         scope: &Scope,
@@ -272,29 +314,30 @@ pub trait Store: Send + Sync + 'static {
         pinned: bool,
     ) -> Result<PinOutcome, StoreError>;
 
-    /// Messages of a conversation that are pinned, in order.
+    /// The pinned messages of a conversation, in order.
     async fn pinned(&self, tenant: TenantId, conversation: ConversationId) -> Result<Vec<Arc<Message>>, StoreError>;
 
-    /// Brings in conversations that were held with another program, or what is new in them. Durable when it returns.
+    /// Imports conversations from another program, or what is new in them. Durable when it returns.
     async fn import(&self, import: Import) -> Result<ImportOutcome, StoreError>;
 
-    /// Part of what has happened to the tenant's conversations that the caller may see, whichever process did it. The newest
-    /// [`crate::KEPT_EVENTS`] are kept.
+    /// A page of the events of the tenant's conversations that the caller may see, from all processes. The store keeps
+    /// the newest [`crate::KEPT_EVENTS`].
     async fn events(&self, scope: &Scope, from: EventsFrom, limit: usize) -> Result<EventPage, StoreError>;
 
-    /// Changes soon after there are more events, whichever process told them, while somebody holds a receiver.
+    /// Changes soon after new events, whichever process wrote them. The store watches for them only while a receiver
+    /// exists.
     fn watch_events(&self) -> watch::Receiver<i64>;
 
-    /// Takes a copy of the conversation a name leads to. `None` if it leads nowhere. Turns that wait are not part of it; one that runs is as if it had been
-    /// cut off.
+    /// Copies the conversation a name leads to. `None` if it leads nowhere. Waiting turns are left out. A running turn
+    /// is copied as if it had been cut off.
     async fn copy_out(&self, scope: &Scope, alias: &Alias) -> Result<Option<Copying>, StoreError>;
 
-    /// Has a conversation again that was copied out. Durable when it returns.
+    /// Restores a conversation that was copied out. Durable when it returns.
     async fn restore(&self, restoration: Restoration) -> Result<RestoreOutcome, StoreError>;
 
-    /// Whether the store can be written now: writes a little, durably.
+    /// Checks that the store can be written now: makes a small durable write.
     async fn check(&self) -> Result<(), StoreError>;
 
-    /// Finishes what was asked for and lets go of the database.
+    /// Finishes the operations that were asked for and closes the database.
     async fn close(&self);
 }

@@ -3,18 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The connection that a request came by, as far as it can be looked at.
+/// The connection of a request. Its state may be unknown.
 #[derive(Clone, Default)]
 pub struct ClientConnection(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl ClientConnection {
-    /// A connection that this function looks at: true if the client has closed it. It must not block, because a store
-    /// calls it while it holds its write lock.
+    /// A connection that this function watches; it returns true if the client has closed the connection. It must not
+    /// block, because the store calls it while it holds the write lock.
     pub fn watched(is_closed: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(is_closed)))
     }
 
-    /// Whether the client has closed it. False if that cannot be known.
+    /// True if the client has closed it. False if its state is unknown.
     pub fn is_closed(&self) -> bool {
         self.0.as_ref().is_some_and(|is_closed| is_closed())
     }

@@ -1,4 +1,4 @@
-//! Going back to an earlier place of a conversation, and taking that back.
+//! Rewinding a conversation to an earlier place, and undoing that.
 
 use herma_model::{Alias, MessageId, Timestamp, TurnId};
 
@@ -8,42 +8,42 @@ use crate::snapshot::Scope;
 /// Where the model's view ends after a rewind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewindPoint {
-    /// With this message.
+    /// After this message.
     Message(MessageId),
-    /// Before the last so many turns that the model is shown. Turns without an answer count.
+    /// Before the last N turns that the model is shown. Turns without an answer count.
     Turns(u32),
 }
 
-/// A conversation that is to go back.
+/// A request to rewind a conversation.
 #[derive(Debug, Clone)]
 pub struct Rewind {
     /// Who asks.
     pub scope: Scope,
     /// A name of the conversation.
     pub alias: Alias,
-    /// How far back.
+    /// Where the model's view ends.
     pub to: RewindPoint,
     /// The clock.
     pub now: Timestamp,
 }
 
-/// What came of a rewind, or of taking one back. Only `Done` changed anything.
+/// The outcome of a rewind, or of undoing one. Only `Done` changed anything.
 #[derive(Debug, Clone)]
 pub enum RewindOutcome {
-    /// The model's view is as asked for. If it was so already, nothing has changed.
+    /// The model's view is as asked for. If it was so before, nothing has changed.
     Done(Box<ConversationRow>),
-    /// Nothing of this id was said in the conversation. Summaries are not said.
+    /// The conversation has no such message. Summaries do not count.
     NoSuchMessage,
-    /// The message was rewound before, and there was a turn since.
+    /// The message was rewound before, and a turn has run since.
     AlreadyRewound,
-    /// The model is shown only so many turns.
+    /// The model is shown only this many turns.
     TooFewTurns(u32),
-    /// There was no rewind since the last turn.
+    /// No rewind was made since the last turn.
     NothingToRestore,
     /// A turn is running.
     Busy(TurnId),
     /// The conversation was ended.
     Ended,
-    /// The name leads nowhere the caller can go.
+    /// The name leads nowhere for the caller.
     NotFound,
 }
