@@ -1,4 +1,4 @@
-//! How a store can fail. What a caller asked wrongly is a refusal, not an error.
+//! How a store can fail. A wrong request of a caller is a refusal, not an error.
 
 use herma_model::StopKind;
 
@@ -8,19 +8,19 @@ pub enum StoreError {
     /// The lease was lost: another turn holds a newer fence. The caller's turn is over.
     #[error("the conversation's lease was lost to another turn")]
     Fenced,
-    /// Somebody asked this turn to stop; it may only be committed without an answer.
+    /// The turn was asked to stop. It may only be committed without an answer.
     #[error("the turn was asked to stop")]
     StopRequested(StopKind),
     /// The conversation is not at the revision that the caller expects. Nothing was done.
     #[error("the conversation is not at the expected revision")]
     VersionMismatch,
-    /// The database cannot take writes or reads now (disk full, locked, gone). Trying later may help.
+    /// The database cannot read or write now (disk full, locked, missing). A later retry may help.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The file or database is not a store of ours or is damaged. Nothing was touched.
+    /// The file or database is not a Herma store, or it is damaged. Nothing was changed.
     #[error("{0}")]
     Unusable(String),
-    /// The database refused the operation, or cannot say what is on disk. Trying again does not help.
+    /// The database refused the operation, or cannot say what is on disk. A retry does not help.
     #[error("the store failed: {0}")]
     Failed(String),
     /// The store has been closed.

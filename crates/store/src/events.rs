@@ -1,46 +1,46 @@
-//! What has happened to conversations, in the order in which it happened.
+//! Events of conversations, in the order in which they happened.
 
 use std::sync::Arc;
 
 use herma_model::{EventId, EventKind, Timestamp};
 
-/// How many events of a tenant are kept, those of deleted conversations included.
+/// How many of a tenant's newest events are kept. Events that were removed with their conversation count too.
 pub const KEPT_EVENTS: u64 = 10_000;
 
 /// Where a page of events begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventsFrom {
-    /// With whatever happens next.
+    /// With the next event.
     Now,
-    /// With the oldest that is kept.
+    /// With the oldest event that is kept.
     Oldest,
-    /// After this one, which the reader has.
+    /// After this event, which the reader has.
     After(EventId),
 }
 
-/// Something that has happened. Every change tells its own in its own transaction; what a turn says is no event.
+/// A change of a conversation. The change writes it in its own transaction. Messages of a turn are not events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// By which a reader goes on after it.
+    /// A reader continues after this id.
     pub id: EventId,
     /// What it is.
     pub kind: EventKind,
     /// When it happened.
     pub at: Timestamp,
-    /// What is told of it, as a JSON object: see [`herma_model::Happening::of`].
+    /// The event as a JSON object. `herma_model` defines its fields.
     pub data: Arc<str>,
 }
 
-/// Part of what has happened, for one caller, all of it on disk.
+/// A page of events for one caller. All of them are on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
-    /// The place that the page begins after, if it is not where the reader wanted to go on: what happened between is no longer kept, or the
-    /// reader's place is none of this feed. Everything has to be read again.
+    /// Set if the page could not begin at the reader's place: events after it are no longer kept, or it belongs to
+    /// another feed. The page then begins after this place, and the reader has to read all conversations again.
     pub gap: Option<EventId>,
     /// Oldest first.
     pub events: Vec<Event>,
-    /// Where the next page begins. What the caller may not see lies before it as well.
+    /// Where the next page begins. Events that the caller may not see are skipped.
     pub through: EventId,
-    /// Whether there is more already.
+    /// Whether there are more events now.
     pub has_more: bool,
 }

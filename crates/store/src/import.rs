@@ -1,7 +1,7 @@
-//! Bringing in conversations that were held with another program.
+//! Importing conversations from another program.
 //!
-//! They come whole, session by session, with the ids they had there. What is brought again is recognised by its origin: the file, and
-//! the numbers that rows have in it.
+//! Sessions keep the ids that they had there. A second import recognises rows by their origin: the file, and their
+//! numbers in it.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use herma_model::{
     Usage, Utterance,
 };
 
-/// Conversations that are brought in together: all of them, or none.
+/// Conversations that are imported together: all of them, or none.
 #[derive(Debug, Clone)]
 pub struct Import {
-    /// Whose they become.
+    /// The tenant that will own them.
     pub tenant: TenantId,
     /// The file they come from. Origins are unique in it.
     pub file: Arc<str>,
@@ -25,26 +25,26 @@ pub struct Import {
     pub now: Timestamp,
 }
 
-/// One conversation as it was held elsewhere.
+/// One conversation of the other program.
 #[derive(Debug, Clone)]
 pub struct ImportedConversation {
-    /// Its handle, if it is new here.
+    /// Its id, if it is new here.
     pub id: ConversationId,
-    /// What its first session is; the others are continuations.
+    /// The kind of its first session; the other sessions are continuations.
     pub kind: SessionKind,
     /// Where its first session comes from.
     pub parent: Option<(SessionId, ParentRelation)>,
-    /// Which door it came through there.
+    /// The front door it came through in that program.
     pub source: Arc<str>,
     /// Its session key.
     pub session_key: Option<SessionKey>,
     /// Its title.
     pub title: Option<String>,
-    /// Where it was held, of an agent that works in directories.
+    /// The working directory of the agent, if it had one.
     pub cwd: Option<String>,
-    /// What else is known of it, as a JSON object.
+    /// Further data about it, as a JSON object.
     pub metadata: Option<Arc<str>>,
-    /// Whether it was put away.
+    /// Whether it was archived.
     pub archived: bool,
     /// The model that answered.
     pub model: Option<String>,
@@ -58,56 +58,56 @@ pub struct ImportedConversation {
     pub names: Vec<Alias>,
 }
 
-/// One session of such a conversation.
+/// One session of an imported conversation.
 #[derive(Debug, Clone)]
 pub struct ImportedSession {
     /// Its id in the file.
     pub origin: Arc<str>,
-    /// Its id here, if it is new: the same, if it can be one.
+    /// Its id here, if it is new. The same as in the file, if that is a valid id.
     pub id: SessionId,
     /// When it began.
     pub created_at: Timestamp,
-    /// When it was compacted into the next one; of the head, without meaning.
+    /// When it was compacted into the next session. Not used for the head.
     pub ended_at: Timestamp,
     /// What happened in it, in order.
     pub entries: Vec<ImportedEntry>,
 }
 
-/// Something that happened in such a session.
+/// An entry of an imported session.
 #[derive(Debug, Clone)]
 pub enum ImportedEntry {
-    /// Something was said.
+    /// A message.
     Said(ImportedMessage),
-    /// It was compacted.
+    /// A compaction.
     Compacted(ImportedCompaction),
 }
 
-/// A message that was said elsewhere.
+/// An imported message.
 #[derive(Debug, Clone)]
 pub struct ImportedMessage {
     /// Its number in the file.
     pub origin: i64,
-    /// The number of the first message of its turn. A turn's messages follow each other, what a user said before what was answered, and
-    /// its answer lies in one session without a compaction in it.
+    /// The number of the first message of its turn. A turn's messages are contiguous, user messages before the answer.
+    /// The answer lies in one session, with no compaction inside it.
     pub turn: i64,
-    /// What was said.
+    /// Its content.
     pub said: Utterance,
-    /// Of an answer, how it ended.
+    /// How the answer ended, if the message is part of one.
     pub finish: FinishReason,
     /// When.
     pub created_at: Timestamp,
 }
 
-/// A compaction that was made elsewhere.
+/// An imported compaction.
 #[derive(Debug, Clone)]
 pub struct ImportedCompaction {
     /// The number of its summary in the file.
     pub origin: i64,
-    /// Whether the session began with it.
+    /// Whether it began a new session or compacted in place.
     pub mode: CompactionMode,
-    /// The number of the last message that the summary stands for; absent if none of them is there.
+    /// The number of the last message that the summary covers; `None` if the file has none of them.
     pub through: Option<i64>,
-    /// Messages up to there that were kept word for word, in order.
+    /// Numbers of earlier messages that were kept word for word, in order.
     pub carried: Vec<i64>,
     /// The summary.
     pub summary: Utterance,
@@ -117,46 +117,46 @@ pub struct ImportedCompaction {
     pub created_at: Timestamp,
 }
 
-/// What came of bringing conversations in, in their order.
+/// The outcome of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOutcome {
-    /// One for each.
+    /// One for each conversation, in the order of the import.
     pub arrivals: Vec<Arrival>,
 }
 
-/// What came of one of them.
+/// The outcome for one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     /// What was done with it.
     pub fate: Fate,
-    /// Names that lead somewhere else already, and still do.
+    /// Names that led to other conversations before, and still do.
     pub names_taken: Vec<Alias>,
 }
 
-/// What was done with a conversation that was brought.
+/// What the import did with a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// It is new.
     Made,
-    /// It was there, and got what had been said since: so many messages.
+    /// It was known, and got this many new messages.
     Extended(u64),
-    /// It was there, and was brought anew, because something in it had been taken back since.
+    /// It was known, and was imported anew, because earlier messages had changed in the file.
     Replaced,
-    /// It was there as it is.
+    /// It was known, and the file had nothing new.
     Unchanged,
-    /// It was left as it is here.
+    /// The store kept its own state of it.
     Left(Leaving),
 }
 
-/// Why a conversation that was brought was left alone.
+/// Why an import left a conversation as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leaving {
-    /// This id leads to a conversation that did not come from the same place.
+    /// This id leads to a conversation that has another origin.
     Taken(SessionId),
-    /// Something has happened to it here.
+    /// It was changed here.
     Touched,
-    /// What was taken back there is inherited by a branch here.
+    /// It would have to be imported anew, but a branch here inherits from it.
     Inherited,
-    /// Sessions that were brought before are missing, or belong to others now.
+    /// Sessions that were imported before are missing in the file, or belong to other conversations there now.
     Rearranged,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herma_model::{ApiKeyId, KeyScope, TenantId, Timestamp};
 
-/// SHA-256 of a key. Keys are long and random, so a plain digest is as good as a slow one.
+/// SHA-256 of a key. A fast digest is enough, because keys are long and random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
@@ -20,7 +20,7 @@ impl fmt::Debug for KeyHash {
 pub struct NewApiKey {
     /// Its public id.
     pub id: ApiKeyId,
-    /// Whom it stands for.
+    /// The tenant it belongs to.
     pub tenant: TenantId,
     /// Digest of the secret.
     pub hash: KeyHash,
@@ -37,7 +37,7 @@ pub struct NewApiKey {
 pub struct ApiKeyRow {
     /// Its public id.
     pub id: ApiKeyId,
-    /// Whom it stands for.
+    /// The tenant it belongs to.
     pub tenant_name: Arc<str>,
     /// The secret's first characters.
     pub hint: String,

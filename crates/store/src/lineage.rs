@@ -1,4 +1,4 @@
-//! The typed graph around a conversation: what it comes from, how it went on, and what came from it.
+//! The typed graph around a conversation: its ancestors, its own sessions, and its descendants.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use herma_model::{ConversationId, ParentRelation, SessionId};
 use crate::list::InvalidCursor;
 use crate::listing::ConversationRow;
 
-/// Which part of a graph to read. Nodes come in one order: from the nearest ancestor up to the first, then the conversation's first session and
-/// all below it, every session before what came from it and siblings by age.
+/// Which part of a graph to read. Ancestors come first, from the nearest to the first. Then come the conversation's
+/// first session and its descendants: parents before children, siblings by age.
 #[derive(Debug, Clone, Copy)]
 pub struct LineageRange {
-    /// Only after this node.
+    /// Only nodes after this one.
     pub after: Option<LineageCursor>,
-    /// Most nodes.
+    /// The maximum number of nodes.
     pub limit: usize,
 }
 
-/// Where a page of a graph begins. Opaque but for the engine that gave it.
+/// Where a page of a graph begins. Only the engine that gave it can interpret it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineageCursor {
-    /// Whose graph it is.
+    /// The conversation whose graph it is.
     pub conversation: ConversationId,
-    /// The last node.
+    /// The last node of the page before.
     pub after: LineagePlace,
 }
 
@@ -31,7 +31,7 @@ pub struct LineageCursor {
 pub enum LineagePlace {
     /// An ancestor.
     Above(i64),
-    /// A session of the conversation, or below it.
+    /// A session of the conversation, or a descendant.
     Below(i64),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for LineageCursor {
 }
 
 impl LineageCursor {
-    /// Reads what was written for a client. Whose graph it is for, the store checks.
+    /// Parses a cursor that a client sent. The store checks that it belongs to the graph.
     pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
         let parts: Vec<&str> = text.split('.').collect();
         let [conversation, place, key] = parts[..] else { return Err(InvalidCursor::Malformed) };
@@ -60,58 +60,59 @@ impl LineageCursor {
     }
 }
 
-/// What came of asking for a graph.
+/// The outcome of reading a graph.
 #[derive(Debug, Clone)]
 pub enum LineageOutcome {
-    /// A part of it.
+    /// A page of it.
     Page(LineagePage),
-    /// The name leads nowhere the caller can go.
+    /// The name leads nowhere for the caller.
     NotFound,
-    /// The cursor is of another graph, or its node is there no more: begin again.
+    /// The cursor belongs to another graph, or its node is gone. Begin again.
     CursorGone,
 }
 
-/// A part of a graph.
+/// A page of a graph.
 #[derive(Debug, Clone)]
 pub struct LineagePage {
-    /// Sessions, every one on one page only.
+    /// The sessions. No session is on two pages.
     pub nodes: Vec<LineageNode>,
-    /// How each of them came from its parent, in their order.
+    /// The edges to these nodes from their parents, in the same order.
     pub edges: Vec<LineageEdge>,
-    /// Where the next page begins; absent on the last one.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<LineageCursor>,
 }
 
 /// A session of a graph.
 #[derive(Debug, Clone)]
 pub struct LineageNode {
-    /// The session, with its own times and its conversation's counts.
+    /// The session, with its own times and the counts of its conversation.
     pub row: ConversationRow,
-    /// What it is to the conversation whose graph it is.
+    /// Its relation to the conversation whose graph it is.
     pub side: LineageSide,
 }
 
-/// What a session is to a conversation.
+/// The relation of a session to a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineageSide {
-    /// The conversation comes from it.
+    /// The conversation descends from it.
     Ancestor,
-    /// It is one of the conversation's.
+    /// It belongs to the conversation.
     Own,
-    /// It comes from the conversation.
+    /// It descends from the conversation.
     Descendant,
 }
 
-/// How a session came from its parent.
+/// An edge of the graph, from a parent to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineageEdge {
     /// The parent, by name.
     pub from: SessionId,
     /// The session.
     pub to: SessionId,
-    /// What they are to each other.
+    /// The relation between them.
     pub relation: ParentRelation,
-    /// Whether the parent is a node of the graph. If not it was deleted, or the caller may not see it, and another session may have its name.
+    /// Whether the parent is a node of the graph. If not, it was deleted or the caller may not see it. Another session
+    /// may have its name now.
     pub has_node: bool,
 }
 

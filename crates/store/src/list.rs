@@ -1,25 +1,25 @@
-//! Lists of conversations, a page at a time, by keyset: a page neither skips nor repeats while rows are added, and costs the same wherever in
-//! the list it lies.
+//! Lists of conversations, page by page, with keyset cursors. New rows cause no skipped or repeated rows, and every
+//! page costs the same.
 //!
-//! A cursor is bound to its list: its text carries a digest of what was asked for, and is refused by any other list.
+//! A cursor belongs to one list: its text has a digest of the filters and the order. Any other list refuses it.
 
 use herma_model::{Alias, Digest, SessionKey, SessionKind, Timestamp};
 
-/// Where a page begins: after this row. Opaque but for the engine that gave it.
+/// Where a page begins: after this row. Only the engine that gave it can interpret it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// The moment by which the list is ordered.
+    /// The time by which the list is ordered.
     pub at: Timestamp,
     /// The engine's own key of the conversation.
     pub row: i64,
-    /// The engine's own key of the session, in a list of sessions; 0 if all of the conversation's were seen.
+    /// In a list of sessions, the engine's own key of the session; 0 if all sessions of the conversation were listed.
     pub session: i64,
 }
 
-/// Why a text is not the cursor of a list.
+/// Why a text is not a cursor of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCursor {
-    /// Nobody wrote it.
+    /// The text has not the form of a cursor.
     #[error("is not a cursor")]
     Malformed,
     /// It was given for another list.
@@ -27,17 +27,17 @@ pub enum InvalidCursor {
     OtherList,
 }
 
-/// What a list has a row for.
+/// What a row of a list stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListView {
     /// A conversation, at its head.
     #[default]
     Conversations,
-    /// A session, live or ended. The sessions of a conversation stand together, in the order of the list.
+    /// A session, live or ended. The sessions of a conversation are adjacent, in the order of the list.
     Sessions,
 }
 
-/// In which order a list is read. A conversation that changes while a list is read by change moves to where it belongs then.
+/// The order of a list. A conversation that changes while a list by change time is read moves to its new place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListOrder {
     /// Most recently changed first.
@@ -52,78 +52,79 @@ pub enum ListOrder {
 }
 
 impl ListOrder {
-    /// Whether it goes by the moment of creation.
+    /// Whether the list is ordered by creation time.
     pub const fn is_by_creation(self) -> bool {
         matches!(self, Self::CreatedDescending | Self::CreatedAscending)
     }
 
-    /// Whether earlier moments come first.
+    /// Whether earlier times come first.
     pub const fn is_ascending(self) -> bool {
         matches!(self, Self::UpdatedAscending | Self::CreatedAscending)
     }
 }
 
-/// Whether conversations that were put away are listed.
+/// Whether archived conversations are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Archived {
-    /// They are not.
+    /// They are left out.
     #[default]
     Hidden,
-    /// Only they are.
+    /// Only they are listed.
     Only,
-    /// Like any other.
+    /// They are listed like all others.
     Any,
 }
 
-/// Which conversations to list. What is absent is not asked for.
+/// Which conversations to list. A field that is `None` does not filter.
 #[derive(Debug, Clone, Default)]
 pub struct ListFilter {
-    /// Rows of what.
+    /// What a row stands for.
     pub view: ListView,
-    /// In which order.
+    /// The order.
     pub order: ListOrder,
-    /// Only this kind of row: of a conversation its head's, of a session its own.
+    /// Only rows of this kind: the head's kind for a conversation, its own kind for a session.
     pub kind: Option<SessionKind>,
     /// Only this origin.
     pub origin_kind: Option<SessionKind>,
-    /// Only what a person looks at, or only what none does.
+    /// Only user-facing conversations, or only the others.
     pub user_facing: Option<bool>,
-    /// Only from this door.
+    /// Only conversations from this front door.
     pub source: Option<String>,
     /// Only this session key.
     pub session_key: Option<SessionKey>,
-    /// Only direct children of the conversation that this name leads to. In a list of sessions, if the name is a session's, only those whose
-    /// parent is that very session, its continuation included. Of what is not there, nothing.
+    /// Only direct children of the conversation that this name leads to; none if it leads nowhere. In a list of
+    /// sessions a session's own name means exactly that session as parent. Its continuation is a child too.
     pub parent: Option<Alias>,
-    /// Only what has the same first session as the conversation that this name leads to.
+    /// Only conversations with the same first session as the one that this name leads to.
     pub root: Option<Alias>,
-    /// Only titles that contain this, in whatever case.
+    /// Only titles that contain this text, ignoring case.
     pub title: Option<String>,
-    /// Only what changed at this moment or later.
+    /// Only rows that last changed at this time or later.
     pub since: Option<Timestamp>,
-    /// Only what changed last before this moment.
+    /// Only rows that last changed before this time.
     pub until: Option<Timestamp>,
-    /// What was put away.
+    /// Whether archived conversations are listed.
     pub archived: Archived,
-    /// Only what a model has answered at least once, or only the rest. What a branch inherits counts;
-    /// what has no turns and inherits nothing is unanswered.
+    /// Only conversations that a model has answered at least once, or only the others. Inherited answers count. A
+    /// conversation that has no turns and inherits nothing is unanswered.
     pub answered: Option<bool>,
     /// Only after this row.
     pub after: Option<Cursor>,
-    /// How many rows to leave out before the page begins, for callers that count rows. They cost what reading them costs.
+    /// How many rows to skip before the page, for callers that count rows. A skipped row costs as much as a row that is
+    /// read.
     pub skip: Option<usize>,
-    /// Most rows. A page may have fewer and still not be the last: that of a filter which leaves nearly everything out. For callers that count
-    /// rows it has at least one then.
+    /// The maximum number of rows. A page with fewer rows may still not be the last, if the filter excludes nearly
+    /// everything. For callers that use `skip`, such a page has at least one row.
     pub limit: usize,
 }
 
 impl ListFilter {
-    /// A cursor as text, for this list.
+    /// Writes a cursor of this list as text.
     pub fn write_cursor(&self, cursor: Cursor) -> String {
         format!("{:x}.{:x}.{:x}.{:?}", cursor.at.0, cursor.row, cursor.session, self.digest())
     }
 
-    /// Reads a cursor that was written for this list; the size of a page may be another one.
+    /// Reads a cursor that was written for this list. The page size may be different.
     pub fn read_cursor(&self, text: &str) -> Result<Cursor, InvalidCursor> {
         let parts: Vec<&str> = text.split('.').collect();
         let [at, row, session, digest] = parts[..] else { return Err(InvalidCursor::Malformed) };
@@ -135,7 +136,7 @@ impl ListFilter {
         Ok(cursor)
     }
 
-    /// What is asked for, but for the page.
+    /// Digest of everything in the filter except the page.
     fn digest(&self) -> Digest {
         let word = |text: Option<&str>| text.map_or_else(String::new, |text| format!("={text}"));
         let moment = |at: Option<Timestamp>| at.map_or_else(String::new, |at| at.0.to_string());
@@ -161,7 +162,7 @@ impl ListFilter {
 pub struct Page<T> {
     /// The rows.
     pub rows: Vec<T>,
-    /// Where the next page begins; absent on the last one.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<Cursor>,
 }
 

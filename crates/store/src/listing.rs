@@ -1,4 +1,4 @@
-//! What is shown of a conversation: its row, and its transcript a page at a time.
+//! What callers read of a conversation: its row, and its transcript page by page.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,29 +10,30 @@ use crate::snapshot::Revision;
 /// Which session of a conversation a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pin {
-    /// The live one, whatever session the name once was.
+    /// The head, even if the name is that of an earlier session.
     #[default]
     Head,
-    /// The session that has this very name; the head for names that are no session's.
+    /// The session with exactly this name. For names that are not a session's id, the head.
     Exact,
 }
 
-/// One conversation, at its head or at another of its sessions. Of a list of sessions, the times are the session's own.
+/// One conversation, at its head or at another of its sessions. In a list of sessions the times are those of the
+/// session.
 #[derive(Debug, Clone)]
 pub struct ConversationRow {
     /// Ids, kinds and lineage.
     pub facts: Arc<ConversationFacts>,
     /// The conversation's revision.
     pub revision: Revision,
-    /// The session the row describes: the head, or the very one that was asked for.
+    /// The session that the row describes: the head, or the one that was asked for.
     pub session: SessionFacts,
     /// Its title.
     pub title: Option<String>,
-    /// Which door it came through.
+    /// The front door it came through.
     pub source: Arc<str>,
     /// What a client attached, as a JSON object.
     pub metadata: Option<Arc<str>>,
-    /// Whether it was put away.
+    /// Whether it was archived.
     pub archived: bool,
     /// When it was made.
     pub created_at: Timestamp,
@@ -40,9 +41,9 @@ pub struct ConversationRow {
     pub updated_at: Timestamp,
     /// When and why it ended.
     pub ended: Option<(Timestamp, EndReason)>,
-    /// Messages that were said, summaries not among them; of a branch, what it inherits included.
+    /// Number of messages, without summaries. For a branch, inherited messages count.
     pub message_count: u64,
-    /// Its own turns, however they ended.
+    /// Number of its own turns, with or without an answer.
     pub turn_count: u64,
     /// Tokens of all its turns.
     pub usage: Usage,
@@ -50,17 +51,17 @@ pub struct ConversationRow {
     pub running: bool,
 }
 
-/// In which order a transcript is read, and from where on.
+/// In which order a transcript is read, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As it was said.
+    /// Oldest first.
     OldestFirst {
-        /// Only what stands after this place.
+        /// Only entries after this place.
         after: Option<Seq>,
     },
-    /// From the end back.
+    /// Newest first.
     NewestFirst {
-        /// Only what stands before this place.
+        /// Only entries before this place.
         before: Option<Seq>,
     },
 }
@@ -68,25 +69,25 @@ pub enum Order {
 /// Which part of a transcript to read.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageRange {
-    /// In which order, and from where on.
+    /// In which order, and from where.
     pub order: Order,
-    /// Most messages.
+    /// The maximum number of entries.
     pub limit: usize,
-    /// Of the whole conversation, or only of the very session that has this name.
+    /// Whether to read the whole conversation, or only the session with exactly this name.
     pub pin: Pin,
 }
 
 /// One entry of a full view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Something that was said.
+    /// A message.
     Said(Arc<Message>),
     /// The boundary of a compaction.
     Summary(Arc<Summary>),
 }
 
 impl Entry {
-    /// Where it stands.
+    /// Its place in the conversation.
     pub fn seq(&self) -> Seq {
         match self {
             Self::Said(message) => message.seq,
@@ -98,14 +99,15 @@ impl Entry {
 /// A page of a transcript.
 #[derive(Debug, Clone)]
 pub struct MessagePage {
-    /// What was said, in the order that was asked for, and where it was compacted.
+    /// Messages and summaries, in the order that was asked for.
     pub entries: Vec<Entry>,
-    /// Which of them every compaction keeps word for word.
+    /// Places of pinned messages, which every compaction keeps word for word.
     pub pinned: HashSet<Seq>,
-    /// Which of them rewinds have taken out of the model's view. A summary is among them if it stands for such messages.
+    /// Places that rewinds have removed from the model's view. Includes a summary if it covers such messages.
     pub rewound: HashSet<Seq>,
-    /// Whether there are more.
+    /// Whether there are more entries.
     pub has_more: bool,
-    /// By place, where the turn of a message stands; of an attempt that was left behind, how it ended.
+    /// The state of each message's turn, by place. For messages of a failed attempt that began anew elsewhere, how that
+    /// attempt ended.
     pub turn_states: HashMap<Seq, TurnState>,
 }

@@ -1,4 +1,4 @@
-//! Taking something out of what was said: all of a message, or part of it.
+//! Deleting a message, or a part of it.
 
 use std::sync::Arc;
 
@@ -6,32 +6,33 @@ use herma_model::{Alias, Message, Timestamp, TurnId, Utterance};
 
 use crate::snapshot::Scope;
 
-/// A message that is to say less, or nothing.
+/// A request to delete a message, or a part of it.
 #[derive(Debug, Clone)]
 pub struct Rewrite {
     /// Who asks.
     pub scope: Scope,
     /// A name of the conversation.
     pub alias: Alias,
-    /// The message as the caller has read it. If it says something else by now, what is left of it was worked out wrongly.
+    /// The message as the caller has read it. If it is different now, the outcome is `Stale`, because `said` was
+    /// computed from the old text.
     pub seen: Arc<Message>,
-    /// What is left of it; nothing if it goes.
+    /// What is left of the message; `None` deletes it.
     pub said: Option<Utterance>,
     /// The clock.
     pub now: Timestamp,
 }
 
-/// What came of rewriting a message. Only `Done` changed anything.
+/// The outcome of a rewrite. Only `Done` changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteOutcome {
-    /// It is as asked for.
+    /// The message is as asked for.
     Done,
-    /// The name leads nowhere the caller can go, or nothing of this id was said there.
+    /// The name leads nowhere for the caller, or the conversation has no such message.
     NotFound,
-    /// It does not say any more what the caller has read; read it again.
+    /// The message has changed since the caller read it. Read it again.
     Stale,
     /// A turn is running.
     Busy(TurnId),
-    /// A branch inherits it, or it is inherited.
+    /// A branch inherits the message, or this conversation inherits it from its source.
     Shared,
 }

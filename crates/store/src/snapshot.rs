@@ -1,4 +1,4 @@
-//! What a reader sees of one conversation at one moment.
+//! A conversation as a reader sees it at one version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ pub use herma_model::tokens::Counted;
 
 use crate::error::StoreError;
 
-/// What a caller can reach: one tenant, and within it the session keys it may use.
+/// What a caller can reach: one tenant, and in it the session keys that it may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Nothing crosses it.
+    /// The tenant. Rows of other tenants cannot be reached.
     pub tenant: TenantId,
-    /// Conversations with other keys do not exist for the caller.
+    /// The session keys. Conversations with other keys do not exist for the caller.
     pub keys: KeyScope,
-    /// The revision at which the conversation that an operation names has to be. Absent: any.
+    /// The revisions at which the named conversation may be for the operation. `None` allows all.
     pub expected: Option<ExpectedRevision>,
 }
 
 impl Scope {
-    /// What a principal can reach.
+    /// The scope of a principal.
     pub fn of(principal: &Principal) -> Self {
         Self { tenant: principal.tenant, keys: principal.session_keys.clone(), expected: None }
     }
 
-    /// The same, for an operation that may only happen while its conversation is at an expected revision. Otherwise it
-    /// fails with [`StoreError::VersionMismatch`] and changes nothing.
+    /// The same scope with an expected revision. At another revision the operation fails with
+    /// [`StoreError::VersionMismatch`] and changes nothing.
     #[must_use]
     pub fn expecting(self, expected: Option<ExpectedRevision>) -> Self {
         Self { expected, ..self }
@@ -49,29 +49,30 @@ impl Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub i64);
 
-/// What a client knows a conversation's version by: its `ETag`. Two revisions of a conversation are equal only if nothing
-/// that a client can see was changed in between by a client or by a turn.
+/// The version of a conversation that clients see as its `ETag`. Two revisions of a conversation are equal only if no
+/// client and no turn has made a visible change in between.
 ///
-/// It counts turns by their fences, which are never given twice. So the revision after a turn is known when the turn
-/// begins, and a turn that is taken back leaves the revision as it was.
+/// It counts turns by their fences, and no fence is given twice. So the revision after a turn is known when the turn
+/// begins, and a retracted turn leaves the revision as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revision {
     /// The fence of the last turn that ended.
     pub last_turn: Fence,
-    /// How often anything but a turn changed the conversation.
+    /// How many changes were made by anything but a turn.
     pub changes: i64,
-    /// The turn that runs: its fence, and the place after the last message. So each step that it writes counts.
+    /// The running turn: its fence, and the place after the last message. So each step of the turn changes the
+    /// revision.
     pub running: Option<(Fence, Seq)>,
 }
 
 impl Revision {
-    /// The revision when the turn with this fence has ended, if nothing else changes the conversation until then.
+    /// The revision after the turn with this fence has ended, if nothing else changes the conversation before that.
     pub const fn after_turn(fence: Fence, changes: i64) -> Self {
         Self { last_turn: fence, changes, running: None }
     }
 
-    /// The tag that clients are given for this revision of a conversation. It begins with the last digits of the
-    /// conversation's id, because a name that a client chose may lead to another conversation later.
+    /// The tag that clients get for this revision. It begins with the last digits of the conversation's id, because a
+    /// name that a client chose may lead to another conversation later.
     pub fn tag(self, conversation: ConversationId) -> String {
         let id = conversation.to_string();
         let (id, Fence(turn), changes) = (&id[id.len().saturating_sub(8)..], self.last_turn, self.changes);
@@ -82,17 +83,17 @@ impl Revision {
     }
 }
 
-/// The revisions at which a caller lets an operation happen.
+/// The revisions at which a caller allows an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedRevision {
-    /// Every one, as long as the conversation exists.
+    /// Every revision, as long as the conversation exists.
     Any,
-    /// Those with one of these tags.
+    /// Revisions with one of these tags.
     OneOf(Arc<[String]>),
 }
 
 impl ExpectedRevision {
-    /// Whether the operation may happen at a revision.
+    /// Whether the operation may happen at this revision.
     pub fn allows(&self, conversation: ConversationId, revision: Revision) -> bool {
         match self {
             Self::Any => true,
@@ -101,53 +102,56 @@ impl ExpectedRevision {
     }
 }
 
-/// How far back a conversation is read, and from where.
+/// Which part of a conversation is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// At its head, what the model is shown: the base and what was said since.
+    /// What the model is shown at the head: the base and the messages after it.
     View,
-    /// At its head, every message from the first on.
+    /// Every message up to the head.
     Whole,
-    /// What the model was shown at the end of the very session that has this name; the head for names that are no session's.
+    /// What the model was shown at the end of the session with exactly this name. For names that are not a session's
+    /// id, the head.
     Session,
-    /// What the model was shown at the end of this completed turn of the conversation: what a branch that begins there inherits.
+    /// What the model was shown at the end of this completed turn. A branch that begins there inherits this.
     At(TurnId),
-    /// What the model was shown after the last answer: what a branch inherits that is made at the end. What failed or runs since is left out.
+    /// What the model was shown after the last answer. A branch at the end inherits this. Later turns that failed or
+    /// are running are left out.
     Completed,
-    /// What the model would be shown if this compaction, on which the head stands, had not been made.
+    /// What the model would be shown without this compaction, which is the head's base.
     Without(CompactionId),
 }
 
-/// A conversation as it stood at one version. Consistent: read in one transaction.
+/// A conversation at one version, read in one transaction.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Ids, kinds and lineage.
     pub facts: Arc<ConversationFacts>,
-    /// The version all of this was read at.
+    /// The version at which all of this was read.
     pub version: Version,
     /// System and developer messages in force, in order.
     pub system: Arc<[Payload]>,
-    /// What stands for the messages up to its end; absent if nothing was ever compacted away.
+    /// The compaction base, which replaces the messages up to its end; `None` if there is none.
     pub base: Option<Arc<Base>>,
-    /// Messages in order: those after the base, and if the conversation was read whole, those before it as well.
+    /// Messages in order: those after the base. If the whole conversation was read, also those before it.
     pub messages: Vec<Arc<Message>>,
-    /// Messages of the same part of the transcript that rewinds have taken out of the model's view. A client that does
+    /// Messages of the same part of the transcript that rewinds have removed from the model's view. A client that does
     /// not know of a rewind still sends them.
     pub rewound: Vec<Arc<Message>>,
-    /// Whether `messages` begins with the conversation's first.
+    /// Whether `messages` begins with the conversation's first message.
     pub whole: bool,
-    /// What the model server last counted of this view.
+    /// The token count that the model server last reported for this view.
     pub counted: Option<Counted>,
-    /// How often something was taken out of what was said; of what a branch is to begin with, never.
+    /// How many rewrites the conversation has had; 0 if this was read for a new branch.
     pub rewrites: u32,
-    /// Whether the last compaction was undone: the next one by itself waits until nothing else helps.
+    /// True if the last compaction was undone. Auto-compaction is then paused until the context fits in no other way.
     pub auto_compaction_paused: bool,
-    /// Whether nobody has said yet what it is called, so that a title may be made for it; of what a branch is to begin with, always.
+    /// True if it has no title and no client has removed one, so that a title may be generated. Always true if this was
+    /// read for a new branch.
     pub untitled: bool,
-    /// The turns among them that have no answer.
+    /// The turns of these messages that have no answer.
     pub unanswered: HashMap<TurnId, Unanswered>,
-    /// The turns among them that began anew at a later place, and the first attempt there. The model is not shown what
-    /// earlier attempts of them said.
+    /// The turns of these messages that began anew at a later place, with the number of the first attempt there. The
+    /// model is not shown what earlier attempts said.
     pub begun_anew: HashMap<TurnId, u32>,
     /// Whether the conversation was ended.
     pub ended: bool,

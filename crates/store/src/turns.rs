@@ -1,4 +1,4 @@
-//! A turn as it is stored, for those who join it or ask for it later.
+//! A stored turn, for callers that join it or ask for it later.
 
 use std::sync::Arc;
 
@@ -9,34 +9,34 @@ use herma_model::{
 
 use crate::commit::StreamedOutput;
 
-/// What came of calling a turn off.
+/// The outcome of cancelling a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopOutcome {
-    /// There is no such turn for the caller.
+    /// The caller can reach no such turn.
     NotFound,
-    /// It has ended, now or before, whether with an answer or without.
+    /// It has ended, now or before, with an answer or without.
     Ended,
-    /// It runs and was asked to end.
+    /// It is running and was asked to stop.
     Asked,
 }
 
-/// What one step of forgetting old responses came to.
+/// The result of one call that makes old responses unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
-    /// How many were forgotten.
+    /// How many responses became unavailable.
     pub responses: usize,
-    /// Whether there is nothing left that is old enough.
+    /// True if no more responses are old enough.
     pub is_all: bool,
 }
 
-/// What is kept of a turn that belongs to no conversation: not what was said, only what it cost and how it ended.
+/// The record of a stateless turn: what it cost and how it ended. Its messages are not stored.
 #[derive(Debug, Clone)]
 pub struct StatelessTurn {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
     /// Its id.
     pub id: TurnId,
-    /// Which API style asked.
+    /// The API style of the request.
     pub api: &'static str,
     /// How it ended.
     pub outcome: StatelessOutcome,
@@ -46,12 +46,12 @@ pub struct StatelessTurn {
     pub ended_at: Timestamp,
 }
 
-/// How a turn of no conversation ended.
+/// How a stateless turn ended.
 #[derive(Debug, Clone)]
 pub enum StatelessOutcome {
     /// With an answer.
     Completed(Finish),
-    /// Without one.
+    /// Without an answer.
     Unanswered {
         /// `Failed`, `Cancelled` or `Interrupted`.
         state: TurnState,
@@ -60,53 +60,53 @@ pub enum StatelessOutcome {
     },
 }
 
-/// A place in what a running turn has shown.
+/// A place in the streamed output of a running turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamedThrough {
-    /// The attempt that showed it.
+    /// The attempt that streamed it.
     pub attempt: u32,
-    /// How many messages that attempt had appended.
+    /// How many messages that attempt had appended before.
     pub appended: usize,
-    /// How many parts of its journal since then lie before it.
+    /// How many parts of the journal since then come before this place.
     pub parts: u32,
 }
 
-/// What a running turn has shown since a place.
+/// Streamed output of a running turn after a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamedPart {
-    /// Whole parts of the journal, put together. Empty if there is nothing new.
+    /// Whole parts of the journal, joined. Empty if there is nothing new.
     pub shown: StreamedOutput,
-    /// The place after it.
+    /// The place after this output.
     pub through: StreamedThrough,
 }
 
-/// All that is needed to show a turn again.
+/// All data that is needed to show a turn again.
 #[derive(Debug, Clone)]
 pub struct TurnRecord {
     /// Its id.
     pub id: TurnId,
-    /// Where it stands.
+    /// Its state.
     pub state: TurnState,
-    /// Whether it runs and was asked to end.
+    /// Whether it is running and was asked to stop.
     pub stopping: bool,
-    /// Whether a further attempt of it waits whose id was given out. Until that begins, the rest tells of the attempt
+    /// Whether a further attempt waits under this id. Until that attempt begins, the other fields describe the attempt
     /// before.
     pub waits_again: bool,
-    /// Whether it was cancelled by its id: then it stays so, and what it was asked is asked by another turn.
+    /// Whether it was cancelled by its id. Then it stays cancelled, and a repeated request becomes another turn.
     pub called_off: bool,
     /// Its last attempt.
     pub attempt: u32,
-    /// The conversation as it was when the turn ended; of one that has not begun or not ended, as it is now.
+    /// The conversation as it was when the turn ended. If the turn has not begun or not ended, as it is now.
     pub facts: Arc<ConversationFacts>,
     /// The conversation as it was when the turn began.
     pub began: Arc<ConversationFacts>,
-    /// How the name it was asked under led to its conversation.
+    /// How the name in the request led to the conversation.
     pub resolution: Resolution,
     /// Whether the head moved while it ran.
     pub rotated: bool,
-    /// Which API style asked.
+    /// The API style of the request.
     pub api: Arc<str>,
-    /// What the response repeats of its request, if the turn is one and it was not forgotten.
+    /// The request fields that the response repeats. `None` if the turn is no response or was made unavailable as one.
     pub echo: Option<Arc<str>>,
     /// Whether it can be fetched as a response.
     pub kept: bool,
@@ -116,24 +116,24 @@ pub struct TurnRecord {
     pub ended_at: Option<Timestamp>,
     /// How its answer ended, if it has one.
     pub finish: Option<Finish>,
-    /// Why it has none.
+    /// Why it has no answer.
     pub failure: Option<TurnFailure>,
     /// Whether it ever held the lease.
     pub has_begun: bool,
     /// The messages it brought.
     pub input: Vec<Arc<Message>>,
-    /// Its steps, in order. Those of a turn that has not ended are those that were written so far.
+    /// Its steps, in order. If the turn has not ended, those that are written so far.
     pub steps: Vec<Step>,
-    /// What was shown, as it was written down: of a turn that runs, so far.
+    /// The streamed output in the journal. If the turn is running, the output so far.
     pub shown: StreamedOutput,
-    /// Of a turn that runs, the place after that.
+    /// The place after `shown`, if the turn is running.
     pub streamed_through: StreamedThrough,
-    /// Whether somebody else ended it, so that more may have been shown than was written down.
+    /// Whether another turn or process ended it. Then the client may have seen more than the journal has.
     pub cut_off: bool,
 }
 
 impl TurnRecord {
-    /// The messages it answered with; of a turn without an answer, what had been shown of one.
+    /// The messages of its answer. If it has none, the partial answer that was streamed.
     pub fn said(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
         self.steps.iter().filter_map(Step::message)
     }
@@ -143,8 +143,8 @@ impl TurnRecord {
         self.steps.iter().filter_map(Step::compaction)
     }
 
-    /// The turn as its clients see it: while a further attempt waits, it waits, and how the attempt before ended does
-    /// not count.
+    /// The turn as its clients see it. While a further attempt waits, the turn counts as queued, and the end of the
+    /// attempt before is hidden.
     pub fn as_it_stands(self) -> Self {
         if !self.waits_again {
             return self;

@@ -1,29 +1,30 @@
-//! Text as it is compared: without case, marks and widths, with single spaces, and cut into words.
+//! Folding text for comparison: it removes case, accents and character widths, makes white space one space, and splits
+//! words.
 //!
-//! Every engine indexes and looks for what these functions make of a text, so that what is found does not depend on a database's own idea of letters.
+//! Every engine indexes and compares folded text. So results do not depend on a database's own rules about letters.
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_normalizer::properties::CanonicalCompositionBorrowed;
 
-/// A folded text that knows where each of its characters came from.
-pub(super) struct Traced {
+/// A folded text with the origin of each of its characters.
+pub(super) struct FoldedText {
     pub(super) text: String,
-    /// For every byte of the folded text, where the character it comes from begins in the original.
+    /// For every byte of the folded text, where its character begins in the original.
     origins: Vec<usize>,
     length: usize,
 }
 
-impl Traced {
+impl FoldedText {
     pub(super) fn of(text: &str) -> Self {
-        let mut traced = Self { text: String::with_capacity(text.len()), origins: Vec::new(), length: text.len() };
+        let mut folded = Self { text: String::with_capacity(text.len()), origins: Vec::new(), length: text.len() };
         fold_each(text, |origin, letter| {
-            traced.text.push(letter);
-            traced.origins.resize(traced.text.len(), origin);
+            folded.text.push(letter);
+            folded.origins.resize(folded.text.len(), origin);
         });
-        traced
+        folded
     }
 
-    /// Where in the original the character of a folded place begins.
+    /// Where in the original the character at a folded position begins.
     pub(super) fn origin(&self, at: usize) -> usize {
         self.origins.get(at).copied().unwrap_or(self.length)
     }
@@ -36,15 +37,15 @@ pub fn fold(text: &str) -> String {
     folded
 }
 
-/// Folds a text letter by letter, each with the place in the original that it came from.
+/// Folds a text letter by letter. `push` gets each letter with its position in the original.
 fn fold_each(text: &str, mut push: impl FnMut(usize, char)) {
     let compose = CanonicalCompositionBorrowed::new();
     let decompose = DecomposingNormalizerBorrowed::new_nfkd();
     let mut held: Option<(usize, char)> = None;
     let mut take = |origin: usize, letter: char| match held {
-        // White space between words is one space, and there is none in front.
+        // Runs of white space become one space. A text does not begin with a space.
         Some((_, ' ')) | None if letter == ' ' => {}
-        // Letters that were written in parts: kana with its sound mark, Korean syllables.
+        // Joins letters that were written in parts: kana with a sound mark, Korean syllables.
         Some((at, before)) if is_part(letter) => match compose.compose(before, letter) {
             Some(whole) => held = Some((at, whole)),
             None => {
@@ -77,12 +78,12 @@ fn fold_each(text: &str, mut push: impl FnMut(usize, char)) {
     }
 }
 
-/// Letters whose parts mean something else: they are never taken apart.
+/// Letters that are never decomposed, because their parts mean something else.
 fn is_whole(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{ac00}'..='\u{d7a3}' | '\u{4e00}'..='\u{9fff}')
 }
 
-/// What follows a letter and makes another one of it.
+/// Characters that combine with the letter before them into another letter.
 fn is_part(letter: char) -> bool {
     matches!(letter, '\u{3099}' | '\u{309a}' | '\u{1161}'..='\u{11ff}')
 }
@@ -101,14 +102,14 @@ pub fn is_cjk(letter: char) -> bool {
         )
 }
 
-/// A run of letters and digits, either all Chinese, Japanese or Korean or none of it.
+/// A run of letters and digits. Either all or none of them are Chinese, Japanese or Korean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word<'a> {
-    /// Where it begins in its text, in bytes.
+    /// Where it begins in the text, in bytes.
     pub at: usize,
     /// The letters.
     pub text: &'a str,
-    /// Whether it is of a script without spaces.
+    /// Whether its script has no spaces between words.
     pub cjk: bool,
 }
 
@@ -126,7 +127,7 @@ pub fn words(folded: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
-/// Letters, digits, and the marks that some scripts write vowels with.
+/// Letters, digits, and the vowel marks of some scripts.
 fn is_letter(letter: char) -> bool {
     letter.is_alphanumeric()
         || matches!(letter, '\u{900}'..='\u{109f}' | '\u{1780}'..='\u{17d3}' if !letter.is_ascii_punctuation())
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn every_folded_letter_knows_its_origin() {
         let text = "  É ﬁ か\u{3099}x";
-        let traced = Traced::of(text);
+        let traced = FoldedText::of(text);
         assert_eq!(traced.text, fold(text));
         for (folded, original) in [("e", "É"), ("f", "ﬁ"), ("i", "ﬁ"), ("が", "か"), ("x", "x")] {
             let at = traced.text.find(folded).unwrap();

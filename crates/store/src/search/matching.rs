@@ -1,4 +1,4 @@
-//! Whether a text has what is looked for, where, and how much of it.
+//! Whether and where a text matches a query, and how well.
 
 use std::ops::Range;
 
@@ -8,46 +8,49 @@ use super::query::{Term, TermWord, Wanted};
 /// How a term may occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manner {
-    /// As whole words, one after the other. Scripts without spaces have no words: anywhere.
+    /// As whole words in a row. In scripts without spaces, anywhere.
     Words,
-    /// Or as part of words.
+    /// As whole words or as parts of words.
     Parts,
 }
 
-/// How well a text answers, in millionths. What is equal is told apart by whoever asks.
+/// How well a text matches, in millionths. The caller orders equal scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score(pub i64);
 
 impl Term {
-    /// Whether it may also be part of a word. A beginning may not, nor what is shorter than three letters.
+    /// Whether the term may match a part of a word. Prefix terms may not, nor terms without a word of three letters.
     pub fn has_parts(&self) -> bool {
         !self.prefix && self.words.iter().any(|word| !word.cjk && word.text.chars().nth(2).is_some())
     }
 
-    fn places(&self, folded: &str, cut: &[Word<'_>], manner: Manner) -> Vec<Range<usize>> {
+    fn places(&self, folded: &str, text_words: &[Word<'_>], manner: Manner) -> Vec<Range<usize>> {
         if manner == Manner::Parts && self.has_parts() {
             let literal = folded.match_indices(&self.text).map(|(at, found)| at..at + found.len());
             let mut places: Vec<_> = literal.collect();
             if places.is_empty() {
-                places = self.word_places(cut);
+                places = self.word_places(text_words);
             }
             return places;
         }
-        self.word_places(cut)
+        self.word_places(text_words)
     }
 
-    fn word_places(&self, cut: &[Word<'_>]) -> Vec<Range<usize>> {
+    fn word_places(&self, text_words: &[Word<'_>]) -> Vec<Range<usize>> {
         let [first, rest @ ..] = self.words.as_slice() else { return Vec::new() };
         if rest.is_empty() {
             let mut places = Vec::new();
-            cut.iter().filter(|word| word.cjk == first.cjk).for_each(|word| self.alone(first, word, &mut places));
+            text_words
+                .iter()
+                .filter(|word| word.cjk == first.cjk)
+                .for_each(|word| self.match_word(first, word, &mut places));
             return places;
         }
-        cut.windows(self.words.len()).filter_map(|window| self.in_a_row(window)).collect()
+        text_words.windows(self.words.len()).filter_map(|window| self.match_phrase(window)).collect()
     }
 
-    /// Where the only word of the term is in a word of the text.
-    fn alone(&self, wanted: &TermWord, word: &Word<'_>, places: &mut Vec<Range<usize>>) {
+    /// Adds the places where a word of the text matches the only word of the term.
+    fn match_word(&self, wanted: &TermWord, word: &Word<'_>, places: &mut Vec<Range<usize>>) {
         if wanted.cjk {
             let found = word.text.match_indices(&wanted.text);
             places.extend(found.map(|(at, found)| word.at + at..word.at + at + found.len()));
@@ -59,8 +62,9 @@ impl Term {
         }
     }
 
-    /// Whether words of the text are the words of the term. Scripts without spaces may go on at both ends.
-    fn in_a_row(&self, window: &[Word<'_>]) -> Option<Range<usize>> {
+    /// The place if these words of the text are the words of the term. In scripts without spaces the first and the last
+    /// word may be longer in the text.
+    fn match_phrase(&self, window: &[Word<'_>]) -> Option<Range<usize>> {
         let last = self.words.len() - 1;
         let (mut from, mut to) = (0, 0);
         for (index, (wanted, word)) in self.words.iter().zip(window).enumerate() {
@@ -81,44 +85,44 @@ impl Term {
     }
 }
 
-/// Text length at which an occurrence counts half, in bytes.
+/// The text length, in bytes, at which one occurrence scores about a half.
 const USUAL_LENGTH: i64 = 1000;
 const ONE: i64 = 1_000_000;
 
 impl Wanted {
-    /// Whether any of it may also be part of a word.
+    /// Whether any term may match a part of a word.
     pub fn has_parts(&self) -> bool {
         self.groups.iter().flatten().any(Term::has_parts)
     }
 
-    /// How well a folded text answers; `None` if something that must occur does not, or something that must not does.
+    /// The score of a folded text. `None` if a required term is missing or an excluded term occurs.
     pub fn rate(&self, folded: &str, manner: Manner) -> Option<Score> {
-        // Most texts that are looked at in vain lack a word altogether.
+        // Quick check first: most texts that do not match lack one of the words.
         let may_have = |term: &Term| term.words.iter().all(|word| folded.contains(&word.text));
         if !self.groups.iter().all(|group| group.iter().any(may_have)) {
             return None;
         }
-        let cut: Vec<_> = words(folded).collect();
+        let text_words: Vec<_> = words(folded).collect();
         let mut score = 0;
         for group in &self.groups {
-            let found: usize = group.iter().map(|term| term.places(folded, &cut, manner).len()).sum();
+            let found: usize = group.iter().map(|term| term.places(folded, &text_words, manner).len()).sum();
             if found == 0 {
                 return None;
             }
             let found = i64::try_from(found).unwrap_or(i64::MAX / ONE).min(1000);
             let length = i64::try_from(folded.len()).unwrap_or(i64::MAX).min(1000 * USUAL_LENGTH);
-            // More occurrences count ever less, and less in a long text.
+            // Each further occurrence adds less. Occurrences in long texts count less.
             score += ONE * found * 1000 / (found * 1000 + 300 + 900 * length / USUAL_LENGTH);
         }
-        let excluded = self.without.iter().any(|term| !term.places(folded, &cut, Manner::Words).is_empty());
+        let excluded = self.without.iter().any(|term| !term.places(folded, &text_words, Manner::Words).is_empty());
         (!excluded).then(|| Score(score / i64::try_from(self.groups.len()).unwrap_or(1)))
     }
 
-    /// Where a folded text has it, in order, without overlaps.
+    /// Where a folded text matches, in order, without overlaps.
     pub(super) fn places(&self, folded: &str, manner: Manner) -> Vec<Range<usize>> {
-        let cut: Vec<_> = words(folded).collect();
+        let text_words: Vec<_> = words(folded).collect();
         let mut places: Vec<Range<usize>> =
-            self.groups.iter().flatten().flat_map(|term| term.places(folded, &cut, manner)).collect();
+            self.groups.iter().flatten().flat_map(|term| term.places(folded, &text_words, manner)).collect();
         places.sort_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
         let mut end = 0;
         places.retain(|place| {

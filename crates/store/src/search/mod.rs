@@ -1,105 +1,106 @@
-//! Search: what can be asked, what is answered, and the rules about text that every engine shares.
+//! Search: the query, the result, and the rules about text that every engine shares.
 //!
-//! Found is what was said, before and after compactions, and titles. Summaries are not looked through: they repeat what was said. A message is found
-//! where it was said, so of a branch only what is its own. An engine may look at candidates in any way it likes, but a text is a hit only if
-//! [`Wanted::rate`] says so.
+//! A search finds messages, also those before a compaction, and titles. It does not look at summaries, because they
+//! repeat messages. A message is found only in the conversation that stores it, so a branch's inherited messages are
+//! not found in the branch. An engine may choose candidates in any way, but a text is a hit only if [`Wanted::rate`]
+//! gives it a score.
 
 mod fold;
 mod matching;
 mod query;
-mod said;
 mod snippet;
+mod text;
 
 use herma_model::{ConversationId, MessageId, MessageStatus, Role, SessionId, SessionKey, SessionKind, Timestamp};
 
 pub use fold::{Word, fold, is_cjk, words};
 pub use matching::{Manner, Score};
 pub use query::{BadQuery, Term, TermWord, Wanted};
-pub use said::text_of;
 pub use snippet::{SnippetPiece, snippet};
+pub use text::text_of;
 
-/// Where to look. What is absent does not matter.
+/// Which messages and titles to search. A field that is `None` does not filter.
 #[derive(Debug, Clone, Default)]
 pub struct SearchFilter {
-    /// Only sessions of this kind; of a title, the head.
+    /// Only sessions of this kind. A title belongs to the head.
     pub kind: Option<SessionKind>,
     /// Only conversations of this origin.
     pub origin_kind: Option<SessionKind>,
-    /// Only conversations that a person sees, or only the others.
+    /// Only user-facing conversations, or only the others.
     pub user_facing: Option<bool>,
-    /// Only conversations from this door.
+    /// Only conversations from this front door.
     pub source: Option<String>,
     /// Only conversations with this session key.
     pub session_key: Option<SessionKey>,
-    /// Only what was said by this role. Titles were said by nobody.
+    /// Only messages of this role. Titles have no role.
     pub role: Option<Role>,
-    /// Only from this moment on.
+    /// Only from this time on.
     pub since: Option<Timestamp>,
-    /// Only before this moment.
+    /// Only before this time.
     pub until: Option<Timestamp>,
 }
 
-/// How often a conversation may be in the answer.
+/// How often a conversation may be in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Grouping {
     /// Once, with its best hit.
     #[default]
     Conversation,
-    /// With every hit.
+    /// Once for every hit.
     None,
 }
 
 /// A search.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// What for.
+    /// The query.
     pub wanted: Wanted,
-    /// Where.
+    /// The filter.
     pub filter: SearchFilter,
-    /// How often a conversation may be in the answer.
+    /// How often a conversation may be in the result.
     pub grouping: Grouping,
-    /// Only after this hit of the same search.
+    /// Only hits after this one of the same search.
     pub after: Option<SearchCursor>,
-    /// Most hits.
+    /// The maximum number of hits.
     pub limit: usize,
-    /// The clock; what is recent is better. Of a further page, the first one's.
+    /// The clock: recent messages rank higher. A further page uses the clock of the first page.
     pub now: Timestamp,
 }
 
-/// What a search goes through, one after the other.
+/// The stages of a search, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Titles.
     Titles,
-    /// Messages that have it as words.
+    /// Messages that match as whole words.
     Words,
-    /// Messages that have it only as parts of words.
+    /// Messages that match only as parts of words.
     Parts,
 }
 
 /// Where a page ended. The keys are the engine's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchCursor {
-    /// The first page's clock.
+    /// The clock of the first page.
     pub now: Timestamp,
     /// The newest message when the first page was read.
     pub newest: i64,
-    /// What it was going through.
+    /// The stage that the page was in.
     pub stage: Stage,
-    /// The newest row of the part that was being ranked.
+    /// The newest row of the range that was being ranked.
     pub top: i64,
-    /// The row before the oldest of that part; absent if it was not begun.
+    /// The row before the oldest of that range; `None` if the range was not begun.
     pub bottom: Option<i64>,
     /// The last hit of the page.
     pub last: (Score, i64),
 }
 
-/// Something that was found.
+/// A message or title that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     /// The conversation.
     pub conversation: ConversationId,
-    /// The session in which it was said; of a title, the head.
+    /// The session of the message; for a title, the head.
     pub session: SessionId,
     /// That session's kind.
     pub kind: SessionKind,
@@ -109,24 +110,24 @@ pub struct Hit {
     pub origin_kind: SessionKind,
     /// The conversation's title.
     pub title: Option<String>,
-    /// The message; absent if the title was found.
+    /// The message; `None` if the title matches.
     pub message: Option<HitMessage>,
-    /// When it was said; of a title, when the conversation was made.
+    /// When the message was written; for a title, when the conversation was made.
     pub created_at: Timestamp,
-    /// The part of the text that shows why.
+    /// The part of the text that matches.
     pub snippet: Vec<SnippetPiece>,
 }
 
-/// A message that was found.
+/// A message that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitMessage {
     /// Its id.
     pub id: MessageId,
-    /// Who said it.
+    /// Its role.
     pub role: Role,
-    /// Whether all of it is there.
+    /// Whether it is complete.
     pub status: MessageStatus,
-    /// Whether a rewind has taken it out of the model's view.
+    /// Whether a rewind has removed it from the model's view.
     pub rewound: bool,
 }
 
@@ -135,12 +136,12 @@ pub struct HitMessage {
 pub struct SearchPage {
     /// The hits, best first.
     pub hits: Vec<Hit>,
-    /// Where the next page begins; absent on the last one. A page may have less than was asked for and still not be the last: then looking further
-    /// would have taken too long.
+    /// Where the next page begins; `None` on the last page. A page with fewer hits than `limit` may still not be the
+    /// last: then the scan limit was reached.
     pub next: Option<SearchCursor>,
 }
 
-/// A score with age taken into account: after a month three quarters of it are left, after long half.
+/// Lowers a score by age: three quarters of it are left after a month, half after a long time.
 pub fn with_age(score: Score, created_at: Timestamp, now: Timestamp) -> Score {
     const MONTH: i64 = 30 * 24 * 60 * 60;
     let age = i64::try_from(now.since(created_at).as_secs()).unwrap_or(i64::MAX / 2);

@@ -1,25 +1,25 @@
-//! What is looked for, read from what a person typed.
+//! Parses a search query that a person typed.
 //!
-//! Words must all occur, in any order. `"…"` is a phrase, `word*` a beginning, `a OR b` either, `-word` and `NOT word` must not occur, and `AND` says
-//! nothing new. Everything else is text.
+//! All words must occur, in any order. `"…"` is a phrase, `word*` a prefix, `a OR b` means either. `-word` and `NOT
+//! word` must not occur. `AND` has no effect. Everything else is text.
 
 use herma_model::limits::{MAX_SEARCH_CHARACTERS, MAX_SEARCH_TERMS};
 
 use super::fold::{fold, words};
 
-/// Why nothing can be looked for.
+/// Why a query cannot be searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuery {
     /// Nothing was typed.
     #[error("there is nothing to search for; give some words")]
     Empty,
-    /// Nothing of it is a word that must occur.
+    /// The query has no word that must occur.
     #[error("there is no word to search for, only operators or punctuation; give at least one word that must occur")]
     OnlyOperators,
-    /// More characters than are looked at.
+    /// The query has too many characters.
     #[error("the search is longer than {MAX_SEARCH_CHARACTERS} characters, which is the limit")]
     TooLong,
-    /// More words and phrases than are looked for.
+    /// The query has too many words and phrases.
     #[error("the search has more than {MAX_SEARCH_TERMS} words and phrases, which is the limit")]
     TooManyTerms,
 }
@@ -27,11 +27,11 @@ pub enum BadQuery {
 /// One word or phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// All of it, folded.
+    /// The whole term, folded.
     pub text: String,
     /// Its words, folded; at least one.
     pub words: Vec<TermWord>,
-    /// Whether its last word need only begin so.
+    /// Whether the last word is only a prefix.
     pub prefix: bool,
 }
 
@@ -40,21 +40,21 @@ pub struct Term {
 pub struct TermWord {
     /// The letters.
     pub text: String,
-    /// Whether it is of a script without spaces.
+    /// Whether its script has no spaces between words.
     pub cjk: bool,
 }
 
-/// What must and what must not occur.
+/// A parsed query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of each of these one must occur.
+    /// At least one term of each group must occur.
     pub groups: Vec<Vec<Term>>,
-    /// None of these may.
+    /// None of these terms may occur.
     pub without: Vec<Term>,
 }
 
 impl Wanted {
-    /// Reads what was typed.
+    /// Parses a query.
     pub fn parse(typed: &str) -> Result<Self, BadQuery> {
         if typed.chars().nth(MAX_SEARCH_CHARACTERS).is_some() {
             return Err(BadQuery::TooLong);
@@ -66,9 +66,9 @@ impl Wanted {
         let (mut is_alternative, mut is_excluded, mut count) = (false, false, 0);
         let mut rest = typed.trim_start();
         while !rest.is_empty() {
-            let piece;
-            (piece, rest) = Piece::cut(rest);
-            match piece.operator() {
+            let token;
+            (token, rest) = Token::split_off(rest);
+            match token.operator() {
                 Some(Operator::And) => continue,
                 Some(Operator::Or) => {
                     is_alternative = true;
@@ -80,10 +80,10 @@ impl Wanted {
                 }
                 None => {}
             }
-            let Some(term) = piece.term() else { continue };
+            let Some(term) = token.term() else { continue };
             count += 1;
             match wanted.groups.last_mut().filter(|_| is_alternative) {
-                _ if is_excluded || piece.minus => wanted.without.push(term),
+                _ if is_excluded || token.minus => wanted.without.push(term),
                 Some(group) => group.push(term),
                 None => wanted.groups.push(vec![term]),
             }
@@ -103,17 +103,17 @@ enum Operator {
     Not,
 }
 
-/// A part of what was typed, up to the next white space or quotation mark.
-struct Piece<'a> {
+/// A part of the query, up to the next white space or quotation mark.
+struct Token<'a> {
     minus: bool,
     quoted: bool,
     text: &'a str,
     prefix: bool,
 }
 
-impl<'a> Piece<'a> {
-    /// The first piece, and what follows it.
-    fn cut(rest: &'a str) -> (Self, &'a str) {
+impl<'a> Token<'a> {
+    /// Splits off the first token; returns it and the rest.
+    fn split_off(rest: &'a str) -> (Self, &'a str) {
         let minus = rest.starts_with('-');
         let from = if minus { &rest[1..] } else { rest };
         let (quoted, text, after) = match from.strip_prefix(['"', '\u{201c}', '\u{201d}']) {
@@ -126,9 +126,9 @@ impl<'a> Piece<'a> {
                 (false, &from[..end], &from[end..])
             }
         };
-        let starless = if quoted { after.trim_start_matches('*') } else { after };
-        let prefix = starless.len() < after.len() || (!quoted && text.ends_with('*'));
-        (Self { minus, quoted, text, prefix }, starless.trim_start())
+        let after_stars = if quoted { after.trim_start_matches('*') } else { after };
+        let prefix = after_stars.len() < after.len() || (!quoted && text.ends_with('*'));
+        (Self { minus, quoted, text, prefix }, after_stars.trim_start())
     }
 
     fn operator(&self) -> Option<Operator> {

@@ -1,38 +1,38 @@
-//! The part of a text that shows why it was found.
+//! Snippets: the part of a text that matches.
 
 use std::ops::Range;
 
-use super::fold::Traced;
+use super::fold::FoldedText;
 use super::matching::Manner;
 use super::query::Wanted;
 
-/// Most characters of a snippet, and how many of them come before what was found.
-const LENGTH: usize = 200;
-const BEFORE: usize = 60;
-/// How far a cut moves to fall between words.
-const MOVE: usize = 20;
+/// The maximum length of a snippet in characters, and how many of them come before the first match.
+const MAX_LENGTH: usize = 200;
+const MAX_BEFORE: usize = 60;
+/// How many characters a cut may move to fall between words.
+const MAX_SHIFT: usize = 20;
 
 /// A piece of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnippetPiece {
     /// The text, on one line.
     pub text: String,
-    /// Whether this is what was looked for.
+    /// Whether this piece matches the query.
     pub found: bool,
 }
 
-/// The part of a text around the first place where it has what is wanted; `…` stands for what is left out.
+/// The part of a text around its first match. `…` stands for text that is left out.
 pub fn snippet(text: &str, wanted: &Wanted, manner: Manner) -> Vec<SnippetPiece> {
-    let traced = Traced::of(text);
+    let folded = FoldedText::of(text);
     let places: Vec<Range<usize>> = wanted
-        .places(&traced.text, manner)
+        .places(&folded.text, manner)
         .into_iter()
-        .map(|place| traced.origin(place.start)..traced.origin(place.end))
+        .map(|place| folded.origin(place.start)..folded.origin(place.end))
         .filter(|place| !place.is_empty())
         .collect();
     let first = places.first().map_or(0, |place| place.start);
     let from = beginning(text, first);
-    let to = end(text, from).max(places.first().map_or(0, |place| place.end.min(forward(text, first, LENGTH))));
+    let to = end(text, from).max(places.first().map_or(0, |place| place.end.min(advance(text, first, MAX_LENGTH))));
     let mut pieces = Vec::new();
     let mut at = from;
     add(&mut pieces, if from > 0 { "…" } else { "" }, false);
@@ -46,32 +46,32 @@ pub fn snippet(text: &str, wanted: &Wanted, manner: Manner) -> Vec<SnippetPiece>
     pieces
 }
 
-/// Where to begin so that some of what comes before a place is shown, if possible with a whole word.
+/// Where the snippet begins: some characters before `place`, at a word boundary if possible.
 fn beginning(text: &str, place: usize) -> usize {
-    let before: Vec<usize> = text[..place].char_indices().rev().take(BEFORE).map(|(at, _)| at).collect();
+    let before: Vec<usize> = text[..place].char_indices().rev().take(MAX_BEFORE).map(|(at, _)| at).collect();
     let Some(&from) = before.last() else { return place };
     if from == 0 {
         return 0;
     }
-    let word = text[from..place].char_indices().take(MOVE).find(|(_, letter)| letter.is_whitespace());
+    let word = text[from..place].char_indices().take(MAX_SHIFT).find(|(_, letter)| letter.is_whitespace());
     word.map_or(from, |(at, letter)| from + at + letter.len_utf8())
 }
 
-/// Where to end, if possible after a whole word.
+/// Where the snippet ends, at a word boundary if possible.
 fn end(text: &str, from: usize) -> usize {
-    let to = forward(text, from, LENGTH);
+    let to = advance(text, from, MAX_LENGTH);
     if to == text.len() {
         return to;
     }
-    let word = text[from..to].char_indices().rev().take(MOVE).find(|(_, letter)| letter.is_whitespace());
+    let word = text[from..to].char_indices().rev().take(MAX_SHIFT).find(|(_, letter)| letter.is_whitespace());
     word.map_or(to, |(at, _)| from + at)
 }
 
-fn forward(text: &str, from: usize, letters: usize) -> usize {
+fn advance(text: &str, from: usize, letters: usize) -> usize {
     text[from..].char_indices().nth(letters).map_or(text.len(), |(at, _)| from + at)
 }
 
-/// Adds a piece to what is there, on one line.
+/// Appends text on one line. Joins it to the last piece if both match or both do not.
 fn add(pieces: &mut Vec<SnippetPiece>, text: &str, found: bool) {
     if text.is_empty() {
         return;
@@ -105,14 +105,14 @@ mod tests {
         let text = format!("{}needle {}", "before ".repeat(50), "after ".repeat(50));
         let shown = shown("needle", &text);
         assert!(shown.starts_with("…before ") && shown.ends_with("after…"), "{shown}");
-        assert!(shown.contains(" [needle] ") && shown.chars().count() < LENGTH + 10, "{shown}");
+        assert!(shown.contains(" [needle] ") && shown.chars().count() < MAX_LENGTH + 10, "{shown}");
     }
 
     #[test]
     fn a_text_without_spaces_is_cut_too() {
         let text = format!("{}針{}", "前".repeat(500), "後".repeat(500));
         let shown = shown("針", &text);
-        assert!(shown.contains("前[針]後") && shown.chars().count() < LENGTH + 10, "{shown}");
+        assert!(shown.contains("前[針]後") && shown.chars().count() < MAX_LENGTH + 10, "{shown}");
         assert!(super::snippet(&"x".repeat(900), &Wanted::parse("xxx").unwrap(), Manner::Parts).len() < 300);
     }
 }

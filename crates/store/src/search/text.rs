@@ -1,8 +1,8 @@
-//! What a message says, taken out of its payload: text, refusals, and what a tool was called with.
+//! The searchable text of a message: text, refusals, and tool calls with their arguments.
 
 use serde_json::Value;
 
-/// The text of a message, its parts on lines of their own. Pictures, sounds and files have none.
+/// The text of a message, each part on its own line. Images, audio and files have none.
 pub fn text_of(payload: &str) -> String {
     let Ok(message) = serde_json::from_str::<Value>(payload) else { return String::new() };
     let mut text = String::new();
