@@ -11,7 +11,7 @@ use crate::{
     Admission, Append, Commit, Running, StopOutcome, Store, StoreError, StreamedOutput, TurnOutcome, TurnRecord,
 };
 
-/// The contents of the steps of a turn: text of messages, and `(compaction)`.
+/// The steps of a turn as text: the content of messages, and `(compaction)`.
 fn steps(record: &TurnRecord) -> Vec<String> {
     let step = |step: &Step| match step {
         Step::Compacted(_) => "(compaction)".to_owned(),
@@ -38,7 +38,7 @@ pub async fn what_a_turn_appends_is_part_of_its_answer<S: Store>(world: &World<S
     assert_eq!((running.state, answer_of(&running)), (TurnState::Running, first.messages.clone()));
     assert_eq!(running.input, turn.messages);
     world.append(&world.one, &turn, 1, "and there").await.unwrap();
-    assert_eq!(world.row("trip").await.unwrap().message_count, 5, "others see what is written");
+    assert_eq!(world.row("trip").await.unwrap().message_count, 5, "other instances see appended messages");
     end(world, &turn, 2, "found").await;
     let ended = world.turn(turn.turn).await.unwrap();
     assert_eq!(
@@ -102,7 +102,7 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
     assert_eq!((steps(&record), record.input.len()), (vec!["let me look".into(), "found".into()], 1));
 }
 
-pub async fn what_was_shown_of_an_attempt_before_is_not_part_of_the_next<S: Store>(world: &World<S>) {
+pub async fn streamed_output_of_an_attempt_is_not_part_of_the_next<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "question").await;
     let failure = cancelled();
     let outcome = TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, partial: None };

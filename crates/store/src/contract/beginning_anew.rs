@@ -1,4 +1,4 @@
-//! A turn that failed and is asked for again after other turns: it begins anew at the end, under its own id.
+//! Turns that failed and are asked for again after other turns: they begin anew at the end, under their own ids.
 
 use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{MessageId, TurnId, TurnState};
@@ -12,19 +12,19 @@ use crate::{
     Admission, AdmitOutcome, Children, DeleteOutcome, Extent, MessageRange, Order, Pin, RewriteOutcome, Running, Store,
 };
 
-/// The same request as that of an unanswered turn, to be asked at the end.
+/// The request of an unanswered turn again, to begin anew at the end.
 fn anew<S: Store>(world: &World<S>, turn: TurnId) -> Admission {
     Admission { anew_of: Some(turn), ..world.ask("trip", "one") }
 }
 
-/// A turn that failed, and one that was answered after it.
+/// Returns a turn that failed and a later one that was answered.
 async fn fail_and_go_on<S: Store>(world: &World<S>) -> (Running, Running) {
     let failed = world.start(&world.one, "trip", "one").await;
     world.leave(&world.one, &failed, TurnState::Failed, Some("we")).await;
     (failed, world.talk(&world.one, "trip", "two", "fine").await)
 }
 
-/// Where the turn of each message stands.
+/// The turn state of each message.
 async fn states<S: Store>(world: &World<S>) -> Vec<TurnState> {
     let range = MessageRange { order: Order::OldestFirst { after: None }, limit: 100, pin: Pin::Head };
     let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
@@ -38,7 +38,7 @@ pub async fn a_turn_that_failed_before_others_begins_anew_at_the_end<S: Store>(w
     let second = running(world.admit(&world.two, ask.clone()).await);
     assert_eq!((second.turn, second.attempt, second.started_at), (failed.turn, 2, failed.started_at));
     assert_eq!(second.messages[0].id, MessageId::brought(failed.turn, 2, 0));
-    assert!(world.turn(ask.turn).await.is_none(), "the request is no turn of its own");
+    assert!(world.turn(ask.turn).await.is_none(), "the request made no new turn");
     let snapshot = world.read("trip").await.unwrap();
     assert_eq!(texts(&snapshot), ["one", "we", "two", "fine", "one"]);
     assert_eq!((snapshot.begun_anew[&failed.turn], snapshot.unanswered.len()), (2, 0));
@@ -64,7 +64,11 @@ pub async fn a_turn_may_begin_anew_more_than_once<S: Store>(world: &World<S>) {
     world.leave(&world.two, &second, TurnState::Interrupted, None).await;
     assert_eq!(world.read("trip").await.unwrap().unanswered[&failed.turn].attempt, 2);
     let third = running(world.admit(&world.one, again(world, failed.turn)).await);
-    assert_eq!((third.turn, third.attempt, third.messages.len()), (failed.turn, 3, 0), "the last one goes on in place");
+    assert_eq!(
+        (third.turn, third.attempt, third.messages.len()),
+        (failed.turn, 3, 0),
+        "the last turn is tried again in place"
+    );
     world.leave(&world.one, &third, TurnState::Failed, None).await;
     world.talk(&world.one, "trip", "three", "good").await;
     let fourth = running(world.admit(&world.two, anew(world, failed.turn)).await);
@@ -163,7 +167,7 @@ pub async fn what_a_compaction_summarised_stays_left_behind<S: Store>(world: &Wo
         assert_eq!(whole.begun_anew[&failed.turn], 2);
         assert_eq!(world.turn(failed.turn).await.unwrap().input, second.messages);
         let view = world.read("trip").await.unwrap();
-        assert_eq!(view.begun_anew[&failed.turn], 2, "the place that was left may be carried");
+        assert_eq!(view.begun_anew[&failed.turn], 2, "messages of the failed attempt may be carried");
     }
 }
 
@@ -171,8 +175,8 @@ pub async fn a_key_leads_to_the_turn_that_began_anew<S: Store>(world: &World<S>)
     let failed = running(world.admit(&world.one, with_key(world.ask("trip", "one"), 1)).await);
     world.leave(&world.one, &failed, TurnState::Failed, None).await;
     world.talk(&world.one, "trip", "two", "fine").await;
-    let told = world.admit(&world.two, with_key(world.ask("trip", "one"), 1)).await;
-    let AdmitOutcome::RetryIn(there, turn) = told else { panic!("{told:?}") };
+    let outcome = world.admit(&world.two, with_key(world.ask("trip", "one"), 1)).await;
+    let AdmitOutcome::RetryIn(there, turn) = outcome else { panic!("{outcome:?}") };
     assert_eq!((there, turn), (failed.facts.id, failed.turn));
     let taken_back = running(world.admit(&world.two, with_key(anew(world, turn), 1)).await);
     world.two.retract(taken_back.lease).await.unwrap();
@@ -180,8 +184,8 @@ pub async fn a_key_leads_to_the_turn_that_began_anew<S: Store>(world: &World<S>)
     let waiting = world.queue(&world.two, with_key(anew(world, turn), 1)).await;
     world.withdraw(&world.two, &world.scope, waiting.turn).await;
     world.answer(&world.one, &three, "good").await;
-    let told = world.admit(&world.two, with_key(world.ask("trip", "one"), 1)).await;
-    assert!(matches!(told, AdmitOutcome::RetryIn(_, again) if again == turn), "{told:?}");
+    let outcome = world.admit(&world.two, with_key(world.ask("trip", "one"), 1)).await;
+    assert!(matches!(outcome, AdmitOutcome::RetryIn(_, again) if again == turn), "{outcome:?}");
     let second = running(world.admit(&world.two, with_key(anew(world, turn), 1)).await);
     for _ in ["while it runs", "when it is answered"] {
         let outcome = world.admit(&world.one, with_key(world.ask("trip", "one"), 1)).await;
@@ -195,12 +199,12 @@ pub async fn a_copy_has_both_places<S: Store>(world: &World<S>) {
     let second = running(world.admit(&world.two, anew(world, failed.turn)).await);
     world.answer(&world.two, &second, "well").await;
     let before = states(world).await;
-    world.come_and_go("trip").await;
+    world.copy_delete_restore("trip").await;
     assert_eq!(states(world).await, before);
     assert_eq!(world.read("trip").await.unwrap().begun_anew[&failed.turn], 2);
     assert_eq!(world.turn(failed.turn).await.unwrap().state, TurnState::Completed);
     let branch = world.branch(&world.one, two.turn, "instead", "so").await.facts.id.to_string();
-    world.come_and_go(&branch).await;
+    world.copy_delete_restore(&branch).await;
     assert_eq!(world.read(&branch).await.unwrap().unanswered[&failed.turn].attempt, 1);
 }
 
@@ -229,6 +233,6 @@ pub async fn a_compaction_of_the_first_place_stays_the_turns_when_that_place_is_
     let ledger = world.ledger("trip").await.rows;
     assert_eq!(ledger.iter().map(|row| (row.id, row.turn)).collect::<Vec<_>>(), [(made, Some(failed.turn))]);
     assert!(world.turn(failed.turn).await.unwrap().compactions().next().is_none(), "the last attempt made none");
-    world.come_and_go("trip").await;
+    world.copy_delete_restore("trip").await;
     assert_eq!(world.ledger("trip").await.rows, ledger);
 }

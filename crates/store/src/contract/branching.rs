@@ -1,4 +1,4 @@
-//! A conversation that begins where a turn of another one ended.
+//! Branches that begin with a turn, where a turn of another conversation ended.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub async fn a_branch_has_what_was_said_up_to_its_point<S: Store>(world: &World<
     let at = world.read_as("trip", Extent::At(first.turn)).await.unwrap();
     assert_eq!((shown(&at), at.whole, at.counted), (vec!["first".into(), "one".into()], true, None));
     let branch = world.branch(&world.two, first.turn, "instead", "fine").await;
-    assert_eq!(branch.messages[0].seq, Seq(3), "it goes on counting");
+    assert_eq!(branch.messages[0].seq, Seq(3), "places continue after the inherited ones");
     let to = branch.facts.id.to_string();
     let all = ["first", "one", "instead", "fine"];
     assert_eq!(shown(&world.read(&to).await.unwrap()), all);
@@ -31,7 +31,7 @@ pub async fn a_branch_has_what_was_said_up_to_its_point<S: Store>(world: &World<
     world.branch(&world.one, second.turn, "or else", "fine").await;
     world.talk(&world.one, &to, "more", "yes").await;
     assert_eq!(shown(&world.read(&to).await.unwrap()), ["first", "one", "instead", "fine", "more", "yes"]);
-    assert!(world.read_as(&to, Extent::At(first.turn)).await.is_none(), "it is the source's");
+    assert!(world.read_as(&to, Extent::At(first.turn)).await.is_none(), "the turn belongs to the source");
     let at = world.read_as(&to, Extent::At(branch.turn)).await.unwrap();
     assert_eq!(shown(&at), all);
 }
@@ -206,11 +206,11 @@ pub async fn inherited_messages_are_carried_and_pinned<S: Store>(world: &World<S
         let kept = world.two.pinned(world.scope.tenant, id).await.unwrap();
         kept.iter().map(|said| said.seq).collect::<Vec<_>>()
     };
-    assert_eq!(pinned(branch.facts.id).await, [Seq(1)], "what was pinned up to there is pinned");
+    assert_eq!(pinned(branch.facts.id).await, [Seq(1)], "earlier pins are inherited");
     assert_eq!(pin(&to, source.messages[0].id, true).await, PinOutcome::Done);
     assert_eq!(pin(&to, later.messages[0].id, true).await, PinOutcome::NotFound);
     assert_eq!(pinned(branch.facts.id).await, [Seq(1), Seq(3)]);
-    assert_eq!(pinned(first.facts.id).await, [Seq(1), Seq(5)], "pins are a conversation's own");
+    assert_eq!(pinned(first.facts.id).await, [Seq(1), Seq(5)], "later pins are not shared");
     let plan = NewCompaction { carried: pinned(branch.facts.id).await, ..world.plan(&to, Split, 1, "so far").await };
     compacted(world.one.compact(plan).await.unwrap());
     assert_eq!(shown(&world.read(&to).await.unwrap()), ["[so far]", "(first)", "(second)", "fine"]);

@@ -1,4 +1,4 @@
-//! What a branch and its source keep to themselves, and branches that come to nothing.
+//! Branches and their sources are independent. Branches whose first turn fails or is retracted.
 
 use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{KeyScope, MessageId, Resolution, SessionKey, TurnId, TurnState};
@@ -119,7 +119,7 @@ async fn pin<S: Store>(world: &World<S>, to: &str, message: MessageId) -> bool {
     world.one.pin(&world.scope, &name(to), message, true).await.unwrap() == crate::PinOutcome::Done
 }
 
-pub async fn those_who_waited_in_a_branch_make_it<S: Store>(world: &World<S>) {
+pub async fn turns_that_waited_in_a_branch_make_it<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     world.compact(&world.one, "trip", Split, "so far").await;
     let source = world.talk(&world.one, "trip", "second", "two").await;

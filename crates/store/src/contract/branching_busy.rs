@@ -1,4 +1,4 @@
-//! A turn that leaves a busy conversation for a branch.
+//! A turn that continues in a branch, because its conversation is busy.
 
 use herma_model::alias::Namespace;
 use herma_model::{ParentRelation, Resolution, SessionKey, SessionKind, TurnState};
@@ -9,7 +9,7 @@ use super::idempotency::with_key;
 use super::summaries::shown;
 use crate::{Admission, AdmitOutcome, Extent, Refusal, Seen, Store, TurnPolicy};
 
-fn or_branch(ask: Admission) -> Admission {
+fn with_branch_policy(ask: Admission) -> Admission {
     Admission { policy: TurnPolicy::Branch, ..ask }
 }
 
@@ -17,9 +17,9 @@ pub async fn a_second_prompt_becomes_a_branch<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let busy = world.start(&world.one, "trip", "second").await;
     let end = world.read_as("trip", Extent::Completed).await.unwrap();
-    assert_eq!(shown(&end), ["first", "one"], "a caller can see what it will have");
+    assert_eq!(shown(&end), ["first", "one"], "a caller can read what the branch will inherit");
     let (before, row) = (world.read("trip").await.unwrap(), world.row("trip").await.unwrap());
-    let ask = or_branch(world.ask("trip", "instead"));
+    let ask = with_branch_policy(world.ask("trip", "instead"));
     let branch = running(world.admit(&world.two, ask.clone()).await);
     assert_eq!((branch.resolution, branch.turn), (Resolution::Branched, ask.turn));
     assert_eq!((branch.facts.id, branch.facts.origin_kind), (ask.creation.conversation, SessionKind::Branch));
@@ -34,34 +34,34 @@ pub async fn a_second_prompt_becomes_a_branch<S: Store>(world: &World<S>) {
     assert_eq!(shown(&world.read(&to).await.unwrap()), ["first", "one", "instead", "fine"]);
 }
 
-pub async fn an_idle_conversation_is_not_left<S: Store>(world: &World<S>) {
-    let first = running(world.admit(&world.one, or_branch(world.ask("trip", "first"))).await);
+pub async fn a_turn_in_an_idle_conversation_makes_no_branch<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, with_branch_policy(world.ask("trip", "first"))).await);
     assert_eq!(first.resolution, Resolution::Created);
     world.answer(&world.one, &first, "one").await;
-    let second = running(world.admit(&world.one, or_branch(world.ask("trip", "second"))).await);
+    let second = running(world.admit(&world.one, with_branch_policy(world.ask("trip", "second"))).await);
     assert_eq!((second.resolution, second.facts.id), (Resolution::Head, first.facts.id));
     world.one.close().await;
-    let third = running(world.admit(&world.two, or_branch(world.ask("trip", "third"))).await);
-    assert_eq!(third.resolution, Resolution::Head, "a gone owner keeps nobody busy");
+    let third = running(world.admit(&world.two, with_branch_policy(world.ask("trip", "third"))).await);
+    assert_eq!(third.resolution, Resolution::Head, "a turn of a gone owner does not count as busy");
     world.answer(&world.two, &third, "three").await;
 }
 
-pub async fn nothing_answered_is_nothing_inherited<S: Store>(world: &World<S>) {
+pub async fn a_branch_of_an_unanswered_conversation_inherits_nothing<S: Store>(world: &World<S>) {
     let busy = world.start(&world.one, "trip", "first").await;
-    let branch = running(world.admit(&world.two, or_branch(world.ask("trip", "instead"))).await);
+    let branch = running(world.admit(&world.two, with_branch_policy(world.ask("trip", "instead"))).await);
     world.answer(&world.two, &branch, "fine").await;
     world.one.retract(busy.lease).await.unwrap();
     world.leads_nowhere("trip").await;
     let to = branch.facts.id.to_string();
     assert_eq!(shown(&world.read(&to).await.unwrap()), ["instead", "fine"]);
-    assert_eq!(world.row(&to).await.unwrap().facts, branch.facts, "it says where it came from");
+    assert_eq!(world.row(&to).await.unwrap().facts, branch.facts, "it keeps the name of its parent");
 }
 
-pub async fn a_branch_is_left_behind_those_who_wait<S: Store>(world: &World<S>) {
+pub async fn a_conversation_with_waiting_turns_counts_as_busy<S: Store>(world: &World<S>) {
     let busy = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
     world.answer(&world.one, &busy, "one").await;
-    let branch = running(world.admit(&world.two, or_branch(world.ask("trip", "instead"))).await);
+    let branch = running(world.admit(&world.two, with_branch_policy(world.ask("trip", "instead"))).await);
     assert_eq!(branch.resolution, Resolution::Branched);
     world.answer(&world.two, &branch, "fine").await;
     let second = running(world.admit(&world.one, waiting).await);
@@ -74,13 +74,13 @@ pub async fn a_further_attempt_waits_where_it_belongs<S: Store>(world: &World<S>
     world.leave(&world.one, &failed, TurnState::Failed, None).await;
     let busy = world.start(&world.one, "trip", "second").await;
     let again = Admission { retry_of: Some(failed.turn), messages: Vec::new(), ..world.ask("trip", "") };
-    queued(world.admit(&world.two, or_branch(again)).await);
+    queued(world.admit(&world.two, with_branch_policy(again)).await);
     world.answer(&world.one, &busy, "two").await;
 }
 
 pub async fn a_busy_conversation_that_changed_is_stale<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
-    let mut ask = or_branch(world.ask("trip", "instead"));
+    let mut ask = with_branch_policy(world.ask("trip", "instead"));
     ask.seen = world.seen(&world.two, &ask).await;
     let busy = world.start(&world.one, "trip", "second").await;
     assert!(matches!(world.two.admit(ask.clone()).await.unwrap(), AdmitOutcome::Stale));
@@ -94,9 +94,9 @@ pub async fn a_branch_keeps_to_its_sources_key<S: Store>(world: &World<S>) {
     let key = |text| SessionKey::parse(text).ok();
     let first = Admission { session_key: key("mine"), ..world.ask("trip", "first") };
     let busy = running(world.admit(&world.one, first).await);
-    let other = Admission { session_key: key("other"), ..or_branch(world.ask("trip", "instead")) };
+    let other = Admission { session_key: key("other"), ..with_branch_policy(world.ask("trip", "instead")) };
     assert_eq!(refused(world.admit(&world.two, other).await), Refusal::SessionKeyConflict);
-    let branch = running(world.admit(&world.two, or_branch(world.ask("trip", "instead"))).await);
+    let branch = running(world.admit(&world.two, with_branch_policy(world.ask("trip", "instead"))).await);
     assert_eq!(branch.facts.session_key, key("mine"));
     world.answer(&world.two, &branch, "fine").await;
     world.answer(&world.one, &busy, "one").await;
@@ -104,7 +104,7 @@ pub async fn a_branch_keeps_to_its_sources_key<S: Store>(world: &World<S>) {
 
 pub async fn a_repeated_prompt_finds_its_branch<S: Store>(world: &World<S>) {
     let busy = world.start(&world.one, "trip", "first").await;
-    let ask = || with_key(or_branch(world.ask("trip", "instead")), 1);
+    let ask = || with_key(with_branch_policy(world.ask("trip", "instead")), 1);
     let branch = running(world.admit(&world.two, ask()).await);
     assert_eq!(joined(world.admit(&world.one, ask()).await), branch.turn);
     world.leave(&world.two, &branch, TurnState::Failed, None).await;
@@ -130,7 +130,7 @@ pub async fn simultaneous_prompts_never_wait<S: Store>(world: &World<S>) {
         let world = world.clone();
         clients.spawn(async move {
             let store = if number % 2 == 0 { &world.one } else { &world.two };
-            let turn = running(world.admit(store, or_branch(world.ask("trip", "at once"))).await);
+            let turn = running(world.admit(store, with_branch_policy(world.ask("trip", "at once"))).await);
             world.answer(store, &turn, "yes").await;
             turn.facts.id
         });

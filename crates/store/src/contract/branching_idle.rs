@@ -34,14 +34,14 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// A branch that is made.
-    pub async fn leave_at(&self, source: &str, at: BranchPoint) -> ConversationRow {
+    /// Makes a branch.
+    pub async fn make_branch(&self, source: &str, at: BranchPoint) -> ConversationRow {
         branched(self.one.branch(self.new_branch(source, at)).await.unwrap())
     }
 
-    /// What the model is shown in a branch that is made.
+    /// Makes a branch and returns what the model is shown in it.
     async fn inherited(&self, source: &str, at: BranchPoint) -> Vec<String> {
-        let row = self.leave_at(source, at).await;
+        let row = self.make_branch(source, at).await;
         let view = self.read(&row.facts.id.to_string()).await.unwrap();
         assert_eq!(
             row.message_count,
@@ -50,13 +50,13 @@ impl<S: Store> World<S> {
         shown(&view)
     }
 
-    /// The ids of all that was said in a conversation.
+    /// The ids of all messages of a conversation.
     async fn ids(&self, to: &str) -> Vec<MessageId> {
         self.read_as(to, Extent::Whole).await.unwrap().messages.iter().map(|said| said.id).collect()
     }
 }
 
-/// What was made, or a panic that says what came instead.
+/// Returns the branch; panics on any other outcome.
 pub fn branched(outcome: BranchOutcome) -> ConversationRow {
     match outcome {
         BranchOutcome::Made(row) => *row,
@@ -64,7 +64,7 @@ pub fn branched(outcome: BranchOutcome) -> ConversationRow {
     }
 }
 
-/// A turn that brings and answers with these messages.
+/// A turn with these input messages and these answer messages.
 pub async fn exchange<S: Store>(
     world: &World<S>,
     to: &str,
@@ -99,18 +99,18 @@ pub async fn a_branch_at_the_end_has_all_that_was_said<S: Store>(world: &World<S
     assert_eq!((&row.title, row.metadata.as_deref()), (&new.title, new.metadata.as_deref()));
     assert_eq!((&row.facts.session_key, row.message_count, row.turn_count), (&key, 2, 0));
     let kept = world.two.pinned(world.scope.tenant, row.facts.id).await.unwrap();
-    assert_eq!(kept.len(), 1, "what is pinned stays so");
+    assert_eq!(kept.len(), 1, "the pin is inherited");
     world.talk(&world.one, "other way", "second", "two").await;
     assert_eq!(shown(&world.read("other way").await.unwrap()), ["first", "one", "second", "two"]);
     let (after, row_after) = (world.read("trip").await.unwrap(), world.row("trip").await.unwrap());
     assert_eq!((after.version, after.facts, after.messages), (before.version, before.facts, before.messages));
-    assert_eq!(format!("{row_after:?}"), format!("{row_before:?}"), "the source never notices");
+    assert_eq!(format!("{row_after:?}"), format!("{row_before:?}"), "the source is not changed");
 }
 
 pub async fn a_branch_at_a_message_ends_with_the_answer_it_belongs_to<S: Store>(world: &World<S>) {
     let say = |text: &str| message(Role::User, text);
     let answer = |text: &str| message(Role::Assistant, text);
-    // What a client added at once, a turn with calls and results, one that ended with a call, and its results.
+    // Items that a client added at once, a turn with calls and results, a turn that ended with a call, and its results.
     exchange(world, "trip", &[say("1"), answer("2"), say("3")], &[answer("4")]).await;
     let calls = [with_calls(Role::Assistant, "6", &["a", "b"]), with_calls(Role::Tool, "7", &["a"])];
     let rest = [with_calls(Role::Tool, "8", &["b"]), answer("9")];
@@ -136,7 +136,7 @@ pub async fn a_branch_goes_by_the_compactions_of_its_place<S: Store>(world: &Wor
         assert_eq!(world.inherited(to, End).await, ["[so far]", "two"]);
         let mut turn = world.start(&world.one, to, "third").await;
         let during = world.compact_during(&world.one, &mut turn, mode, "further").await;
-        assert_eq!(world.inherited(to, End).await, ["[so far]", "two"], "it may still be taken back");
+        assert_eq!(world.inherited(to, End).await, ["[so far]", "two"], "the turn may still be retracted");
         world.answer(&world.one, &turn, "three").await;
         world.talk(&world.two, to, "fourth", "four").await;
         let ids = world.ids(to).await;
@@ -157,7 +157,7 @@ pub async fn a_branch_goes_by_the_compactions_of_its_place<S: Store>(world: &Wor
 }
 
 pub async fn what_has_no_answer_is_no_end<S: Store>(world: &World<S>) {
-    let empty = world.leave_at(&world.make(&world.one, None).await.facts.id.to_string(), End).await;
+    let empty = world.make_branch(&world.make(&world.one, None).await.facts.id.to_string(), End).await;
     assert_eq!(empty.message_count, 0);
     let first = world.talk(&world.one, "trip", "first", "one").await;
     let failed = world.start(&world.one, "trip", "second").await;
@@ -168,7 +168,7 @@ pub async fn what_has_no_answer_is_no_end<S: Store>(world: &World<S>) {
     };
     unanswered(failed.messages[0].id).await;
     assert_eq!(world.inherited("trip", End).await, ["first", "one"]);
-    // A summary of what failed and may be tried again is none of what was completed.
+    // A summary of a failed turn, which may be tried again, is not inherited.
     let done = world.compact(&world.one, "trip", InPlace, "so far").await;
     assert_eq!(world.inherited("trip", End).await, ["first", "one"]);
     undone(world.undo(&world.one, "trip", done.record.id).await);
@@ -189,7 +189,7 @@ pub async fn a_branch_is_branched_where_it_inherits<S: Store>(world: &World<S>) 
     world.compact(&world.one, "trip", InPlace, "so far").await;
     let second = world.talk(&world.one, "trip", "second", "two").await;
     world.talk(&world.one, "trip", "third", "three").await;
-    let middle = world.leave_at("trip", Message(second.messages[0].id)).await;
+    let middle = world.make_branch("trip", Message(second.messages[0].id)).await;
     let to = middle.facts.id.to_string();
     let parent = Some((middle.facts.root.clone(), ParentRelation::Branch));
     for deleted in [false, true] {
@@ -201,8 +201,8 @@ pub async fn a_branch_is_branched_where_it_inherits<S: Store>(world: &World<S>) 
             (Message(second.messages[0].id), &["[so far]", "one", "second", "two"]),
             (Message(first.messages[0].id), &["first", "one"]),
         ] {
-            let row = world.leave_at(&to, at).await;
-            assert_eq!(row.facts.head.parent, parent, "it was left in the branch");
+            let row = world.make_branch(&to, at).await;
+            assert_eq!(row.facts.head.parent, parent, "its parent is the branch");
             let further = row.facts.id.to_string();
             assert_eq!(shown(&world.read(&further).await.unwrap()), view);
             world.talk(&world.two, &further, "more", "yes").await;
@@ -213,7 +213,7 @@ pub async fn a_branch_is_branched_where_it_inherits<S: Store>(world: &World<S>) 
     assert_eq!(world.all(&world.scope).await.len(), 6);
 }
 
-pub async fn what_is_not_there_is_not_left<S: Store>(world: &World<S>) {
+pub async fn a_missing_source_or_message_is_not_branched<S: Store>(world: &World<S>) {
     let key = Admission { session_key: SessionKey::parse("mine").ok(), ..world.ask("trip", "first") };
     let turn = running(world.admit(&world.one, key).await);
     world.answer(&world.one, &turn, "one").await;
@@ -246,7 +246,7 @@ pub async fn what_is_not_there_is_not_left<S: Store>(world: &World<S>) {
 
 pub async fn what_is_inherited_without_a_turn_is_kept<S: Store>(world: &World<S>) {
     let first = world.talk(&world.one, "trip", "first", "one").await;
-    let row = world.leave_at("trip", End).await;
+    let row = world.make_branch("trip", End).await;
     let to = row.facts.id.to_string();
     let second = world.talk(&world.one, "trip", "second", "two").await;
     let seen = world.read("trip").await.unwrap().messages;
@@ -259,7 +259,7 @@ pub async fn what_is_inherited_without_a_turn_is_kept<S: Store>(world: &World<S>
     world.leads_nowhere(&second.turn.to_string()).await;
     let turn = world.start(&world.one, &to, "taken back").await;
     world.one.retract(turn.lease).await.unwrap();
-    assert_eq!(world.row(&to).await.unwrap().facts, row.facts, "it was there without the turn");
-    let branches = tokio::join!(world.leave_at(&to, End), world.leave_at(&to, End));
+    assert_eq!(world.row(&to).await.unwrap().facts, row.facts, "the branch existed before the turn");
+    let branches = tokio::join!(world.make_branch(&to, End), world.make_branch(&to, End));
     assert_ne!(branches.0.facts.id, branches.1.facts.id);
 }

@@ -1,4 +1,4 @@
-//! What a turn leaves behind.
+//! What a turn stores when it ends.
 
 use std::sync::Arc;
 
@@ -91,10 +91,13 @@ pub async fn a_commit_under_an_old_fence_changes_nothing<S: Store>(world: &World
     let current = running(world.admit(&world.two, retry).await);
     assert_eq!(current.turn, failed.turn);
     let before = world.read("trip").await.unwrap();
-    for lease in
-        [old.lease, failed.lease, Lease { fence: old.lease.fence, ..current.lease }, World::<S>::older(current.lease)]
-    {
-        let late = Running { lease, ..running_again(&current) };
+    for lease in [
+        old.lease,
+        failed.lease,
+        Lease { fence: old.lease.fence, ..current.lease },
+        World::<S>::older_lease(current.lease),
+    ] {
+        let late = Running { lease, ..copy_of(&current) };
         assert_eq!(world.try_answer(&world.one, &late, "late").await.unwrap_err(), StoreError::Fenced);
         assert_eq!(world.one.retract(lease).await.unwrap_err(), StoreError::Fenced);
         world.one.journal(lease, noted("late"));
@@ -104,8 +107,8 @@ pub async fn a_commit_under_an_old_fence_changes_nothing<S: Store>(world: &World
     world.answer(&world.two, &current, "two").await;
 }
 
-/// The same turn, for another lease to be put into.
-fn running_again(turn: &Running) -> Running {
+/// A copy of the turn, for a test to put another lease into.
+fn copy_of(turn: &Running) -> Running {
     Running {
         turn: turn.turn,
         attempt: turn.attempt,
@@ -120,7 +123,7 @@ fn running_again(turn: &Running) -> Running {
     }
 }
 
-pub async fn an_unanswered_turn_shows_with_what_was_shown<S: Store>(world: &World<S>) {
+pub async fn an_unanswered_turn_keeps_its_partial_answer<S: Store>(world: &World<S>) {
     let states = [TurnState::Failed, TurnState::Cancelled, TurnState::Interrupted];
     for (state, shown) in states.into_iter().zip([Some("well, I"), None, Some("so")]) {
         let turn = world.start(&world.one, "trip", "question").await;

@@ -1,4 +1,4 @@
-//! Compacting a conversation in which nobody is writing.
+//! Compacting a conversation while no turn is running.
 
 use std::collections::HashSet;
 
@@ -152,7 +152,7 @@ pub async fn an_earlier_session_is_read_as_it_ended<S: Store>(world: &World<S>) 
     }
     let without = world.read_as("trip", Extent::Without(second.record.id)).await.unwrap();
     assert_eq!(shown(&without), ["[so far]", "one", "second", "two", "third", "three"]);
-    assert!(world.read_as("trip", Extent::Without(first.record.id)).await.is_none(), "the head does not stand on it");
+    assert!(world.read_as("trip", Extent::Without(first.record.id)).await.is_none(), "it is not the head's base");
 }
 
 pub async fn a_plan_on_another_base_is_stale<S: Store>(world: &World<S>) {
@@ -171,7 +171,7 @@ pub async fn a_plan_on_another_base_is_stale<S: Store>(world: &World<S>) {
     assert!(matches!(outcome, CompactOutcome::Stale), "{outcome:?}");
     world.talk(&world.one, "trip", "third", "three").await;
     let done = compacted(world.two.compact(early).await.unwrap());
-    assert_eq!(done.record.through, Seq(1), "what was said since is no obstacle");
+    assert_eq!(done.record.through, Seq(1), "later messages do not make a plan stale");
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["[too early]", "one", "second", "two", "third", "three"]);
 }
 
@@ -182,11 +182,11 @@ pub async fn a_plan_that_covers_what_was_taken_back_is_stale<S: Store>(world: &W
     world.one.retract(turn.lease).await.unwrap();
     assert!(matches!(world.one.compact(plan.clone()).await.unwrap(), CompactOutcome::Stale));
     world.talk(&world.one, "trip", "second", "two").await;
-    assert!(matches!(world.one.compact(plan).await.unwrap(), CompactOutcome::Stale), "another message stands there");
+    assert!(matches!(world.one.compact(plan).await.unwrap(), CompactOutcome::Stale), "another message has this place");
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["first", "one", "second", "two"]);
 }
 
-pub async fn of_two_at_once_one_happens<S: Store>(world: &World<S>) {
+pub async fn of_two_compactions_at_once_one_happens<S: Store>(world: &World<S>) {
     for number in 0..5 {
         world.talk(&world.one, "trip", "more", "yes").await;
         let (one, two) = (world.plan("trip", Split, 1, "by one").await, world.plan("trip", Split, 1, "by two").await);
@@ -211,7 +211,7 @@ pub async fn a_busy_conversation_is_not_compacted<S: Store>(world: &World<S>) {
     world.compact(&world.two, "trip", Split, "so far").await;
 }
 
-pub async fn a_gone_owners_turn_keeps_nobody_from_compacting<S: Store>(world: &World<S>) {
+pub async fn a_turn_of_a_gone_owner_blocks_no_compaction<S: Store>(world: &World<S>) {
     world.talk(&world.two, "trip", "first", "one").await;
     let turn = world.start(&world.one, "trip", "second").await;
     world.one.journal(turn.lease, noted("tw"));
@@ -224,7 +224,7 @@ pub async fn a_gone_owners_turn_keeps_nobody_from_compacting<S: Store>(world: &W
     assert!(whole.unanswered.contains_key(&turn.turn));
 }
 
-pub async fn those_who_wait_start_in_the_new_head<S: Store>(world: &World<S>) {
+pub async fn waiting_turns_start_in_the_new_head<S: Store>(world: &World<S>) {
     let mut first = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.two, world.ask("trip", "second")).await;
     world.compact_during(&world.one, &mut first, Split, "so far").await;
@@ -255,9 +255,9 @@ pub async fn unanswered_turns_are_known_in_whatever_order_they_went<S: Store>(wo
     assert_eq!(unanswered, HashSet::from([interrupt.turn, patient.turn]));
 }
 
-pub async fn what_is_no_conversation_is_not_compacted<S: Store>(world: &World<S>) {
+pub async fn a_missing_conversation_is_not_compacted<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let plan = world.plan("trip", Split, 1, "so far").await;
-    let nowhere = NewCompaction { authority: world.nobody_runs("nowhere"), ..plan };
+    let nowhere = NewCompaction { authority: world.idle_authority("nowhere"), ..plan };
     assert!(matches!(world.one.compact(nowhere).await.unwrap(), CompactOutcome::NotFound));
 }

@@ -1,4 +1,4 @@
-//! How names come to lead to conversations.
+//! First uses of names, which make conversations.
 
 use herma_model::alias::Namespace;
 use herma_model::{Resolution, SessionKind};

@@ -1,4 +1,4 @@
-//! What a producer says a session is, and what it comes from.
+//! What a client declares about a new session: its kind and its parent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::summaries::shown;
 use crate::{Admission, CreateOutcome, NewConversation, Pin, Refusal, Store};
 
 impl<S: Store> World<S> {
-    /// A conversation to be made of a kind, with a parent or without one.
+    /// A new conversation of this kind, with this parent if there is one.
     pub fn declared(&self, alias: Option<&str>, kind: SessionKind, parent: Option<&str>) -> NewConversation {
         let mut new = self.new_conversation(alias);
         new.creation.kind = kind;
@@ -20,7 +20,7 @@ impl<S: Store> World<S> {
         new
     }
 
-    /// Makes a conversation that comes from another; gives back its own id.
+    /// Makes a conversation with this parent; returns its id.
     pub async fn child(&self, alias: Option<&str>, kind: SessionKind, parent: &str) -> String {
         let new = self.declared(alias, kind, Some(parent));
         made(self.one.create(new).await.unwrap()).facts.id.to_string()
@@ -51,7 +51,7 @@ pub async fn a_helper_says_what_it_is_and_whose<S: Store>(world: &World<S>) {
         assert_eq!((alone.facts.head.kind, &alone.facts.head.parent), (kind, &None));
     }
     let before = world.read("trip").await.unwrap();
-    assert_eq!((before.version, before.facts), (split.version, split.facts), "the parent never notices");
+    assert_eq!((before.version, before.facts), (split.version, split.facts), "the parent is not changed");
 }
 
 pub async fn a_turn_makes_a_helper<S: Store>(world: &World<S>) {
@@ -62,7 +62,7 @@ pub async fn a_turn_makes_a_helper<S: Store>(world: &World<S>) {
     assert_eq!(turn.facts.head.parent, Some((parent.facts.head.id.clone(), ParentRelation::Delegate)));
     world.answer(&world.two, &turn, "found").await;
     assert_eq!(world.row("helper").await.unwrap().facts, turn.facts);
-    // What a conversation is was said when it was made.
+    // A turn cannot change the kind that was given when the conversation was made.
     let mut ask = world.ask("helper", "look again");
     (ask.creation.kind, ask.creation.parent) = (SessionKind::Continuation, Some(name("nowhere")));
     let later = running(world.admit(&world.one, ask).await);
@@ -89,7 +89,11 @@ pub async fn what_comes_from_a_keyed_conversation_is_for_the_same_people<S: Stor
         session_key: key("red:1"),
         ..world.declared(Some("other"), SessionKind::Auxiliary, Some("trip"))
     };
-    assert_eq!(made(world.one.create(other).await.unwrap()).facts.session_key, key("red:1"), "as it says itself");
+    assert_eq!(
+        made(world.one.create(other).await.unwrap()).facts.session_key,
+        key("red:1"),
+        "it has the key that it declares"
+    );
 }
 
 pub async fn a_continuation_stays_what_its_conversation_is<S: Store>(world: &World<S>) {
@@ -107,7 +111,7 @@ pub async fn a_continuation_stays_what_its_conversation_is<S: Store>(world: &Wor
             assert_eq!(facts.head.parent, Some((before.id.clone(), ParentRelation::Continuation)));
             assert_eq!((facts.origin_kind, &facts.root), (kind, &row.facts.root));
             let root = world.two.conversation(&world.scope, &name(row.facts.root.as_str()), Pin::Exact).await;
-            assert_eq!(root.unwrap().unwrap().session, row.facts.head, "what it was, it stays");
+            assert_eq!(root.unwrap().unwrap().session, row.facts.head, "the kind of the root stays");
             before = facts.head.clone();
         }
     }
@@ -151,7 +155,10 @@ pub async fn what_cannot_be_declared_is_refused_and_leaves_nothing<S: Store>(wor
     }
     let mut ask = world.ask("new", "hello");
     (ask.creation.kind, ask.creation.parent) = (SessionKind::Branch, Some(name("trip")));
-    assert!(matches!(refused(world.admit(&world.two, ask).await), Refusal::Undeclarable(_)), "a target says so");
+    assert!(
+        matches!(refused(world.admit(&world.two, ask).await), Refusal::Undeclarable(_)),
+        "only a target makes a branch"
+    );
     let rows = world.all(&world.scope).await;
     assert_eq!(rows.iter().map(|row| row.facts.id).collect::<Vec<_>>(), [turn.facts.id]);
     world.leads_nowhere("new").await;

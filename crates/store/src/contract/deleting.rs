@@ -1,4 +1,4 @@
-//! A conversation that is deleted leaves nothing behind.
+//! Deleting a conversation leaves nothing behind.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::{
 };
 
 impl<S: Store> World<S> {
-    /// Asks to have a conversation deleted.
+    /// Deletes a conversation and keeps its children.
     pub async fn delete(&self, to: &str) -> DeleteOutcome {
         self.one.delete(&self.scope, &name(to), Children::Keep, self.now()).await.unwrap()
     }
 
-    /// A name leads nowhere, by any way of reading.
+    /// Checks that every way of reading by this name finds nothing.
     pub async fn leads_nowhere(&self, to: &str) {
         for extent in [Extent::View, Extent::Whole, Extent::Session] {
             assert!(self.read_as(to, extent).await.is_none(), "{to}");
@@ -34,8 +34,8 @@ fn as_response(ask: Admission) -> Admission {
     Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, visible_while_queued: false }), ..ask }
 }
 
-/// A conversation of two sessions with a response that failed and one that was answered.
-async fn lived<S: Store>(world: &World<S>, to: &str) -> [Running; 2] {
+/// Makes a conversation of two sessions, with a response that failed and one that was answered.
+async fn eventful_conversation<S: Store>(world: &World<S>, to: &str) -> [Running; 2] {
     let failed = running(world.admit(&world.one, as_response(world.ask(to, "first"))).await);
     world.leave(&world.one, &failed, TurnState::Failed, Some("we")).await;
     let answered = running(world.admit(&world.one, as_response(world.ask(to, "second"))).await);
@@ -50,7 +50,7 @@ async fn lived<S: Store>(world: &World<S>, to: &str) -> [Running; 2] {
 }
 
 pub async fn a_deleted_conversation_leaves_nothing<S: Store>(world: &World<S>) {
-    let turns = lived(world, "trip").await;
+    let turns = eventful_conversation(world, "trip").await;
     world.talk(&world.one, "train", "hello", "hi").await;
     let kept = world.row("train").await.unwrap();
     let row = world.row("trip").await.unwrap();
@@ -72,7 +72,7 @@ pub async fn a_deleted_conversation_leaves_nothing<S: Store>(world: &World<S>) {
 }
 
 pub async fn what_a_client_named_starts_afresh<S: Store>(world: &World<S>) {
-    lived(world, "trip").await;
+    eventful_conversation(world, "trip").await;
     let old = world.row("trip").await.unwrap();
     let chat = Target::Alias { alias: name("chat"), namespace: Namespace::ChatId, must_exist: false };
     let chatted = running(world.admit(&world.one, Admission { target: chat.clone(), ..world.ask_anew("a") }).await);
@@ -119,7 +119,7 @@ pub async fn a_busy_conversation_is_not_deleted<S: Store>(world: &World<S>) {
     assert!(world.all(&world.scope).await.is_empty());
 }
 
-pub async fn those_who_wait_keep_a_conversation_from_being_deleted<S: Store>(world: &World<S>) {
+pub async fn waiting_turns_keep_a_conversation_from_being_deleted<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let second = world.queue(&world.two, world.ask("trip", "second")).await;
     world.answer(&world.one, &first, "one").await;
@@ -263,7 +263,7 @@ pub async fn deletions_and_turns_at_once_leave_whole_conversations<S: Store>(wor
     clients.join_all().await;
     let filter = ListFilter { limit: 10, ..ListFilter::default() };
     let rows = world.one.conversations(&world.scope, filter).await.unwrap().rows;
-    assert!(rows.len() <= 1, "one name is one conversation");
+    assert!(rows.len() <= 1, "a name leads to one conversation");
     let last = world.start(&world.one, "trip", "last").await;
     assert_eq!(last.resolution == Resolution::Created, rows.is_empty());
     queued(world.admit(&world.two, world.ask("trip", "and more")).await);

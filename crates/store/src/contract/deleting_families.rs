@@ -1,4 +1,4 @@
-//! Deleting a conversation with what comes from it, or leaving that as it is.
+//! Deleting a conversation together with its children, or without them.
 
 use herma_model::provenance::CompactionMode::Split;
 use herma_model::{SessionKey, SessionKind};
@@ -11,27 +11,27 @@ use crate::BranchPoint::End;
 use crate::{Admission, Children, DeleteOutcome, NewConversation, Scope, Store};
 
 impl<S: Store> World<S> {
-    /// Asks to have a conversation deleted with what comes from it.
+    /// Deletes a conversation and its children.
     pub async fn delete_all(&self, scope: &Scope, to: &str) -> DeleteOutcome {
         self.two.delete(scope, &name(to), Children::Delete, self.now()).await.unwrap()
     }
 }
 
-/// A tree: a conversation, a branch and a helper of it, one of each of those, and a stranger to them all. What comes from which is said by
-/// [`PARENTS`].
+/// Makes a tree: a conversation with a branch and a helper, each with children of its own, and an unrelated
+/// conversation. [`PARENTS`] has the parent of each.
 async fn tree<S: Store>(world: &World<S>, round: usize) -> Vec<String> {
     let root = format!("root {round}");
     world.talk(&world.one, &root, "first", "one").await;
     world.compact(&world.one, &root, Split, "so far").await;
     world.talk(&world.one, &root, "second", "two").await;
-    let branch = world.leave_at(&root, End).await.facts.id.to_string();
+    let branch = world.make_branch(&root, End).await.facts.id.to_string();
     world.talk(&world.one, &branch, "third", "three").await;
     let helper = world.child(None, SessionKind::Auxiliary, &root).await;
     world.talk(&world.one, &helper, "look", "found").await;
     world.compact(&world.one, &helper, Split, "found it").await;
-    let twig = world.leave_at(&branch, End).await.facts.id.to_string();
+    let twig = world.make_branch(&branch, End).await.facts.id.to_string();
     let job = world.child(None, SessionKind::Background, &branch).await;
-    let under = world.leave_at(&helper, End).await.facts.id.to_string();
+    let under = world.make_branch(&helper, End).await.facts.id.to_string();
     world.talk(&world.one, &under, "fourth", "four").await;
     let other = world.make(&world.one, None).await.facts.id.to_string();
     vec![root, branch, helper, twig, job, under, other]
@@ -112,13 +112,17 @@ pub async fn what_the_caller_cannot_see_stays<S: Store>(world: &World<S>) {
 pub async fn a_parents_name_that_is_taken_again_has_no_children<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let helper = world.child(None, SessionKind::Auxiliary, "trip").await;
-    let branch = world.leave_at("trip", End).await.facts.id.to_string();
+    let branch = world.make_branch("trip", End).await.facts.id.to_string();
     let before = [everything(world, &helper).await, everything(world, &branch).await];
     assert!(matches!(world.delete("trip").await, DeleteOutcome::Deleted(_)));
     world.talk(&world.one, "trip", "another", "trip").await;
     assert_eq!([everything(world, &helper).await, everything(world, &branch).await], before);
     assert!(matches!(world.delete_all(&world.scope, "trip").await, DeleteOutcome::Deleted(_)));
-    assert_eq!([everything(world, &helper).await, everything(world, &branch).await], before, "it is not theirs");
+    assert_eq!(
+        [everything(world, &helper).await, everything(world, &branch).await],
+        before,
+        "children of the deleted parent are not children of the new conversation"
+    );
 }
 
 pub async fn families_that_grow_while_they_are_deleted_are_whole<S: Store>(world: &World<S>) {

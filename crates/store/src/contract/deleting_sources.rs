@@ -1,4 +1,4 @@
-//! A branch goes on as before when what it comes from is deleted.
+//! A branch does not change when its source is deleted.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::{
     StoreError,
 };
 
-/// A snapshot but for the order of its maps.
-fn printed(snapshot: &Snapshot) -> String {
+/// A snapshot as text, with its maps in a fixed order.
+fn snapshot_text(snapshot: &Snapshot) -> String {
     let unanswered: BTreeMap<_, _> = snapshot.unanswered.iter().collect();
     let begun_anew: BTreeMap<_, _> = snapshot.begun_anew.iter().collect();
     let snapshot = Snapshot { unanswered: Default::default(), begun_anew: Default::default(), ..snapshot.clone() };
     format!("{snapshot:?} {unanswered:?} {begun_anew:?}")
 }
 
-/// All that can be read of a conversation.
+/// Everything that can be read of a conversation, as text.
 pub async fn everything<S: Store>(world: &World<S>, to: &str) -> Vec<String> {
     let mut all = vec![format!("{:?}", world.row(to).await.unwrap()), format!("{:?}", world.ledger(to).await)];
     for extent in [Extent::View, Extent::Whole, Extent::Session] {
-        all.push(printed(&world.read_as(to, extent).await.unwrap()));
+        all.push(snapshot_text(&world.read_as(to, extent).await.unwrap()));
     }
     for pin in [Pin::Head, Pin::Exact] {
         all.push(format!("{:?}", world.entries(&world.scope, to, pin).await));
@@ -46,7 +46,7 @@ pub async fn everything<S: Store>(world: &World<S>, to: &str) -> Vec<String> {
     all
 }
 
-async fn gone<S: Store>(world: &World<S>, to: &str) {
+async fn delete_and_check<S: Store>(world: &World<S>, to: &str) {
     let outcome = world.delete(to).await;
     assert!(matches!(outcome, DeleteOutcome::Deleted(_)), "{to}: {outcome:?}");
     world.leads_nowhere(to).await;
@@ -57,7 +57,7 @@ async fn pin<S: Store>(world: &World<S>, to: &str, turn: &Running) {
     assert_eq!(outcome, PinOutcome::Done);
 }
 
-/// Compacts all but the last message and keeps what is pinned.
+/// Compacts all but the last message, and carries the pinned messages.
 async fn compact<S: Store>(world: &World<S>, to: &str, mode: herma_model::provenance::CompactionMode) {
     let id = world.row(to).await.unwrap().facts.id;
     let pinned = world.two.pinned(world.scope.tenant, id).await.unwrap();
@@ -66,7 +66,8 @@ async fn compact<S: Store>(world: &World<S>, to: &str, mode: herma_model::proven
     compacted(world.one.compact(NewCompaction { carried, ..plan }).await.unwrap());
 }
 
-/// A conversation with failures, pins and compactions, a branch of it and a branch of that; gives back their names.
+/// Makes a conversation with failures, pins and compactions, a branch of it, and a branch of the branch. Returns their
+/// names.
 pub async fn family<S: Store>(world: &World<S>, root: &str) -> [String; 3] {
     let first = world.talk(&world.one, root, "first", "one").await;
     pin(world, root, &first).await;
@@ -96,7 +97,7 @@ pub async fn a_branch_goes_on_as_before<S: Store>(world: &World<S>) {
     let branch = world.branch(&world.two, first.turn, "instead", "fine").await;
     let to = branch.facts.id.to_string();
     let before = everything(world, &to).await;
-    gone(world, "trip").await;
+    delete_and_check(world, "trip").await;
     assert_eq!(everything(world, &to).await, before);
     assert_eq!(world.all(&world.scope).await.len(), 1);
     world.talk(&world.one, &to, "more", "yes").await;
@@ -118,14 +119,14 @@ pub async fn every_order_of_deletion_leaves_the_others_as_they_were<S: Store>(wo
             for other in others {
                 before.push(everything(world, &names[*other]).await);
             }
-            gone(world, &names[*next]).await;
+            delete_and_check(world, &names[*next]).await;
             for (other, before) in others.iter().zip(before) {
                 assert_eq!(everything(world, &names[*other]).await, before, "{order:?}: {next} before {other}");
             }
             assert_eq!(world.all(&world.scope).await.len(), others.len());
         }
         world.make(&world.one, Some(&root)).await;
-        gone(world, &root).await;
+        delete_and_check(world, &root).await;
     }
 }
 
@@ -147,12 +148,12 @@ pub async fn a_branch_stands_on_what_its_deleted_source_compacted<S: Store>(worl
         let branch = world.branch(&world.one, turn.turn, "else", "fine").await;
         branches.push((branch.facts.id.to_string(), view));
     }
-    gone(world, "trip").await;
+    delete_and_check(world, "trip").await;
     while let Some((last, _)) = branches.last() {
         for (to, view) in &branches {
             assert_eq!(shown(&world.read(to).await.unwrap()), *view);
         }
-        gone(world, last).await;
+        delete_and_check(world, last).await;
         branches.pop();
     }
     assert!(world.all(&world.scope).await.is_empty());
@@ -161,8 +162,8 @@ pub async fn a_branch_stands_on_what_its_deleted_source_compacted<S: Store>(worl
 pub async fn a_branch_goes_on_to_compact_and_undo<S: Store>(world: &World<S>) {
     let [root, middle, leaf] = family(world, "trip").await;
     let before = shown(&world.read(&leaf).await.unwrap());
-    gone(world, &root).await;
-    gone(world, &middle).await;
+    delete_and_check(world, &root).await;
+    delete_and_check(world, &middle).await;
     compact(world, &leaf, Split).await;
     world.talk(&world.one, &leaf, "more", "yes").await;
     compact(world, &leaf, InPlace).await;
@@ -181,7 +182,7 @@ pub async fn what_was_deleted_is_not_branched<S: Store>(world: &World<S>) {
     late.seen = world.seen(&world.two, &late).await;
     let branch = world.branch(&world.one, first.turn, "instead", "fine").await;
     let to = branch.facts.id.to_string();
-    gone(world, "trip").await;
+    delete_and_check(world, "trip").await;
     assert!(world.turn(first.turn).await.is_none());
     for names in [first.turn.to_string(), first.turn.as_response().to_string(), first.facts.id.to_string()] {
         world.leads_nowhere(&names).await;
@@ -202,16 +203,16 @@ pub async fn a_name_that_is_taken_again_is_not_the_parent<S: Store>(world: &Worl
     let branch = world.branch(&world.one, first.turn, "instead", "fine").await;
     let to = branch.facts.id.to_string();
     let before = everything(world, &to).await;
-    gone(world, "trip").await;
+    delete_and_check(world, "trip").await;
     let other = world.talk(&world.one, "trip", "another", "trip").await;
     let further = world.branch(&world.one, other.turn, "else", "fine").await;
     assert_eq!(everything(world, &to).await, before);
-    assert_eq!(further.facts.head.parent, branch.facts.head.parent, "by name they are the same");
+    assert_eq!(further.facts.head.parent, branch.facts.head.parent, "both have the same parent name");
     let further = further.facts.id.to_string();
     assert_eq!(shown(&world.read(&further).await.unwrap()), ["another", "trip", "else", "fine"]);
-    gone(world, "trip").await;
+    delete_and_check(world, "trip").await;
     assert_eq!(everything(world, &to).await, before);
-    gone(world, &to).await;
+    delete_and_check(world, &to).await;
     assert_eq!(shown(&world.read(&further).await.unwrap()), ["another", "trip", "else", "fine"]);
 }
 
@@ -220,7 +221,7 @@ pub async fn a_deleted_branch_changes_nothing_in_its_source<S: Store>(world: &Wo
     world.talk(&world.one, "trip", "second", "two").await;
     let before = everything(world, "trip").await;
     let branch = world.branch(&world.one, first.turn, "instead", "fine").await;
-    gone(world, &branch.facts.id.to_string()).await;
+    delete_and_check(world, &branch.facts.id.to_string()).await;
     assert_eq!(everything(world, "trip").await, before);
     assert_eq!(world.turn(first.turn).await.unwrap().said().count(), 1);
     world.branch(&world.one, first.turn, "once more", "fine").await;
@@ -232,8 +233,8 @@ pub async fn a_branch_that_waits_to_be_made_keeps_what_it_inherits<S: Store>(wor
     let to = branch.facts.id.to_string();
     let waiting = world.queue(&world.two, world.ask(&to, "waits")).await;
     world.one.retract(branch.lease).await.unwrap();
-    assert_eq!(world.delete(&to).await, DeleteOutcome::NotFound, "nobody has made it yet");
-    gone(world, "trip").await;
+    assert_eq!(world.delete(&to).await, DeleteOutcome::NotFound, "the branch does not exist yet");
+    delete_and_check(world, "trip").await;
     let waiting = running(world.admit(&world.two, waiting).await);
     world.answer(&world.two, &waiting, "fine").await;
     assert_eq!(shown(&world.read(&to).await.unwrap()), ["first", "one", "waits", "fine"]);

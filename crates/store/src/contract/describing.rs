@@ -1,4 +1,4 @@
-//! Conversations that are made and described without a turn.
+//! Making and describing conversations without a turn.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl<S: Store> World<S> {
-    /// A conversation to be made, with a name or without one.
+    /// A new conversation, with this name if there is one.
     pub fn new_conversation(&self, alias: Option<&str>) -> NewConversation {
         NewConversation {
             scope: self.scope.clone(),
@@ -25,19 +25,19 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// A conversation that is made.
+    /// Makes a conversation.
     pub async fn make(&self, store: &S, alias: Option<&str>) -> ConversationRow {
         made(store.create(self.new_conversation(alias)).await.unwrap())
     }
 
-    /// Asks for other metadata.
-    async fn attach(&self, to: &str, metadata: Option<&str>) -> Option<ConversationRow> {
+    /// Changes the metadata.
+    async fn set_metadata(&self, to: &str, metadata: Option<&str>) -> Option<ConversationRow> {
         let change = Change { metadata: metadata.map(Arc::from), ..Change::default() };
         self.one.update(&self.scope, &name(to), change, self.now()).await.unwrap()
     }
 }
 
-/// What was made, or a panic that says what came instead.
+/// Returns the conversation; panics on any other outcome.
 pub fn made(outcome: CreateOutcome) -> ConversationRow {
     match outcome {
         CreateOutcome::Made(row) => *row,
@@ -45,7 +45,7 @@ pub fn made(outcome: CreateOutcome) -> ConversationRow {
     }
 }
 
-/// A scope that may use some keys only.
+/// A scope that may use only these session keys.
 pub fn keyed(keys: &str, scope: &Scope) -> Scope {
     Scope { keys: KeyScope::parse(Some(keys)), ..scope.clone() }
 }
@@ -75,7 +75,7 @@ pub async fn a_made_conversation_takes_turns<S: Store>(world: &World<S>) {
     assert!(empty.messages.is_empty() && empty.whole && empty.base.is_none());
     let stale = Admission { now: world.now(), ..world.ask("trip", "first") };
     let outcome = world.two.admit(stale).await.unwrap();
-    assert!(matches!(outcome, AdmitOutcome::Stale), "it is not new any more: {outcome:?}");
+    assert!(matches!(outcome, AdmitOutcome::Stale), "the name is no longer unused: {outcome:?}");
     let turn = world.talk(&world.two, "trip", "first", "one").await;
     assert_eq!((turn.resolution, turn.facts.id), (Resolution::Head, row.facts.id));
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "one"]);
@@ -146,7 +146,7 @@ pub async fn a_made_conversation_has_its_session_key<S: Store>(world: &World<S>)
     let turn = world.start(&world.one, "trip", "first").await;
     assert_eq!(turn.facts.session_key, key("mine"));
     world.one.retract(turn.lease).await.unwrap();
-    assert_eq!(world.row("trip").await.unwrap().facts.session_key, key("mine"), "the turn did not bring it");
+    assert_eq!(world.row("trip").await.unwrap().facts.session_key, key("mine"), "the key was there before the turn");
 }
 
 pub async fn metadata_changes_and_the_history_stays<S: Store>(world: &World<S>) {
@@ -154,7 +154,7 @@ pub async fn metadata_changes_and_the_history_stays<S: Store>(world: &World<S>) 
     world.talk(&world.one, "train", "first", "one").await;
     let (before, row) = (world.read("trip").await.unwrap(), world.row("trip").await.unwrap());
     for (asked, metadata) in [(Some("{\"a\":\"1\"}"), "{\"a\":\"1\"}"), (None, "{\"a\":\"1\"}"), (Some("{}"), "{}")] {
-        let changed = world.attach("trip", asked).await.unwrap();
+        let changed = world.set_metadata("trip", asked).await.unwrap();
         assert_eq!(changed.metadata.as_deref(), Some(metadata));
         assert!(changed.updated_at > row.updated_at);
         assert_eq!((changed.created_at, changed.message_count), (row.created_at, row.message_count));
@@ -162,10 +162,10 @@ pub async fn metadata_changes_and_the_history_stays<S: Store>(world: &World<S>) 
     }
     let after = world.read("trip").await.unwrap();
     assert_eq!((after.version, &after.messages), (before.version, &before.messages));
-    assert_eq!(world.all(&world.scope).await[0].facts.id, row.facts.id, "it has changed last");
+    assert_eq!(world.all(&world.scope).await[0].facts.id, row.facts.id, "it is the last changed one");
     assert_eq!(world.row("train").await.unwrap().metadata, None);
     let turn = world.start(&world.two, "trip", "second").await;
-    world.attach(&turn.turn.to_string(), Some("{\"b\":\"2\"}")).await.unwrap();
+    world.set_metadata(&turn.turn.to_string(), Some("{\"b\":\"2\"}")).await.unwrap();
     world.answer(&world.two, &turn, "two").await;
     assert_eq!(world.row("trip").await.unwrap().metadata.as_deref(), Some("{\"b\":\"2\"}"));
 }
@@ -173,7 +173,7 @@ pub async fn metadata_changes_and_the_history_stays<S: Store>(world: &World<S>) 
 pub async fn what_is_not_there_is_not_changed<S: Store>(world: &World<S>) {
     let new = NewConversation { session_key: SessionKey::parse("mine").ok(), ..world.new_conversation(Some("trip")) };
     made(world.one.create(new).await.unwrap());
-    assert!(world.attach("nowhere", Some("{}")).await.is_none());
+    assert!(world.set_metadata("nowhere", Some("{}")).await.is_none());
     for scope in [&world.stranger, &keyed("other", &world.scope)] {
         let change = Change { metadata: Some(Arc::from("{}")), ..Change::default() };
         assert!(world.one.update(scope, &name("trip"), change, world.now()).await.unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Titles, what is put away, and conversations that are ended and opened again.
+//! Titles, archived conversations, and conversations that are ended and reopened.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::{
 };
 
 impl<S: Store> World<S> {
-    /// Asks for another description.
+    /// Changes the description.
     pub async fn describe(&self, to: &str, change: Change) -> ConversationRow {
         self.one.update(&self.scope, &name(to), change, self.now()).await.unwrap().unwrap()
     }
 
-    /// Asks to have a conversation ended.
+    /// Ends a conversation.
     pub async fn end(&self, to: &str) -> EndOutcome {
         self.one.end(&self.scope, &name(to), EndReason::Ended, self.now()).await.unwrap()
     }
 
-    /// Asks to have a conversation opened again.
+    /// Reopens a conversation.
     pub async fn reopen(&self, to: &str) -> EndOutcome {
         self.two.reopen(&self.scope, &name(to), self.now()).await.unwrap()
     }
 }
 
-/// What is as it was asked to be, or a panic that says what came instead.
+/// Returns the conversation; panics on any other outcome.
 pub fn done(outcome: EndOutcome) -> ConversationRow {
     match outcome {
         EndOutcome::Done(row) => *row,
@@ -48,7 +48,7 @@ pub async fn a_title_changes_and_goes<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let before = world.read("trip").await.unwrap();
     let metadata = Change { metadata: Some(Arc::from("{}")), ..Change::default() };
-    assert_eq!(world.describe("trip", metadata).await.title.as_deref(), Some("Sea"), "it stays");
+    assert_eq!(world.describe("trip", metadata).await.title.as_deref(), Some("Sea"), "the title stays");
     for title in [Some("Lake"), Some("Lake"), None, Some("")] {
         let changed = world.describe("trip", titled(title)).await;
         assert_eq!((changed.title.as_deref(), changed.metadata.as_deref()), (title, Some("{}")));
@@ -61,17 +61,17 @@ pub async fn a_title_changes_and_goes<S: Store>(world: &World<S>) {
     let head = world.compact(&world.one, "trip", Split, "so far").await.facts.head.id.clone();
     assert_eq!(world.row(head.as_str()).await.unwrap().title.as_deref(), Some("The same"), "a continuation has it");
     let after = world.read("trip").await.unwrap();
-    assert_eq!(after.version.0, before.version.0 + 1, "only the compaction was noticed");
+    assert_eq!(after.version.0, before.version.0 + 1, "only the compaction changed the version");
 }
 
-pub async fn what_is_put_away_still_takes_turns<S: Store>(world: &World<S>) {
+pub async fn an_archived_conversation_still_takes_turns<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let away = |archived| Change { archived: Some(archived), ..Change::default() };
     assert!(!world.row("trip").await.unwrap().archived);
     for archived in [true, true, false, true] {
         assert_eq!(world.describe("trip", away(archived)).await.archived, archived);
     }
-    assert!(world.describe("trip", titled(Some("Sea"))).await.archived, "it stays away");
+    assert!(world.describe("trip", titled(Some("Sea"))).await.archived, "it stays archived");
     world.talk(&world.two, "trip", "second", "two").await;
     assert!(world.row("trip").await.unwrap().archived);
     world.describe("trip", away(false)).await;
@@ -93,13 +93,13 @@ pub async fn an_ended_conversation_takes_no_turns_until_it_is_opened<S: Store>(w
     }
     let ended = world.read("trip").await.unwrap();
     assert!(ended.ended && ended.version > before.version);
-    assert_eq!(ended.messages, before.messages, "it can be read");
+    assert_eq!(ended.messages, before.messages, "an ended conversation can be read");
     let plan = world.plan("trip", InPlace, 1, "so far").await;
     assert!(matches!(world.one.compact(plan).await.unwrap(), CompactOutcome::Ended));
     let again = done(world.end("trip").await);
     assert_eq!(format!("{again:?}"), format!("{row:?}"), "it ended once");
-    let branch = world.leave_at("trip", crate::BranchPoint::End).await;
-    assert_eq!(branch.ended, None, "what it says can be gone on with elsewhere");
+    let branch = world.make_branch("trip", crate::BranchPoint::End).await;
+    assert_eq!(branch.ended, None, "a branch of it is not ended");
     let open = done(world.reopen("trip").await);
     assert_eq!(open.ended, None);
     assert_eq!(format!("{:?}", done(world.reopen("trip").await)), format!("{open:?}"));

@@ -14,7 +14,7 @@ fn all() -> ListFilter {
 }
 
 impl<S: Store> World<S> {
-    /// All rows of a list, read a few at a time.
+    /// All rows of a list, read in small pages.
     pub async fn pages(&self, scope: &Scope, filter: ListFilter) -> Vec<ConversationRow> {
         let mut filter = ListFilter { limit: 2, ..filter };
         let mut rows = Vec::new();
@@ -27,13 +27,13 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// The ids of the sessions that a list shows, in its order.
+    /// The session ids of a list, in its order.
     async fn listed(&self, filter: ListFilter) -> Vec<String> {
         self.pages(&self.scope, filter).await.iter().map(|row| row.session.id.to_string()).collect()
     }
 }
 
-/// One conversation of every kind, the even ones gone on in another session: the oldest is first.
+/// Makes two conversations of each of four kinds, the oldest first. Those with an even number have a second session.
 async fn every_kind<S: Store>(world: &World<S>) -> Vec<Vec<String>> {
     let mut sessions = Vec::new();
     for (number, kind) in
@@ -112,7 +112,7 @@ pub async fn every_order_has_every_row_once<S: Store>(world: &World<S>) {
     }
 }
 
-pub async fn rows_can_be_counted_off<S: Store>(world: &World<S>) {
+pub async fn rows_can_be_skipped<S: Store>(world: &World<S>) {
     let sessions = every_kind(world).await;
     for view in [ListView::Conversations, ListView::Sessions] {
         let whole = world.listed(ListFilter { view, ..all() }).await;
@@ -127,7 +127,7 @@ pub async fn rows_can_be_counted_off<S: Store>(world: &World<S>) {
     let kind = ListFilter { kind: Some(SessionKind::Continuation), skip: Some(2), ..all() };
     let page = world.one.conversations(&world.scope, kind).await.unwrap();
     let ids: Vec<_> = page.rows.iter().map(|row| row.session.id.to_string()).collect();
-    assert_eq!(ids, heads(&sessions, &[2, 0]), "only rows that are wanted count");
+    assert_eq!(ids, heads(&sessions, &[2, 0]), "rows that the filter excludes are not counted");
 }
 
 pub async fn sessions_are_rows_of_their_own<S: Store>(world: &World<S>) {
@@ -150,7 +150,7 @@ pub async fn sessions_are_rows_of_their_own<S: Store>(world: &World<S>) {
     let root = ListFilter { root: Some(name(&sessions[2][1])), ..raw.clone() };
     assert_eq!(world.listed(root).await, [sessions[2][1].as_str(), "2"]);
     let of = |parent: &str| ListFilter { parent: Some(name(parent)), ..raw.clone() };
-    assert_eq!(world.listed(of("0")).await, ["3", "2", &sessions[0][1]], "its continuation came from it, too");
+    assert_eq!(world.listed(of("0")).await, ["3", "2", &sessions[0][1]], "its continuation is a child too");
     assert!(world.listed(of(&sessions[0][1])).await.is_empty());
     let conversation = world.row("0").await.unwrap().facts.id.to_string();
     assert_eq!(world.listed(of(&conversation)).await, ["3", "2", &sessions[0][1]]);
@@ -173,7 +173,7 @@ pub async fn a_long_chain_is_read_a_page_at_a_time<S: Store>(world: &World<S>) {
 pub async fn children_and_roots_are_found_by_any_name<S: Store>(world: &World<S>) {
     let sessions = every_kind(world).await;
     let row = world.row("0").await.unwrap();
-    let grandchild = world.leave_at("3", End).await;
+    let grandchild = world.make_branch("3", End).await;
     for named in ["0", &sessions[0][1], &row.facts.id.to_string()] {
         let of = ListFilter { parent: Some(name(named)), ..all() };
         assert_eq!(world.listed(of.clone()).await, heads(&sessions, &[3, 2]), "{named}");
@@ -201,7 +201,7 @@ pub async fn children_and_roots_are_found_by_any_name<S: Store>(world: &World<S>
     assert_eq!(world.listed(all()).await.len(), 8);
 }
 
-pub async fn titles_doors_and_times_are_looked_at<S: Store>(world: &World<S>) {
+pub async fn titles_sources_and_times_filter_a_list<S: Store>(world: &World<S>) {
     let titles = [Some("Reise ans MEER"), Some("Über den Fluß"), None, Some("100% reise_")];
     for (number, title) in titles.iter().enumerate() {
         let mut new = world.new_conversation(Some(&number.to_string()));
@@ -243,7 +243,7 @@ pub async fn titles_doors_and_times_are_looked_at<S: Store>(world: &World<S>) {
     }
 }
 
-pub async fn what_is_put_away_is_shown_when_asked_for<S: Store>(world: &World<S>) {
+pub async fn archived_conversations_are_listed_when_asked_for<S: Store>(world: &World<S>) {
     for number in 0..4 {
         world.talk(&world.one, &number.to_string(), "hello", "hi").await;
     }
@@ -278,7 +278,7 @@ pub async fn a_keys_conversations_are_listed<S: Store>(world: &World<S>) {
         );
     }
     world.make(&world.one, Some("4")).await;
-    let branch = world.leave_at("0", End).await.facts.head.id.to_string();
+    let branch = world.make_branch("0", End).await.facts.head.id.to_string();
     let of = |text: &str| ListFilter { session_key: key(text), ..all() };
     assert_eq!(world.listed(of("mine")).await, [branch.as_str(), "2", "0"]);
     assert_eq!(
@@ -315,7 +315,7 @@ pub async fn rows_that_are_added_are_neither_skipped_nor_repeated<S: Store>(worl
     }
 }
 
-pub async fn a_list_tells_what_was_answered_from_what_never_was<S: Store>(world: &World<S>) {
+pub async fn a_list_tells_answered_conversations_from_unanswered_ones<S: Store>(world: &World<S>) {
     made(world.one.create(world.declared(Some("empty"), SessionKind::Main, None)).await.unwrap());
     let failed = world.start(&world.one, "failed", "hello").await;
     world.leave(&world.one, &failed, TurnState::Failed, Some("half an ans")).await;
@@ -325,7 +325,7 @@ pub async fn a_list_tells_what_was_answered_from_what_never_was<S: Store>(world:
     let later = world.start(&world.one, "moved", "and now?").await;
     world.leave(&world.one, &later, TurnState::Failed, None).await;
     world.talk(&world.one, "brought", "hello", "hi").await;
-    world.come_and_go("brought").await;
+    world.copy_delete_restore("brought").await;
     made(world.one.create(world.declared(Some("branch"), SessionKind::Branch, Some("answered"))).await.unwrap());
     let listed = async |answered| {
         let mut ids = world.listed(ListFilter { answered, ..all() }).await;

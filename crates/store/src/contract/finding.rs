@@ -1,4 +1,4 @@
-//! One message, by its id.
+//! Reading one message by its id.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ async fn find<S: Store>(world: &World<S>, to: &str, id: MessageId) -> Option<Arc
     world.two.message(&world.scope, &name(to), id).await.unwrap()
 }
 
-/// Every message of a conversation is found by its id, as it is in the whole; gives back how many there are.
+/// Checks that every message of a conversation is found by its id; returns how many there are.
 async fn all_are_found<S: Store>(world: &World<S>, to: &str) -> usize {
     let whole = world.read_as(to, Extent::Whole).await.unwrap().messages;
     for said in &whole {
@@ -36,7 +36,7 @@ pub async fn a_message_is_found_wherever_it_was_said<S: Store>(world: &World<S>)
     assert_eq!(all_are_found(world, first.facts.id.to_string().as_str()).await, 6);
 }
 
-pub async fn ids_that_tell_nothing_are_found_too<S: Store>(world: &World<S>) {
+pub async fn messages_with_random_ids_are_found_too<S: Store>(world: &World<S>) {
     let turn = running(
         world
             .admit(&world.one, Admission { messages: vec![message(Role::User, "first")], ..world.ask("trip", "") })
@@ -62,7 +62,7 @@ pub async fn an_attempt_has_messages_of_its_turn<S: Store>(world: &World<S>) {
     assert_eq!(brought, [MessageId::brought(first.turn, 2, 0), MessageId::brought(first.turn, 2, 1)]);
     assert_eq!(all_are_found(world, "trip").await, 4);
     world.two.retract(second.lease).await.unwrap();
-    assert!(find(world, "trip", brought[0]).await.is_none(), "it was taken back");
+    assert!(find(world, "trip", brought[0]).await.is_none(), "its turn was retracted");
     let third = running(
         world.admit(&world.two, Admission { retry_of: Some(first.turn), ..world.ask("trip", "and more") }).await,
     );
@@ -70,7 +70,7 @@ pub async fn an_attempt_has_messages_of_its_turn<S: Store>(world: &World<S>) {
     assert_eq!(all_are_found(world, "trip").await, 4);
 }
 
-pub async fn what_a_gone_owner_had_shown_has_the_id_of_its_answer<S: Store>(world: &World<S>) {
+pub async fn the_partial_answer_of_a_gone_owner_has_the_id_of_its_answer<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     world.leave(&world.one, &first, TurnState::Failed, None).await;
     let again = Admission { retry_of: Some(first.turn), messages: Vec::new(), ..world.ask("trip", "") };
@@ -92,9 +92,9 @@ pub async fn a_branch_has_the_messages_it_inherited<S: Store>(world: &World<S>) 
     assert_eq!(all_are_found(world, &to).await, 4);
     assert_eq!(all_are_found(world, &further).await, 6);
     for id in [second.messages[0].id, MessageId::answered(second.turn, 1, 0)] {
-        assert!(find(world, &to, id).await.is_none(), "it was said after the point");
+        assert!(find(world, &to, id).await.is_none(), "it comes after the branch point");
     }
-    assert!(find(world, "trip", branch.messages[0].id).await.is_none(), "the source has nothing of a branch");
+    assert!(find(world, "trip", branch.messages[0].id).await.is_none(), "the source has no messages of a branch");
 }
 
 pub async fn what_was_not_said_here_is_not_found<S: Store>(world: &World<S>) {
@@ -115,7 +115,7 @@ pub async fn what_was_not_said_here_is_not_found<S: Store>(world: &World<S>) {
     assert!(find(world, "nowhere", turn.messages[0].id).await.is_none());
 }
 
-pub async fn a_message_is_nobody_elses<S: Store>(world: &World<S>) {
+pub async fn a_message_is_hidden_from_other_callers<S: Store>(world: &World<S>) {
     let key = SessionKey::parse("mine").ok();
     let ask = Admission { session_key: key, ..world.ask("trip", "first") };
     let turn = running(world.admit(&world.one, ask).await);

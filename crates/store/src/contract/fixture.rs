@@ -1,4 +1,4 @@
-//! A small world to try an engine in: two instances on one database, two tenants, and short ways to say what a gateway does.
+//! The fixture of the suite: two instances on one database, two tenants, and helpers that do what a gateway does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -21,28 +21,28 @@ use crate::{
     StoreError, StreamedOutput, Target, Ticket, TurnOutcome, TurnPolicy, TurnRecord,
 };
 
-/// Text that was shown, with a record of it.
+/// Streamed text, with a record of it.
 pub fn noted(text: &str) -> StreamedOutput {
     StreamedOutput { text: text.to_owned(), record: format!("[{text}]") }
 }
 
-/// What is said of a turn that is called off.
+/// The failure of a cancelled turn.
 pub fn cancelled() -> TurnFailure {
     TurnFailure::new(FailureCode::Cancelled, "the turn was cancelled")
 }
 
-/// Most times a conversation is read again before its lease is asked for; more means that nobody makes progress.
-const MOST_TRIES: u32 = 200;
+/// How often an admission reads the conversation again. If more is needed, no turn makes progress.
+const MAX_TRIES: u32 = 200;
 
-/// Two instances on one database, and a clock of its own that begins now.
+/// Two instances on one database, and a clock that begins now.
 pub struct World<S> {
     pub one: Arc<S>,
     pub two: Arc<S>,
     pub scope: Scope,
     pub stranger: Scope,
-    /// Whether something was taken out of what was said, so that there may be gaps.
+    /// Whether messages were removed, so that there may be gaps.
     pub(super) rewritten: Arc<AtomicBool>,
-    /// When it began: what is older was there before.
+    /// When the test began. Older conversations were in the database before.
     pub(super) began: Timestamp,
     clock: Arc<AtomicI64>,
 }
@@ -61,12 +61,12 @@ impl<S> Clone for World<S> {
     }
 }
 
-/// A well-formed name.
+/// Parses a valid name.
 pub fn name(text: &str) -> Alias {
     Alias::parse(text).unwrap()
 }
 
-/// A message of somebody, with an id that tells nothing.
+/// A message of this role, with a random id.
 pub fn message(role: Role, text: &str) -> NewMessage {
     let role_name = role.as_str();
     let said = Utterance {
@@ -81,7 +81,7 @@ pub fn message(role: Role, text: &str) -> NewMessage {
     NewMessage { id: MessageId::from_uuid(Uuid::now_v7()), said }
 }
 
-/// An end that the model server counted.
+/// The end of an answer, with token counts of the model server.
 pub fn finish() -> Finish {
     let usage = Usage { input: 10, output: 3, cached: 2, reasoning: 1, cache_write: 4 };
     Finish {
@@ -92,7 +92,7 @@ pub fn finish() -> Finish {
     }
 }
 
-/// The lease, or a panic that says what came instead.
+/// Returns the lease; panics on any other outcome.
 pub fn running(outcome: AdmitOutcome) -> Running {
     match outcome {
         AdmitOutcome::Running(running) => *running,
@@ -100,7 +100,7 @@ pub fn running(outcome: AdmitOutcome) -> Running {
     }
 }
 
-/// The ticket, or a panic that says what came instead.
+/// Returns the ticket; panics on any other outcome.
 pub fn queued(outcome: AdmitOutcome) -> Ticket {
     match outcome {
         AdmitOutcome::Queued { ticket, .. } => ticket,
@@ -108,7 +108,7 @@ pub fn queued(outcome: AdmitOutcome) -> Ticket {
     }
 }
 
-/// The joined turn, or a panic that says what came instead.
+/// Returns the joined turn; panics on any other outcome.
 pub fn joined(outcome: AdmitOutcome) -> TurnId {
     match outcome {
         AdmitOutcome::Joined(turn) => turn,
@@ -116,7 +116,7 @@ pub fn joined(outcome: AdmitOutcome) -> TurnId {
     }
 }
 
-/// The refusal, or a panic that says what came instead.
+/// Returns the refusal; panics on any other outcome.
 pub fn refused(outcome: AdmitOutcome) -> Refusal {
     match outcome {
         AdmitOutcome::Refused(refusal) => refusal,
@@ -124,17 +124,17 @@ pub fn refused(outcome: AdmitOutcome) -> Refusal {
     }
 }
 
-/// What a turn answered with.
+/// The messages that a turn answered with.
 pub fn answer_of(record: &TurnRecord) -> Vec<Arc<Message>> {
     record.said().cloned().collect()
 }
 
-/// What the messages of a snapshot say, in order.
+/// The texts of a snapshot's messages, in order.
 pub fn texts(snapshot: &Snapshot) -> Vec<String> {
     snapshot.messages.iter().map(|message| text_of(message.said.payload.as_json())).collect()
 }
 
-/// The content of a payload that [`message`] or a partial made.
+/// The content of a payload that [`message`] or a partial answer made.
 pub fn text_of(json: &str) -> String {
     let (_, rest) = json.split_once("\"content\":\"").expect("a message with content");
     rest.split('"').next().unwrap().to_owned()
@@ -152,24 +152,24 @@ impl<S: Store> World<S> {
         Self { one, two, scope: scope(tenant), stranger: scope(other), rewritten: Arc::default(), began: now, clock }
     }
 
-    /// A moment after every earlier one.
+    /// A time after all earlier ones.
     pub fn now(&self) -> Timestamp {
         Timestamp(self.clock.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Lets time pass.
-    pub fn pass(&self, span: Duration) {
+    /// Moves the clock forward.
+    pub fn advance_clock(&self, span: Duration) {
         self.clock.fetch_add(i64::try_from(span.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
-    /// One user message for the conversation of a name.
+    /// A turn with one user message, for the conversation that a name leads to.
     pub fn ask(&self, to: &str, text: &str) -> Admission {
         let alias = name(to);
         let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: false };
         Admission { target, ..self.ask_anew(text) }
     }
 
-    /// One user message for a conversation of its own.
+    /// A turn with one user message, for a new conversation.
     pub fn ask_anew(&self, text: &str) -> Admission {
         let fingerprint = Uuid::now_v7().into_bytes();
         let turn = TurnId::with_room(Uuid::now_v7());
@@ -209,21 +209,22 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// One user message for a branch that begins where a turn ended.
+    /// A turn with one user message, for a branch that begins where another turn ended.
     pub fn ask_branch(&self, source: TurnId, text: &str) -> Admission {
         Admission { target: Target::Branch { source }, ..self.ask_anew(text) }
     }
 
-    /// A whole turn in a branch of its own.
+    /// Runs a whole turn in a new branch.
     pub async fn branch(&self, store: &S, source: TurnId, question: &str, answer: &str) -> Running {
         let turn = running(self.admit(store, self.ask_branch(source, question)).await);
         self.answer(store, &turn, answer).await;
         turn
     }
 
-    /// Asks as a gateway does: reads, asks, and reads again if that was stale. Waits until a lease is on disk.
+    /// Asks for the lease as a gateway does: reads and asks, and reads again if that was stale. Waits until the lease
+    /// is on disk.
     pub async fn admit(&self, store: &S, mut admission: Admission) -> AdmitOutcome {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             admission.seen = self.seen(store, &admission).await;
             admission.now = self.now();
             match store.admit(admission.clone()).await.unwrap() {
@@ -238,7 +239,7 @@ impl<S: Store> World<S> {
         panic!("always stale");
     }
 
-    /// What a caller of this admission sees of its conversation now.
+    /// What the caller of this admission sees of its conversation now.
     pub async fn seen(&self, store: &S, admission: &Admission) -> Seen {
         let (alias, namespace, extent) = match &admission.target {
             Target::New => return Seen::Nothing,
@@ -249,18 +250,18 @@ impl<S: Store> World<S> {
         snapshot.map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version))
     }
 
-    /// A turn that gets the lease.
+    /// Starts a turn, which gets the lease.
     pub async fn start(&self, store: &S, to: &str, text: &str) -> Running {
         running(self.admit(store, self.ask(to, text)).await)
     }
 
-    /// A turn that has to wait, and its place.
+    /// Queues a turn; returns it with its ticket.
     pub async fn queue(&self, store: &S, admission: Admission) -> Admission {
         let ticket = queued(self.admit(store, admission.clone()).await);
         Admission { ticket: Some(ticket), ..admission }
     }
 
-    /// Writes a message of a turn that goes on.
+    /// Appends a message to a running turn.
     pub async fn append(&self, store: &S, turn: &Running, nth: usize, text: &str) -> Result<Committed, StoreError> {
         let id = MessageId::answered(turn.turn, turn.attempt, nth);
         let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
@@ -274,7 +275,7 @@ impl<S: Store> World<S> {
         self.try_answer(store, turn, text).await.unwrap()
     }
 
-    /// Ends a turn with an answer, if it may.
+    /// Tries to end a turn with an answer.
     pub async fn try_answer(&self, store: &S, turn: &Running, text: &str) -> Result<Committed, StoreError> {
         let id = MessageId::answered(turn.turn, turn.attempt, 0);
         let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
@@ -287,7 +288,7 @@ impl<S: Store> World<S> {
         self.try_leave(store, turn, state, shown).await.unwrap()
     }
 
-    /// Ends a turn without an answer, if it may.
+    /// Tries to end a turn without an answer.
     pub async fn try_leave(
         &self,
         store: &S,
@@ -306,7 +307,7 @@ impl<S: Store> World<S> {
         store.commit(self.commit(turn, outcome)).await
     }
 
-    /// The end of a turn.
+    /// The commit of a turn.
     pub fn commit(&self, turn: &Running, outcome: TurnOutcome) -> Commit {
         Commit {
             lease: turn.lease,
@@ -319,24 +320,24 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Gives up a place in line.
+    /// Gives up a place in the queue.
     pub async fn withdraw(&self, store: &S, scope: &Scope, turn: TurnId) {
         store.withdraw(scope, turn, cancelled(), self.now()).await.unwrap();
     }
 
-    /// A whole turn.
+    /// Runs a whole turn.
     pub async fn talk(&self, store: &S, to: &str, question: &str, answer: &str) -> Running {
         let turn = self.start(store, to, question).await;
         self.answer(store, &turn, answer).await;
         turn
     }
 
-    /// The conversation of a name as the tenant sees it.
+    /// The conversation that a name leads to, as the tenant sees it.
     pub async fn read(&self, to: &str) -> Option<Snapshot> {
         self.two.open(&self.scope, &name(to), Namespace::Session, Extent::View).await.unwrap()
     }
 
-    /// The row of a name as the tenant sees it.
+    /// The row of the conversation that a name leads to, as the tenant sees it.
     pub async fn row(&self, to: &str) -> Option<ConversationRow> {
         self.two.conversation(&self.scope, &name(to), Pin::Head).await.unwrap()
     }
@@ -346,21 +347,21 @@ impl<S: Store> World<S> {
         self.two.turn(&self.scope, id).await.unwrap()
     }
 
-    /// Every conversation of a scope.
+    /// All conversations of a scope.
     pub async fn all(&self, scope: &Scope) -> Vec<ConversationRow> {
         let filter = ListFilter { archived: Archived::Any, limit: 1000, ..ListFilter::default() };
         self.two.conversations(scope, filter).await.unwrap().rows
     }
 
-    /// Waits until what an instance was to write soon has been written.
+    /// Waits until an instance has finished its deferred writes.
     pub async fn settle(&self, store: &S) {
         for _ in 0..3 {
             store.check().await.unwrap();
         }
     }
 
-    /// The same lease, as it was before a newer one.
-    pub fn older(lease: Lease) -> Lease {
+    /// The same lease with the fence before it.
+    pub fn older_lease(lease: Lease) -> Lease {
         Lease { fence: herma_model::Fence(lease.fence.0 - 1), ..lease }
     }
 }

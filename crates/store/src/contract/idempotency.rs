@@ -1,4 +1,4 @@
-//! A request that comes again with its idempotency key.
+//! A repeated request with its idempotency key.
 
 use herma_model::alias::Namespace;
 use herma_model::{Resolution, TurnState};

@@ -1,4 +1,5 @@
-//! Conversations that were held elsewhere: they are here once, go on here, and are followed as long as nobody has gone on with them.
+//! Imported conversations: an import adds each once. They continue here, and later imports update them until they are
+//! changed here.
 
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ use crate::{
     ImportedMessage, ImportedSession, Leaving, ListFilter, Pin, Scope, Store,
 };
 
-/// A session and what happened in it.
+/// A session with its entries.
 pub(super) fn session(id: &str, entries: Vec<ImportedEntry>) -> ImportedSession {
     let (origin, id) = (Arc::from(id), SessionId::from_name(id));
     ImportedSession { origin, id, created_at: Timestamp(1_000), ended_at: Timestamp(9_000), entries }
 }
 
-/// One turn: a question and its answer, with the numbers `first` and `first + 1`.
+/// One turn: a question with the number `first` and its answer with `first + 1`.
 pub(super) fn turn(first: i64, question: &str, answer: &str) -> Vec<ImportedEntry> {
     let [asked, answered] = [(Role::User, question), (Role::Assistant, answer)].map(|(role, text)| message(role, text));
     [(first, asked), (first + 1, answered)]
@@ -41,7 +42,7 @@ pub(super) fn turn(first: i64, question: &str, answer: &str) -> Vec<ImportedEntr
         .into()
 }
 
-/// A summary of everything up to a number.
+/// A summary of all messages up to a number.
 fn compaction(origin: i64, mode: CompactionMode, text: &str, through: i64, carried: &[i64]) -> ImportedEntry {
     ImportedEntry::Compacted(ImportedCompaction {
         origin,
@@ -84,15 +85,15 @@ impl<S: Store> World<S> {
         self.one.import(import).await.unwrap().arrivals
     }
 
-    /// Brings one conversation of the usual file.
-    pub(super) async fn bring(&self, conversation: ImportedConversation) -> Fate {
+    /// Imports one conversation from the usual file.
+    pub(super) async fn import_one(&self, conversation: ImportedConversation) -> Fate {
         let arrivals = self.arrivals(&self.scope, "state.db", vec![conversation]).await;
         arrivals.into_iter().next().unwrap().fate
     }
 }
 
 pub async fn what_is_brought_is_read_as_it_was_said_and_goes_on<S: Store>(world: &World<S>) {
-    assert_eq!(world.bring(trip()).await, Fate::Made);
+    assert_eq!(world.import_one(trip()).await, Fate::Made);
     let row = world.row("trip").await.unwrap();
     let session = &row.session;
     assert_eq!((session.kind, session.creator, session.depth), (SessionKind::Main, CreatorKind::Import, 0));
@@ -115,7 +116,7 @@ pub async fn a_chain_of_sessions_is_one_conversation_at_its_last<S: Store>(world
     second.extend(turn(6, "still there?", "yes"));
     let first: Vec<_> = [turn(1, "hello", "hi"), turn(3, "how are you?", "well")].concat();
     let sessions = vec![session("first", first), session("second", second), session("third", turn(8, "third?", "yes"))];
-    assert_eq!(world.bring(conversation(sessions)).await, Fate::Made);
+    assert_eq!(world.import_one(conversation(sessions)).await, Fate::Made);
     let row = world.row("first").await.unwrap();
     assert_eq!((row.facts.head.id.as_str(), row.facts.head.depth), ("third", 2));
     assert_eq!((row.facts.head.kind, row.facts.origin_kind), (SessionKind::Continuation, SessionKind::Main));
@@ -132,9 +133,9 @@ pub async fn a_chain_of_sessions_is_one_conversation_at_its_last<S: Store>(world
 }
 
 pub async fn what_is_brought_again_is_there_once<S: Store>(world: &World<S>) {
-    assert_eq!(world.bring(trip()).await, Fate::Made);
+    assert_eq!(world.import_one(trip()).await, Fate::Made);
     let before = world.read("trip").await.unwrap();
-    assert_eq!(world.bring(trip()).await, Fate::Unchanged);
+    assert_eq!(world.import_one(trip()).await, Fate::Unchanged);
     let after = world.read("trip").await.unwrap();
     assert_eq!((before.version, &before.facts, &before.messages), (after.version, &after.facts, &after.messages));
     assert_eq!(world.all(&world.scope).await.len(), 1);
@@ -143,10 +144,10 @@ pub async fn what_is_brought_again_is_there_once<S: Store>(world: &World<S>) {
 pub async fn what_was_said_elsewhere_since_is_added<S: Store>(world: &World<S>) {
     let mut open = turn(1, "hello", "hi");
     open.truncate(1);
-    assert_eq!(world.bring(conversation(vec![session("trip", open)])).await, Fate::Made);
+    assert_eq!(world.import_one(conversation(vec![session("trip", open)])).await, Fate::Made);
     let asked = world.read("trip").await.unwrap();
     assert_eq!(asked.unanswered.len(), 1);
-    assert_eq!(world.bring(trip()).await, Fate::Extended(1));
+    assert_eq!(world.import_one(trip()).await, Fate::Extended(1));
     let answered = world.read("trip").await.unwrap();
     assert_eq!((answered.unanswered.len(), answered.messages[0].id), (0, asked.messages[0].id));
     let more = [
@@ -155,7 +156,7 @@ pub async fn what_was_said_elsewhere_since_is_added<S: Store>(world: &World<S>) 
         turn(4, "more", "yes"),
     ];
     let sessions = vec![session("trip", more.concat()), session("next", turn(6, "next", "yes"))];
-    assert_eq!(world.bring(conversation(sessions)).await, Fate::Extended(4));
+    assert_eq!(world.import_one(conversation(sessions)).await, Fate::Extended(4));
     let snapshot = world.read("trip").await.unwrap();
     assert_eq!(shown(&snapshot), ["[they met]", "more", "yes", "next", "yes"]);
     assert_eq!(snapshot.facts.head.id.as_str(), "next");
@@ -167,41 +168,41 @@ pub async fn what_was_said_elsewhere_since_is_added<S: Store>(world: &World<S>) 
 pub async fn a_title_that_was_taken_away_here_is_not_brought_again<S: Store>(world: &World<S>) {
     let mut open = turn(1, "hello", "hi");
     open.truncate(1);
-    world.bring(conversation(vec![session("trip", open)])).await;
+    world.import_one(conversation(vec![session("trip", open)])).await;
     let change = Change { title: Some(None), ..Change::default() };
     assert_eq!(world.describe("trip", change).await.title, None);
-    assert_eq!(world.bring(trip()).await, Fate::Extended(1));
+    assert_eq!(world.import_one(trip()).await, Fate::Extended(1));
     assert_eq!(world.row("trip").await.unwrap().title, None);
 }
 
 pub async fn what_was_taken_back_elsewhere_is_taken_back<S: Store>(world: &World<S>) {
     let all = [turn(1, "hello", "hi"), turn(3, "wrong", "no")].concat();
-    world.bring(conversation(vec![session("trip", all)])).await;
+    world.import_one(conversation(vec![session("trip", all)])).await;
     let id = world.row("trip").await.unwrap().facts.id;
     let all = [turn(1, "hello", "hi"), turn(5, "right", "yes")].concat();
-    assert_eq!(world.bring(conversation(vec![session("trip", all)])).await, Fate::Replaced);
+    assert_eq!(world.import_one(conversation(vec![session("trip", all)])).await, Fate::Replaced);
     let snapshot = world.read(&id.to_string()).await.unwrap();
     assert_eq!(texts(&snapshot), ["hello", "hi", "right", "yes"]);
 }
 
 pub async fn what_has_gone_on_here_is_left_alone<S: Store>(world: &World<S>) {
-    world.bring(trip()).await;
+    world.import_one(trip()).await;
     world.talk(&world.one, "trip", "here", "yes").await;
     let all = [turn(1, "hello", "hi"), turn(3, "there", "no")].concat();
     let grown = || conversation(vec![session("trip", all.clone())]);
-    assert_eq!(world.bring(grown()).await, Fate::Left(Leaving::Touched));
+    assert_eq!(world.import_one(grown()).await, Fate::Left(Leaving::Touched));
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi", "here", "yes"]);
-    assert_eq!(world.bring(trip()).await, Fate::Unchanged);
+    assert_eq!(world.import_one(trip()).await, Fate::Unchanged);
 }
 
 pub async fn a_branch_here_keeps_what_was_taken_back_elsewhere<S: Store>(world: &World<S>) {
-    world.bring(trip()).await;
+    world.import_one(trip()).await;
     let source = world.read("trip").await.unwrap().messages[1].turn;
     let branch = world.branch(&world.one, source, "aside", "yes").await;
     let other = conversation(vec![session("trip", turn(3, "anew", "yes"))]);
-    assert_eq!(world.bring(other).await, Fate::Left(Leaving::Inherited));
+    assert_eq!(world.import_one(other).await, Fate::Left(Leaving::Inherited));
     let all = [turn(1, "hello", "hi"), turn(3, "more", "yes")].concat();
-    assert_eq!(world.bring(conversation(vec![session("trip", all)])).await, Fate::Extended(2));
+    assert_eq!(world.import_one(conversation(vec![session("trip", all)])).await, Fate::Extended(2));
     let branched = world.read(branch.facts.head.id.as_str()).await.unwrap();
     assert_eq!(texts(&branched), ["hello", "hi", "aside", "yes"]);
 }
@@ -209,33 +210,33 @@ pub async fn a_branch_here_keeps_what_was_taken_back_elsewhere<S: Store>(world: 
 pub async fn an_id_that_leads_elsewhere_is_not_taken_over<S: Store>(world: &World<S>) {
     world.talk(&world.one, "second", "mine", "yes").await;
     let sessions = vec![session("first", turn(1, "hello", "hi")), session("second", turn(3, "more", "yes"))];
-    let fate = world.bring(conversation(sessions)).await;
+    let fate = world.import_one(conversation(sessions)).await;
     assert_eq!(fate, Fate::Left(Leaving::Taken(SessionId::from_name("second"))));
     assert!(world.row("first").await.is_none());
-    world.bring(trip()).await;
+    world.import_one(trip()).await;
     let other = world.arrivals(&world.scope, "other.db", vec![trip()]).await;
     assert_eq!(other[0].fate, Fate::Left(Leaving::Taken(SessionId::from_name("trip"))));
 }
 
 pub async fn sessions_that_are_gone_elsewhere_stay_here<S: Store>(world: &World<S>) {
     let second = || session("second", turn(3, "more", "yes"));
-    world.bring(conversation(vec![session("first", turn(1, "hello", "hi")), second()])).await;
-    assert_eq!(world.bring(conversation(vec![second()])).await, Fate::Left(Leaving::Rearranged));
+    world.import_one(conversation(vec![session("first", turn(1, "hello", "hi")), second()])).await;
+    assert_eq!(world.import_one(conversation(vec![second()])).await, Fate::Left(Leaving::Rearranged));
     assert_eq!(texts(&world.read("first").await.unwrap()), ["hello", "hi", "more", "yes"]);
 }
 
 pub async fn what_is_deleted_here_can_be_brought_again<S: Store>(world: &World<S>) {
-    world.bring(trip()).await;
+    world.import_one(trip()).await;
     let source = world.read("trip").await.unwrap().messages[1].turn;
     world.branch(&world.one, source, "aside", "yes").await;
     let deleted = world.one.delete(&world.scope, &name("trip"), crate::Children::Keep, world.now()).await.unwrap();
     assert!(matches!(deleted, DeleteOutcome::Deleted(_)));
-    assert_eq!(world.bring(trip()).await, Fate::Made);
+    assert_eq!(world.import_one(trip()).await, Fate::Made);
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi"]);
 }
 
 pub async fn parents_and_kinds_are_as_they_were<S: Store>(world: &World<S>) {
-    world.bring(trip()).await;
+    world.import_one(trip()).await;
     let parent = |relation| Some((SessionId::from_name("trip"), relation));
     let own = |id: &str, first| vec![session(id, turn(first, "hello", "hi"))];
     let branch = ImportedConversation {
@@ -273,24 +274,28 @@ pub async fn what_is_brought_has_its_place_in_the_graph<S: Store>(world: &World<
         let (nodes, _) = world.whole_graph(&world.scope, of, 10).await;
         nodes.iter().map(|node| node.row.session.id.to_string()).collect()
     };
-    world.bring(child("early", 5, "trip-2")).await;
-    assert_eq!(graph("early").await, ["early"], "its parent is a name");
-    world.bring(trip()).await;
-    world.bring(child("helper", 11, "trip")).await;
+    world.import_one(child("early", 5, "trip-2")).await;
+    assert_eq!(graph("early").await, ["early"], "its parent is only a name");
+    world.import_one(trip()).await;
+    world.import_one(child("helper", 11, "trip")).await;
     assert_eq!(graph("trip").await, ["trip", "trip-2", "helper"]);
-    assert_eq!(world.bring(child("early", 5, "trip-2")).await, Fate::Unchanged);
-    assert_eq!(graph("trip").await, ["trip", "trip-2", "early", "helper"], "it is found as soon as both are there");
+    assert_eq!(world.import_one(child("early", 5, "trip-2")).await, Fate::Unchanged);
+    assert_eq!(
+        graph("trip").await,
+        ["trip", "trip-2", "early", "helper"],
+        "the edge exists as soon as both are imported"
+    );
     for _ in 0..2 {
         world.arrivals(&world.scope, "state.db", round()).await;
     }
-    assert_eq!(graph("one").await, ["one", "other"], "nothing comes from itself");
+    assert_eq!(graph("one").await, ["one", "other"], "no session is its own ancestor");
 }
 
 pub async fn what_came_from_it_here_stays_with_what_is_brought_anew<S: Store>(world: &World<S>) {
-    world.bring(trip()).await;
+    world.import_one(trip()).await;
     world.child(Some("helper"), SessionKind::Auxiliary, "trip").await;
     let other = conversation(vec![session("trip", turn(3, "anew", "yes"))]);
-    assert_eq!(world.bring(other).await, Fate::Replaced);
+    assert_eq!(world.import_one(other).await, Fate::Replaced);
     assert_eq!(world.whole_graph(&world.scope, "trip", 10).await.0.len(), 2);
 }
 
@@ -301,16 +306,16 @@ pub async fn a_stranger_is_not_the_parent_of_what_was_brought<S: Store>(world: &
         ..conversation(vec![session("kid", turn(3, "look", "found"))])
     };
     let has_parent = async || world.whole_graph(&world.scope, "kid", 10).await.1[0].has_node;
-    world.bring(trip()).await;
-    world.bring(kid()).await;
+    world.import_one(trip()).await;
+    world.import_one(kid()).await;
     assert!(has_parent().await);
     world.delete("trip").await;
     world.talk(&world.one, "trip", "another", "one").await;
-    assert_eq!(world.bring(kid()).await, Fate::Unchanged);
-    assert!(!has_parent().await, "it has the name of the parent, and is another one");
+    assert_eq!(world.import_one(kid()).await, Fate::Unchanged);
+    assert!(!has_parent().await, "another conversation has the parent's name");
     world.delete("trip").await;
-    world.bring(trip()).await;
-    world.bring(kid()).await;
+    world.import_one(trip()).await;
+    world.import_one(kid()).await;
     assert!(has_parent().await, "it comes from the same file");
 }
 
@@ -327,14 +332,14 @@ pub async fn names_lead_to_what_is_brought_unless_they_are_taken<S: Store>(world
 
 pub async fn ids_that_look_like_our_own_lead_to_what_is_brought<S: Store>(world: &World<S>) {
     let id = "run_0123456789abcdef0123456789abcdef";
-    world.bring(conversation(vec![session(id, turn(1, "hello", "hi"))])).await;
+    world.import_one(conversation(vec![session(id, turn(1, "hello", "hi"))])).await;
     let next = running(world.admit(&world.two, world.ask(id, "more")).await);
     assert_eq!(next.facts.head.id.as_str(), id);
     world.answer(&world.two, &next, "yes").await;
 }
 
-pub async fn an_import_is_nobody_elses<S: Store>(world: &World<S>) {
-    world.bring(trip()).await;
+pub async fn an_import_is_another_tenants_own<S: Store>(world: &World<S>) {
+    world.import_one(trip()).await;
     let theirs = world.arrivals(&world.stranger, "state.db", vec![trip()]).await;
     assert_eq!(theirs[0].fate, Fate::Made);
     let (own, other) = (world.all(&world.scope).await, world.all(&world.stranger).await);

@@ -1,4 +1,4 @@
-//! A turn that stops another and goes next.
+//! A turn that interrupts the running one and goes next.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ pub async fn an_interrupted_turn_learns_of_it_and_cannot_complete<S: Store>(worl
     assert!(world.one.stop_requests().await.unwrap().is_empty());
     let second = world.queue(&world.two, interrupt(world, "second")).await;
     assert_eq!(world.one.stop_requests().await.unwrap(), [(first.turn, StopKind::Interrupt)]);
-    assert!(world.two.stop_requests().await.unwrap().is_empty(), "it is not the other's turn");
+    assert!(world.two.stop_requests().await.unwrap().is_empty(), "the turn runs in the other instance");
     assert_eq!(
         world.try_answer(&world.one, &first, "one").await.unwrap_err(),
         StoreError::StopRequested(StopKind::Interrupt)
     );
-    assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Running, "it is still to be ended");
+    assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Running, "it has not ended yet");
     queued(world.admit(&world.two, second.clone()).await);
     world.leave(&world.one, &first, TurnState::Interrupted, Some("on")).await;
     assert!(world.one.stop_requests().await.unwrap().is_empty());
@@ -33,7 +33,7 @@ pub async fn an_interrupted_turn_learns_of_it_and_cannot_complete<S: Store>(worl
     assert_eq!(snapshot.unanswered[&first.turn].state, TurnState::Interrupted);
 }
 
-pub async fn an_interrupting_turn_goes_before_those_who_wait<S: Store>(world: &World<S>) {
+pub async fn an_interrupting_turn_goes_before_waiting_turns<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let patient = world.queue(&world.one, world.ask("trip", "patient")).await;
     let urgent = world.queue(&world.two, interrupt(world, "urgent")).await;
@@ -51,7 +51,7 @@ pub async fn an_interrupting_turn_goes_before_those_who_wait<S: Store>(world: &W
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "urgent", "-", "urgent too", "-", "patient", "-"]);
 }
 
-pub async fn an_interrupting_turn_goes_at_once_when_nobody_runs<S: Store>(world: &World<S>) {
+pub async fn an_interrupting_turn_goes_at_once_when_no_turn_runs<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let patient = world.queue(&world.one, world.ask("trip", "patient")).await;
     world.answer(&world.one, &first, "one").await;
@@ -61,7 +61,7 @@ pub async fn an_interrupting_turn_goes_at_once_when_nobody_runs<S: Store>(world:
     running(world.admit(&world.one, patient).await);
 }
 
-pub async fn an_interrupting_turn_behind_another_names_nobody_as_running<S: Store>(world: &World<S>) {
+pub async fn an_interrupting_turn_behind_another_names_no_running_turn<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let urgent = world.queue(&world.one, interrupt(world, "urgent")).await;
     world.leave(&world.one, &first, TurnState::Interrupted, None).await;
@@ -80,7 +80,7 @@ pub async fn a_turn_that_does_not_yield_is_cut_off_and_commits_nothing<S: Store>
     let ask = Admission { interrupt_grace: grace, ..interrupt(world, "second") };
     let ask = world.queue(&world.two, ask).await;
     queued(world.admit(&world.two, ask.clone()).await);
-    world.pass(grace + Duration::from_millis(1));
+    world.advance_clock(grace + Duration::from_millis(1));
     let second = running(world.admit(&world.two, ask).await);
     assert_eq!(world.try_answer(&world.one, &first, "one").await.unwrap_err(), StoreError::Fenced);
     let late = world.try_leave(&world.one, &first, TurnState::Interrupted, Some("one")).await;
@@ -88,11 +88,11 @@ pub async fn a_turn_that_does_not_yield_is_cut_off_and_commits_nothing<S: Store>
     world.one.journal(first.lease, noted("more"));
     world.answer(&world.two, &second, "two").await;
     let snapshot = world.read("trip").await.unwrap();
-    assert_eq!(texts(&snapshot), ["first", "one", "second", "two"], "what was shown is kept");
+    assert_eq!(texts(&snapshot), ["first", "one", "second", "two"], "the partial answer is kept");
     assert_eq!(snapshot.unanswered[&first.turn].state, TurnState::Interrupted);
 }
 
-pub async fn a_refused_interrupt_asks_nobody_to_stop<S: Store>(world: &World<S>) {
+pub async fn a_refused_interrupt_asks_no_turn_to_stop<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let ask = Admission { queue_limit: 0, ..interrupt(world, "second") };
     assert_eq!(refused(world.admit(&world.two, ask).await), Refusal::QueueFull { limit: 0 });

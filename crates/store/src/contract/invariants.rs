@@ -1,4 +1,4 @@
-//! What must be true of a store after whatever happened.
+//! Invariants that hold for a store after every test.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::fixture::name;
 use crate::{ConversationRow, Entry, Extent, LedgerPage, Pin, Scope, Snapshot, Store, TurnRecord};
 
 impl<S: Store> World<S> {
-    /// Looks over every conversation of both tenants, then closes both instances.
+    /// Checks every conversation of both tenants, then closes both instances.
     pub async fn holds_together(&self) {
         for scope in [&self.scope, &self.stranger] {
             let rows = self.all(scope).await;
@@ -46,7 +46,8 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Reads until nothing changed in between: an engine may find a turn's owner gone at any moment.
+    /// Reads until the version is the same before and after. An engine may notice at any moment that a turn's process
+    /// has died.
     async fn view(&self, scope: &Scope, id: &str) -> View {
         let open = async |extent| self.two.open(scope, &name(id), Namespace::Session, extent).await.unwrap().unwrap();
         loop {
@@ -58,21 +59,21 @@ impl<S: Store> World<S> {
             let mut turns: Vec<TurnRecord> = Vec::new();
             for message in whole.messages.iter().filter(|message| !is_left_behind(&whole, message)) {
                 if turns.last().is_none_or(|turn| turn.id != message.turn) {
-                    // Of what was deleted, a branch has the messages, and nobody the turns.
+                    // A branch of a deleted conversation has its messages, but its turns are gone.
                     let turn = self.two.turn(scope, message.turn).await.unwrap();
                     turns.extend(turn.filter(|turn| !is_later_elsewhere(&whole, turn)));
                 }
             }
             let shown = open(Extent::View).await;
             if shown.version == whole.version {
-                assert!(entries.iter().eq(back.iter().rev()), "from the end back it is the same");
+                assert!(entries.iter().eq(back.iter().rev()), "both orders have the same entries");
                 let rewritten = self.rewritten.load(Ordering::Relaxed);
                 return View { row, whole, shown, entries, inherited: 0, ledger, turns, rewritten };
             }
         }
     }
 
-    /// What a branch inherits is what its source begins with; nobody else inherits anything.
+    /// Checks that a branch begins with the messages of its source, and that other conversations inherit nothing.
     async fn inheritance_holds_together(&self, scope: &Scope, view: &View) {
         let facts = &view.row.facts;
         let root = self.two.conversation(scope, &name(facts.root.as_str()), Pin::Exact).await.unwrap().unwrap().session;
@@ -89,10 +90,10 @@ impl<S: Store> World<S> {
         }
         let Some(last) = inherited.iter().rev().find_map(said) else { return };
         let Some(turn) = self.two.turn(scope, last.turn).await.unwrap() else { return };
-        assert_eq!(turn.state, TurnState::Completed, "a branch comes from an answer");
+        assert_eq!(turn.state, TurnState::Completed, "a branch begins after an answer");
         let end = inherited.last().map_or(0, |end| end.seq().0);
         assert!(later.first().is_none_or(|first| first.seq().0 == end + 1 || facts.compaction_count > 0));
-        // A source that was deleted has left its name to others.
+        // After a source is deleted, another conversation may take its name.
         let source = self.two.conversation(scope, &name(source.as_str()), Pin::Exact).await.unwrap();
         if let Some(source) = source.filter(|source| source.created_at < view.row.created_at) {
             let entries = self.entries(scope, source.session.id.as_str(), Pin::Head).await;
@@ -100,10 +101,14 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Goes from the head to the root, and gives back what each session has, from the root on.
+    /// Follows the sessions from the head to the root; returns their entries, oldest first.
     async fn sessions_hold_together(&self, scope: &Scope, row: &ConversationRow) -> Vec<Entry> {
         let parent = row.facts.head.parent.as_ref().filter(|(_, how)| *how == ParentRelation::Continuation);
-        assert_eq!(row.facts.previous, parent.map(|(parent, _)| parent.clone()), "the head came from the one before");
+        assert_eq!(
+            row.facts.previous,
+            parent.map(|(parent, _)| parent.clone()),
+            "the previous session is the parent of the head"
+        );
         let mut all = Vec::new();
         let mut next = Some(row.facts.head.clone());
         while let Some(session) = next {
@@ -136,18 +141,18 @@ impl<S: Store> World<S> {
     }
 }
 
-/// One conversation, read in every way at one version.
+/// One conversation, read in all ways at one version.
 struct View {
     row: ConversationRow,
     whole: Snapshot,
     shown: Snapshot,
     entries: Vec<Entry>,
-    /// How many of them are another conversation's.
+    /// How many entries are inherited.
     inherited: usize,
     ledger: LedgerPage,
     /// In the order of their messages.
     turns: Vec<TurnRecord>,
-    /// Whether there may be gaps, and turns of which little or nothing is left.
+    /// Whether there may be gaps, and turns with missing messages.
     rewritten: bool,
 }
 
@@ -158,7 +163,7 @@ impl View {
         assert!(places.is_sorted_by(|one, next| one < next), "entries are in order");
         if !self.rewritten && !self.entries.iter().any(|entry| matches!(entry, Entry::Summary(_))) {
             let expected: Vec<Seq> = (1..=places.len() as i64).map(Seq).collect();
-            assert_eq!(places, expected, "places are without gaps");
+            assert_eq!(places, expected, "places have no gaps");
         }
         let said: Vec<Arc<Message>> = self.entries.iter().filter_map(said).collect();
         assert_eq!(self.row.message_count, said.len() as u64, "messages are counted");
@@ -166,7 +171,7 @@ impl View {
         assert_eq!(ids.len(), said.len(), "a message is written once");
         let mut whole = [&self.whole.messages[..], &self.whole.rewound].concat();
         whole.sort_by_key(|message| message.seq);
-        assert_eq!(said, whole, "pages and the whole are the same");
+        assert_eq!(said, whole, "pages have the same messages as the whole read");
         assert!(self.whole.whole);
     }
 
@@ -176,7 +181,7 @@ impl View {
             Entry::Summary(summary) => Some((**summary).clone()),
         });
         let written = self.ledger.rows.iter().rev().filter_map(|row| row.summary.clone());
-        assert!(boundaries.eq(written), "every summary is its compaction's");
+        assert!(boundaries.eq(written), "every summary belongs to a compaction");
         let compactions = self.ledger.rows.iter().filter(|row| row.summary.is_some()).count();
         assert_eq!(self.row.facts.compaction_count as usize, compactions, "compactions are counted");
         assert_eq!(self.shown.base, self.whole.base);
@@ -184,12 +189,20 @@ impl View {
         assert_eq!(self.shown.whole, self.shown.base.is_none());
         let through = self.shown.base.as_ref().map_or(Seq(0), |base| base.through);
         let before = self.whole.messages.partition_point(|message| message.seq <= through);
-        assert_eq!(self.shown.messages, self.whole.messages[before..], "the view is the end of the whole");
+        assert_eq!(
+            self.shown.messages,
+            self.whole.messages[before..],
+            "the view has the last messages of the whole read"
+        );
         if let Some(base) = &self.shown.base {
             let boundary = self.entries.iter().position(|entry| entry.seq() == base.summary.seq).unwrap();
             assert_eq!(self.entries[boundary], Entry::Summary(Arc::new(base.summary.clone())));
             let row = self.ledger.rows.iter().find(|row| row.id == base.summary.compaction);
-            assert_eq!(row.is_some(), boundary >= self.inherited, "a ledger has its conversation's own");
+            assert_eq!(
+                row.is_some(),
+                boundary >= self.inherited,
+                "a ledger has only its conversation's own compactions"
+            );
             if let Some(row) = row {
                 assert_eq!((row.summary.as_ref(), row.through), (Some(&base.summary), base.through));
                 assert!(base.carried.iter().map(|kept| kept.seq).eq(row.carried.iter().copied()));
@@ -231,20 +244,20 @@ impl View {
         assert_eq!(self.row.running, running == 1, "the running turn is known");
     }
 
-    /// A turn that began anew stands after what it left behind, and only what is there is left behind.
+    /// Checks that a turn that began anew has messages at both places, the failed attempts before the later ones.
     fn left_behind_holds_together(&self) {
         for (turn, first) in &self.whole.begun_anew {
             let own = self.whole.messages.iter().filter(|message| message.turn == *turn);
             let (left, there): (Vec<_>, Vec<_>) = own.partition(|message| message.attempt < *first);
             assert!(left.iter().all(|left| there.iter().all(|later| left.seq < later.seq)));
-            assert!(self.rewritten || (!left.is_empty() && !there.is_empty()), "it has both places");
+            assert!(self.rewritten || (!left.is_empty() && !there.is_empty()), "it has messages at both places");
         }
         let read: HashSet<TurnId> = self.shown.messages.iter().map(|message| message.turn).collect();
         let shown = self.whole.begun_anew.iter().filter(|(turn, _)| read.contains(turn));
         assert_eq!(self.shown.begun_anew, shown.map(|(turn, first)| (*turn, *first)).collect());
     }
 
-    /// A turn is what it brought, what was shown of its attempts, and its answer.
+    /// Checks that a turn's record has its input, at most one partial answer, and its answer.
     fn record_holds_together(&self, turn: &TurnRecord) {
         let own = self.whole.messages.iter().filter(|message| message.turn == turn.id);
         let own = own.filter(|message| !is_left_behind(&self.whole, message));
@@ -253,16 +266,18 @@ impl View {
             turn.said().partition(|message| message.said.status == MessageStatus::Complete);
         let recorded: Vec<_> = turn.input.iter().chain(answer.iter().copied()).collect();
         let own: Vec<_> = own.collect();
-        // A branch may leave its source in the middle of what a client added at once.
+        // A branch may begin in the middle of items that a client added at once.
         let is_cut = turn.facts.id != self.row.facts.id && recorded.starts_with(&own);
-        assert!(own == recorded || is_cut, "a record has all that was said, the answer last");
+        assert!(own == recorded || is_cut, "a record has all messages of its turn, the answer last");
         match turn.state {
             TurnState::Completed => {
-                assert!(!answer.is_empty() || self.rewritten, "what is completed has an answer");
-                assert!(shown.is_empty(), "and nothing that was only shown");
+                assert!(!answer.is_empty() || self.rewritten, "a completed turn has an answer");
+                assert!(shown.is_empty(), "a completed turn has no partial answer");
             }
-            TurnState::Queued | TurnState::Running => assert!(shown.is_empty(), "what runs has a journal"),
-            _ => assert!(shown.len() <= 1, "of an attempt, at most one text was shown"),
+            TurnState::Queued | TurnState::Running => {
+                assert!(shown.is_empty(), "a live turn has no partial answer yet")
+            }
+            _ => assert!(shown.len() <= 1, "an attempt has at most one partial answer"),
         }
         let places: Vec<_> = turn.said().map(|message| message.seq).collect();
         assert!(places.is_sorted(), "its steps are in order");
@@ -271,19 +286,19 @@ impl View {
         let made: Vec<_> = made.map(|row| row.id).collect();
         let compactions: Vec<_> = turn.compactions().collect();
         let own = turn.facts.id == self.row.facts.id;
-        // Those of an attempt that was left behind stay with it, also if all that it said was removed.
+        // Compactions of a failed attempt stay with that attempt, even if all its messages were removed.
         let has_left_some = self.whole.begun_anew.contains_key(&turn.id) || (self.rewritten && turn.attempt > 1);
         let is_rest = has_left_some && made.ends_with(&compactions);
         assert!(!own || is_rest || made == compactions, "a record has its compactions");
     }
 }
 
-/// Whether an attempt said it that failed before its turn began anew.
+/// Whether the message belongs to an attempt that failed before its turn began anew.
 fn is_left_behind(whole: &Snapshot, message: &Message) -> bool {
     whole.begun_anew.get(&message.turn).is_some_and(|first| message.attempt < *first)
 }
 
-/// Whether a branch has a turn where it failed, and the turn has begun anew since, in the source of the branch alone.
+/// Whether a branch has the failed attempt of a turn that has begun anew since, in the source of the branch only.
 fn is_later_elsewhere(whole: &Snapshot, turn: &TurnRecord) -> bool {
     let failed_here = whole.unanswered.get(&turn.id);
     turn.facts.id != whole.facts.id

@@ -1,4 +1,4 @@
-//! Nothing crosses tenants.
+//! Isolation of tenants.
 
 use herma_model::TurnState;
 use herma_model::alias::Namespace;

@@ -1,4 +1,4 @@
-//! Compacting during a turn, which goes on in the new head.
+//! Compacting during a turn, which continues in the new head.
 
 use herma_model::generation::Finish;
 use herma_model::provenance::CompactionMode::{InPlace, Split};
@@ -51,7 +51,7 @@ pub async fn a_turn_may_compact_more_than_once<S: Store>(world: &World<S>) {
 pub async fn a_lost_lease_compacts_nothing<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let turn = world.start(&world.one, "trip", "second").await;
-    let leases = [World::<S>::older(turn.lease), Lease { tenant: world.stranger.tenant, ..turn.lease }];
+    let leases = [World::<S>::older_lease(turn.lease), Lease { tenant: world.stranger.tenant, ..turn.lease }];
     let plan = world.plan("trip", Split, 1, "so far").await;
     let version = world.read("trip").await.unwrap().version;
     for lease in leases {
@@ -148,7 +148,7 @@ pub async fn a_retracted_first_turn_takes_its_compaction_along<S: Store>(world: 
     }
 }
 
-pub async fn what_a_gone_owner_had_shown_is_in_the_head_it_moved_to<S: Store>(world: &World<S>) {
+pub async fn the_partial_answer_of_a_gone_owner_is_in_the_head_it_moved_to<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let mut turn = world.start(&world.one, "trip", "second").await;
     let done = world.compact_during(&world.one, &mut turn, Split, "so far").await;
@@ -172,7 +172,7 @@ pub async fn what_the_server_counted_holds_until_the_view_changes<S: Store>(worl
     let uncounted = Finish { usage: None, ..finish() };
     let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "two")], finish: uncounted };
     world.one.commit(world.commit(&turn, outcome)).await.unwrap();
-    assert_eq!(counted().await, Some(Counted { through: Seq(2), tokens: 12 }), "nothing newer is known");
+    assert_eq!(counted().await, Some(Counted { through: Seq(2), tokens: 12 }), "there is no newer count");
     assert_eq!(world.read_as("trip", Extent::Whole).await.unwrap().counted, counted().await);
     assert_eq!(world.read_as("trip", Extent::Session).await.unwrap().counted, None);
     let done = world.compact(&world.one, "trip", InPlace, "so far").await;

@@ -63,7 +63,7 @@ pub async fn a_failure_changes_nothing_but_the_ledger<S: Store>(world: &World<S>
     assert_eq!((row_after.updated_at, row_after.message_count), (row.updated_at, row.message_count));
     assert_eq!(row_after.facts, done.facts);
     let ledger = world.ledger("trip").await.rows;
-    assert_eq!(ledger.len(), 2, "another tenant's word is not heard");
+    assert_eq!(ledger.len(), 2, "a record of another tenant is ignored");
     let note = &ledger[0];
     assert_eq!(
         (note.id, note.outcome, note.trigger),
@@ -102,7 +102,7 @@ pub async fn the_ledger_is_read_a_page_at_a_time_newest_first<S: Store>(world: &
     assert!(world.two.compactions(&world.scope, &name("nowhere"), None, 3).await.unwrap().is_none());
 }
 
-pub async fn a_ledger_is_nobody_elses<S: Store>(world: &World<S>) {
+pub async fn a_ledger_is_hidden_from_other_callers<S: Store>(world: &World<S>) {
     let ask = Admission { session_key: SessionKey::parse("team/a").ok(), ..world.ask("trip", "first") };
     let turn = running(world.admit(&world.one, ask).await);
     world.answer(&world.one, &turn, "one").await;
@@ -120,7 +120,7 @@ pub async fn a_ledger_is_nobody_elses<S: Store>(world: &World<S>) {
             let authority = Authority::Idle { scope: scope.clone(), alias: alias.clone() };
             let plan = NewCompaction { authority, ..world.plan("trip", Split, 1, "stolen").await };
             assert!(matches!(world.two.compact(plan).await.unwrap(), CompactOutcome::NotFound));
-            let undo = Undo { scope: scope.clone(), ..world.take_back(to, done.record.id).await };
+            let undo = Undo { scope: scope.clone(), ..world.undo_request(to, done.record.id).await };
             assert!(matches!(world.two.undo(undo).await.unwrap(), UndoOutcome::NotFound));
             for extent in [Extent::Whole, Extent::Session, Extent::Without(done.record.id)] {
                 assert!(world.two.open(scope, &alias, Namespace::Session, extent).await.unwrap().is_none());

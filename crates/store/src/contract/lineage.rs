@@ -1,4 +1,4 @@
-//! The graph around a conversation.
+//! The lineage graph of a conversation.
 
 use herma_model::provenance::CompactionMode::Split;
 use herma_model::{ParentRelation, SessionKey, SessionKind};
@@ -13,12 +13,12 @@ use crate::{
 };
 
 impl<S: Store> World<S> {
-    /// A page of a graph.
+    /// One page of a graph.
     async fn graph(&self, scope: &Scope, to: &str, after: Option<LineageCursor>, limit: usize) -> LineageOutcome {
         self.two.lineage(scope, &name(to), LineageRange { after, limit }).await.unwrap()
     }
 
-    /// A whole graph, read a few nodes at a time.
+    /// A whole graph, read in small pages.
     pub async fn whole_graph(&self, scope: &Scope, to: &str, limit: usize) -> (Vec<LineageNode>, Vec<LineageEdge>) {
         let (mut nodes, mut edges, mut after) = (Vec::new(), Vec::new(), None);
         loop {
@@ -43,8 +43,8 @@ fn ids(nodes: &[LineageNode], side: LineageSide) -> Vec<&str> {
     nodes.iter().filter(|node| node.side == side).map(|node| node.row.session.id.as_str()).collect()
 }
 
-/// A root that went on twice, left in its first session and in its second by a branch, which went on too; a helper of that and a branch of the
-/// helper.
+/// A root with three sessions, an early branch from its first session, and a branch from its second. That branch has
+/// two sessions and a helper, and the helper has a branch.
 pub(super) struct Tree {
     pub root: [String; 3],
     pub early: String,
@@ -58,14 +58,14 @@ pub(super) async fn tree<S: Store>(world: &World<S>) -> Tree {
     let first = world.talk(&world.one, "root", "first", "one").await;
     let second = split("root").await;
     world.talk(&world.one, "root", "second", "two").await;
-    let branch = world.leave_at("root", End).await.facts.head.id.to_string();
+    let branch = world.make_branch("root", End).await.facts.head.id.to_string();
     let third = split("root").await;
-    let early = world.leave_at("root", Message(first.messages[0].id)).await.facts.head.id.to_string();
+    let early = world.make_branch("root", Message(first.messages[0].id)).await.facts.head.id.to_string();
     world.talk(&world.one, &branch, "third", "three").await;
     let further = split(&branch).await;
     world.child(Some("helper"), SessionKind::Auxiliary, &branch).await;
     world.talk(&world.one, "helper", "look", "found").await;
-    let twig = world.leave_at("helper", End).await.facts.head.id.to_string();
+    let twig = world.make_branch("helper", End).await.facts.head.id.to_string();
     world.child(Some("job"), SessionKind::Background, &first.facts.id.to_string()).await;
     Tree {
         root: ["root".to_owned(), second, third],
@@ -139,7 +139,11 @@ pub async fn a_deleted_parent_is_a_name_without_a_node<S: Store>(world: &World<S
     world.delete("helper").await;
     world.talk(&world.one, "helper", "another", "one").await;
     let (nodes, edges) = world.whole_graph(&world.scope, &twig, 10).await;
-    assert_eq!((nodes.len(), edges[0].from.as_str(), edges[0].has_node), (1, "helper", false), "it is another one");
+    assert_eq!(
+        (nodes.len(), edges[0].from.as_str(), edges[0].has_node),
+        (1, "helper", false),
+        "another conversation has the parent's name"
+    );
     assert_eq!(world.whole_graph(&world.scope, "helper", 10).await.0.len(), 1);
 }
 

@@ -24,7 +24,7 @@ pub async fn conversations_are_listed_most_recently_changed_first<S: Store>(worl
 pub async fn pages_neither_skip_nor_repeat_while_rows_are_added<S: Store>(world: &World<S>) {
     let now = world.now();
     for number in 0..12 {
-        // Several change in the same millisecond.
+        // Several conversations change in the same millisecond.
         let turn = world.start(&world.one, &format!("c{number}"), "hello").await;
         let said = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "hi")], finish: finish() };
         let commit = Commit { now: Timestamp(now.0 + number / 4), ..world.commit(&turn, said) };
@@ -117,7 +117,7 @@ pub async fn messages_are_read_from_the_end_back<S: Store>(world: &World<S>) {
             (texts.iter().map(ToString::to_string).collect(), has_more),
             "{to} {before:?}"
         );
-        assert_eq!(page.pinned.contains(&Seq(1)), texts.contains(&"1"), "a page has its own");
+        assert_eq!(page.pinned.contains(&Seq(1)), texts.contains(&"1"), "a page has only its own pins");
     }
     let range = MessageRange { order: Order::NewestFirst { before: None }, limit: 10, pin: Pin::Exact };
     let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();

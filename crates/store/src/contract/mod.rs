@@ -1,13 +1,13 @@
-//! The suite that every engine must pass: one function a behaviour, over nothing but the port.
+//! The suite that every engine must pass: one function for each behaviour. It uses only the port.
 //!
-//! An engine's tests implement [`Engine`] and call [`crate::contract_suite!`], which makes a test of every behaviour on a database of
-//! its own. After each of them the [`World`] is looked over as a whole: whatever happened, it must hang together.
+//! An engine's tests implement [`Engine`] and call [`crate::contract_suite!`]. The macro makes a test of every
+//! behaviour, each on its own database. After each test the invariants of the whole [`World`] are checked.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "test support: a promise that is not kept is a panic that says where"
+    reason = "test support: a failed check is a panic that names its line"
 )]
 #![expect(missing_docs, reason = "the name of a behaviour says what it is")]
 
@@ -76,9 +76,9 @@ pub use fixture::World;
 
 /// A database that can be opened more than once.
 pub trait Engine: Send + Sync {
-    /// What it opens.
+    /// The store that it opens.
     type Store: Store;
 
-    /// Another instance on the same database, as a process of its own would be.
+    /// Opens another instance on the same database, as another process would.
     fn open(&self) -> impl Future<Output = Arc<Self::Store>> + Send;
 }

@@ -1,4 +1,4 @@
-//! First turns that failed, and come again without a name.
+//! First turns that failed and are repeated without a name.
 
 use herma_model::limits::RETRY_WINDOW;
 use herma_model::{Alias, SessionKind, TurnState};
@@ -10,7 +10,7 @@ use super::fixture::running;
 use super::sdk_retries::attempt;
 use crate::{Admission, AdmitOutcome, NewResponse, Running, Store};
 
-/// The same request, for a conversation of its own.
+/// The same request, for a new conversation.
 fn opening<S: Store>(world: &World<S>) -> Admission {
     attempt(0, world.ask_anew("hello"))
 }
@@ -40,7 +40,7 @@ pub async fn a_first_turn_that_failed_is_tried_again_by_a_request_without_a_name
     }
 }
 
-pub async fn what_is_no_other_attempt_of_an_opening_is_a_conversation_of_its_own<S: Store>(world: &World<S>) {
+pub async fn what_repeats_no_failed_opening_is_a_conversation_of_its_own<S: Store>(world: &World<S>) {
     let first = failed(world).await;
     let mut other_words = opening(world);
     other_words.retry.fingerprint = [8; 16];
@@ -68,7 +68,7 @@ pub async fn what_is_no_other_attempt_of_an_opening_is_a_conversation_of_its_own
 
 pub async fn an_opening_that_failed_long_ago_stays_as_it_is<S: Store>(world: &World<S>) {
     let first = failed(world).await;
-    world.pass(RETRY_WINDOW + Duration::from_secs(1));
+    world.advance_clock(RETRY_WINDOW + Duration::from_secs(1));
     is_new(world, opening(world), &first).await;
     let answered = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
     world.answer(&world.one, &answered, "hi").await;

@@ -1,4 +1,4 @@
-//! Requests that their own retry overtook.
+//! Requests that were overtaken by their own retry.
 
 use herma_model::TurnState;
 use herma_model::limits::RETRY_WINDOW;
@@ -44,7 +44,7 @@ pub async fn a_request_that_was_not_overtaken_joins_nothing<S: Store>(world: &Wo
     let first = running(world.admit(&world.one, attempt(0, world.ask_anew("hello"))).await);
     assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask_anew("hello"))).await), first.turn);
     let late = running(world.admit(&world.two, abandoned(attempt(0, world.ask_anew("hello")))).await);
-    assert_ne!(late.turn, first.turn, "that retry had found its original");
+    assert_ne!(late.turn, first.turn, "that retry had already joined its original");
 }
 
 pub async fn another_request_whose_client_is_gone_joins_nothing<S: Store>(world: &World<S>) {
@@ -59,7 +59,7 @@ pub async fn another_request_whose_client_is_gone_joins_nothing<S: Store>(world:
 pub async fn a_retry_is_remembered_for_a_while<S: Store>(world: &World<S>) {
     let retry = running(world.admit(&world.one, attempt(1, world.ask("trip", "hello"))).await);
     world.answer(&world.one, &retry, "hi").await;
-    world.pass(RETRY_WINDOW + Duration::from_secs(1));
+    world.advance_clock(RETRY_WINDOW + Duration::from_secs(1));
     let late = abandoned(attempt(0, world.ask("trip", "hello")));
     assert_ne!(running(world.admit(&world.two, late).await).turn, retry.turn);
 }

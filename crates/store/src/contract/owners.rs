@@ -1,4 +1,4 @@
-//! Processes that come and go. An instance that is closed is a process that has ended.
+//! Processes that start and end. A closed instance stands for a process that has ended.
 
 use std::time::Duration;
 
@@ -25,13 +25,16 @@ pub async fn journal_text_is_what_is_left_of_a_turn_whose_owner_is_gone<S: Store
     assert_eq!(snapshot.unanswered[&first.turn].state, TurnState::Interrupted);
 }
 
-pub async fn a_turn_whose_owner_is_gone_is_recorded_by_whoever_comes_next<S: Store>(world: &World<S>) {
+pub async fn a_turn_whose_owner_is_gone_is_recorded_by_the_next_admission<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     world.one.close().await;
     let mut ask = world.ask("trip", "second");
     ask.seen = world.seen(&world.two, &ask).await;
     let outcome = world.two.admit(ask.clone()).await.unwrap();
-    assert!(matches!(outcome, AdmitOutcome::Stale | AdmitOutcome::Running(_)), "nobody is waited for: {outcome:?}");
+    assert!(
+        matches!(outcome, AdmitOutcome::Stale | AdmitOutcome::Running(_)),
+        "a gone owner does not make it wait: {outcome:?}"
+    );
     let record = world.turn(first.turn).await.unwrap();
     assert_eq!((record.state, record.failure.unwrap().code), (TurnState::Interrupted, FailureCode::Abandoned));
     if matches!(outcome, AdmitOutcome::Stale) {
@@ -40,7 +43,7 @@ pub async fn a_turn_whose_owner_is_gone_is_recorded_by_whoever_comes_next<S: Sto
     assert_eq!(world.try_answer(&world.two, &first, "late").await.unwrap_err(), StoreError::Fenced);
 }
 
-pub async fn another_instance_that_goes_touches_no_running_turn<S: Store>(world: &World<S>) {
+pub async fn an_instance_that_is_gone_changes_no_turn_of_another<S: Store>(world: &World<S>) {
     let kept = world.start(&world.two, "kept", "hello").await;
     world.start(&world.one, "lost", "hello").await;
     world.one.close().await;
@@ -51,7 +54,7 @@ pub async fn another_instance_that_goes_touches_no_running_turn<S: Store>(world:
     world.answer(&world.two, &next, "hi").await;
 }
 
-pub async fn those_who_waited_in_a_gone_process_hold_nobody_up<S: Store>(world: &World<S>) {
+pub async fn waiting_turns_of_a_gone_process_block_no_turn<S: Store>(world: &World<S>) {
     let first = world.start(&world.two, "trip", "first").await;
     let gone = world.queue(&world.one, world.ask("trip", "gone")).await;
     world.queue(&world.one, world.ask("trip", "gone too")).await;
@@ -65,7 +68,7 @@ pub async fn those_who_waited_in_a_gone_process_hold_nobody_up<S: Store>(world: 
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "one", "second", "two", "third", "three"]);
 }
 
-pub async fn those_who_waited_in_a_gone_process_do_not_fill_the_queue<S: Store>(world: &World<S>) {
+pub async fn waiting_turns_of_a_gone_process_do_not_fill_the_queue<S: Store>(world: &World<S>) {
     let ask = |text| Admission { queue_limit: 2, ..world.ask("trip", text) };
     let first = world.start(&world.two, "trip", "first").await;
     world.queue(&world.one, ask("gone")).await;
@@ -110,10 +113,10 @@ pub async fn a_closed_store_says_so<S: Store>(world: &World<S>) {
 pub async fn a_step_of_the_wall_clock_ends_no_turn<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
-    world.pass(Duration::from_secs(40));
+    world.advance_clock(Duration::from_secs(40));
     queued(world.admit(&world.two, world.ask("trip", "third")).await);
-    // The first lease of an instance is the moment at which it forgets others.
-    world.pass(Duration::from_secs(3600));
+    // An instance removes dead owners when it takes its first lease.
+    world.advance_clock(Duration::from_secs(3600));
     world.talk(&world.two, "elsewhere", "hello", "hi").await;
     assert_eq!(world.turn(first.turn).await.unwrap().state, TurnState::Running);
     world.answer(&world.one, &first, "one").await;

@@ -1,4 +1,4 @@
-//! Messages that every compaction keeps word for word.
+//! Pinned messages, which every compaction keeps word for word.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub async fn a_message_is_pinned_until_it_is_let_go<S: Store>(world: &World<S>) 
     }
     let range = MessageRange { order: Order::OldestFirst { after: Some(Seq(1)) }, limit: 10, pin: Pin::Head };
     let page = world.two.messages(&world.scope, &name("trip"), range).await.unwrap().unwrap();
-    assert!(page.pinned.is_empty(), "a page has its own");
+    assert!(page.pinned.is_empty(), "a page has only its own pins");
     for _ in 0..2 {
         assert_eq!(pin(world, &first, false).await, PinOutcome::Done);
         assert!(pinned(world).await.is_empty());
@@ -103,7 +103,7 @@ pub async fn only_so_many_are_pinned<S: Store>(world: &World<S>) {
         assert_eq!(pin(world, said, true).await, PinOutcome::Done);
     }
     let full = PinOutcome::TooMany { limit: MAX_PINNED };
-    assert_eq!(pin(world, &answer.messages[0], true).await, full, "there is room for half of it only");
+    assert_eq!(pin(world, &answer.messages[0], true).await, full, "only half of the group would fit");
     assert_eq!(pinned(world).await.len(), MAX_PINNED - 1);
     assert_eq!(pin(world, &turn.messages[0], true).await, PinOutcome::Done);
     assert_eq!(pin(world, &answer.messages[1], true).await, full);

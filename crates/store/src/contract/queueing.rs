@@ -1,4 +1,4 @@
-//! One turn at a time: the others wait in order, or are refused.
+//! One turn runs at a time. The others wait in order, or are refused.
 
 use herma_model::TurnState;
 
@@ -15,7 +15,7 @@ pub async fn a_second_turn_waits_while_one_runs<S: Store>(world: &World<S>) {
     assert_eq!(world.turn(ask.turn).await.unwrap().state, TurnState::Queued);
     let ask = Admission { ticket: Some(ticket), ..ask };
     assert_eq!(queued(world.admit(&world.two, ask.clone()).await), ticket, "asking again keeps the place");
-    assert_eq!(world.row("trip").await.unwrap().message_count, 1, "who waits has written nothing");
+    assert_eq!(world.row("trip").await.unwrap().message_count, 1, "a waiting turn has written nothing");
     world.answer(&world.one, &first, "one").await;
     let second = running(world.admit(&world.two, ask).await);
     assert!(second.lease.fence > first.lease.fence);
@@ -43,7 +43,7 @@ pub async fn waiting_turns_go_in_order_of_arrival_across_instances<S: Store>(wor
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["0", "-", "1", "-", "2", "-", "3", "-", "4", "-"]);
 }
 
-pub async fn nobody_overtakes_those_who_wait<S: Store>(world: &World<S>) {
+pub async fn no_turn_overtakes_waiting_turns<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
     world.answer(&world.one, &first, "one").await;

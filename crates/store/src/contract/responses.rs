@@ -1,4 +1,4 @@
-//! Turns as responses and runs: their names, and what is kept for them.
+//! Turns as responses and runs: their names, and what is stored for them.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::retrying::again;
 use super::summaries::shown;
 use crate::{Admission, Expired, NewResponse, Refusal, Running, Scope, Store, Target};
 
-/// A turn that is a response as well.
+/// A turn that is a response too.
 fn response(ask: Admission, echo: &str, kept: bool) -> Admission {
     Admission { response: Some(NewResponse { echo: Arc::from(echo), kept, visible_while_queued: false }), ..ask }
 }
 
-/// A whole turn that is a response as well.
+/// Runs a whole turn that is a response too.
 async fn respond<S: Store>(world: &World<S>, to: &str, kept: bool) -> Running {
     let turn = running(world.admit(&world.one, response(world.ask(to, "first"), "{}", kept)).await);
     world.answer(&world.one, &turn, "one").await;
@@ -99,7 +99,7 @@ pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S
     world.leave(&world.one, &first, TurnState::Failed, Some("on")).await;
     let failed = world.turn(first.turn).await.unwrap();
     assert_eq!((failed.echo.as_deref(), failed.kept, &failed.input), (Some("1"), false, &first.messages));
-    assert_eq!((failed.ended_at.is_some(), failed.said().count()), (true, 1), "what was shown is in the record");
+    assert_eq!((failed.ended_at.is_some(), failed.said().count()), (true, 1), "the partial answer is in the record");
     world.compact(&world.one, "trip", Split, "so far").await;
     let refused = running(world.admit(&world.two, again(world, first.turn)).await);
     world.two.retract(refused.lease).await.unwrap();
@@ -113,8 +113,8 @@ pub async fn a_further_attempt_answers_its_own_request<S: Store>(world: &World<S
     let third = running(world.admit(&world.two, again(world, first.turn)).await);
     let committed = world.answer(&world.two, &third, "one").await;
     let record = world.turn(first.turn).await.unwrap();
-    assert_eq!((record.echo.as_deref(), record.kept), (Some("2"), true), "another door brought nothing of its own");
-    assert_eq!(&*record.api, "runs", "it is what it was last asked for as");
+    assert_eq!((record.echo.as_deref(), record.kept), (Some("2"), true), "the further attempt was not a response");
+    assert_eq!(&*record.api, "runs", "the API style is that of the last request");
     assert_eq!((&record.input, &answer_of(&record)), (&first.messages, &committed.messages));
     assert_eq!(world.read(&first.turn.as_response().to_string()).await.unwrap().facts.id, first.facts.id);
 }
@@ -165,7 +165,7 @@ pub async fn old_responses_are_forgotten_and_their_conversation_goes_on<S: Store
     let long = running(world.admit(&world.one, kept(world.ask("long", "work"))).await);
     let later = world.now();
     let all = Expired { responses: 0, is_all: true };
-    assert_eq!(world.two.expire_responses(Timestamp(0)).await.unwrap(), all, "none is that old");
+    assert_eq!(world.two.expire_responses(Timestamp(0)).await.unwrap(), all, "no response is that old");
     assert!(world.turn(old[0]).await.unwrap().kept);
 
     let expired = world.two.expire_responses(later).await.unwrap();
@@ -177,7 +177,7 @@ pub async fn old_responses_are_forgotten_and_their_conversation_goes_on<S: Store
     }
     assert!(world.turn(run.turn).await.unwrap().kept, "a run is no response");
     world.answer(&world.one, &long, "done").await;
-    assert!(world.turn(long.turn).await.unwrap().kept, "what was running then is young");
+    assert!(world.turn(long.turn).await.unwrap().kept, "a turn that was running then has not expired");
 
     let again = running(world.admit(&world.one, kept(again(world, failing.turn))).await);
     assert_eq!(again.turn, failing.turn);
@@ -189,7 +189,7 @@ pub async fn old_responses_are_forgotten_and_their_conversation_goes_on<S: Store
     assert!(!world.turn(failing.turn).await.unwrap().kept);
 }
 
-pub async fn a_response_is_nobody_elses<S: Store>(world: &World<S>) {
+pub async fn a_response_is_hidden_from_other_callers<S: Store>(world: &World<S>) {
     let key = SessionKey::parse("mine").ok();
     let ask = Admission { session_key: key, ..response(world.ask("trip", "first"), "{}", true) };
     let turn = running(world.admit(&world.one, ask).await);

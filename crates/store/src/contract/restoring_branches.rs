@@ -1,4 +1,4 @@
-//! Branches that were copied out and restored: what they inherit is told the same before and after.
+//! Branches that were copied out and restored: their inherited part is the same before and after.
 
 use herma_model::Role;
 use herma_model::provenance::CompactionMode::InPlace;
@@ -11,13 +11,13 @@ use crate::{ListFilter, RestoreOutcome, Store};
 
 impl<S: Store> World<S> {
     /// Deletes a branch and its source, restores the branch alone, and expects the same copy.
-    async fn comes_back_alone(&self, branch: &str, source: &str) {
+    async fn restore_without_source(&self, branch: &str, source: &str) {
         let copy = self.copy(branch).await;
-        self.gone(branch).await;
-        self.gone(source).await;
+        self.delete_existing(branch).await;
+        self.delete_existing(source).await;
         assert_eq!(self.restore(copy.clone()).await, RestoreOutcome::Made);
         let mut again = self.copy(branch).await;
-        // The parent is not here any more. Only this may differ.
+        // Only the parent may differ, because it does not exist any more.
         again.1.sessions[0].parent.clone_from(&copy.1.sessions[0].parent);
         assert_eq!(again, copy);
     }
@@ -36,27 +36,27 @@ pub async fn a_branch_comes_back_with_a_compaction_whose_turn_left_nothing<S: St
     world.answer(&world.one, &turn, "two").await;
     world.remove("trip", 3).await;
     world.remove("trip", 2).await;
-    let branch = world.leave_at("trip", End).await.facts.id.to_string();
+    let branch = world.make_branch("trip", End).await.facts.id.to_string();
     let inherited = world.copy(&branch).await.0;
     assert_eq!((inherited[0].compactions.len(), inherited[0].turns.len()), (1, 1));
-    world.comes_back_alone(&branch, "trip").await;
+    world.restore_without_source(&branch, "trip").await;
 }
 
 pub async fn a_branch_is_answered_by_the_answers_that_it_inherits<S: Store>(world: &World<S>) {
-    // Items that a client added, among them what looks like an answer.
+    // Items that a client added. One of them looks like an answer.
     let added = [message(Role::User, "1"), message(Role::Assistant, "2")];
     let added = exchange(world, "trip", &added, &[]).await.messages[1].id;
     world.talk(&world.one, "trip", "3", "4").await;
     for (at, expected) in [(Message(added), false), (End, true)] {
-        let source = world.leave_at("trip", End).await.facts.id.to_string();
-        let branch = world.leave_at(&source, at).await.facts.id.to_string();
+        let source = world.make_branch("trip", End).await.facts.id.to_string();
+        let branch = world.make_branch(&source, at).await.facts.id.to_string();
         assert_eq!(world.is_answered(&branch).await, expected);
-        world.comes_back_alone(&branch, &source).await;
+        world.restore_without_source(&branch, &source).await;
         assert_eq!(world.is_answered(&branch).await, expected);
     }
-    let branch = world.leave_at("trip", Message(added)).await.facts.id.to_string();
-    world.comes_back_alone(&branch, "trip").await;
-    assert!(!world.is_answered(&branch).await, "its source went with its answer");
+    let branch = world.make_branch("trip", Message(added)).await.facts.id.to_string();
+    world.restore_without_source(&branch, "trip").await;
+    assert!(!world.is_answered(&branch).await, "it inherits no answer");
 }
 
 pub async fn an_answer_that_was_removed_was_given<S: Store>(world: &World<S>) {
@@ -64,10 +64,10 @@ pub async fn an_answer_that_was_removed_was_given<S: Store>(world: &World<S>) {
     world.remove("trip", 1).await;
     world.remove("trip", 0).await;
     assert!(world.is_answered(&trip).await);
-    world.come_and_go("trip").await;
+    world.copy_delete_restore("trip").await;
     assert!(world.is_answered(&trip).await);
-    let branch = world.leave_at("trip", End).await.facts.id.to_string();
+    let branch = world.make_branch("trip", End).await.facts.id.to_string();
     assert!(!world.is_answered(&branch).await, "nothing is left to be inherited");
-    world.comes_back_alone(&branch, "trip").await;
+    world.restore_without_source(&branch, "trip").await;
     assert!(!world.is_answered(&branch).await);
 }

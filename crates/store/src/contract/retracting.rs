@@ -1,4 +1,4 @@
-//! A turn that was refused after its admission leaves nothing.
+//! Retracting a turn that was refused after its admission leaves nothing.
 
 use herma_model::{Resolution, SessionKey, TurnState};
 
@@ -75,7 +75,7 @@ pub async fn a_conversation_goes_with_the_last_turn_that_wanted_it<S: Store>(wor
     let third = world.queue(&world.one, world.ask("trip", "given up")).await;
     world.one.retract(first.lease).await.unwrap();
     let second = running(world.admit(&world.two, second).await);
-    assert_eq!(second.resolution, Resolution::Created, "it is the first that was said here");
+    assert_eq!(second.resolution, Resolution::Created, "it is the first turn of the conversation");
     world.two.retract(second.lease).await.unwrap();
     world.withdraw(&world.one, &world.scope, third.turn).await;
     assert!(world.read("trip").await.is_none());
@@ -83,7 +83,7 @@ pub async fn a_conversation_goes_with_the_last_turn_that_wanted_it<S: Store>(wor
     world.talk(&world.one, "trip", "afresh", "fine").await;
 }
 
-pub async fn those_who_waited_for_a_retracted_turn_go_on<S: Store>(world: &World<S>) {
+pub async fn turns_that_waited_for_a_retracted_turn_go_on<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "too long").await;
     let second = world.queue(&world.two, world.ask("trip", "second")).await;
     let third = world.queue(&world.one, world.ask("trip", "third")).await;
@@ -98,7 +98,7 @@ pub async fn those_who_waited_for_a_retracted_turn_go_on<S: Store>(world: &World
 
 pub async fn a_retraction_under_an_old_fence_changes_nothing<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "question").await;
-    assert_eq!(world.two.retract(World::<S>::older(turn.lease)).await.unwrap_err(), StoreError::Fenced);
+    assert_eq!(world.two.retract(World::<S>::older_lease(turn.lease)).await.unwrap_err(), StoreError::Fenced);
     world.answer(&world.one, &turn, "answer").await;
     assert_eq!(world.one.retract(turn.lease).await.unwrap_err(), StoreError::Fenced);
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["question", "answer"]);

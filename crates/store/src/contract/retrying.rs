@@ -1,4 +1,4 @@
-//! A further attempt of a turn that has no answer.
+//! A further attempt of an unanswered turn.
 
 use herma_model::{MessageStatus, Seq, TurnId, TurnState};
 
@@ -19,7 +19,7 @@ pub async fn a_further_attempt_is_the_same_turn<S: Store>(world: &World<S>) {
     assert_eq!((second.turn, second.attempt, second.started_at), (first.turn, 2, first.started_at));
     assert!(second.lease.fence > first.lease.fence);
     assert!(second.messages.is_empty());
-    assert!(world.turn(ask.turn).await.is_none(), "the request is no turn of its own");
+    assert!(world.turn(ask.turn).await.is_none(), "the request made no new turn");
     let record = world.turn(first.turn).await.unwrap();
     assert_eq!((record.state, record.attempt, record.failure), (TurnState::Running, 2, None));
     let row = world.row("trip").await.unwrap();
@@ -68,7 +68,7 @@ pub async fn the_last_turn_is_the_one_that_went_last<S: Store>(world: &World<S>)
     world.leave(&world.one, &patient, TurnState::Failed, None).await;
     let mut ask = again(world, urgent.turn);
     ask.seen = world.seen(&world.two, &ask).await;
-    assert!(matches!(world.two.admit(ask).await.unwrap(), AdmitOutcome::Stale), "it came later, but went before");
+    assert!(matches!(world.two.admit(ask).await.unwrap(), AdmitOutcome::Stale), "it was queued later but ran earlier");
     let retried = running(world.admit(&world.two, again(world, patient.turn)).await);
     assert_eq!((retried.turn, retried.attempt), (patient.turn, 2));
     world.answer(&world.two, &retried, "done").await;

@@ -19,13 +19,13 @@ async fn revision<S: Store>(world: &World<S>, to: &str) -> Revision {
     world.row(to).await.unwrap().revision
 }
 
-/// The world's scope, expecting a conversation's revision.
+/// The world's scope, with a conversation's present revision as the expected one.
 async fn expecting<S: Store>(world: &World<S>, to: &str, revision: Revision) -> Scope {
     let id = world.row(to).await.unwrap().facts.id;
     world.scope.clone().expecting(Some(ExpectedRevision::OneOf([revision.tag(id)].into())))
 }
 
-/// A turn that expects a revision, as a gateway asks for it.
+/// Asks for a turn with an expected revision, as a gateway does.
 async fn ask_at<S: Store>(world: &World<S>, ask: Admission, scope: &Scope) -> Result<AdmitOutcome, StoreError> {
     let seen = world.seen(&world.one, &ask).await;
     world.one.admit(Admission { seen, scope: scope.clone(), ..ask }).await
@@ -53,7 +53,7 @@ pub async fn every_change_that_a_client_can_see_makes_another_revision<S: Store>
     let change = Change { archived: Some(true), ..Change::default() };
     let row = world.one.update(&world.scope, &name("trip"), change, world.now()).await.unwrap().unwrap();
     assert_eq!(row.revision, revision(world, "trip").await);
-    changed("a change of what is said about it").await;
+    changed("a change of its description").await;
     for pinned in [true, false] {
         world.one.pin(&world.scope, &name("trip"), first.messages[0].id, pinned).await.unwrap();
         changed("a pin").await;
@@ -82,9 +82,9 @@ pub async fn what_changes_nothing_for_a_client_leaves_the_revision<S: Store>(wor
     let while_running = revision(world, "trip").await;
     let waiting = world.queue(&world.two, world.ask("trip", "third")).await;
     world.withdraw(&world.two, &world.scope, waiting.turn).await;
-    assert_eq!(revision(world, "trip").await, while_running, "a place in line");
+    assert_eq!(revision(world, "trip").await, while_running, "a waiting turn");
     world.one.retract(turn.lease).await.unwrap();
-    assert_eq!(revision(world, "trip").await, before, "a turn that was taken back");
+    assert_eq!(revision(world, "trip").await, before, "a retracted turn");
     world.one.pin(&world.scope, &name("trip"), first.messages[0].id, false).await.unwrap();
     world.one.reopen(&world.scope, &name("trip"), world.now()).await.unwrap();
     let title = MadeTitle::Model("A trip".to_owned());
@@ -93,7 +93,7 @@ pub async fn what_changes_nothing_for_a_client_leaves_the_revision<S: Store>(wor
     world.settle(&world.one).await;
     assert_eq!(revision(world, "trip").await, before);
     let again = world.talk(&world.one, "trip", "second", "two").await;
-    assert_ne!(again.revision, turn.revision, "the turn that was taken back never has a revision");
+    assert_ne!(again.revision, turn.revision, "the revision of the retracted turn is not used again");
 }
 
 pub async fn only_the_expected_revision_is_changed<S: Store>(world: &World<S>) {
@@ -172,7 +172,7 @@ pub async fn of_many_that_expect_one_revision_one_is_let_in<S: Store>(world: &Wo
                 let seen = world.seen(&store, &ask).await;
                 match store.admit(Admission { seen, scope, ..ask }).await {
                     Ok(AdmitOutcome::Running(turn)) => Ok(Some((store, turn))),
-                    // Another one was faster, and the version is not the one that was read.
+                    // Another turn was faster, so the version that was read is old.
                     Ok(_) | Err(StoreError::VersionMismatch) => Err(StoreError::VersionMismatch),
                     Err(error) => panic!("{error}"),
                 }
@@ -209,7 +209,7 @@ pub async fn a_request_that_comes_again_was_at_its_revision_when_it_first_came<S
     assert_eq!(joined(ask_at(world, again(), &scope).await.unwrap()), turn.turn, "while it runs");
     world.leave(&world.one, &turn, TurnState::Failed, None).await;
     let retry = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..again() };
-    // The store says which turn it repeats, and the gateway asks for another attempt of that turn.
+    // The store says which turn the request repeats. Then the gateway asks for another attempt of that turn.
     let Ok(AdmitOutcome::RetryIn(_, failed)) = ask_at(world, again(), &scope).await else { panic!("a retry") };
     assert_eq!(failed, turn.turn);
     let second = running(ask_at(world, retry.clone(), &scope).await.unwrap());
@@ -238,8 +238,8 @@ pub async fn a_conversation_that_is_made_has_a_revision<S: Store>(world: &World<
 pub async fn a_conversation_that_comes_back_has_new_revisions<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let mut revisions = vec![revision(world, "trip").await];
-    world.twig("trip", "twig").await;
-    world.come_and_go("trip").await;
+    world.branch_named("trip", "twig").await;
+    world.copy_delete_restore("trip").await;
     for text in ["second", "third"] {
         revisions.push(revision(world, "trip").await);
         world.talk(&world.one, "trip", text, "well").await;

@@ -1,4 +1,4 @@
-//! Going back to an earlier place of a conversation, and taking that back.
+//! Rewinding a conversation to an earlier place, and undoing that.
 
 use herma_model::alias::Namespace;
 use herma_model::provenance::CompactionMode::{InPlace, Split};
@@ -14,22 +14,22 @@ use crate::{
 };
 
 impl<S: Store> World<S> {
-    /// A request to go back.
+    /// A request to rewind.
     pub fn go_back(&self, to: &str, point: RewindPoint) -> Rewind {
         Rewind { scope: self.scope.clone(), alias: name(to), to: point, now: self.now() }
     }
 
-    /// Goes back by some turns.
+    /// Rewinds by some turns.
     pub async fn rewind(&self, store: &S, to: &str, turns: u32) -> ConversationRow {
         done(store.rewind(self.go_back(to, RewindPoint::Turns(turns))).await.unwrap())
     }
 
-    /// Goes back to a message.
+    /// Rewinds to a message.
     pub async fn rewind_to(&self, store: &S, to: &str, message: MessageId) -> RewindOutcome {
         store.rewind(self.go_back(to, RewindPoint::Message(message))).await.unwrap()
     }
 
-    /// Takes a rewind back.
+    /// Undoes a rewind.
     pub async fn restore_rewound(&self, store: &S, to: &str) -> RewindOutcome {
         store.restore_rewound(&self.scope, &name(to), self.now()).await.unwrap()
     }
@@ -88,7 +88,7 @@ pub async fn the_models_view_ends_where_it_was_rewound_to<S: Store>(world: &Worl
     assert!(matches!(world.rewind_to(&world.one, "trip", hidden).await, RewindOutcome::AlreadyRewound));
     let to = world.id_of("trip", "first").await;
     done(world.rewind_to(&world.one, "trip", to).await);
-    assert_eq!(world.model_view("trip").await, ["first"], "the view ends with the very message");
+    assert_eq!(world.model_view("trip").await, ["first"], "the view ends with this message");
 }
 
 pub async fn what_was_rewound_is_given_back_until_the_next_turn<S: Store>(world: &World<S>) {
@@ -102,9 +102,9 @@ pub async fn what_was_rewound_is_given_back_until_the_next_turn<S: Store>(world:
     assert_eq!(
         world.model_view("trip").await,
         ["first", "one", "second", "two"],
-        "what can be restored can be gone to"
+        "messages that can be restored can be rewound to"
     );
-    // A turn that is taken back has never been.
+    // A retracted turn does not count as a later turn.
     let turn = world.start(&world.one, "trip", "fourth").await;
     world.one.retract(turn.lease).await.unwrap();
     done(world.restore_rewound(&world.two, "trip").await);
@@ -201,7 +201,7 @@ pub async fn a_pin_of_what_was_rewound_keeps_nothing<S: Store>(world: &World<S>)
     assert_eq!(world.two.pinned(world.scope.tenant, conversation).await.unwrap().len(), 1);
 }
 
-pub async fn a_branch_has_the_line_in_which_its_place_was_said<S: Store>(world: &World<S>) {
+pub async fn a_branch_at_a_rewound_message_has_the_history_of_that_message<S: Store>(world: &World<S>) {
     three_turns(world).await;
     world.rewind(&world.one, "trip", 2).await;
     let end = world.branch_at("trip", BranchPoint::End).await;
@@ -220,12 +220,12 @@ pub async fn a_branch_has_the_line_in_which_its_place_was_said<S: Store>(world: 
         assert_eq!(world.marked(&branch).await, ["second", "two", "third", "three"]);
         world.talk(&world.one, &branch, "own", "word").await;
         world.rewind(&world.one, &branch, 2).await;
-        assert_eq!(world.model_view(&branch).await, ["first", "one"], "also into what it inherits");
+        assert_eq!(world.model_view(&branch).await, ["first", "one"], "inherited messages can be rewound too");
         let further = world.branch_at(&branch, BranchPoint::End).await;
         assert_eq!(world.model_view(&further).await, ["first", "one"]);
         world.talk(&world.one, &branch, "and", "on").await;
         assert_eq!(world.model_view(&branch).await, ["first", "one", "and", "on"]);
-        assert_eq!(world.model_view("trip").await, ["first", "one", "instead", "yes"], "the source never notices");
+        assert_eq!(world.model_view("trip").await, ["first", "one", "instead", "yes"], "the source is not changed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Something is taken out of what was said.
+//! Deleting messages, or parts of them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<S: Store> World<S> {
-    /// Leaves of a message what is said, or nothing.
+    /// Replaces a message, or deletes it.
     pub async fn rewrite(&self, store: &S, to: &str, seen: &Arc<Message>, left: Option<&str>) -> RewriteOutcome {
         self.rewritten.store(true, Ordering::Relaxed);
         let said = left.map(|left| message(seen.said.role, left).said);
@@ -29,7 +29,7 @@ impl<S: Store> World<S> {
         Arc::clone(&self.read_as(to, Extent::Whole).await.unwrap().messages[nth])
     }
 
-    /// Takes the nth message out.
+    /// Deletes the nth message.
     pub async fn remove(&self, to: &str, nth: usize) -> Arc<Message> {
         let message = self.nth(to, nth).await;
         assert_eq!(self.rewrite(&self.one, to, &message, None).await, RewriteOutcome::Done);
@@ -48,7 +48,7 @@ pub async fn a_removed_message_is_in_no_view<S: Store>(world: &World<S>) {
     let after = world.read("trip").await.unwrap();
     assert_eq!(texts(&after), ["1", "1!", "2!", "3", "3!"]);
     assert!(after.version > before.version && after.counted.is_none());
-    assert!(matches!(world.two.admit(late).await.unwrap(), AdmitOutcome::Stale), "it was read before");
+    assert!(matches!(world.two.admit(late).await.unwrap(), AdmitOutcome::Stale), "it was read before the rewrite");
     assert_eq!(world.said("trip", Pin::Head).await, ["1", "1!", "2!", "3", "3!"]);
     let changed = world.row("trip").await.unwrap();
     assert_eq!((changed.message_count, changed.turn_count, changed.usage), (5, row.turn_count, row.usage));
@@ -100,7 +100,7 @@ pub async fn a_message_that_changed_is_stale<S: Store>(world: &World<S>) {
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "on"]);
 }
 
-pub async fn of_two_who_rewrite_at_once_one_reads_again<S: Store>(world: &World<S>) {
+pub async fn of_two_rewrites_at_once_one_is_stale<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "abc").await;
     let seen = world.nth("trip", 1).await;
     let (one, two) = tokio::join!(
@@ -126,7 +126,7 @@ pub async fn a_busy_conversation_is_not_rewritten<S: Store>(world: &World<S>) {
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["one", "second", "two", "third", "three"]);
 }
 
-pub async fn a_gone_owners_turn_keeps_nobody_from_rewriting<S: Store>(world: &World<S>) {
+pub async fn a_turn_of_a_gone_owner_blocks_no_rewrite<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     world.one.journal(turn.lease, super::fixture::noted("it was"));
     let seen = world.nth("trip", 0).await;
@@ -178,7 +178,11 @@ pub async fn what_a_branch_inherits_is_not_rewritten<S: Store>(world: &World<S>)
     assert_eq!(texts(&world.read(&to).await.unwrap()), ["first", "one", "instead", "fine"]);
     assert!(matches!(world.delete(&to).await, DeleteOutcome::Deleted(_)));
     let seen = world.nth("trip", 0).await;
-    assert_eq!(world.rewrite(&world.one, "trip", &seen, None).await, RewriteOutcome::Shared, "through what is deleted");
+    assert_eq!(
+        world.rewrite(&world.one, "trip", &seen, None).await,
+        RewriteOutcome::Shared,
+        "also if the conversation between them is deleted"
+    );
     assert!(matches!(world.delete(&further).await, DeleteOutcome::Deleted(_)));
     world.remove("trip", 0).await;
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["one", "two"]);
@@ -212,12 +216,15 @@ pub async fn a_plan_that_covers_what_was_taken_out_is_stale<S: Store>(world: &Wo
     let (rewritten, removed) =
         (world.plan("trip", Split, 1, "1 1! 2").await, world.plan("trip", Split, 3, "1 1!").await);
     assert_eq!(world.rewrite(&world.one, "trip", &seen, Some("!")).await, RewriteOutcome::Done);
-    assert!(matches!(world.one.compact(rewritten).await.unwrap(), CompactOutcome::Stale), "it tells what is gone");
+    assert!(
+        matches!(world.one.compact(rewritten).await.unwrap(), CompactOutcome::Stale),
+        "its summary was made before the rewrite"
+    );
     world.remove("trip", 0).await;
     assert!(matches!(world.one.compact(removed).await.unwrap(), CompactOutcome::Stale));
     let at = world.read_as("trip", Extent::Whole).await.unwrap().messages[2].turn;
     let branch = world.branch(&world.one, at, "instead", "fine").await.facts.id.to_string();
-    assert_eq!(world.read(&branch).await.unwrap().rewrites, 0, "in a branch nothing was");
+    assert_eq!(world.read(&branch).await.unwrap().rewrites, 0, "the branch itself has no rewrites");
     for to in ["trip", &branch] {
         world.compact(&world.one, to, InPlace, "so far").await;
     }
@@ -229,7 +236,7 @@ pub async fn compactions_go_on_over_gaps<S: Store>(world: &World<S>) {
     }
     let void = world.plan("trip", Split, 1, "void").await;
     world.remove("trip", 4).await;
-    assert!(matches!(world.one.compact(void).await.unwrap(), CompactOutcome::Stale), "what it ends with is gone");
+    assert!(matches!(world.one.compact(void).await.unwrap(), CompactOutcome::Stale), "its last message is gone");
     let done = world.compact(&world.one, "trip", Split, "so far").await;
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["[so far]", "3!"]);
     world.remove("trip", 3).await;

@@ -1,4 +1,4 @@
-//! Turns of which something was taken out.
+//! Turns from which messages were removed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::fixture::{answer_of, message, refused, running, text_of, texts};
 use super::retrying::again;
 use crate::{Admission, DeleteOutcome, Extent, NewResponse, Refusal, Store};
 
-/// What a record says it brought and was answered with.
+/// The texts of a record's input and answer.
 async fn record<S: Store>(world: &World<S>, turn: TurnId) -> (Vec<String>, Vec<String>) {
     let record = world.turn(turn).await.unwrap();
     let said = |messages: &[Arc<herma_model::Message>]| {
@@ -40,7 +40,11 @@ pub async fn a_turn_is_what_is_left_of_it<S: Store>(world: &World<S>) {
     }
     assert_eq!(texts(&world.read_as("trip", Extent::Whole).await.unwrap()), ["before", "yes", "after", "yes"]);
     let left = world.turn(turn.turn).await.unwrap();
-    assert_eq!((left.state, left.kept, left.rotated), (TurnState::Completed, true, true), "it happened all the same");
+    assert_eq!(
+        (left.state, left.kept, left.rotated),
+        (TurnState::Completed, true, true),
+        "state and head of the turn stay"
+    );
     assert_eq!(left.facts.compaction_count, 1);
     assert!(world.read(&turn.turn.as_response().to_string()).await.is_some());
 }
@@ -65,7 +69,7 @@ pub async fn places_are_not_given_again<S: Store>(world: &World<S>) {
     assert_eq!(next.messages[0].seq, Seq(3));
     world.one.retract(next.lease).await.unwrap();
     let next = world.talk(&world.one, "trip", "second", "two").await;
-    assert_eq!(next.messages[0].seq, Seq(3), "only what was taken back is");
+    assert_eq!(next.messages[0].seq, Seq(3), "only places of a retracted turn are given again");
     assert_eq!(record(world, first.turn).await, (of(&["first"]), of(&[])));
     let at = world.read_as("trip", Extent::At(first.turn)).await.unwrap();
     assert_eq!(texts(&at), ["first"]);

@@ -1,4 +1,4 @@
-//! Requests that an SDK sends again by itself, without a key.
+//! Requests that an SDK repeats by itself, without a key.
 
 use herma_model::limits::RETRY_WINDOW;
 use herma_model::{TurnId, TurnState};
@@ -8,7 +8,7 @@ use super::World;
 use super::fixture::{joined, running};
 use crate::{Admission, AdmitOutcome, Store};
 
-/// The same request, as an SDK's retry of this number.
+/// The same request, as this retry of an SDK.
 pub(super) fn attempt(number: u32, mut admission: Admission) -> Admission {
     admission.retry.fingerprint = [9; 16];
     admission.retry.sdk_attempt = number;
@@ -25,13 +25,13 @@ pub async fn a_retry_joins_a_running_turn<S: Store>(world: &World<S>) {
     assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask_anew("hello"))).await), first.turn);
     world.answer(&world.one, &first, "hi").await;
     let other = running(world.admit(&world.two, attempt(0, world.ask_anew("hello"))).await);
-    assert_ne!(other.turn, first.turn, "what is no retry is a request of its own");
+    assert_ne!(other.turn, first.turn, "a request that is no retry makes a new turn");
 }
 
 pub async fn a_retry_joins_an_answer_that_was_not_delivered<S: Store>(world: &World<S>) {
     let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
     world.answer(&world.one, &first, "hi").await;
-    world.pass(RETRY_WINDOW - Duration::from_secs(1));
+    world.advance_clock(RETRY_WINDOW - Duration::from_secs(1));
     assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await), first.turn);
     assert_eq!(world.row("trip").await.unwrap().turn_count, 1);
 }
@@ -74,7 +74,7 @@ pub async fn a_delivered_turn_is_not_joined_after_the_window<S: Store>(world: &W
     let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
     world.answer(&world.one, &first, "hi").await;
     deliver(world, first.turn).await;
-    world.pass(RETRY_WINDOW + Duration::from_secs(1));
+    world.advance_clock(RETRY_WINDOW + Duration::from_secs(1));
     let mut late = attempt(1, world.ask("trip", "hello"));
     late.retry.unseen = true;
     assert_ne!(running(world.admit(&world.two, late).await).turn, first.turn);
@@ -83,7 +83,7 @@ pub async fn a_delivered_turn_is_not_joined_after_the_window<S: Store>(world: &W
 pub async fn nothing_is_joined_after_the_window<S: Store>(world: &World<S>) {
     let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
     world.answer(&world.one, &first, "hi").await;
-    world.pass(RETRY_WINDOW + Duration::from_secs(1));
+    world.advance_clock(RETRY_WINDOW + Duration::from_secs(1));
     let second = running(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await);
     assert_ne!(second.turn, first.turn);
 }

@@ -1,4 +1,5 @@
-//! Search: what is found, in what order, and what never is. Everything is looked for twice: as it was just written, and indexed.
+//! Search: what is found, in what order, and what is never found. Each search runs twice: before and after the index is
+//! up to date.
 
 use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{KeyScope, Role, SessionKey, SessionKind, Timestamp, TurnState};
@@ -8,7 +9,7 @@ use super::fixture::{name, running};
 use crate::search::{Grouping, Hit, Search, SearchFilter, Wanted};
 use crate::{Scope, Store};
 
-/// A search for what a person would type.
+/// A search for a query as a person would type it.
 pub fn search(typed: &str) -> Search {
     Search {
         wanted: Wanted::parse(typed).unwrap(),
@@ -20,13 +21,13 @@ pub fn search(typed: &str) -> Search {
     }
 }
 
-/// A hit's snippet, with what was found in brackets.
+/// A hit's snippet, with the matches in brackets.
 pub fn snippet(hit: &Hit) -> String {
     hit.snippet.iter().map(|it| if it.found { format!("[{}]", it.text) } else { it.text.clone() }).collect()
 }
 
 impl<S: Store> World<S> {
-    /// The snippets of what a search finds, best first, however many pages that takes.
+    /// The snippets of all hits of a search, best first, from all pages.
     pub async fn found(&self, scope: &Scope, mut search: Search) -> Vec<String> {
         let mut found = Vec::new();
         loop {
@@ -41,7 +42,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// What each search finds, sorted; the same before and after everything is indexed.
+    /// Checks what each search finds, sorted, before and after everything is indexed.
     pub async fn finds(&self, expected: &[(&str, &[&str])]) {
         for indexed in [false, true] {
             if indexed {
@@ -127,7 +128,7 @@ pub async fn what_was_compacted_away_is_found_where_it_was_said<S: Store>(world:
     let mut hits = world.two.search(&world.scope, search("dawn")).await.unwrap().hits;
     let hit = hits.remove(0);
     let row = world.row("trip").await.unwrap();
-    assert_eq!((hit.conversation, hit.session.as_str()), (row.facts.id, "trip"), "in the session it was said in");
+    assert_eq!((hit.conversation, hit.session.as_str()), (row.facts.id, "trip"), "in the session of the message");
     assert_eq!((hit.kind, hit.origin_kind), (SessionKind::Main, SessionKind::Main));
     assert_eq!(hit.message.map(|message| message.role), Some(Role::User));
     let later = world.two.search(&world.scope, search("noon")).await.unwrap().hits.remove(0);
@@ -142,7 +143,7 @@ pub async fn what_a_branch_inherits_is_found_once<S: Store>(world: &World<S>) {
     world.finds(&[("harbour", &["the [harbour]"]), ("lighthouse", &["and the [lighthouse]"])]).await;
 }
 
-pub async fn a_search_is_nobody_elses<S: Store>(world: &World<S>) {
+pub async fn a_search_finds_nothing_of_other_callers<S: Store>(world: &World<S>) {
     world.talk(&world.one, "open", "a secret", "yes").await;
     let mut ask = world.ask("keyed", "another secret");
     ask.session_key = Some(SessionKey::parse("agent:one").unwrap());

@@ -1,4 +1,4 @@
-//! Search: what narrows it, its pages, and what happens to the index when something goes.
+//! Search: filters, pages, and the index after deletions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -140,13 +140,13 @@ pub async fn what_a_branch_inherits_is_found_there_when_its_source_is_deleted<S:
             world.delete("trip").await;
         }
         let both = [(near, own.clone(), branch), (near, inherited.clone(), branch)];
-        assert_eq!(found_in(Grouping::None).await, both, "what nobody inherits is gone");
+        assert_eq!(found_in(Grouping::None).await, both, "messages without an inheriting branch are gone");
         assert_eq!(found_in(Grouping::Conversation).await.len(), 1, "each conversation once");
         assert!(world.found(&world.stranger, search("harbour")).await.is_empty());
     }
     world.delete(&near.to_string()).await;
     let both = [(far, own, branch), (far, inherited, branch)];
-    assert_eq!(found_in(Grouping::None).await, both, "it goes on to the branch of the branch");
+    assert_eq!(found_in(Grouping::None).await, both, "the branch of the branch has them now");
     world.delete(&far.to_string()).await;
     assert_eq!(found_in(Grouping::None).await, []);
 }
@@ -157,7 +157,7 @@ pub async fn what_is_taken_back_is_not_found_and_what_follows_is<S: Store>(world
     world.finds(&[("harbour", &["a [harbour]"])]).await;
     world.one.retract(turn.lease).await.unwrap();
     world.finds(&[("harbour", &[])]).await;
-    // The rows that follow may have the keys of those that went.
+    // Later rows may reuse the keys of deleted rows.
     world.talk(&world.one, "trip", "a lighthouse", "by the sea").await;
     world.finds(&[("harbour", &[]), ("lighthouse", &["a [lighthouse]"]), ("sea", &["by the [sea]"])]).await;
 }

@@ -1,4 +1,4 @@
-//! Session keys: what a conversation is filed under, and who may see it.
+//! Session keys: which callers may see a conversation.
 
 use herma_model::alias::Namespace;
 use herma_model::{KeyScope, SessionKey};
@@ -11,7 +11,7 @@ fn key(text: &str) -> SessionKey {
     SessionKey::parse(text).unwrap()
 }
 
-/// A scope of the same tenant with these patterns only.
+/// A scope of the same tenant with only these key patterns.
 fn only<S: Store>(world: &World<S>, patterns: &str) -> Scope {
     Scope { keys: KeyScope::parse(Some(patterns)), ..world.scope.clone() }
 }

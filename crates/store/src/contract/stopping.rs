@@ -1,4 +1,4 @@
-//! Calling a turn off, whichever instance runs it.
+//! Cancelling a turn, whichever instance runs it.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ async fn stop<S: Store>(world: &World<S>, store: &S, turn: TurnId, grace: Durati
     store.stop(&world.scope, turn, grace, world.now()).await.unwrap()
 }
 
-pub async fn a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete<S: Store>(world: &World<S>) {
+pub async fn a_running_turn_that_is_cancelled_learns_of_it_and_cannot_complete<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     assert!(!world.turn(turn.turn).await.unwrap().stopping);
     assert_eq!(stop(world, &world.two, turn.turn, GRACE).await, StopOutcome::Asked);
-    assert!(world.turn(turn.turn).await.unwrap().stopping, "everybody can see that it is about to end");
+    assert!(world.turn(turn.turn).await.unwrap().stopping, "every instance sees that it was asked to stop");
     assert_eq!(world.one.stop_requests().await.unwrap(), [(turn.turn, StopKind::Cancel)]);
-    assert_eq!(world.two.stop_requests().await.unwrap(), [], "it is not that instance's");
+    assert_eq!(world.two.stop_requests().await.unwrap(), [], "the turn runs in the other instance");
     let completed = world.try_answer(&world.one, &turn, "one").await;
     assert_eq!(completed.unwrap_err(), StoreError::StopRequested(StopKind::Cancel));
     world.leave(&world.one, &turn, TurnState::Cancelled, Some("on")).await;
@@ -46,7 +46,7 @@ pub async fn a_turn_that_does_not_end_is_ended<S: Store>(world: &World<S>) {
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "on"]);
 }
 
-pub async fn a_waiting_turn_that_is_called_off_ends_at_once<S: Store>(world: &World<S>) {
+pub async fn a_waiting_turn_that_is_cancelled_ends_at_once<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.one, world.ask("trip", "second")).await;
     assert_eq!(stop(world, &world.two, waiting.turn, GRACE).await, StopOutcome::Ended);
@@ -62,7 +62,7 @@ pub async fn a_turn_that_has_ended_stays_as_it_is<S: Store>(world: &World<S>) {
     assert_eq!(world.turn(turn.turn).await.unwrap().state, TurnState::Completed);
 }
 
-pub async fn nobody_calls_off_what_is_not_theirs<S: Store>(world: &World<S>) {
+pub async fn no_caller_cancels_a_turn_that_it_cannot_see<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     let outcome = world.one.stop(&world.stranger, turn.turn, GRACE, world.now()).await.unwrap();
     assert_eq!(outcome, StopOutcome::NotFound);

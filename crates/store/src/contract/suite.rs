@@ -1,7 +1,7 @@
-//! The list of all behaviours, part by part, and the tests that an engine gets of it.
+//! The list of all behaviours, by module, and the macro that makes tests of them.
 
-/// Makes a test of every behaviour. The expression gives a new [`Engine`] on an empty database each time; it is written
-/// with full paths, because every part of the suite becomes a module.
+/// Makes a test of every behaviour. The expression makes a new [`Engine`] on an empty database each time. It needs full
+/// paths, because every part of the suite becomes a module.
 #[macro_export]
 macro_rules! contract_suite {
     ($engine:expr) => {
@@ -18,54 +18,54 @@ macro_rules! contract_suite {
             queueing {
                 a_second_turn_waits_while_one_runs
                 waiting_turns_go_in_order_of_arrival_across_instances
-                nobody_overtakes_those_who_wait
+                no_turn_overtakes_waiting_turns
                 a_turn_that_will_not_wait_is_refused_and_leaves_nothing
                 a_full_queue_refuses_says_its_limit_and_leaves_nothing
                 a_withdrawn_turn_leaves_its_place_to_the_next
                 withdrawing_a_turn_that_does_not_wait_changes_nothing
             }
             visible_turns {
-                a_promised_turn_that_gives_up_its_place_ends
-                a_promised_turn_whose_process_is_gone_ends_where_it_waited
-                a_promised_turn_keeps_a_conversation_that_nobody_else_wanted
+                a_visible_turn_that_gives_up_its_place_ends
+                a_visible_turn_whose_process_is_gone_ends_where_it_waited
+                a_visible_turn_keeps_a_conversation_that_no_other_turn_uses
                 a_turn_that_waited_is_as_old_as_its_request
-                what_was_shown_is_read_while_it_is_shown_and_afterwards
-                what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was_written
+                streamed_output_is_read_while_it_streams_and_afterwards
+                streamed_output_of_a_turn_that_was_cut_off_is_read_as_far_as_it_was_written
                 a_turn_remembers_where_it_began
             }
             visible_turns_again {
-                a_promised_turn_that_failed_waits_again_under_its_id
+                a_visible_turn_that_failed_waits_again_under_its_id
                 a_turn_that_waits_again_goes_on_in_place_if_nothing_came_after_it
                 a_turn_that_waits_again_and_gives_up_has_failed_as_before
                 a_turn_that_waits_again_in_a_process_that_is_gone_has_failed_as_before
                 a_turn_that_waits_again_is_cancelled_by_its_id
-                only_what_was_promised_waits_again_under_its_id
-                a_promised_turn_that_never_began_waits_and_runs_under_its_id
-                a_promised_turn_whose_process_died_before_it_began_is_taken_over
-                a_promised_turn_that_was_called_off_before_it_began_is_not_taken_over
+                only_a_visible_turn_waits_again_under_its_id
+                a_visible_turn_that_never_began_waits_and_runs_under_its_id
+                a_visible_turn_whose_process_died_before_it_began_is_taken_over
+                a_visible_turn_that_was_cancelled_before_it_began_is_not_taken_over
                 a_refused_request_leaves_a_turn_that_never_began_as_it_was
             }
             stopping {
-                a_running_turn_that_is_called_off_learns_of_it_and_cannot_complete
+                a_running_turn_that_is_cancelled_learns_of_it_and_cannot_complete
                 a_turn_that_does_not_end_is_ended
-                a_waiting_turn_that_is_called_off_ends_at_once
+                a_waiting_turn_that_is_cancelled_ends_at_once
                 a_turn_that_has_ended_stays_as_it_is
-                nobody_calls_off_what_is_not_theirs
+                no_caller_cancels_a_turn_that_it_cannot_see
             }
             interrupting {
                 an_interrupted_turn_learns_of_it_and_cannot_complete
-                an_interrupting_turn_goes_before_those_who_wait
-                an_interrupting_turn_goes_at_once_when_nobody_runs
-                an_interrupting_turn_behind_another_names_nobody_as_running
+                an_interrupting_turn_goes_before_waiting_turns
+                an_interrupting_turn_goes_at_once_when_no_turn_runs
+                an_interrupting_turn_behind_another_names_no_running_turn
                 a_turn_that_does_not_yield_is_cut_off_and_commits_nothing
-                a_refused_interrupt_asks_nobody_to_stop
+                a_refused_interrupt_asks_no_turn_to_stop
             }
             appending {
                 what_a_turn_appends_is_part_of_its_answer
                 compactions_and_messages_of_a_turn_keep_their_order
                 a_turn_whose_process_dies_keeps_what_it_appended
                 a_further_attempt_goes_on_after_what_was_appended
-                what_was_shown_of_an_attempt_before_is_not_part_of_the_next
+                streamed_output_of_an_attempt_is_not_part_of_the_next
                 what_a_refused_turn_appended_is_taken_back
                 a_turn_without_its_lease_or_asked_to_stop_appends_nothing
             }
@@ -75,7 +75,7 @@ macro_rules! contract_suite {
                 an_answer_of_several_messages_is_read_back_whole
                 history_that_has_changed_is_stale
                 a_commit_under_an_old_fence_changes_nothing
-                an_unanswered_turn_shows_with_what_was_shown
+                an_unanswered_turn_keeps_its_partial_answer
             }
             retrying {
                 a_further_attempt_is_the_same_turn
@@ -127,7 +127,7 @@ macro_rules! contract_suite {
             }
             openings {
                 a_first_turn_that_failed_is_tried_again_by_a_request_without_a_name
-                what_is_no_other_attempt_of_an_opening_is_a_conversation_of_its_own
+                what_repeats_no_failed_opening_is_a_conversation_of_its_own
                 an_opening_that_failed_long_ago_stays_as_it_is
             }
             retracting {
@@ -136,32 +136,32 @@ macro_rules! contract_suite {
                 a_retracted_turn_takes_its_session_key_along
                 a_retracted_attempt_is_the_unanswered_turn_again
                 a_conversation_goes_with_the_last_turn_that_wanted_it
-                those_who_waited_for_a_retracted_turn_go_on
+                turns_that_waited_for_a_retracted_turn_go_on
                 a_retraction_under_an_old_fence_changes_nothing
             }
             owners {
                 journal_text_is_what_is_left_of_a_turn_whose_owner_is_gone
-                a_turn_whose_owner_is_gone_is_recorded_by_whoever_comes_next
-                another_instance_that_goes_touches_no_running_turn
-                those_who_waited_in_a_gone_process_hold_nobody_up
-                those_who_waited_in_a_gone_process_do_not_fill_the_queue
+                a_turn_whose_owner_is_gone_is_recorded_by_the_next_admission
+                an_instance_that_is_gone_changes_no_turn_of_another
+                waiting_turns_of_a_gone_process_block_no_turn
+                waiting_turns_of_a_gone_process_do_not_fill_the_queue
                 a_retry_of_a_turn_whose_owner_is_gone_is_tried_again
                 a_closed_store_says_so
                 a_step_of_the_wall_clock_ends_no_turn
                 a_lease_is_confirmed_until_it_is_lost
             }
             notices {
-                a_conversation_that_becomes_free_is_told_to_the_instance_of_its_first_waiter
-                a_conversation_that_is_busy_again_is_not_told
-                a_conversation_that_becomes_free_by_the_death_of_an_instance_is_told
-                a_waiter_that_gives_up_makes_the_next_one_be_told
+                a_free_conversation_gives_a_notice_to_the_instance_of_its_first_waiter
+                a_conversation_that_is_busy_again_gives_no_notice
+                a_conversation_freed_by_the_death_of_an_instance_gives_a_notice
+                a_waiter_that_gives_up_causes_a_notice_to_the_next_one
                 a_change_before_the_first_look_is_not_lost
-                a_waiting_turn_that_is_cancelled_elsewhere_is_told
-                a_request_to_stop_is_told_and_other_changes_are_not
-                a_turn_that_another_instance_has_ended_is_told
-                a_running_turn_is_told_of_whenever_it_shows_more_and_when_it_ends
-                what_a_turn_has_shown_is_read_part_by_part
-                what_was_shown_is_no_strangers
+                a_waiting_turn_that_is_cancelled_elsewhere_gets_a_notice
+                a_request_to_stop_gives_a_notice_and_other_changes_do_not
+                a_turn_that_another_instance_has_ended_gets_a_notice
+                a_running_turn_gives_a_notice_whenever_it_streams_more_and_when_it_ends
+                streamed_output_is_read_part_by_part
+                streamed_output_is_hidden_from_other_tenants
                 a_closed_store_ends_its_subscriptions
             }
             session_keys {
@@ -193,12 +193,12 @@ macro_rules! contract_suite {
                 an_earlier_session_is_read_as_it_ended
                 a_plan_on_another_base_is_stale
                 a_plan_that_covers_what_was_taken_back_is_stale
-                of_two_at_once_one_happens
+                of_two_compactions_at_once_one_happens
                 a_busy_conversation_is_not_compacted
-                a_gone_owners_turn_keeps_nobody_from_compacting
-                those_who_wait_start_in_the_new_head
+                a_turn_of_a_gone_owner_blocks_no_compaction
+                waiting_turns_start_in_the_new_head
                 unanswered_turns_are_known_in_whatever_order_they_went
-                what_is_no_conversation_is_not_compacted
+                a_missing_conversation_is_not_compacted
             }
             leased {
                 the_turn_that_compacted_goes_on_in_the_new_head
@@ -208,7 +208,7 @@ macro_rules! contract_suite {
                 a_turn_retracted_after_a_compaction_leaves_only_that
                 an_attempt_retracted_after_a_split_is_the_unanswered_turn_again
                 a_retracted_first_turn_takes_its_compaction_along
-                what_a_gone_owner_had_shown_is_in_the_head_it_moved_to
+                the_partial_answer_of_a_gone_owner_is_in_the_head_it_moved_to
                 what_the_server_counted_holds_until_the_view_changes
                 a_turn_that_was_asked_to_stop_may_still_compact
             }
@@ -231,7 +231,7 @@ macro_rules! contract_suite {
                 a_summary_of_what_is_still_shown_stays
                 a_summary_that_was_prepared_before_is_void
                 a_pin_of_what_was_rewound_keeps_nothing
-                a_branch_has_the_line_in_which_its_place_was_said
+                a_branch_at_a_rewound_message_has_the_history_of_that_message
                 a_failed_turn_before_what_was_rewound_is_tried_again_in_its_place
                 a_turn_that_began_anew_shows_its_first_place_if_the_later_one_is_rewound
                 only_the_expected_revision_is_rewound
@@ -250,7 +250,7 @@ macro_rules! contract_suite {
                 a_range_without_a_summary_is_a_row_of_its_own_kind_and_can_be_undone
                 a_failure_changes_nothing_but_the_ledger
                 the_ledger_is_read_a_page_at_a_time_newest_first
-                a_ledger_is_nobody_elses
+                a_ledger_is_hidden_from_other_callers
             }
             branching {
                 a_branch_has_what_was_said_up_to_its_point
@@ -274,7 +274,7 @@ macro_rules! contract_suite {
                 a_source_that_has_changed_is_stale
                 a_branch_has_the_session_key_of_its_source
                 a_retracted_first_turn_leaves_nothing_of_a_branch
-                those_who_waited_in_a_branch_make_it
+                turns_that_waited_in_a_branch_make_it
                 a_later_turn_of_a_branch_is_retracted_alone
                 a_branch_that_failed_is_tried_again
                 a_repeated_branch_is_recognised
@@ -289,7 +289,7 @@ macro_rules! contract_suite {
                 a_response_that_waits_is_known
                 a_forgotten_response_leaves_what_was_said
                 old_responses_are_forgotten_and_their_conversation_goes_on
-                a_response_is_nobody_elses
+                a_response_is_hidden_from_other_callers
             }
             pinning {
                 a_message_is_pinned_until_it_is_let_go
@@ -315,7 +315,7 @@ macro_rules! contract_suite {
                 what_a_client_named_starts_afresh
                 an_empty_conversation_is_deleted
                 a_busy_conversation_is_not_deleted
-                those_who_wait_keep_a_conversation_from_being_deleted
+                waiting_turns_keep_a_conversation_from_being_deleted
                 a_gone_owners_turns_go_with_their_conversation
                 what_is_not_there_is_not_deleted
                 idempotency_keys_of_deleted_turns_are_free
@@ -350,14 +350,14 @@ macro_rules! contract_suite {
                 a_branch_goes_by_the_compactions_of_its_place
                 what_has_no_answer_is_no_end
                 a_branch_is_branched_where_it_inherits
-                what_is_not_there_is_not_left
+                a_missing_source_or_message_is_not_branched
                 what_is_inherited_without_a_turn_is_kept
             }
             branching_busy {
                 a_second_prompt_becomes_a_branch
-                an_idle_conversation_is_not_left
-                nothing_answered_is_nothing_inherited
-                a_branch_is_left_behind_those_who_wait
+                a_turn_in_an_idle_conversation_makes_no_branch
+                a_branch_of_an_unanswered_conversation_inherits_nothing
+                a_conversation_with_waiting_turns_counts_as_busy
                 a_further_attempt_waits_where_it_belongs
                 a_busy_conversation_that_changed_is_stale
                 a_branch_keeps_to_its_sources_key
@@ -366,40 +366,40 @@ macro_rules! contract_suite {
             }
             ending {
                 a_title_changes_and_goes
-                what_is_put_away_still_takes_turns
+                an_archived_conversation_still_takes_turns
                 an_ended_conversation_takes_no_turns_until_it_is_opened
                 a_split_conversation_ends_at_its_head
                 a_busy_conversation_is_not_ended
                 what_is_not_there_is_not_ended
             }
             events {
-                every_door_tells_one_creation
-                a_turn_tells_nothing
-                a_compaction_is_told_and_a_moved_head_too
-                a_name_and_a_place_are_told_when_they_change
-                an_end_and_its_taking_back_are_told_once
-                a_branch_is_told_after_its_creation
-                what_is_brought_is_told
-                a_deleted_conversation_leaves_its_deletion_alone
-                what_is_taken_back_is_told_as_deleted
-                what_is_refused_tells_nothing
+                every_way_of_making_a_conversation_writes_one_created_event
+                a_turn_writes_no_event
+                compactions_and_moved_heads_are_events
+                titles_and_archiving_are_events_when_they_change
+                an_end_and_a_reopening_are_one_event_each
+                a_branched_event_comes_after_the_created_event
+                an_import_writes_events
+                a_deleted_conversation_leaves_only_its_deleted_event
+                a_retracted_conversation_has_a_deleted_event
+                a_refused_operation_writes_no_event
                 simultaneous_first_uses_are_one_creation
             }
             events_feed {
                 a_reader_goes_on_where_it_was
-                a_feed_is_nobody_elses
-                who_may_not_use_a_key_is_told_nothing_of_it
-                a_key_that_comes_later_hides_what_was_told
-                what_is_taken_back_is_told_only_to_those_who_may_use_its_key
-                what_is_no_longer_kept_is_a_gap
-                a_place_that_is_not_known_is_a_gap
-                those_who_follow_are_woken_by_any_instance
+                a_feed_is_hidden_from_other_tenants
+                a_caller_gets_no_events_of_keys_it_may_not_use
+                a_key_that_comes_later_hides_earlier_events
+                a_retraction_is_an_event_only_for_callers_that_may_use_its_key
+                events_that_are_no_longer_kept_are_a_gap
+                an_unknown_place_is_a_gap
+                followers_are_woken_by_any_instance
             }
             titles {
                 a_turn_brings_a_title_once
-                a_title_that_repeats_what_was_said_is_found_there_alone
+                a_title_that_is_an_excerpt_is_found_only_in_its_message
                 a_title_is_made_between_turns
-                first_words_that_are_taken_out_are_no_title_any_more
+                a_title_that_is_an_excerpt_goes_with_its_message
                 a_given_title_stays
                 a_title_that_was_taken_away_stays_away
                 a_branch_has_a_title_of_its_own
@@ -415,15 +415,15 @@ macro_rules! contract_suite {
             filtering {
                 kinds_are_told_apart
                 every_order_has_every_row_once
-                rows_can_be_counted_off
+                rows_can_be_skipped
                 sessions_are_rows_of_their_own
                 a_long_chain_is_read_a_page_at_a_time
                 children_and_roots_are_found_by_any_name
-                titles_doors_and_times_are_looked_at
-                what_is_put_away_is_shown_when_asked_for
+                titles_sources_and_times_filter_a_list
+                archived_conversations_are_listed_when_asked_for
                 a_keys_conversations_are_listed
                 rows_that_are_added_are_neither_skipped_nor_repeated
-                a_list_tells_what_was_answered_from_what_never_was
+                a_list_tells_answered_conversations_from_unanswered_ones
             }
             lineage {
                 a_graph_has_what_is_above_and_below
@@ -435,20 +435,20 @@ macro_rules! contract_suite {
             }
             finding {
                 a_message_is_found_wherever_it_was_said
-                ids_that_tell_nothing_are_found_too
+                messages_with_random_ids_are_found_too
                 an_attempt_has_messages_of_its_turn
-                what_a_gone_owner_had_shown_has_the_id_of_its_answer
+                the_partial_answer_of_a_gone_owner_has_the_id_of_its_answer
                 a_branch_has_the_messages_it_inherited
                 what_was_not_said_here_is_not_found
-                a_message_is_nobody_elses
+                a_message_is_hidden_from_other_callers
             }
             rewriting {
                 a_removed_message_is_in_no_view
                 a_message_says_what_is_left_of_it
                 a_message_that_changed_is_stale
-                of_two_who_rewrite_at_once_one_reads_again
+                of_two_rewrites_at_once_one_is_stale
                 a_busy_conversation_is_not_rewritten
-                a_gone_owners_turn_keeps_nobody_from_rewriting
+                a_turn_of_a_gone_owner_blocks_no_rewrite
                 what_is_not_there_is_not_rewritten
                 what_a_branch_inherits_is_not_rewritten
                 what_is_removed_is_not_carried_or_pinned
@@ -481,7 +481,7 @@ macro_rules! contract_suite {
                 a_stranger_is_not_the_parent_of_what_was_brought
                 names_lead_to_what_is_brought_unless_they_are_taken
                 ids_that_look_like_our_own_lead_to_what_is_brought
-                an_import_is_nobody_elses
+                an_import_is_another_tenants_own
             }
             restoring {
                 what_comes_back_is_what_it_was
@@ -497,11 +497,11 @@ macro_rules! contract_suite {
                 what_does_not_fit_together_is_refused
                 a_copy_stands_on_no_compaction_of_others
                 a_copy_inherits_from_no_key_but_its_own
-                a_copy_comes_not_from_itself
+                a_copy_is_not_its_own_ancestor
                 only_a_first_session_comes_from_elsewhere
                 what_a_session_cannot_be_is_refused
                 numbers_that_cannot_be_true_are_refused
-                a_copy_is_nobody_elses
+                a_copy_belongs_to_its_tenant
                 a_turn_that_runs_comes_back_as_one_that_was_cut_off
             }
             restoring_branches {
@@ -515,7 +515,7 @@ macro_rules! contract_suite {
                 scripts_without_spaces_are_found_by_one_letter_or_more
                 what_was_compacted_away_is_found_where_it_was_said
                 what_a_branch_inherits_is_found_once
-                a_search_is_nobody_elses
+                a_search_finds_nothing_of_other_callers
             }
             searching_pages {
                 a_conversation_is_found_once_unless_asked

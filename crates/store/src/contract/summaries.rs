@@ -1,4 +1,4 @@
-//! Short ways to say what a gateway does when it compacts.
+//! Helpers that compact and undo as a gateway does.
 
 use herma_model::alias::Namespace;
 use herma_model::compaction::{CompactionTrigger, Sizes};
@@ -13,12 +13,12 @@ use crate::{
     Order, Pin, Running, Scope, Snapshot, Store, Undo, UndoOutcome, UndoRefusal, Version,
 };
 
-/// An id that no compaction has yet.
+/// A new id for a compaction.
 pub fn new_id() -> CompactionId {
     CompactionId::from_uuid(Uuid::now_v7())
 }
 
-/// What was compacted, or a panic that says what came instead.
+/// Returns the compaction; panics on any other outcome.
 pub fn compacted(outcome: CompactOutcome) -> Compacted {
     match outcome {
         CompactOutcome::Compacted(compacted) => *compacted,
@@ -26,7 +26,7 @@ pub fn compacted(outcome: CompactOutcome) -> Compacted {
     }
 }
 
-/// What was undone, or a panic that says what came instead.
+/// Returns the undo; panics on any other outcome.
 pub fn undone(outcome: UndoOutcome) -> Compacted {
     match outcome {
         UndoOutcome::Undone(undone) => *undone,
@@ -34,7 +34,7 @@ pub fn undone(outcome: UndoOutcome) -> Compacted {
     }
 }
 
-/// Why it cannot be undone, or a panic that says what came instead.
+/// Returns the refusal; panics on any other outcome.
 pub fn not_undone(outcome: UndoOutcome) -> UndoRefusal {
     match outcome {
         UndoOutcome::Refused(refusal) => refusal,
@@ -42,7 +42,8 @@ pub fn not_undone(outcome: UndoOutcome) -> UndoRefusal {
     }
 }
 
-/// What the model is shown, in order: the summary in brackets, what is carried in round ones, and the messages.
+/// What the model is shown, in order: the summary in square brackets, carried messages in round ones, other messages as
+/// they are.
 pub fn shown(snapshot: &Snapshot) -> Vec<String> {
     let mut shown = Vec::new();
     if let Some(base) = &snapshot.base {
@@ -53,7 +54,7 @@ pub fn shown(snapshot: &Snapshot) -> Vec<String> {
     shown
 }
 
-/// What an entry says, a summary in brackets.
+/// The text of an entry; a summary in square brackets.
 pub fn entry_text(entry: &Entry) -> String {
     match entry {
         Entry::Said(said) => text_of(said.said.payload.as_json()),
@@ -62,19 +63,19 @@ pub fn entry_text(entry: &Entry) -> String {
 }
 
 impl<S: Store> World<S> {
-    /// The right of somebody who asks while no turn is running.
-    pub fn nobody_runs(&self, to: &str) -> Authority {
+    /// The authority of a caller while no turn is running.
+    pub fn idle_authority(&self, to: &str) -> Authority {
         Authority::Idle { scope: self.scope.clone(), alias: name(to) }
     }
 
-    /// A compaction of everything that the model is shown of a conversation but the last few messages.
+    /// A compaction of all that the model is shown except the last `keep` messages.
     pub async fn plan(&self, to: &str, mode: CompactionMode, keep: usize, summary: &str) -> NewCompaction {
         let view = self.read(to).await.unwrap();
         let covered = view.base.as_ref().map_or(Seq(0), |base| base.through);
         let last = view.messages.iter().rev().nth(keep);
         NewCompaction {
             id: new_id(),
-            authority: self.nobody_runs(to),
+            authority: self.idle_authority(to),
             base: view.base.as_ref().map(|base| base.summary.compaction),
             rewrites: view.rewrites,
             mode,
@@ -98,7 +99,7 @@ impl<S: Store> World<S> {
         compacted(store.compact(self.plan(to, mode, 1, summary).await).await.unwrap())
     }
 
-    /// Compacts all but the last message during a turn, which goes on in the new head.
+    /// Compacts all but the last message during a turn, which continues in the new head.
     pub async fn compact_during(
         &self,
         store: &S,
@@ -114,8 +115,8 @@ impl<S: Store> World<S> {
         compacted
     }
 
-    /// Taking a compaction back, at the version that a caller sees now.
-    pub async fn take_back(&self, to: &str, target: CompactionId) -> Undo {
+    /// An undo request at the version that the caller sees now.
+    pub async fn undo_request(&self, to: &str, target: CompactionId) -> Undo {
         let seen = self.read(to).await.map_or(Version(0), |snapshot| snapshot.version);
         Undo {
             id: new_id(),
@@ -128,12 +129,12 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Asks to have a compaction taken back.
+    /// Undoes a compaction.
     pub async fn undo(&self, store: &S, to: &str, target: CompactionId) -> UndoOutcome {
-        store.undo(self.take_back(to, target).await).await.unwrap()
+        store.undo(self.undo_request(to, target).await).await.unwrap()
     }
 
-    /// A compaction of a conversation that came to nothing.
+    /// A failed compaction.
     pub fn failed(&self, turn: &Running) -> FailedCompaction {
         FailedCompaction {
             id: new_id(),
@@ -153,12 +154,12 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// A conversation as the tenant sees it, to some extent.
+    /// The conversation that a name leads to, read in this extent.
     pub async fn read_as(&self, to: &str, extent: Extent) -> Option<Snapshot> {
         self.two.open(&self.scope, &name(to), Namespace::Session, extent).await.unwrap()
     }
 
-    /// Every entry of a full view.
+    /// All entries of a full view.
     pub async fn entries(&self, scope: &Scope, to: &str, pin: Pin) -> Vec<Entry> {
         let mut all: Vec<Entry> = Vec::new();
         loop {
@@ -172,7 +173,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Every entry of a full view, from the last back.
+    /// All entries of a full view, newest first.
     pub async fn entries_back(&self, scope: &Scope, to: &str, pin: Pin) -> Vec<Entry> {
         let mut all: Vec<Entry> = Vec::new();
         loop {
@@ -187,7 +188,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// What every entry of a full view says.
+    /// The texts of all entries of a full view.
     pub async fn said(&self, to: &str, pin: Pin) -> Vec<String> {
         self.entries(&self.scope, to, pin).await.iter().map(entry_text).collect()
     }

@@ -1,4 +1,4 @@
-//! Titles that are made for conversations, beside those that somebody gives.
+//! Generated titles, beside titles that clients give.
 
 use std::sync::atomic::Ordering;
 
@@ -18,21 +18,21 @@ fn titled(title: Option<&str>) -> Change {
 }
 
 impl<S: Store> World<S> {
-    /// Answers a turn and brings a title along.
+    /// Answers a turn and sends a generated title with the commit.
     async fn answer_and_title(&self, store: &S, turn: &Running, title: &str) {
         let said = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
         let title = Some(MadeTitle::FirstWords(title.to_owned()));
         store.commit(Commit { title, ..self.commit(turn, said) }).await.unwrap();
     }
 
-    /// One turn that brings a title along.
+    /// Runs a turn that sends a generated title with its commit.
     async fn talk_and_title(&self, store: &S, to: &str, title: &str) -> Running {
         let turn = self.start(store, to, "go on").await;
         self.answer_and_title(store, &turn, title).await;
         turn
     }
 
-    /// Asks to have a title made for a conversation.
+    /// Gives a conversation a generated title.
     async fn make_title(&self, row: &ConversationRow, title: &str) -> bool {
         let title = MadeTitle::Model(title.to_owned());
         self.two.make_title(self.scope.tenant, row.facts.id, title, self.now()).await.unwrap()
@@ -55,10 +55,10 @@ pub async fn a_turn_brings_a_title_once<S: Store>(world: &World<S>) {
     world.talk_and_title(&world.two, "trip", "Lake").await;
     assert_eq!(world.title("trip").await.as_deref(), Some("Sea"));
     world.talk_and_title(&world.one, "train", "Sea").await;
-    assert_eq!(world.title("train").await.as_deref(), Some("Sea"), "it need not be the only one");
+    assert_eq!(world.title("train").await.as_deref(), Some("Sea"), "titles need not be unique");
 }
 
-pub async fn first_words_that_are_taken_out_are_no_title_any_more<S: Store>(world: &World<S>) {
+pub async fn a_title_that_is_an_excerpt_goes_with_its_message<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "Sea and sun").await;
     world.answer_and_title(&world.one, &turn, "Sea").await;
     let seen = world.one.message(&world.scope, &name("trip"), turn.messages[0].id).await.unwrap().unwrap();
@@ -67,13 +67,13 @@ pub async fn first_words_that_are_taken_out_are_no_title_any_more<S: Store>(worl
     let outcome = world.one.rewrite(Rewrite { scope, alias, seen, said: None, now }).await.unwrap();
     assert_eq!(outcome, RewriteOutcome::Done);
     assert_eq!((world.title("trip").await, world.is_untitled("trip").await), (None, true));
-    let told = world.one.events(&world.scope, EventsFrom::Oldest, 100).await.unwrap().events;
-    assert!(told.iter().all(|event| !event.data.contains("Sea")), "{told:?}");
+    let events = world.one.events(&world.scope, EventsFrom::Oldest, 100).await.unwrap().events;
+    assert!(events.iter().all(|event| !event.data.contains("Sea")), "{events:?}");
     world.talk_and_title(&world.one, "trip", "Lake").await;
     assert_eq!(world.title("trip").await.as_deref(), Some("Lake"));
 }
 
-pub async fn a_title_that_repeats_what_was_said_is_found_there_alone<S: Store>(world: &World<S>) {
+pub async fn a_title_that_is_an_excerpt_is_found_only_in_its_message<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "Sea and sun").await;
     world.answer_and_title(&world.one, &turn, "Sea").await;
     world.finds(&[("sea", &["[Sea] and sun"])]).await;
@@ -93,9 +93,9 @@ pub async fn a_title_is_made_between_turns<S: Store>(world: &World<S>) {
     assert!(!world.make_title(&before, "Lake").await);
     let after = world.row("trip").await.unwrap();
     assert_eq!(after.title.as_deref(), Some("Sea"));
-    assert!(after.updated_at > before.updated_at, "whoever asks for what has changed is told");
+    assert!(after.updated_at > before.updated_at, "a list of changed conversations shows it");
     let again = world.read("trip").await.unwrap();
-    assert_eq!((again.version, again.untitled), (read.version, false), "a turn notices nothing");
+    assert_eq!((again.version, again.untitled), (read.version, false), "the version stays");
     world.finds(&[("sea", &["[Sea]"])]).await;
 }
 
@@ -115,7 +115,7 @@ pub async fn a_given_title_stays<S: Store>(world: &World<S>) {
 pub async fn a_title_that_was_taken_away_stays_away<S: Store>(world: &World<S>) {
     world.talk_and_title(&world.one, "trip", "Sea").await;
     let row = world.describe("trip", titled(None)).await;
-    assert!(!world.is_untitled("trip").await, "somebody has said that it has none");
+    assert!(!world.is_untitled("trip").await, "a client has removed its title");
     world.talk_and_title(&world.two, "trip", "Lake").await;
     assert!(!world.make_title(&row, "Lake").await);
     assert_eq!(world.title("trip").await, None);

@@ -1,4 +1,4 @@
-//! Taking compactions back.
+//! Undoing compactions.
 
 use herma_model::Seq;
 use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
@@ -36,7 +36,7 @@ pub async fn an_undo_gives_the_range_back_and_keeps_what_was_said_since<S: Store
 pub async fn an_undo_is_a_row_of_the_ledger<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let done = world.compact(&world.one, "trip", Split, "so far").await;
-    let ask = world.take_back("trip", done.record.id).await;
+    let ask = world.undo_request("trip", done.record.id).await;
     let back = undone(world.one.undo(ask.clone()).await.unwrap());
     let ledger = world.ledger("trip").await.rows;
     assert_eq!(ledger.len(), 2);
@@ -69,7 +69,7 @@ pub async fn compactions_are_undone_from_the_last_to_the_first<S: Store>(world: 
         assert_eq!(shown(&world.read("trip").await.unwrap()), seen);
     }
     let middle = world.read_as(a.facts.head.id.as_str(), Extent::Session).await.unwrap();
-    assert_eq!(shown(&middle), ["[b]", "two", "third", "three"], "what was shown then is history");
+    assert_eq!(shown(&middle), ["[b]", "two", "third", "three"], "an earlier session keeps its view");
     assert_eq!(world.row("trip").await.unwrap().facts, c.facts);
 }
 
@@ -92,12 +92,12 @@ pub async fn what_cannot_be_undone_is_refused_and_changes_nothing<S: Store>(worl
         assert_eq!(not_undone(world.undo(&world.two, "trip", target).await), refusal);
     }
     for ask in [
-        world.take_back("trip", new_id()).await,
-        Undo { alias: name("nowhere"), ..world.take_back("trip", c.record.id).await },
+        world.undo_request("trip", new_id()).await,
+        Undo { alias: name("nowhere"), ..world.undo_request("trip", c.record.id).await },
     ] {
         assert!(matches!(world.one.undo(ask).await.unwrap(), UndoOutcome::NotFound));
     }
-    let old = Undo { seen: Version(version.0 - 1), ..world.take_back("trip", c.record.id).await };
+    let old = Undo { seen: Version(version.0 - 1), ..world.undo_request("trip", c.record.id).await };
     assert!(matches!(world.one.undo(old).await.unwrap(), UndoOutcome::Stale));
     let running = world.start(&world.one, "trip", "second").await;
     let busy = world.undo(&world.two, "trip", c.record.id).await;
@@ -113,7 +113,7 @@ pub async fn a_compaction_can_follow_an_undo<S: Store>(world: &World<S>) {
     let stale = world.plan("trip", Split, 1, "on what is gone").await;
     undone(world.undo(&world.one, "trip", done.record.id).await);
     world.talk(&world.one, "trip", "second", "two").await;
-    assert!(world.read("trip").await.unwrap().auto_compaction_paused, "a turn changes nothing about that");
+    assert!(world.read("trip").await.unwrap().auto_compaction_paused, "a turn does not end the pause");
     assert!(matches!(world.one.compact(stale).await.unwrap(), CompactOutcome::Stale));
     let plan = NewCompaction { carried: vec![Seq(1)], ..world.plan("trip", Split, 1, "again").await };
     let again = compacted(world.two.compact(plan).await.unwrap());
@@ -130,8 +130,8 @@ pub async fn a_compaction_can_follow_an_undo<S: Store>(world: &World<S>) {
 pub async fn of_two_undos_at_once_one_happens<S: Store>(world: &World<S>) {
     world.talk(&world.one, "trip", "first", "one").await;
     let done = world.compact(&world.one, "trip", Split, "so far").await;
-    let one = world.take_back("trip", done.record.id).await;
-    let two = world.take_back("trip", done.record.id).await;
+    let one = world.undo_request("trip", done.record.id).await;
+    let two = world.undo_request("trip", done.record.id).await;
     let (one, two) = tokio::join!(world.one.undo(one), world.two.undo(two));
     let outcomes = [one.unwrap(), two.unwrap()];
     let happened = outcomes.iter().filter(|outcome| matches!(outcome, UndoOutcome::Undone(_))).count();

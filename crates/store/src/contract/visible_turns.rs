@@ -1,4 +1,4 @@
-//! Turns whose ids are given out before they begin, and what is remembered of what they showed.
+//! Turns that are visible while queued, and what is kept of their streamed output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub fn visible_while_queued(ask: Admission) -> Admission {
     Admission { response: Some(NewResponse { echo: Arc::from("{}"), kept: true, visible_while_queued: true }), ..ask }
 }
 
-pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &World<S>) {
+pub async fn a_visible_turn_that_gives_up_its_place_ends<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.two, visible_while_queued(world.ask("trip", "second"))).await;
     world.withdraw(&world.two, &world.scope, waiting.turn).await;
@@ -31,7 +31,7 @@ pub async fn a_promised_turn_that_gives_up_its_place_ends<S: Store>(world: &Worl
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["first", "one", "third", "three"]);
 }
 
-pub async fn a_promised_turn_whose_process_is_gone_ends_where_it_waited<S: Store>(world: &World<S>) {
+pub async fn a_visible_turn_whose_process_is_gone_ends_where_it_waited<S: Store>(world: &World<S>) {
     let first = world.start(&world.two, "trip", "first").await;
     let waiting = world.queue(&world.one, visible_while_queued(world.ask("trip", "second"))).await;
     world.one.close().await;
@@ -42,7 +42,7 @@ pub async fn a_promised_turn_whose_process_is_gone_ends_where_it_waited<S: Store
     assert_eq!(ended.failure.map(|failure| failure.code), Some(FailureCode::Abandoned));
 }
 
-pub async fn a_promised_turn_keeps_a_conversation_that_nobody_else_wanted<S: Store>(world: &World<S>) {
+pub async fn a_visible_turn_keeps_a_conversation_that_no_other_turn_uses<S: Store>(world: &World<S>) {
     let first = world.start(&world.one, "trip", "first").await;
     let waiting = world.queue(&world.two, visible_while_queued(world.ask("trip", "second"))).await;
     world.one.retract(first.lease).await.unwrap();
@@ -57,14 +57,14 @@ pub async fn a_turn_that_waited_is_as_old_as_its_request<S: Store>(world: &World
     let waiting = world.queue(&world.two, visible_while_queued(world.ask("trip", "second"))).await;
     let asked_at = world.turn(waiting.turn).await.unwrap().started_at;
     world.answer(&world.one, &first, "one").await;
-    world.pass(Duration::from_secs(1));
+    world.advance_clock(Duration::from_secs(1));
     let second = running(world.admit(&world.two, Admission { now: world.now(), ..waiting }).await);
     assert_eq!(second.started_at, asked_at);
     assert_eq!(world.turn(second.turn).await.unwrap().started_at, asked_at);
     world.answer(&world.two, &second, "two").await;
 }
 
-pub async fn what_was_shown_is_read_while_it_is_shown_and_afterwards<S: Store>(world: &World<S>) {
+pub async fn streamed_output_is_read_while_it_streams_and_afterwards<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     world.one.journal(turn.lease, noted("on"));
     world.one.journal(turn.lease, noted("e"));
@@ -78,7 +78,7 @@ pub async fn what_was_shown_is_read_while_it_is_shown_and_afterwards<S: Store>(w
     assert_eq!((record.shown.record.as_str(), record.cut_off), ("3", false));
 }
 
-pub async fn what_was_shown_of_a_turn_that_was_cut_off_is_known_as_far_as_it_was_written<S: Store>(world: &World<S>) {
+pub async fn streamed_output_of_a_turn_that_was_cut_off_is_read_as_far_as_it_was_written<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "first").await;
     world.one.journal(turn.lease, noted("on"));
     world.settle(&world.one).await;
