@@ -47,7 +47,7 @@ pub enum Seen {
     At(ConversationId, Version),
 }
 
-/// What happens when another turn is running.
+/// What happens when another turn is running or waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TurnPolicy {
     /// Wait in order of arrival.
@@ -166,7 +166,7 @@ pub struct Admission {
     pub messages: Vec<NewMessage>,
     /// The session key the request names.
     pub session_key: Option<SessionKey>,
-    /// What to do when another turn is running.
+    /// What to do when another turn is running or waiting.
     pub policy: TurnPolicy,
     /// Most turns that may wait in one conversation.
     pub queue_limit: u32,
@@ -276,7 +276,7 @@ pub enum Refusal {
     NotFound,
     /// The conversation has another session key.
     SessionKeyConflict,
-    /// This turn is running, and the policy is to reject.
+    /// This turn is running, or is the first in the queue, and the policy is to reject.
     Busy(TurnId),
     /// Too many turns are waiting.
     QueueFull {

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wrote_is_no_cursor() {
+    fn other_text_is_not_a_cursor() {
         let own = ListFilter::default();
         for text in ["", "nonsense", "1.2.3", "x.2.3.4", "1.2.3.4.5"] {
             assert_eq!(own.read_cursor(text), Err(InvalidCursor::Malformed), "{text}");

@@ -86,8 +86,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads the conversation that a name leads to, all at one version.
     ///
-    /// `None` if the name leads nowhere. `None` also if [`Extent::Without`] names a compaction other than the head's
-    /// base, or if [`Extent::At`] names a turn that is not a completed turn of this conversation.
+    /// `None` if the name leads nowhere. `None` also if [`Extent::Without`] does not name the head's base, or if
+    /// [`Extent::At`] does not name a completed turn of this conversation.
     async fn open(
         &self,
         scope: &Scope,

@@ -166,7 +166,7 @@ pub async fn a_summary_of_what_is_still_shown_stays<S: Store>(world: &World<S>) 
         assert_eq!(
             world.model_view(to).await,
             ["first", "one"],
-            "into what was summarised, perhaps in an earlier session"
+            "a summarised message can be rewound to, also in an earlier session"
         );
         world.talk(&world.one, to, "instead", "yes").await;
         assert_eq!(world.model_view(to).await, ["first", "one", "instead", "yes"]);
