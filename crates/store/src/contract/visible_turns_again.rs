@@ -30,7 +30,7 @@ async fn fail_and_go_on<S: Store>(world: &World<S>) -> (Running, Running) {
 }
 
 /// The turn's state, whether it waits again, and why it has no answer.
-async fn stands<S: Store>(world: &World<S>, turn: TurnId) -> (TurnState, bool, Option<FailureCode>) {
+async fn status_of<S: Store>(world: &World<S>, turn: TurnId) -> (TurnState, bool, Option<FailureCode>) {
     let record = world.turn(turn).await.unwrap();
     (record.state, record.waits_again, record.failure.map(|failure| failure.code))
 }
