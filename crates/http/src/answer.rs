@@ -1,4 +1,4 @@
-//! What every door shares that answers with a turn: recognising its request, waiting for its end, and handing out the answer.
+//! Shared by all routes that answer with a turn: identify the request, wait for the end of the turn, send the answer.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::error::ApiError;
 use crate::headers::{self, SessionHeaders};
 use crate::request_log::Notes;
 
-/// What a body is recognised by if it comes again.
+/// A digest of a body, by which a repeated request is recognised.
 fn digest(body: &[u8]) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&Sha256::digest(body)[..16]);
     digest
 }
 
-/// The turn that a request asks for, as far as its headers say. What its body says is still to be filled in.
+/// The turn that a request asks for, with what its headers say. The caller adds what the body says.
 pub(crate) fn turn_request(
     principal: Principal,
     headers: SessionHeaders,
@@ -44,14 +44,14 @@ pub(crate) fn turn_request(
     request
 }
 
-/// Takes a turn, whose model the log of this request names.
+/// Submits a turn, and notes its model for the request log.
 pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Result<TurnHandle, ApiError> {
     let (model, _) = app.gateway.settings().resolve_model(request.options.model.as_deref());
     Notes::current().model(&model);
     app.gateway.submit(request).map_err(dialect.telling())
 }
 
-/// Waits for the end of a turn whose answer is wanted whole.
+/// Waits for the whole answer of a turn.
 pub(crate) async fn finished(mut handle: TurnHandle, dialect: Dialect) -> Result<Arc<Finished>, ApiError> {
     loop {
         if let Some(end) = end(&handle.next().await, dialect) {
@@ -60,7 +60,7 @@ pub(crate) async fn finished(mut handle: TurnHandle, dialect: Dialect) -> Result
     }
 }
 
-/// Waits until a turn's id can be given out, because nothing can make it forgotten any more. The turn goes on by itself.
+/// Waits until a turn's id is durable, so that it can be given to the client. The turn goes on by itself.
 pub(crate) async fn accepted(
     mut handle: TurnHandle,
     dialect: Dialect,
@@ -82,7 +82,7 @@ pub(crate) async fn accepted(
     Ok(begun)
 }
 
-/// How the turn ended, if this is its end.
+/// How the turn ended. `None` if this event is not the end.
 fn end(event: &TurnEvent, dialect: Dialect) -> Option<Result<Arc<Finished>, ApiError>> {
     match event {
         TurnEvent::Finished(finished) => {
@@ -94,7 +94,7 @@ fn end(event: &TurnEvent, dialect: Dialect) -> Option<Result<Arc<Finished>, ApiE
     }
 }
 
-/// Notes for the log what an answer cost, and where it belongs.
+/// Notes the conversation and the usage of an answer for the request log.
 pub(crate) fn note(notes: &Notes, finished: &Finished) {
     if let Some(session) = &finished.session {
         notes.conversation(session.facts.id);
@@ -104,12 +104,12 @@ pub(crate) fn note(notes: &Notes, finished: &Finished) {
     }
 }
 
-/// An answer as JSON, with its session in the headers. That it was handed out is noted.
+/// An answer as JSON, with its session in the headers. When it was sent, the turn is marked as delivered.
 pub(crate) fn whole(app: &Shared, finished: &Finished, json: Vec<u8>) -> Response {
     handed_out(app, finished.tenant, finished.turn, finished.session.as_ref(), json)
 }
 
-/// What is told of a turn as JSON, with its session in the headers. That it was handed out is noted.
+/// JSON about a turn, with its session in the headers. When it was sent, the turn is marked as delivered.
 pub(crate) fn handed_out(
     app: &Shared,
     tenant: TenantId,

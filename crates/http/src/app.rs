@@ -1,4 +1,4 @@
-//! The routes, and what every request goes through on its way to one.
+//! The routes, and the layers that every request passes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,41 +20,41 @@ use crate::offered_models::OfferedModels;
 use crate::sockets::Sockets;
 use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
 
-/// How callers prove who they are.
+/// How callers authenticate.
 pub enum Authentication {
     /// With an API key.
     Keys(Access),
-    /// Not at all: everybody is this principal, and session headers are refused.
+    /// Without authentication: every caller is this principal, and session headers are refused.
     None(Principal),
 }
 
-/// What an operator can set about HTTP.
+/// The settings of HTTP.
 pub struct HttpSettings {
-    /// Origins of web pages that may call, `*` for any.
+    /// Origins of web pages that may call. `*` allows any.
     pub cors_origins: Vec<String>,
-    /// Largest request body, or message of a WebSocket.
+    /// The largest request body or WebSocket message.
     pub max_body_bytes: usize,
-    /// Most bytes of all request bodies that are being read at the same time.
+    /// The most bytes that all request bodies being read may have together.
     pub body_budget: usize,
-    /// Most WebSockets that are open at the same time.
+    /// The most WebSockets that may be open at the same time.
     pub max_websockets: usize,
     /// How long one WebSocket may be open.
     pub websocket_lifetime: Duration,
-    /// How callers prove who they are.
+    /// How callers authenticate.
     pub authentication: Authentication,
 }
 
 impl HttpSettings {
-    /// Whether pages of an origin may call.
+    /// Whether pages of this origin may call.
     pub(crate) fn allows(&self, origin: &HeaderValue) -> bool {
         self.cors_origins.iter().any(|allowed| allowed == ANY_ORIGIN || allowed.as_bytes() == origin.as_bytes())
     }
 }
 
-/// The origin that stands for all of them.
+/// Allows every origin.
 const ANY_ORIGIN: &str = "*";
 
-/// What every handler can reach.
+/// The state that all handlers share.
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) settings: HttpSettings,
@@ -72,13 +72,12 @@ impl App {
     }
 }
 
-/// What conversations that are made for HTTP clients say about who made them.
+/// The creator and source of conversations that HTTP clients make.
 pub(crate) const ORIGIN: Origin = Origin { creator: CreatorKind::Api, source: "api" };
 
-/// The shared state of the routes.
 pub(crate) type Shared = Arc<App>;
 
-/// Every route with all that stands before it.
+/// All routes with their layers.
 pub(crate) fn router(app: &Shared) -> Router {
     let open = Router::new()
         .route("/health", get(routes::health::alive))
@@ -153,7 +152,7 @@ pub(crate) fn router(app: &Shared) -> Router {
     routes.layer(from_fn(request_log::write)).layer(from_fn(request_id::take_over))
 }
 
-/// Lets pages of the configured origins send and read every header of ours.
+/// Lets pages of the configured origins send any header, and read every header of ours.
 fn cors(origins: &[String]) -> CorsLayer {
     let allowed = if origins.iter().any(|origin| origin == ANY_ORIGIN) {
         AllowOrigin::any()

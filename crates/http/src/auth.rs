@@ -1,4 +1,4 @@
-//! Who calls.
+//! Authentication.
 
 use std::net::IpAddr;
 
@@ -16,14 +16,14 @@ use crate::headers;
 const NO_KEY: &str = "the request has no key";
 const BAD_KEY: &str = "the key is not known, or was revoked";
 
-/// Lets a request through with the principal its key stands for.
+/// Authenticates a request and adds its principal to the extensions.
 pub(crate) async fn require(State(app): State<Shared>, mut request: Request, next: Next) -> Result<Response, ApiError> {
     let principal = principal(&app, request.headers()).await?;
     request.extensions_mut().insert(principal);
     Ok(next.run(request).await)
 }
 
-/// The principal that a request's headers stand for, as of now.
+/// The principal of a request, by its headers and the keys that are valid now.
 pub(crate) async fn principal(app: &Shared, headers: &HeaderMap) -> Result<Principal, ApiError> {
     match &app.settings.authentication {
         Authentication::Keys(access) => {
@@ -43,13 +43,14 @@ pub(crate) async fn principal(app: &Shared, headers: &HeaderMap) -> Result<Princ
     }
 }
 
-/// Refuses a request, and warns the operator without the key.
+/// Refuses a request. The operator gets a warning that does not contain the key.
 fn refused(why: &'static str) -> ApiError {
     tracing::warn!(why, "an API key was refused");
     ApiError::unauthorized()
 }
 
-/// Whether the request was meant for this machine by name. A page of another site that has had its own name point here says another.
+/// Whether the `Host` header names this machine. This stops DNS rebinding: a page of another site whose domain was
+/// pointed at this machine sends its own domain.
 fn is_own_name(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST).and_then(|value| value.to_str().ok()) else { return true };
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });

@@ -1,4 +1,4 @@
-//! Request bodies in, tracked answers out.
+//! Reads request bodies, and tracks whether answers were delivered.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use crate::error::ApiError;
 /// How long a client may pause while it sends a body.
 const MOST_SILENCE: Duration = Duration::from_secs(30);
 
-/// Reads a JSON body up to a limit, as long as all bodies being read stay within their budget.
+/// Reads a JSON body up to the size limit, within the budget of all bodies being read.
 pub(crate) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
     let limit = app.settings.max_body_bytes;
     if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value.to_str().unwrap_or(""))) {
@@ -58,7 +58,7 @@ fn is_json(content_type: &str) -> bool {
     essence.is_empty() || essence == "application/json" || essence.ends_with("+json")
 }
 
-/// Knows whether an answer was written to its end, and tells the gateway if it was.
+/// Knows when an answer was written to its end, and tells the gateway.
 pub(crate) struct Delivery {
     gateway: Arc<Gateway>,
     turn: Option<(TenantId, TurnId)>,
@@ -70,18 +70,18 @@ impl Delivery {
         Self { gateway, turn: None, outlet: Outlet::default() }
     }
 
-    /// An extension of the answer, by which the server says which connection it goes out by.
+    /// An extension of the answer, in which the server sets the connection of the answer.
     pub(crate) fn outlet(&self) -> Outlet {
         self.outlet.clone()
     }
 
-    /// From now on, being told of the end means that this turn was delivered.
+    /// Sets the turn that counts as delivered when the answer ends.
     pub(crate) fn expect(&mut self, tenant: TenantId, turn: TurnId) {
         self.turn = Some((tenant, turn));
     }
 
-    /// Hands the last bytes on. The turn counts as delivered when the socket has taken them. It does not if the client
-    /// hung up before.
+    /// Says that the last bytes were handed to hyper. The turn counts as delivered when the socket has taken them. It
+    /// does not if the client disconnected before.
     pub(crate) fn done(&mut self, bytes: usize) {
         let Some((tenant, turn)) = self.turn.take() else { return };
         match self.outlet.0.get() {
@@ -95,19 +95,18 @@ impl Delivery {
     }
 }
 
-/// The connection that an answer goes out by. It is known when the answer has left the routes.
+/// The connection by which an answer is sent. The server sets it when the answer has left the routes.
 #[derive(Clone, Default)]
 pub(crate) struct Outlet(Arc<OnceLock<Connection>>);
 
 impl Outlet {
-    /// Sets the connection.
     pub(crate) fn is(&self, connection: &Connection) {
-        // An answer goes out once.
+        // An answer is sent once, so it cannot be set already.
         let _ = self.0.set(connection.clone());
     }
 }
 
-/// A whole answer that has its turn marked as delivered when the socket has taken it.
+/// A whole answer whose turn is marked as delivered when the socket has taken it.
 pub(crate) struct TrackedBody {
     bytes: Option<Bytes>,
     delivery: Delivery,

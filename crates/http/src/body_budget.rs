@@ -1,6 +1,6 @@
-//! What all request bodies together may hold in memory while they are read.
+//! Limits the memory of all request bodies that are being read.
 //!
-//! Bytes count when they arrive, not when they are announced: a client that sends nothing holds nothing.
+//! Bytes count when they arrive, not when they are announced. So a client that sends nothing uses nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,20 +17,20 @@ impl BodyBudget {
         Self { limit, used: AtomicUsize::new(0) }
     }
 
-    /// The share of one body, empty at first. It is given back when it is dropped.
+    /// The share of one body, empty at first. It is returned to the budget on drop.
     pub(crate) const fn share(&self) -> Share<'_> {
         Share { budget: self, bytes: 0 }
     }
 }
 
-/// What one body holds of the budget.
+/// The part of the budget that one body uses.
 pub(crate) struct Share<'a> {
     budget: &'a BodyBudget,
     bytes: usize,
 }
 
 impl Share<'_> {
-    /// Takes more, or refuses the request if the budget is used up.
+    /// Takes more of the budget. Refuses the request if the budget is used up.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
         let before = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;

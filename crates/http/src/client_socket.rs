@@ -1,8 +1,8 @@
-//! A client's TCP connection that can be looked at while hyper reads and writes it.
+//! A client's TCP connection that can be inspected while hyper reads and writes it.
 //!
-//! Hyper notices that a client has hung up when it next reads. A request that lay unread in the socket of a stopped
-//! process reaches the gateway before that. So the admission looks at the socket itself. And hyper takes an answer
-//! long before a slow client does: whether it was written to its end is known here.
+//! Hyper notices that a client has disconnected only when it reads next. A request that lay unread in the socket of a
+//! stopped process reaches the gateway before that. So the admission inspects the socket itself. Hyper also accepts an
+//! answer long before a slow client has it. So this module knows when the answer was written to its end.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,14 +14,14 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A socket that hyper is given. The lock is held for single calls that do not block.
+/// The socket that hyper reads and writes. Its lock is held only for single calls that do not block.
 pub(crate) struct ClientSocket(Arc<Mutex<Shared>>);
 
 struct Shared {
     stream: TcpStream,
     /// Whether hyper has bytes that the socket did not take.
     is_full: bool,
-    /// What is done when all that hyper has was written.
+    /// Called when everything that hyper has was written.
     when_written: Vec<WhenWritten>,
 }
 
@@ -33,7 +33,7 @@ impl Shared {
     }
 }
 
-/// How much a socket takes at once that takes anything.
+/// A socket that is not full takes at least this many bytes at once.
 const FEW_BYTES: usize = 16 * 1024;
 
 pub(crate) type WhenWritten = Box<dyn FnOnce() + Send>;
@@ -57,14 +57,14 @@ impl ClientSocket {
 pub(crate) struct Connection(Weak<Mutex<Shared>>);
 
 impl Connection {
-    /// Whether the client has hung up.
+    /// Whether the client has disconnected.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.upgrade().is_none_or(|socket| is_closed(&lock(&socket).stream))
     }
 
-    /// Calls `note` when the socket has taken everything that hyper has, including these last bytes. It is never called
-    /// if the write fails. If the socket is not full and the bytes are few, it will take them: then `note` is called at
-    /// once, before the client can read them.
+    /// Calls `note` when the socket has taken everything that hyper has, including these last bytes. If the write
+    /// fails, `note` is never called. If the socket is not full and the bytes are few, it will take them. Then `note`
+    /// is called at once, before the client can read them.
     pub(crate) fn when_written(&self, bytes: usize, note: WhenWritten) {
         let Some(socket) = self.0.upgrade() else { return };
         let mut shared = lock(&socket);
@@ -76,7 +76,7 @@ impl Connection {
         }
     }
 
-    /// The connection as the gateway sees it: it can only ask whether the client has hung up.
+    /// The connection as the gateway sees it: it can only ask whether the client has disconnected.
     pub(crate) fn client(&self) -> ClientConnection {
         let connection = self.clone();
         ClientConnection::watched(move || connection.is_closed())
@@ -87,7 +87,7 @@ fn lock(socket: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     socket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the client has closed its side, or the connection is broken. Takes no byte out of the socket.
+/// Whether the client has closed its side, or the connection is broken. Does not consume bytes of the socket.
 fn is_closed(stream: &TcpStream) -> bool {
     match recv(stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((_, waiting)) => waiting == 0,
@@ -123,7 +123,7 @@ impl AsyncWrite for ClientSocket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Hyper flushes when it has written all that it was handed.
+        // Hyper flushes when it has written everything.
         let mut shared = self.shared();
         ready!(Pin::new(&mut shared.stream).poll_flush(context))?;
         shared.is_full = false;

@@ -1,4 +1,4 @@
-//! What the gateway's errors are called in HTTP: the names of their fields, and how a client can put things right.
+//! Translates the gateway's errors into HTTP: the names of their fields, and what the client can do.
 //!
 //! The gateway names fields of its own requests. Each match here is exhaustive, so a new field or a new error cannot
 //! reach a client without a name.
@@ -43,12 +43,12 @@ impl Word {
 }
 
 impl Dialect {
-    /// What makes a failure of the gateway one that clients of these routes are told.
+    /// A function that translates the gateway's errors for clients of these routes.
     pub(crate) fn telling(self) -> impl Fn(GatewayError) -> ApiError {
         move |error| ApiError::of(&error, self)
     }
 
-    /// What a field is called.
+    /// Where a field is in a request of these routes.
     pub(crate) fn word(self, field: Field) -> Word {
         let name = |name: &'static str| Word::Name(Cow::Borrowed(name));
         match field {
@@ -86,7 +86,7 @@ impl Dialect {
         }
     }
 
-    /// What a client is told of an error: what the gateway says, or what that means in HTTP.
+    /// The message for the client: the gateway's own, or one that says what it means in HTTP.
     pub(crate) fn message(self, error: &GatewayError) -> String {
         match error {
             GatewayError::Invalid(InvalidRequest::NoParent) if self == Self::Resource => "parent leads to no session",

@@ -1,4 +1,4 @@
-//! Failures as clients see them. Status, code, message, retry advice and metric label are decided here and nowhere else.
+//! Errors as clients see them. Status, code, message, retry advice and metric label are decided only here.
 
 use std::time::Duration;
 
@@ -16,32 +16,32 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::dialect::{Dialect, Word};
 
-/// Tells the SDKs whether trying again can help, where the status alone would mislead them.
+/// Tells the SDKs whether a retry can help, where the status alone would mislead them.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// There is no such response to go on from.
+/// Code: `previous_response_id` names no stored response.
 const PREVIOUS_NOT_FOUND: &str = "previous_response_not_found";
-/// A header is wrong.
+/// Code: a header is invalid.
 const INVALID_HEADER: &str = "invalid_header";
-/// A connection cannot be opened, or not stay open.
+/// Code: too many WebSockets are open, or this one has reached its lifetime.
 const SOCKET_LIMIT: &str = "websocket_connection_limit_reached";
 
-/// Whether the same request can succeed later.
+/// Whether a retry of the same request can succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
-    /// As the status says.
+    /// The status alone says it.
     Unsaid,
-    /// After so many seconds.
+    /// After this many seconds.
     After(u32),
     /// Never.
     Never,
 }
 
-/// The code of a failure, left with its answer for the log.
+/// The code of an error, attached to its answer for the request log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorCode(pub(crate) &'static str);
 
-/// A failure, ready to be sent.
+/// An error that can be sent to a client.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -67,7 +67,7 @@ impl ApiError {
         self
     }
 
-    /// What kind of failure, for counting: one of a few fixed words.
+    /// The code for metrics and logs: one of a few fixed words.
     pub(crate) fn label(&self) -> &'static str {
         self.label
     }
@@ -76,22 +76,23 @@ impl ApiError {
         self.status
     }
 
-    /// The body, for a stream that has begun already.
+    /// The body, for a stream that is already open.
     pub(crate) fn body(&self) -> &ErrorBody {
         &self.body
     }
 
-    /// The event that tells of it over a WebSocket.
+    /// The error as a WebSocket event.
     pub(crate) fn event(&self) -> String {
         self.body.to_event(self.told_status())
     }
 
-    /// The event that tells of it in a stream that has opened before its response.
+    /// The error as an event of a stream that opened before its response began.
     pub(crate) fn first_frame(&self) -> Bytes {
         sse::event("error", &self.body.to_first_event(self.told_status()))
     }
 
-    /// What this door's specification says of it; everywhere else it is what it is.
+    /// The status inside an event. OpenAI's specification says 400 there for an unknown previous response; over HTTP it
+    /// is 404.
     fn told_status(&self) -> u16 {
         let is_bad = self.status == StatusCode::NOT_FOUND && self.label == PREVIOUS_NOT_FOUND;
         let status = if is_bad { StatusCode::BAD_REQUEST } else { self.status };
@@ -198,7 +199,8 @@ impl ApiError {
     }
 
     pub(crate) fn host_not_allowed() -> Self {
-        let message = "without authentication only this machine's own names are answered; use http://127.0.0.1 or http://localhost";
+        let message = "without authentication only this machine's own names are answered; use http://127.0.0.1 or \
+                       http://localhost";
         Self::new(StatusCode::FORBIDDEN, "host_not_allowed", message).param("Host")
     }
 
@@ -212,7 +214,7 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "approval_not_pending", message).again(Again::Never)
     }
 
-    /// A failure of the model server, with its own status where it has one.
+    /// An error of the model server, with that server's status if it is an error status.
     pub(crate) fn of_model_server(failure: &ModelFailure) -> Self {
         let error = Self::of_turn(&TurnFailure::from(failure.clone()), Dialect::Chat);
         match failure.status.and_then(|status| StatusCode::from_u16(status).ok()) {
@@ -224,7 +226,7 @@ impl ApiError {
         }
     }
 
-    /// A failure of the gateway, in the words of a family of routes.
+    /// An error of the gateway, as clients of these routes see it.
     pub(crate) fn of(error: &GatewayError, dialect: Dialect) -> Self {
         let told = |status| Self::new(status, error.code(), dialect.message(error));
         match error {
@@ -256,7 +258,7 @@ impl ApiError {
         }
     }
 
-    /// Says which field it is about.
+    /// Sets the field that is at fault.
     fn about(self, field: Option<Field>, dialect: Dialect) -> Self {
         match field.map(|field| dialect.word(field)) {
             None => self,
@@ -303,7 +305,7 @@ impl ApiError {
     }
 }
 
-/// OpenAI's name for a family of errors.
+/// OpenAI's type of error for a status.
 fn kind(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "authentication_error",
@@ -316,7 +318,7 @@ fn kind(status: StatusCode) -> &'static str {
     }
 }
 
-/// In the words of the routes of resources. Routes that take turns have words of their own: [`ApiError::of`].
+/// For routes of resources. Routes that run turns have their own dialects: [`ApiError::of`].
 impl From<GatewayError> for ApiError {
     fn from(error: GatewayError) -> Self {
         Self::of(&error, Dialect::Resource)
@@ -347,7 +349,7 @@ impl From<BadRequest> for ApiError {
 }
 
 impl ApiError {
-    /// The whole answer as bytes, for a connection that ends with it.
+    /// The whole answer as bytes, for a connection that closes after it.
     pub(crate) fn into_http(self) -> Bytes {
         let (status, json) = (self.status, self.body.to_json());
         let head = format!(

@@ -1,4 +1,4 @@
-//! The session headers, in and out.
+//! The session headers of requests and answers.
 
 use herma_gateway::{OnDisconnect, Policy, SessionView};
 use herma_model::alias::InvalidName;
@@ -10,11 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::error::ApiError;
 use crate::revision;
 
-/// Any name of a conversation in; the effective session id out.
+/// In a request, any name of a conversation. In an answer, the id of the head session.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("x-hermes-session-id");
-/// A name that must exist in; the stable handle out.
+/// In a request, a name that must exist. In an answer, the id of the conversation, which never changes.
 pub(crate) const CONVERSATION_ID: HeaderName = HeaderName::from_static("x-hermes-conversation-id");
-/// The memory scope.
+/// The session key: the memory scope.
 pub(crate) const SESSION_KEY: HeaderName = HeaderName::from_static("x-hermes-session-key");
 const TURN_POLICY: HeaderName = HeaderName::from_static("x-hermes-turn-policy");
 const ON_DISCONNECT: HeaderName = HeaderName::from_static("x-hermes-on-disconnect");
@@ -24,39 +24,39 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
-/// What a request says about its conversation outside its body.
+/// What the headers of a request say about its conversation and its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionHeaders {
     pub(crate) session: Option<Alias>,
     pub(crate) conversation: Option<Alias>,
     pub(crate) key: Option<SessionKey>,
-    /// What the request is: a person's, or a helper's that leaves the conversation it names alone.
+    /// `Main`, or a helper's turn that does not write to the conversation that it names.
     pub(crate) kind: SessionKind,
     pub(crate) policy: Policy,
     pub(crate) on_disconnect: OnDisconnect,
-    /// Whether a stream may carry events that the SDKs do not know.
+    /// Whether the stream may contain events that the SDKs do not know.
     pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) sdk_attempt: u32,
-    /// The revision at which the conversation has to be.
+    /// The revision that the conversation must have.
     pub(crate) if_match: Option<ExpectedRevision>,
-    /// The connection that the request came by.
+    /// The connection of the request.
     pub(crate) client: ClientConnection,
 }
 
 impl SessionHeaders {
-    /// Refuses a kind where it would mean nothing.
+    /// Refuses a session kind on routes where it has no meaning.
     pub(crate) fn refuse_kind(&self, why: &str) -> Result<(), ApiError> {
         if self.kind == SessionKind::Main { Ok(()) } else { Err(bad(&SESSION_KIND, why)) }
     }
 
-    /// Those of a request that came by a connection of its own.
+    /// Reads the headers of an HTTP request, with its connection.
     pub(crate) fn of(request: &Parts) -> Result<Self, ApiError> {
         let client = request.extensions.get::<ClientConnection>().cloned().unwrap_or_default();
         Ok(Self { client, ..Self::read(&request.headers)? })
     }
 
-    /// Reads and checks them all. An empty header is an absent one.
+    /// Reads and checks all headers. An empty header counts as absent.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, ApiError> {
         Ok(Self {
             session: named(headers, &SESSION_ID, Alias::parse)?,
@@ -95,13 +95,13 @@ impl SessionHeaders {
     }
 }
 
-/// The last event that a reader has, if it says so.
+/// The id in `Last-Event-ID`.
 pub(crate) fn last_event<T>(headers: &HeaderMap, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ApiError> {
     let read = |id: &str| parse(id).ok_or_else(|| bad(&LAST_EVENT_ID, "must be the id of an event"));
     text(headers, &LAST_EVENT_ID)?.map(read).transpose()
 }
 
-/// The first session header of a request, if it has one.
+/// The first header that names a session or a session key.
 pub(crate) fn names_a_session(headers: &HeaderMap) -> Option<&'static str> {
     [
         (SESSION_ID, "X-Hermes-Session-Id"),
@@ -113,7 +113,7 @@ pub(crate) fn names_a_session(headers: &HeaderMap) -> Option<&'static str> {
     .map(|(_, spelled)| spelled)
 }
 
-/// Says which session an answer belongs to.
+/// Adds the session that an answer belongs to.
 pub(crate) fn tell(headers: &mut HeaderMap, session: &SessionView) {
     let facts = &session.facts;
     let mut put = |name: HeaderName, text: &str| {
@@ -154,7 +154,7 @@ fn bad(name: &HeaderName, why: &str) -> ApiError {
     ApiError::invalid_header(&spelled, format!("{spelled} {why}"))
 }
 
-/// A header's name as people write it.
+/// A header's name in its usual spelling.
 pub(crate) fn spelled(name: &HeaderName) -> String {
     if *name == LAST_EVENT_ID {
         return "Last-Event-ID".to_owned();

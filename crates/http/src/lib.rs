@@ -1,18 +1,18 @@
 //! The HTTP front door. The only crate that knows axum.
 //!
-//! - [`server`]: connections: accept, serve, stop.
-//! - [`app`]: the routes and what every request goes through.
+//! - [`server`]: accepts connections, serves them, and stops.
+//! - [`app`]: the routes and the layers that every request passes.
 //! - `routes`: a folder per resource, a file per verb.
-//! - [`headers`]: the session headers, in and out.
+//! - [`headers`]: the session headers of requests and answers.
 //! - [`revision`]: `ETag` and `If-Match`.
-//! - [`error`]: the one place that decides status and retry advice of a failure.
+//! - [`error`]: decides the status and the retry advice of every error.
 //! - [`dialect`]: what the gateway's errors and their fields are called in HTTP.
 //! - [`stream`]: a turn as server-sent events.
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
-//! - [`client_socket`]: whether a client has hung up, and whether its answer was written to its end.
-//! - [`request_log`]: one line of the log for every request.
+//! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
+//! - [`request_log`]: one log line for each request.
 //! - [`offered_models`]: the models that the model server offers.
-//! - [`sockets`]: how many WebSockets are open, and telling them to close.
+//! - [`sockets`]: counts the open WebSockets and tells them to close.
 
 mod answer;
 mod app;

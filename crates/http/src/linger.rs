@@ -1,7 +1,8 @@
-//! Reading what a refused request still sends, so that its client gets to read why.
+//! Reads the rest of a refused request, so that its client can read the error.
 //!
-//! A connection that is closed while bytes are unread is reset, and a reset overtakes the answer: the client would see a broken
-//! connection in place of its error. So before an error is answered the rest of the body is read and thrown away, within limits.
+//! A connection that is closed with unread bytes is reset, and the reset can arrive before the answer. Then the client
+//! would see a broken connection and not its error. So the rest of the body is read and dropped before an error is
+//! sent, within limits.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,14 +17,14 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-/// Most bytes that are thrown away; a client that sends more may lose its answer.
+/// The most bytes that are read and dropped. A client that sends more may lose its answer.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
-/// How long all of it may take.
+/// How long reading the rest may take.
 const MOST_TIME: Duration = Duration::from_secs(10);
-/// How long the client may pause.
+/// How long the client may pause while it sends the rest.
 const MOST_SILENCE: Duration = Duration::from_secs(1);
 
-/// Lets an error go out only when the request was read.
+/// Delays an error until the whole request was read.
 pub(crate) async fn read_to_the_end(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -33,7 +34,7 @@ pub(crate) async fn read_to_the_end(request: Request, next: Next) -> Response {
     let request = Request::from_parts(head, Body::new(Shared(Arc::clone(&rest.0))));
     let response = next.run(request).await;
     if !response.status().is_success() {
-        // A client that is not done by then has lost nothing that it was promised.
+        // If the time is over, the error is sent anyway.
         drop(tokio::time::timeout(MOST_TIME, throw_away(&mut rest)).await);
     }
     response
@@ -49,7 +50,7 @@ async fn throw_away(body: &mut Shared) {
     }
 }
 
-/// A body that can still be read when the handler it was given to is done with it.
+/// A body that can still be read after its handler has returned.
 struct Shared(Arc<Mutex<Body>>);
 
 impl http_body::Body for Shared {

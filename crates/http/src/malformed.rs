@@ -1,7 +1,8 @@
-//! Heads that are no HTTP, refused in Herma's words.
+//! Answers a request head that is not valid HTTP with Herma's error envelope.
 //!
-//! Such a head never reaches a route: hyper answers it with a bare status and hangs up. This stands between hyper and the socket,
-//! notes the header at fault on its way in, and puts an error in the envelope in place of the bare status on its way out.
+//! Such a head never reaches a route: hyper answers it with a bare status and closes the connection. This socket sits
+//! between hyper and the client's socket. It remembers the faulty header when it reads, and replaces the bare status
+//! when hyper writes it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,12 +15,12 @@ use crate::error::ApiError;
 use crate::headers::spelled;
 use crate::request_id::REQUEST_ID;
 
-/// A socket as hyper is given it.
+/// The socket that hyper reads and writes.
 pub(crate) struct Socket<T> {
     inner: T,
-    /// The header with a character that no header may have.
+    /// The name of a header whose value has a forbidden character.
     fault: Option<String>,
-    /// What is left to write in place of a bare status.
+    /// The rest of the error that is written in place of a bare status.
     instead: Bytes,
 }
 
@@ -28,7 +29,7 @@ impl<T> Socket<T> {
         Self { inner, fault: None, instead: Bytes::new() }
     }
 
-    /// Begins to say the refusal in full, if this is a bare one.
+    /// Prepares the full error if hyper writes a bare refusal. True while that error replaces what hyper writes.
     fn refuse(&mut self, bare: &[u8]) -> bool {
         if !self.instead.is_empty() {
             return true;
@@ -60,7 +61,7 @@ impl<T: AsyncWrite + Unpin> Socket<T> {
     }
 }
 
-/// The status of an answer that hyper made by itself: every answer of a route has a request's id.
+/// The status of a refusal that hyper made itself. An answer of a route differs: it has a request id.
 fn bare_refusal(written: &[u8]) -> Option<&[u8]> {
     let status = written.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
     let is_refusal = matches!(status, b"400" | b"414" | b"431");
@@ -69,7 +70,7 @@ fn bare_refusal(written: &[u8]) -> Option<&[u8]> {
     (is_refusal && !written.windows(name.len()).any(|window| window == name)).then_some(status)
 }
 
-/// The header of a head that has a control character in its value. Bytes that are no head, or a part of one, may go unnoticed.
+/// The name of the header whose value has a control character. A head that comes in several reads may go unnoticed.
 fn fault_in(read: &[u8]) -> Option<String> {
     if !read.first().is_some_and(u8::is_ascii_uppercase) {
         return None;

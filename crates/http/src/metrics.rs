@@ -1,4 +1,4 @@
-//! Numbers for operators. Labels are few and fixed: never an id, a name or a path that a client chose.
+//! Metrics for operators. Labels are few and fixed: never an id, a name or a path that a client chose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-/// What is counted in HTTP alone, with what the gateway counts.
+/// The metrics of HTTP, and those of the gateway.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Those of HTTP, and what the gateway counts.
+    /// Registers the metrics of HTTP and the gateway's counters.
     pub(crate) fn with(counters: &Counters) -> Self {
         let metrics = Self {
             registry: Registry::with_prefix("herma"),
@@ -71,7 +71,7 @@ impl Metrics {
         self
     }
 
-    /// All numbers in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub(crate) fn text(
         &self,
         live_turns: usize,
@@ -101,7 +101,7 @@ impl Metrics {
     }
 }
 
-/// A method by its name. Those that no route takes share one.
+/// The name of a method. Methods that no route takes share the name `other`.
 pub(crate) fn method_name(method: &http::Method) -> &'static str {
     match *method {
         http::Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! The names that an HTTP request gives its conversation. Where they lead is the gateway's to say.
+//! The names that an HTTP request gives for its conversation. The gateway decides which conversation they lead to.
 
 use herma_gateway::{Destination, Field, Names};
 use herma_model::{Alias, Principal, SessionKind};
@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 
-/// Those of the headers, in the order in which they count.
+/// The names in the headers, in their order of precedence.
 pub(crate) fn of_headers(headers: &SessionHeaders) -> Names {
     let mut names = Names::default();
     let given = [(Field::Session, &headers.session), (Field::KnownSession, &headers.conversation)];
@@ -21,13 +21,13 @@ pub(crate) fn of_headers(headers: &SessionHeaders) -> Names {
     names
 }
 
-/// A body's `session_id` as well, which counts as its header does.
+/// Adds a body's `session_id`. It has the precedence of the header `X-Hermes-Session-Id`.
 pub(crate) fn add_session(names: &mut Names, name: &str) -> Result<(), ApiError> {
     names.add(Field::Session, alias(name, "session_id")?);
     Ok(())
 }
 
-/// Those of a body that asks for a response, as well.
+/// Adds the names in the body of a request for a response.
 pub(crate) fn add_those_of(names: &mut Names, asked: &ResponsesRequest) -> Result<(), ApiError> {
     if let Some(name) = &asked.conversation {
         names.add(Field::Conversation, alias(name, "conversation")?);
@@ -38,7 +38,7 @@ pub(crate) fn add_those_of(names: &mut Names, asked: &ResponsesRequest) -> Resul
     Ok(())
 }
 
-/// Where a request goes, by its names and by what it says it is.
+/// The conversation that a request goes to, by its names and its session kind.
 pub(crate) async fn destination(
     app: &Shared,
     principal: &Principal,

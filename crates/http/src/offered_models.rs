@@ -1,23 +1,23 @@
-//! The models that the model server offers, remembered for a short while.
+//! The models that the model server offers, cached for a short time.
 //!
-//! Asking never takes long and never fails: a model server that does not answer leaves what it offered last.
+//! Listing never takes long and never fails: if the model server does not answer, its last list is used.
 
 use std::time::{Duration, Instant};
 
 use herma_upstream::{ModelInfo, ModelServer};
 use tokio::sync::Mutex;
 
-/// How long a list is good for, an empty one included.
+/// How long a list is used before the model server is asked again. This holds for an empty list too.
 const FRESH_FOR: Duration = Duration::from_secs(10);
-/// How long the model server may take.
+/// How long the model server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was offered, and when it was asked for.
+/// The last list, and when it was fetched.
 #[derive(Default)]
 pub(crate) struct OfferedModels(Mutex<Option<(Instant, Vec<ModelInfo>)>>);
 
 impl OfferedModels {
-    /// The list. Requests that come at the same time ask once. Cancel-safe.
+    /// The models. Requests that come at the same time ask the model server once. Cancel-safe.
     pub(crate) async fn list(&self, server: &dyn ModelServer) -> Vec<ModelInfo> {
         let mut known = self.0.lock().await;
         if let Some((asked, models)) = &*known

@@ -1,11 +1,12 @@
-//! The description of the routes. Written by hand, because bodies are OpenAI's open-ended shapes; a test keeps it and the routes the same.
+//! The OpenAPI description of the routes. It is written by hand because bodies have OpenAI's open-ended shapes. A test
+//! checks that it lists exactly the routes of the router.
 
 use serde_json::{Map, Value, json};
 
 /// OpenAPI 3.1, as JSON.
 pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
 
-/// Every operation by its name, as Hermes' clients look them up.
+/// Every operation by its name, in the form that Hermes' clients expect.
 pub(crate) fn endpoints() -> Value {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap_or_default();
     let mut endpoints = Map::new();

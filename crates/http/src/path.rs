@@ -5,10 +5,10 @@ use http::request::Parts;
 
 use crate::error::ApiError;
 
-/// The one name in a route's path, decoded. What is not text leads nowhere.
+/// The name in a route's path, decoded. A name that is not UTF-8 is answered with 404.
 pub(crate) struct Named(pub(crate) String);
 
-/// The two names in a route's path, decoded: of a conversation, and of something in it.
+/// The two names in a route's path, decoded: that of a conversation, and that of something in it.
 pub(crate) struct NamedWithin(pub(crate) String, pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {

@@ -1,4 +1,4 @@
-//! Query strings: every parameter is known by name, or the request is refused.
+//! Query strings. A request with an unknown parameter is refused.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::error::ApiError;
 pub(crate) struct Parameters(HashMap<String, String>);
 
 impl Parameters {
-    /// Takes the query; a parameter that the route does not know is refused rather than ignored.
+    /// Checks the query. A parameter that the route does not know is an error.
     pub(crate) fn of(Query(query): Query<HashMap<String, String>>, known: &[&str]) -> Result<Self, ApiError> {
         if let Some(unknown) = query.keys().find(|name| !known.contains(&name.as_str())) {
             let message = format!("'{unknown}' is not a parameter of this route; it takes {}", known.join(", "));
@@ -25,7 +25,7 @@ impl Parameters {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A parameter read by a function, which says what it may be if it is something else.
+    /// A parameter that `parse` reads. If it returns `None`, the error says what is `allowed`.
     pub(crate) fn parsed<T>(
         &self,
         name: &str,
@@ -37,13 +37,13 @@ impl Parameters {
             .transpose()
     }
 
-    /// Where a page begins, for lists whose cursor is a place in them.
+    /// The cursor of a list whose cursors are numbers.
     pub(crate) fn place(&self) -> Result<Option<i64>, ApiError> {
         let place = |text: &str| text.parse().ok().filter(|at| *at >= 0);
         self.parsed("cursor", place, "the next_cursor of an earlier page")
     }
 
-    /// How many rows a page may have.
+    /// The most rows that a page may have.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
         Ok(self.parsed("limit", in_range, &format!("a number from 1 to {MAX_PAGE}"))?.unwrap_or(DEFAULT_PAGE))

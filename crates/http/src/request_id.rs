@@ -1,4 +1,4 @@
-//! A name for every request, the client's own if it has one.
+//! The id of each request: the client's own if it sends one, else a new one.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -6,13 +6,13 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
-/// In: the client's name for the request. Out: that, or ours.
+/// In a request, the client's id for it. In an answer, that id or ours.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest name taken over from a client.
+/// The longest id that is accepted from a client.
 const LONGEST: usize = 128;
 
-/// Takes the request's id over, or makes one, and says it on the answer.
+/// Accepts the request's id or makes one, and sets it on the answer.
 pub(crate) async fn take_over(mut request: Request, next: Next) -> Response {
     let usable = |value: &&HeaderValue| !value.is_empty() && value.len() <= LONGEST && value.to_str().is_ok();
     let given = request.headers().get(REQUEST_ID).filter(usable).cloned();

@@ -1,7 +1,7 @@
-//! One line of the log for every request, written when its answer has ended.
+//! One log line for each request, written when its answer has ended.
 //!
-//! The line of the request that a task works on is found by [`Notes::current`], so handlers can add what they learn.
-//! It has ids, names of models and counts: never message text, a key or a path that a client chose.
+//! Handlers add what they learn by [`Notes::current`], which finds the line of the request that the task works on. A
+//! line has ids, model names and counts: never message text, a key or a path that a client chose.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,14 +22,14 @@ use crate::error::{ApiError, ErrorCode};
 use crate::metrics::method_name;
 use crate::request_id::REQUEST_ID;
 
-/// Longest name of a model that is logged, in characters: clients choose it.
+/// The most characters of a model's name that are logged. Clients choose these names.
 const LONGEST_MODEL: usize = 128;
 
 tokio::task_local! {
     static CURRENT: Notes;
 }
 
-/// What is known about a request.
+/// What is logged about a request.
 #[derive(Debug, Default)]
 struct Known {
     status: Option<StatusCode>,
@@ -39,12 +39,12 @@ struct Known {
     usage: Option<Usage>,
 }
 
-/// Where handlers note what they learn about the request they answer. Outside of a request, nothing is noted.
+/// Where handlers note facts about the request that they answer. Outside of a request, notes are dropped.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes(Option<Arc<Mutex<Known>>>);
 
 impl Notes {
-    /// Those of the request that this task works on.
+    /// The notes of the request that this task works on.
     pub(crate) fn current() -> Self {
         CURRENT.try_with(Self::clone).unwrap_or_default()
     }
@@ -59,40 +59,40 @@ impl Notes {
         }
     }
 
-    /// The model that is asked, by the model server's name.
+    /// Notes the model, by the name that the model server gets.
     pub(crate) fn model(&self, model: &str) {
         self.note(|known| known.model = Some(model.chars().take(LONGEST_MODEL).collect()));
     }
 
-    /// The conversation that the request belongs to.
+    /// Notes the conversation that the request belongs to.
     pub(crate) fn conversation(&self, conversation: ConversationId) {
         self.note(|known| known.conversation = Some(conversation));
     }
 
-    /// What the model server counted.
+    /// Notes the tokens that the model server counted.
     pub(crate) fn usage(&self, usage: Usage) {
         self.note(|known| known.usage = Some(usage));
     }
 
-    /// A failure that the status does not tell, because the stream was open.
+    /// Notes a failure that came after the stream was open, so that the status does not show it.
     pub(crate) fn failed_late(&self, error: &ApiError) {
         self.note(|known| known.error = Some(error.label()));
     }
 
-    /// A failure that a WebSocket is told: it has no status of its own.
+    /// Notes a failure of a WebSocket message. Such a message has no HTTP status of its own.
     pub(crate) fn failed(&self, error: &ApiError) {
         self.note(|known| (known.status, known.error) = (Some(error.status()), Some(error.label())));
     }
 }
 
-/// The line of one request. It is written when this is dropped.
+/// The log line of one request. It is written on drop.
 struct Line {
     method: &'static str,
     route: String,
     request_id: Option<String>,
     began: Instant,
     notes: Notes,
-    /// False while the client could still be owed something.
+    /// False until the whole answer was produced. A line that is dropped before is logged as `disconnected`.
     is_complete: bool,
 }
 
@@ -125,7 +125,7 @@ impl Drop for Line {
     }
 }
 
-/// Writes the line of a request when its answer is complete, or its client has gone.
+/// Writes the line of a request when its answer is complete or its client has disconnected.
 pub(crate) async fn write(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let mut line = Line::new(method_name(request.method()), route, request.headers());
@@ -139,7 +139,7 @@ pub(crate) async fn write(request: Request, next: Next) -> Response {
     response.map(|body| Body::new(LoggedBody { body, line }))
 }
 
-/// Writes a line for a message of a WebSocket, which is a request too.
+/// Writes a line for a WebSocket message, which counts as a request.
 pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let mut line = Line::new("WS", "/v1/responses".to_owned(), headers);
     line.notes.note(|known| known.status = Some(StatusCode::OK));
@@ -148,7 +148,7 @@ pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<O
     outcome
 }
 
-/// A stream that has its line written when it ends.
+/// A stream whose line is written when it ends.
 struct LoggedBody {
     body: Body,
     line: Line,

@@ -1,4 +1,4 @@
-//! A conversation's revision, as `ETag` and `If-Match` say it.
+//! A conversation's revision, in `ETag` and `If-Match`.
 
 use axum::response::Response;
 use herma_gateway::Sessions;
@@ -10,20 +10,20 @@ use http::{HeaderMap, HeaderValue};
 use crate::app::Shared;
 use crate::error::ApiError;
 
-/// Tells the revision of a conversation.
+/// Sets the `ETag` to the revision of a conversation.
 pub(crate) fn tell(headers: &mut HeaderMap, conversation: ConversationId, revision: Revision) {
     if let Ok(value) = HeaderValue::try_from(format!("\"{}\"", revision.tag(conversation))) {
         headers.insert(ETAG, value);
     }
 }
 
-/// An answer about a conversation, with its revision.
+/// Adds the `ETag` to an answer about a conversation.
 pub(crate) fn with_revision(mut response: Response, row: &ConversationRow) -> Response {
     tell(response.headers_mut(), row.facts.id, row.revision);
     response
 }
 
-/// The conversations of a caller, for a request that may expect a revision of the one that it names.
+/// The conversations of a caller. Writes fail if the revision is not the one in `If-Match`.
 pub(crate) fn sessions<'a>(
     app: &'a Shared,
     principal: &Principal,
@@ -32,7 +32,7 @@ pub(crate) fn sessions<'a>(
     Ok(app.sessions(principal).expecting(expected(headers)?))
 }
 
-/// The revision that a request expects. Several header lines are one list. A weak tag is never equal to another one.
+/// The revision that a request expects. Several `If-Match` lines count as one list. A weak tag never matches.
 pub(crate) fn expected(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, ApiError> {
     let mut tags = Vec::new();
     let mut is_any = false;
@@ -52,7 +52,7 @@ pub(crate) fn expected(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, 
     })
 }
 
-/// Adds the strong tags of a list. `None` if it is no list of tags.
+/// Adds the strong tags of a list. `None` if `line` is not a list of tags.
 fn read_list(line: &str, tags: &mut Vec<String>) -> Option<()> {
     let mut rest = line;
     loop {

@@ -1,4 +1,4 @@
-//! Connections: accept, serve, stop.
+//! Accepts connections, serves them, and stops.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,12 +25,13 @@ use crate::sockets::Sockets;
 
 /// How long a client may take to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of a request's head, and how much of a body is read ahead.
+/// The most bytes of a request's head. Also the most bytes of a body that are read ahead.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How long to pause when the system has no more sockets to give.
+/// How long to pause after a failed accept, for example when there are no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` resolves, then takes no more connections and lets the open ones finish their requests and turns.
+/// Serves until `shutdown` resolves. Then it accepts no more connections, and open ones finish their requests and
+/// turns.
 pub async fn serve(
     listener: TcpListener,
     gateway: Arc<Gateway>,

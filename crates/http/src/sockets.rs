@@ -1,10 +1,10 @@
-//! The WebSockets that are open: how many there may be, and telling them all to close.
+//! Counts the open WebSockets, limits them, and tells them to close.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Counts the open WebSockets of this process. One that is open and silent is no turn.
+/// The open WebSockets of this process. An idle WebSocket does not count as a turn.
 pub(crate) struct Sockets {
     places: Arc<Semaphore>,
     most: usize,
@@ -17,22 +17,22 @@ impl Sockets {
         Self { places: Arc::new(Semaphore::new(most)), most, closing: watch::Sender::new(false) }
     }
 
-    /// How many may be open.
+    /// The limit of open WebSockets.
     pub(crate) const fn most(&self) -> usize {
         self.most
     }
 
-    /// How many are open.
+    /// How many WebSockets are open.
     pub(crate) fn open(&self) -> usize {
         self.most - self.places.available_permits()
     }
 
-    /// A place for another one, if there is one left.
+    /// A permit to open another WebSocket. `None` if the limit is reached.
     pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    /// How a socket learns that it is to close as soon as its turn has ended.
+    /// By this a socket learns that it must close when its turn has ended.
     pub(crate) fn closing(&self) -> Closing {
         Closing(self.closing.subscribe())
     }
@@ -42,19 +42,19 @@ impl Sockets {
         self.closing.send_replace(true);
     }
 
-    /// Waits until none is open. Cancel-safe.
+    /// Waits until no WebSocket is open. Cancel-safe.
     pub(crate) async fn closed(&self) {
         let all = u32::try_from(self.most).unwrap_or(u32::MAX);
         let _ = self.places.acquire_many(all).await;
     }
 }
 
-/// How one socket learns that all are to close.
+/// Tells one socket that all sockets must close.
 #[derive(Clone)]
 pub(crate) struct Closing(watch::Receiver<bool>);
 
 impl Closing {
-    /// Waits until all are told to close, or were. Cancel-safe.
+    /// Waits until all sockets are told to close; resolves at once if they were told before. Cancel-safe.
     pub(crate) async fn told(&mut self) {
         let _ = self.0.wait_for(|closing| *closing).await;
     }

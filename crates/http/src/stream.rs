@@ -1,4 +1,4 @@
-//! A turn as server-sent events: one frame, one write, whatever the protocol.
+//! A turn as server-sent events, in any protocol. Each frame is one write.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,69 +22,72 @@ use crate::error::ApiError;
 use crate::request_log::Notes;
 use crate::{answer, headers};
 
-/// How long a silent stream stays silent.
+/// After this long without an event, a keep-alive frame is sent.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a stream may wait for its first word before it opens all the same.
+/// How long a stream of an admitted turn may wait for the first piece of its answer before it opens without it.
 const OPENS_AFTER: Duration = Duration::from_secs(10);
 
-/// More events than a process can have shown without writing them down, so that what follows a crash has a number of its own.
+/// How far event numbers jump after a crash. A process cannot stream this many events without journaling them. So
+/// numbers that clients saw before the crash are not used again.
 pub(crate) const UNKNOWN_EVENTS: u64 = 1_000_000;
 
-/// A turn's events in the words of a protocol.
+/// Translates a turn's events into the frames of a protocol.
 pub(crate) trait Frames: Send + 'static {
-    /// What a stream ends with, however its turn did.
+    /// The last bytes of every stream, however its turn ended.
     const LAST: &'static [u8] = sse::DONE;
 
-    /// The words in which failures are told.
+    /// In which dialect errors are reported.
     const DIALECT: Dialect;
 
-    /// What is shown of a turn that waits.
+    /// The frames of a turn that waits in the queue.
     fn queued(&mut self, _: &Begun<'_>) -> Vec<Bytes> {
         Vec::new()
     }
 
-    /// What is shown of a turn that runs. `message` is the id of its first model message.
+    /// The frames of a turn that starts. `message` is the id of its first model message.
     fn started(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Bytes>;
 
-    /// What is shown of a compaction that made room for the turn.
+    /// The frames of a compaction.
     fn compacted(&mut self, id: CompactionId, session: &SessionView) -> Vec<Bytes>;
 
-    /// What is shown of a piece of the answer.
+    /// The frames of a piece of the answer.
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes>;
 
-    /// What is shown of a turn that has its answer.
+    /// The frames of a turn that has its answer.
     fn finished(&mut self, finished: &Finished) -> Vec<Bytes>;
 
-    /// What is shown of a turn without an answer, in a stream that has begun.
+    /// The frames of a turn that failed after its stream was opened.
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes>;
 }
 
-/// A turn that waits or runs.
+/// A turn that is queued or running.
 pub(crate) struct Begun<'a> {
     pub(crate) turn: TurnId,
     pub(crate) started_at: Timestamp,
     pub(crate) session: Option<&'a SessionView>,
 }
 
-/// Who reads a stream, and when it opens.
+/// Which client reads a stream. This decides when the stream opens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// Who asked for the turn. It opens with its first word, so that what fails before has a status of its own.
+    /// The client that asked for the turn. The stream opens with the first piece of the answer, so that an earlier
+    /// failure has its own HTTP status.
     Asked,
-    /// Who asked for a turn that is made in the background. It opens at once.
+    /// The client that asked for a background turn. The stream opens at once.
     Background,
-    /// Somebody who reads it again. It opens at once, and nothing is counted or noted.
+    /// A client that reads a stored or running turn again. The stream opens at once. The turn is not marked as
+    /// delivered.
     Again,
 }
 
-/// A stream under way: opened with its first word, kept alive, and noted when it was handed out.
+/// An open stream of a turn. It sends keep-alive frames, and marks the turn as delivered when all was sent.
 pub(crate) struct TurnStream<F> {
     handle: TurnHandle,
     frames: F,
     reader: Reader,
     session: Option<SessionView>,
-    /// Whether the turn waits or runs, so that it will not be refused any more.
+    /// Whether the turn is queued or running, so that it can no longer be refused.
     is_known: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
@@ -110,7 +113,7 @@ impl<F: Frames> TurnStream<F> {
         }
     }
 
-    /// Waits for the first word. Until then a failure is an answer with a status of its own.
+    /// Waits until the stream can open. A failure before that has its own HTTP status.
     pub(crate) async fn begin(mut self) -> Result<Self, ApiError> {
         let patience = tokio::time::sleep(OPENS_AFTER);
         tokio::pin!(patience);
@@ -131,7 +134,7 @@ impl<F: Frames> TurnStream<F> {
         Ok(self)
     }
 
-    /// Opens the stream with its first word, as an answer.
+    /// Answers with the stream, as soon as it can open.
     pub(crate) async fn open(self) -> Result<Response, ApiError> {
         let begun = self.begin().await?;
         let (session, outlet) = (begun.session.clone(), begun.delivery.outlet());
@@ -185,7 +188,7 @@ impl<F: Frames> TurnStream<F> {
                 self.frames.started(&begun, *message)
             }
             TurnEvent::Step { step: Step::Compacted(id), session } => self.frames.compacted(*id, session),
-            // Its pieces were shown.
+            // The pieces of this message were streamed as deltas.
             TurnEvent::Step { step: Step::Said(_), .. } => Vec::new(),
             TurnEvent::Delta(delta) => self.frames.delta(delta),
             TurnEvent::Finished(finished) => self.frames.finished(finished),
@@ -197,7 +200,7 @@ impl<F: Frames> TurnStream<F> {
         }
     }
 
-    /// The next frame, or nothing after the last: what came before was handed out by then. Cancel-safe.
+    /// The next frame. `None` after the last one; by then all frames before it were taken. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -214,7 +217,7 @@ impl<F: Frames> TurnStream<F> {
         }
     }
 
-    /// The turn, once it has ended with an answer.
+    /// The finished turn. `None` until the turn has ended with an answer.
     pub(crate) fn finished(&self) -> Option<&Finished> {
         self.finished.as_deref()
     }

@@ -1,4 +1,4 @@
-//! `GET /v1/capabilities`: what this server can do, so that clients need not guess.
+//! `GET /v1/capabilities`: the features and limits of this server.
 
 use axum::extract::State;
 use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES, MAX_SEARCH_CHARACTERS};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::app::{Authentication, Shared};
 use crate::json::Json;
 
-/// Names that Hermes advertises beside those that Herma has too, and whether the feature is here.
+/// Features that only Hermes advertises, and whether Herma has them.
 const NAMED_BY_HERMES: [(&str, bool); 13] = [
     ("responses_api", true),
     ("run_approval_response", false),
@@ -26,7 +26,7 @@ const NAMED_BY_HERMES: [(&str, bool); 13] = [
     ("realtime_voice", false),
 ];
 
-/// Herma's own features are named only if they are there. Hermes' are all named, true or false as it is here.
+/// Lists Herma's own features only if this server has them, and Hermes' features always, as true or false.
 pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
     let settings = app.gateway.settings();
     let authenticated = matches!(app.settings.authentication, Authentication::Keys(_));
@@ -56,7 +56,6 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
     }))
 }
 
-/// What Herma can do.
 fn features(app: &Shared) -> Value {
     let mut features = json!({
         "chat_completions": true,

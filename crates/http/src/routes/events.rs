@@ -1,7 +1,7 @@
-//! `GET /api/events`: what happens to conversations, for any number of readers, from any place that is still kept.
+//! `GET /api/events`: the event feed of conversations, for any number of readers, from any event that is still kept.
 //!
-//! A reader is a place in what has happened and nothing more: it is read a page at a time, as fast as its client takes it, so one that is slow
-//! holds nothing up and comes to a gap in the end.
+//! A reader is only a position in the feed. It reads page by page, as fast as its client takes the frames. So a slow
+//! reader blocks no other. If it falls too far behind, it gets a gap.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -25,13 +25,13 @@ use crate::sockets::Closing;
 use crate::stream::KEEP_ALIVE;
 use crate::{auth, headers};
 
-/// Most events that wait in memory for one reader.
+/// The most events that wait in memory for one reader.
 const PAGE: usize = 100;
-/// Asks for everything that is kept.
+/// The `starting_after` that asks for all kept events.
 const OLDEST: &str = "0";
 
-/// What happens from now on, or what has happened after the event that the reader has. Where both say which, the header counts: a browser
-/// that connects again sends it to the same address.
+/// Streams new events, or the events after the one that the client names. `Last-Event-ID` wins over `starting_after`,
+/// because a browser that reconnects sends the header to the same URL.
 pub(crate) async fn follow(
     State(app): State<Shared>,
     query: Query<HashMap<String, String>>,
@@ -53,34 +53,35 @@ fn place(text: &str) -> Option<EventsFrom> {
     if text == OLDEST { Some(EventsFrom::Oldest) } else { text.parse().ok().map(EventsFrom::After) }
 }
 
-/// Somebody who follows.
+/// The stream of one client.
 struct Reader {
     app: Shared,
-    /// Whom they stand for is asked again for every page: a key may have been revoked.
+    /// The headers are authenticated again for each page, because the key may have been revoked.
     headers: HeaderMap,
     new_events: watch::Receiver<i64>,
     closing: Closing,
     from: EventsFrom,
     ready: VecDeque<Bytes>,
-    /// When something is to be said again, if only where the reader is. At first, at once.
+    /// When the next frame must be sent. If there is no event by then, the reader's position is sent. At first this is
+    /// now.
     due: Instant,
     stage: Stage,
 }
 
-/// What a reader does when it has shown all it has read.
+/// What a reader does when it has sent all that it has read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// There is more to read.
+    /// Reads the next page.
     Behind,
-    /// It waits until something happens.
+    /// Waits for new events.
     CaughtUp,
-    /// It is done.
+    /// Ends the stream.
     Ended,
 }
 
 impl Reader {
     fn new(app: Shared, headers: HeaderMap, from: EventsFrom) -> Self {
-        // Before the first page is read, so that nothing falls between.
+        // Subscribe before the first page is read, so that no event is missed between the two.
         let new_events = app.gateway.watch_events();
         let closing = app.sockets.closing();
         Self {
@@ -95,7 +96,7 @@ impl Reader {
         }
     }
 
-    /// Reads a page. What the reader may not see happens in silence.
+    /// Reads a page. Events that the principal may not see make no frame, but the position moves past them.
     async fn read(&mut self) -> Result<(), ApiError> {
         self.new_events.mark_unchanged();
         let principal = auth::principal(&self.app, &self.headers).await?;
@@ -112,7 +113,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits until there may be more to read, or something is to be said.
+    /// Waits until there may be new events, a frame is due, or the server stops.
     async fn wait(&mut self) {
         self.stage = tokio::select! {
             () = self.closing.told() => Stage::Ended,
@@ -120,7 +121,7 @@ impl Reader {
         };
     }
 
-    /// The next frame, or nothing after the last.
+    /// The next frame. `None` after the last one.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -152,7 +153,7 @@ impl Reader {
     }
 }
 
-/// A page as frames, the first of which says so if something was missed before it.
+/// The events of a page as frames. If events before it were missed, the first frame is a gap.
 fn frames(from: EventsFrom, page: &EventPage) -> Vec<Bytes> {
     let gap = match (from, page.gap) {
         (EventsFrom::After(had), Some(gap)) => Some(feed::gap(had, gap)),

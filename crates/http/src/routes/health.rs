@@ -1,4 +1,4 @@
-//! Health: alive, ready, and how exactly.
+//! Health checks: alive, ready, and details.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -9,12 +9,12 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::json::Json;
 
-/// `GET /health`: the process answers.
+/// `GET /health`: the process responds.
 pub(crate) async fn alive() -> Json<Value> {
     Json(json!({ "status": "ok", "platform": "herma", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-/// `GET /health/ready`: turns can be taken.
+/// `GET /health/ready`: the server accepts turns.
 pub(crate) async fn ready(State(app): State<Shared>) -> Result<Response, ApiError> {
     if app.gateway.is_draining() {
         return Err(GatewayError::Draining.into());
@@ -23,7 +23,7 @@ pub(crate) async fn ready(State(app): State<Shared>) -> Result<Response, ApiErro
     Ok(axum::response::IntoResponse::into_response(Json(json!({ "status": "ready" }))))
 }
 
-/// `GET /health/detailed`: what stands behind that.
+/// `GET /health/detailed`: the state of each part.
 pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
     let store = app.gateway.check_store().await;
     Json(json!({

@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 
 use crate::app::Shared;
 
-/// Every number, in Prometheus' text format.
+/// All metrics in the text format of Prometheus.
 pub(crate) async fn show(State(app): State<Shared>) -> Response {
     let (gateway, uptime) = (&app.gateway, app.started.elapsed().as_secs_f64());
     let own = (gateway.compactions(), gateway.titles_asked());

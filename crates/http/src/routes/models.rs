@@ -10,7 +10,7 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
 
-/// A model as clients list it.
+/// A model in OpenAI's form.
 #[derive(Serialize)]
 pub(crate) struct Model {
     id: String,
@@ -31,7 +31,7 @@ impl From<ModelInfo> for Model {
     }
 }
 
-/// Configured names first, then what the model server offers.
+/// The configured models first, then those that the model server offers.
 async fn all(app: &Shared) -> Vec<Model> {
     let settings = app.gateway.settings();
     let mut names: Vec<&str> = settings.models.keys().map(String::as_str).collect();
@@ -49,12 +49,12 @@ async fn all(app: &Shared) -> Vec<Model> {
     models
 }
 
-/// Every model a request can name.
+/// Every model that a request can name.
 pub(crate) async fn list(State(app): State<Shared>) -> Json<Value> {
     Json(json!({ "object": "list", "data": all(&app).await }))
 }
 
-/// One model by its name, which may contain slashes.
+/// One model. Its name may contain slashes.
 pub(crate) async fn show(State(app): State<Shared>, Named(id): Named) -> Result<Json<Model>, ApiError> {
     let found = all(&app).await.into_iter().find(|model| model.id == id);
     found.map(Json).ok_or_else(|| ApiError::not_found("there is no such model; GET /v1/models lists them"))

@@ -1,4 +1,4 @@
-//! `POST /v1/completions` and `POST /v1/embeddings`: passed on to the model server, and stored as nothing.
+//! `POST /v1/completions` and `POST /v1/embeddings`: passed on to the model server. Nothing is stored.
 
 use std::convert::Infallible;
 
@@ -52,14 +52,14 @@ async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response
     }
 }
 
-/// A stream under way. Its place is given back when it ends.
+/// An open stream. Its permit is released when it ends.
 struct Piece {
     bytes: herma_upstream::ByteStream,
     _place: tokio::sync::OwnedSemaphorePermit,
     notes: Notes,
 }
 
-/// The stream as it comes. What fails after its beginning is its last frame but `[DONE]`.
+/// The stream as the model server sends it. A failure after its beginning becomes an error frame, followed by `[DONE]`.
 fn streamed(piece: Piece) -> Response {
     let frames = unfold(Some(piece), async |piece: Option<Piece>| {
         let mut piece = piece?;

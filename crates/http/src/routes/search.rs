@@ -1,4 +1,4 @@
-//! `GET /api/search`: messages and titles that have some words.
+//! `GET /api/search`: searches messages and titles.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,14 @@ use crate::error::ApiError;
 use crate::json::Json;
 use crate::query::Parameters;
 
-/// What makes a search another one: a cursor is good for the same of these alone.
+/// The parameters that identify a search. A cursor is valid only with the same values of these.
 const WHAT: [&str; 10] =
     ["q", "kind", "origin_kind", "user_facing", "source", "session_key", "role", "since", "until", "group"];
 const HOW: [&str; 3] = ["marks", "limit", "cursor"];
 const KINDS: &str = "main, auxiliary, background, branch or continuation";
 const MOMENT: &str = "a time like 2026-03-04T00:00:00Z or a day like 2026-03-04";
 
-/// A page of what was found, best first.
+/// A page of hits, best first.
 pub(crate) async fn search(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -71,14 +71,14 @@ fn grouping(name: &str) -> Option<Grouping> {
     }
 }
 
-/// Tells one search from another.
+/// A number that identifies a search in its cursors.
 fn tag(parameters: &Parameters) -> i64 {
     let Digest(digest) = Digest::of_fields(WHAT.map(|name| parameters.get(name).unwrap_or_default().as_bytes()));
     i64::from(u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]))
 }
 
 const STAGES: [Stage; 3] = [Stage::Titles, Stage::Words, Stage::Parts];
-/// Stands for a part that was not begun.
+/// In a cursor, stands for `bottom: None`.
 const NOT_BEGUN: i64 = i64::MAX;
 
 fn write_cursor(cursor: &SearchCursor, tag: i64) -> String {

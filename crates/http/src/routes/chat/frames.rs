@@ -10,23 +10,23 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames};
 
-/// The id a chat completion has, made from its turn's.
+/// The id of a chat completion, made from its turn's id.
 pub(super) fn completion_id(turn: TurnId) -> String {
     format!("chatcmpl-{}", turn.uuid().simple())
 }
 
-/// What a client wants of its stream beside the answer.
+/// What a client wants in its stream besides the answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extras {
-    /// A chunk that counts tokens.
+    /// A chunk with the token usage.
     pub(super) usage: bool,
-    /// Events that the SDKs do not know.
+    /// Events that the SDKs do not know, such as a compaction.
     pub(super) events: bool,
 }
 
 /// The chunks of a chat stream.
 pub(super) struct ChatFrames {
-    /// The model by the name the model server was given: one name from the first chunk to the last.
+    /// The model by the name that the model server was given. All chunks have the same name.
     model: String,
     extras: Extras,
     id: String,
@@ -40,7 +40,7 @@ impl ChatFrames {
         Self { model, extras, id: String::new(), created: 0, role_sent: false, any_delta: false }
     }
 
-    /// Learns which turn this is.
+    /// Sets the id and the creation time.
     fn is_turn(&mut self, turn: TurnId, started_at: Timestamp) {
         self.id = completion_id(turn);
         self.created = started_at.seconds();

@@ -21,7 +21,7 @@ use crate::naming;
 use crate::stream::{Reader, TurnStream};
 use frames::{ChatFrames, Extras, completion_id};
 
-/// Answers a chat request, whole or as a stream.
+/// Answers a chat request as one JSON object or as a stream.
 pub(crate) async fn create(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -47,7 +47,7 @@ pub(crate) async fn create(
     }
 }
 
-/// What the body says, added to what the headers say.
+/// Adds what the body says to a turn that has what the headers say.
 fn fill(turn: &mut TurnRequest, chat: ChatRequest) {
     let ChatRequest { system, messages, indices, model, params, stream, user, .. } = chat;
     turn.input = TurnInput { system, messages, indices, ..TurnInput::default() };

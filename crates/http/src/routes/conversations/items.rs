@@ -1,4 +1,4 @@
-//! The items of a conversation: what was said in it, compactions aside.
+//! The items of a conversation: its messages, without compactions.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ pub(crate) async fn add(
     Ok(told)
 }
 
-/// The turn that adds items to a conversation. No model is asked for an answer.
+/// The turn that adds items to a conversation. It does not call the model.
 pub(super) fn append_request(
     principal: Principal,
     headers: SessionHeaders,
@@ -63,7 +63,7 @@ pub(super) fn append_request(
     request
 }
 
-/// `GET /v1/conversations/{id}/items`: newest first unless asked otherwise.
+/// `GET /v1/conversations/{id}/items`: newest first by default.
 pub(crate) async fn list(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -100,12 +100,12 @@ struct Reader<'a> {
     sessions: Sessions<'a>,
     name: &'a Alias,
     page: &'a ItemPage,
-    /// The last place that was read.
+    /// The place of the last message that was read.
     from: Option<Seq>,
 }
 
 impl Reader<'_> {
-    /// Adds the items of the next messages; false when there are no more.
+    /// Adds the items of the next page of messages. Returns whether there are more.
     async fn read(&mut self, items: &mut Vec<Item>) -> Result<bool, ApiError> {
         let order = match self.page.ascending {
             true => Order::OldestFirst { after: self.from },
@@ -115,7 +115,7 @@ impl Reader<'_> {
         let found = self.sessions.messages(self.name, range).await?;
         for entry in &found.entries {
             self.from = Some(entry.seq());
-            // Clients send what they find here to the model again, so what was rewound is left out.
+            // Clients send these items to the model again, so rewound messages are left out.
             if let Entry::Said(message) = entry
                 && !found.rewound.contains(&message.seq)
             {
@@ -138,7 +138,7 @@ pub(crate) async fn show(
     Ok(from_bytes(item.to_json().into_bytes()))
 }
 
-/// `DELETE /v1/conversations/{id}/items/{item_id}`: what is left of its message stays.
+/// `DELETE /v1/conversations/{id}/items/{item_id}`: the other items of its message stay.
 pub(crate) async fn remove(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

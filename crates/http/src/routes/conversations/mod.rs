@@ -1,4 +1,4 @@
-//! `/v1/conversations`: conversations as OpenAI's API shows them, by any of their names.
+//! `/v1/conversations`: conversations as OpenAI's API shows them. Each can be addressed by any of its names.
 
 mod items;
 mod resource;
@@ -13,7 +13,7 @@ use crate::revision::with_revision;
 pub(crate) use items::{add, list as list_items, remove, show as show_item};
 pub(crate) use resource::{create, delete, list, show, update};
 
-/// The name of this door in the store.
+/// The route name that is stored with each turn.
 const ROUTE: &str = "conversations";
 
 fn row_response(row: &ConversationRow) -> Response {

@@ -1,4 +1,4 @@
-//! Making, reading, describing and deleting conversations.
+//! Creates, shows, lists, changes and deletes conversations.
 
 use std::collections::HashMap;
 
@@ -89,7 +89,7 @@ pub(crate) async fn update(
     Ok(row_response(&sessions.change(&name, change).await?))
 }
 
-/// `DELETE /v1/conversations/{id}`: nothing is left of it, but for what branches inherit.
+/// `DELETE /v1/conversations/{id}`: deletes everything except what branches inherit.
 pub(crate) async fn delete(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

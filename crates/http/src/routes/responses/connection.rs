@@ -1,7 +1,7 @@
-//! One WebSocket: a message asks for a turn, and the turn's events go back, each as a message of its own.
+//! One WebSocket: each message asks for a turn, and each event of the turn is sent back as a message.
 //!
-//! It has at most one turn at a time; what is asked meanwhile waits, within limits. It knows nothing of turns that `POST` does
-//! not know: both take their requests by [`take`] and show them by [`ResponseFrames`].
+//! At most one turn runs at a time; messages that come meanwhile wait, up to a limit. Turns work as with `POST`: both
+//! submit requests by [`take`] and show them by [`ResponseFrames`].
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -28,27 +28,27 @@ use crate::request_log::{self, Notes};
 use crate::sockets::Closing;
 use crate::stream::{KEEP_ALIVE, Reader, TurnStream};
 
-/// Most messages that wait while a turn runs.
+/// The most messages that wait while a turn runs.
 const MOST_WAITING: usize = 16;
-/// How often a silent client is asked in vain whether it is still there.
+/// After this many unanswered pings the client counts as gone.
 const MOST_UNANSWERED: u32 = 4;
-/// How long a client may take to read a message.
+/// How long sending one message may take.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a client has to say goodbye.
+/// How long to wait for the client's close frame.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// An open WebSocket.
 pub(super) struct Connection {
-    /// Given back before the client can see that the connection has ended.
+    /// Released before the client can see that the connection has ended.
     _place: OwnedSemaphorePermit,
     app: Shared,
-    /// Those of the upgrade, by which every turn is let in anew: a key may have been revoked.
+    /// The headers of the upgrade. They are authenticated again for each turn, because the key may have been revoked.
     caller: HeaderMap,
     headers: SessionHeaders,
     socket: WebSocket,
     closing: Closing,
     opened: Instant,
-    /// How often the client was asked whether it is there since it was last heard.
+    /// Pings sent since the last message from the client.
     unanswered: u32,
     waiting: VecDeque<Utf8Bytes>,
     memory: Memory,
@@ -56,13 +56,13 @@ pub(super) struct Connection {
 
 /// Why a connection ends.
 enum End {
-    /// The client has left, or cannot be reached.
+    /// The client has left or cannot be reached.
     Gone,
-    /// The client is told why, with a code.
+    /// A close frame with this code and reason is sent.
     Close(CloseCode, &'static str),
 }
 
-/// Tells why a connection cannot stay open, and closes it.
+/// Sends the error and closes the connection.
 pub(super) async fn refuse(mut socket: WebSocket, error: &ApiError) {
     let told = Message::Text(error.event().into());
     if timely(socket.send(told)).await.is_ok() {
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Carries turns until one side has had enough.
+    /// Serves turns until the connection ends.
     pub(super) async fn serve(mut self) {
         let end = loop {
             match self.one_turn().await {
@@ -112,7 +112,7 @@ impl Connection {
         request_log::write_message(&caller, self.turn_of(message)).await
     }
 
-    /// The turn that a message asks for, shown to its end.
+    /// Runs the turn that a message asks for and sends its events.
     async fn turn_of(&mut self, message: Utf8Bytes) -> Result<(), End> {
         let read = read_message(Arc::clone(&self.app), self.caller.clone(), message.clone());
         let (principal, mut asked) = match self.while_listening(read).await? {
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// The message to take next: one that waits already, or one that is waited for.
+    /// The next message: the first that waits, or the next that comes.
     async fn next_message(&mut self) -> Result<Utf8Bytes, End> {
         let lifetime = self.app.settings.websocket_lifetime;
         let mut closing = self.closing.clone();
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Shows a turn to its end.
+    /// Sends the events of a turn, to its end.
     async fn show(&mut self, mut stream: TurnStream<ResponseFrames>, said: Said) -> Result<(), End> {
         while let Some(frame) = self.while_listening(stream.next()).await? {
             let event = sse::data(&frame).filter(|_| frame != sse::DONE);
@@ -178,7 +178,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for something of the turn, and keeps hearing the client meanwhile.
+    /// Waits for `awaited`, and receives messages of the client meanwhile.
     async fn while_listening<T>(&mut self, awaited: impl Future<Output = T>) -> Result<T, End> {
         let mut awaited = std::pin::pin!(awaited);
         loop {
@@ -211,7 +211,7 @@ impl Connection {
         match message {
             Message::Ping(_) | Message::Pong(_) => Ok(()),
             Message::Close(_) => {
-                // Reading on sends the answer to it.
+                // Receiving once more sends the close frame that answers the client's.
                 drop(tokio::time::timeout(LAST_WORDS, self.socket.recv()).await);
                 Err(End::Gone)
             }
@@ -243,15 +243,15 @@ impl Connection {
     }
 }
 
-/// What came from a client.
+/// What came from the client.
 enum Heard {
     Message(Message),
-    /// It has been silent for a while.
+    /// No message came within the keep-alive time.
     Nothing,
     End(End),
 }
 
-/// Hears one thing, or that there is nothing to hear. Cancel-safe.
+/// Waits for a message, or until the keep-alive time is over. Cancel-safe.
 async fn hear(socket: &mut WebSocket) -> Heard {
     match tokio::time::timeout(KEEP_ALIVE, socket.recv()).await {
         Err(_) => Heard::Nothing,
@@ -261,7 +261,7 @@ async fn hear(socket: &mut WebSocket) -> Heard {
     }
 }
 
-/// Reads a message as a request for a stream, and says whose it is.
+/// Authenticates a message and reads it as a request for a stream.
 async fn read_message(
     app: Shared,
     caller: HeaderMap,
@@ -281,7 +281,7 @@ async fn timely(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(
     }
 }
 
-/// What to say to a client that has broken the rules.
+/// How the connection ends after a receive error. A client that broke the protocol gets a close frame.
 fn end_of(error: axum::Error) -> End {
     match error.into_inner().downcast_ref::<Broken>() {
         Some(Broken::Capacity(_)) => End::Close(close_code::SIZE, "the message is too large"),
@@ -291,7 +291,7 @@ fn end_of(error: axum::Error) -> End {
     }
 }
 
-/// Says goodbye, and waits a little for the answer: a client that is cut off may lose what it was told last.
+/// Sends a close frame and waits a little for the answer. Without the wait the client may lose the last messages.
 async fn close(mut socket: WebSocket, code: CloseCode, why: &'static str) {
     let goodbye = Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(why) }));
     if timely(socket.send(goodbye)).await.is_ok() {

@@ -1,4 +1,5 @@
-//! `POST /v1/responses/input_tokens` and `POST /v1/responses/compact`: what a request would show the model, counted or summarised.
+//! `POST /v1/responses/input_tokens` and `POST /v1/responses/compact`: counts or summarises the context that a request
+//! would give the model.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -20,10 +21,10 @@ use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::json::from_bytes;
 
-/// The name of the second one in the store.
+/// The route name of `compact` in the store.
 const COMPACT: &str = "responses.compact";
 
-/// About how many tokens a request would show the model. Nothing is written.
+/// The approximate tokens of the context of a request. Writes nothing.
 pub(crate) async fn input_tokens(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -34,7 +35,8 @@ pub(crate) async fn input_tokens(
     Ok(from_bytes(responses::input_tokens_json(tokens)))
 }
 
-/// A summary of a context for a client that keeps its history itself, and sends this in its place from then on.
+/// Summarises a context for a client that keeps its history itself. The client sends the summary in place of its
+/// history from then on.
 pub(crate) async fn compact(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -51,7 +53,7 @@ pub(crate) async fn compact(
 
 type Parse = fn(&[u8], &KeptItems) -> Result<ResponsesRequest, BadRequest>;
 
-/// A request about a context, which may have no input of its own.
+/// Reads a request about a context. It may have no input of its own.
 async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse) -> Result<TurnRequest, ApiError> {
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::read(&parts.headers)?;

@@ -22,7 +22,7 @@ use crate::headers::SessionHeaders;
 use crate::naming;
 use crate::stream::{Reader, TurnStream};
 
-/// Answers a request, whole or as a stream.
+/// Answers a request as one JSON object or as a stream, or accepts it for the background.
 pub(crate) async fn create(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -46,19 +46,19 @@ pub(crate) async fn create(
     }
 }
 
-/// Reads a request, with the items that it names.
+/// Parses a request, with the items that it references by id.
 pub(super) async fn read(app: &Shared, principal: &Principal, body: &[u8]) -> Result<ResponsesRequest, ApiError> {
     let named = named_items(app, principal, &responses::references(body)?, Dialect::Responses).await?;
     Ok(responses::parse_with(body, &named)?)
 }
 
-/// A request whose turn runs, and what is kept of it.
+/// A submitted turn, and what is stored of its request.
 pub(super) struct Taken {
     pub(super) handle: TurnHandle,
     pub(super) kept: Kept,
 }
 
-/// Takes a request, by whatever transport it came. Its turn runs by itself from here on.
+/// Submits the turn of a request that came by HTTP or WebSocket. From here on the turn runs without its client.
 pub(super) async fn take(
     app: &Shared,
     principal: &Principal,
@@ -86,7 +86,7 @@ pub(super) async fn take(
     Ok(Taken { handle, kept })
 }
 
-/// Answers with a response that goes on by itself, as it is now.
+/// Answers with a response that runs in the background, as it is now.
 async fn accepted(
     app: &Shared,
     principal: &Principal,
@@ -96,7 +96,8 @@ async fn accepted(
     let (turn, session) = answer::accepted(handle, Dialect::Responses).await?;
     let (mut record, kept) = record(app, principal, turn.as_response()).await?;
     if record.started_at >= asked_at {
-        // It is this request's, and may be over by now; but clients want to be told that it has begun.
+        // This request began the turn. It may have ended by now, but clients expect a response that is queued or in
+        // progress.
         record = TurnRecord {
             state: if record.state.is_live() { record.state } else { TurnState::Running },
             steps: Vec::new(),
@@ -108,7 +109,7 @@ async fn accepted(
     Ok(answer::handed_out(app, principal.tenant, turn, session.as_ref(), stored_object(&record, kept)))
 }
 
-/// Which conversation a request names. One that names none and is not to be stored has none.
+/// The conversation that a request names. Without a name, `store: false` means a stateless turn.
 pub(super) async fn place(
     app: &Shared,
     principal: &Principal,
@@ -126,7 +127,7 @@ pub(super) async fn place(
     Ok(if place == ConversationRef::New && !asked.store { ConversationRef::Stateless } else { place })
 }
 
-/// What the body says, added to what the headers say.
+/// Adds what the body says to a turn that has what the headers say.
 pub(crate) fn fill(turn: &mut TurnRequest, asked: ResponsesRequest) {
     let ResponsesRequest { system, instructions, messages, indices, .. } = asked;
     turn.input = TurnInput { system, instructions, messages, indices, ..TurnInput::default() };

@@ -14,12 +14,12 @@ use crate::stream::{Begun, Frames, UNKNOWN_EVENTS};
 
 /// The events of a response.
 pub(super) struct ResponseFrames {
-    /// What the response repeats, until it begins.
+    /// What the response repeats of its request. Taken when the first event is made.
     kept: Option<Kept>,
     events: Option<Events>,
     has_begun: bool,
     any_delta: bool,
-    /// The number of the last event that the reader has.
+    /// The number of the last event that the client has already.
     after: Option<u64>,
 }
 
@@ -42,12 +42,12 @@ impl ResponseFrames {
         Self { kept: Some(kept), events: None, has_begun: false, any_delta: false, after: None }
     }
 
-    /// Leaves out what the reader has.
+    /// Leaves out the events up to this number.
     pub(super) fn after(self, after: Option<u64>) -> Self {
         Self { after, ..self }
     }
 
-    /// What waits is shown only if it was promised.
+    /// A queued turn is shown only if it runs in the background: only then is its id visible while queued.
     fn queue(&mut self, begun: &Begun<'_>) -> Vec<Frame> {
         match &self.kept {
             Some(kept) if kept.echo.background() => self.create(begun, MessageId::answered(begun.turn, 1, 0)),
@@ -123,7 +123,10 @@ impl Frames for ResponseFrames {
 
     fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
         let Some(mut events) = self.events.take() else { return vec![told.first_frame()] };
-        let is_cancelled = matches!(error, GatewayError::Turn(failure) | GatewayError::CutOff(failure) if failure.code == FailureCode::Cancelled);
+        let is_cancelled = matches!(
+            error,
+            GatewayError::Turn(failure) | GatewayError::CutOff(failure) if failure.code == FailureCode::Cancelled
+        );
         if matches!(error, GatewayError::CutOff(_)) {
             events.skip(UNKNOWN_EVENTS);
         }

@@ -1,4 +1,4 @@
-//! `GET /v1/responses/{id}/input_items`: what a response was an answer to.
+//! `GET /v1/responses/{id}/input_items`: the input of a response.
 
 use std::collections::HashMap;
 
@@ -19,18 +19,18 @@ use crate::query::Parameters;
 const DEFAULT_LIMIT: usize = 20;
 const MOST: usize = 100;
 
-/// Which items of a list are wanted.
+/// Which items of a list the client wants.
 pub(crate) struct ItemPage {
-    /// Only those after this one.
+    /// Only items after this one.
     pub(crate) after: Option<String>,
-    /// Most of them.
+    /// At most this many items.
     pub(crate) limit: usize,
-    /// Whether the oldest come first.
+    /// Whether the oldest item comes first.
     pub(crate) ascending: bool,
 }
 
 impl ItemPage {
-    /// Reads the parameters that every list of items has.
+    /// Reads the query parameters that all lists of items share.
     pub(crate) fn of(query: Query<HashMap<String, String>>) -> Result<Self, ApiError> {
         let parameters = Parameters::of(query, &["after", "limit", "order", "include", "include[]"])?;
         let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
@@ -46,7 +46,7 @@ impl ItemPage {
         })
     }
 
-    /// Items that are in the order in which they were said, in the wanted one.
+    /// Puts items, given oldest first, into the order of the page.
     pub(crate) fn ordered(&self, mut items: Vec<Item>) -> Vec<Item> {
         if !self.ascending {
             items.reverse();
@@ -59,7 +59,7 @@ impl ItemPage {
     }
 }
 
-/// A page of the items, newest first unless asked otherwise.
+/// A page of the items, newest first by default.
 pub(crate) async fn input_items(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

@@ -1,13 +1,14 @@
-//! What a connection remembers of a response that nothing else keeps, so that its next turn can go on from it.
+//! Remembers the last response of a connection that is not stored, so that the next turn can continue from it.
 //!
-//! One response at a time: the last one that belongs to no conversation. Who goes on from it takes it out, so what fails is forgotten.
+//! It holds one response: the last one without a conversation. A request that continues from it takes it out, so it is
+//! also lost if that request fails.
 
 use herma_gateway::Finished;
 use herma_model::limits::MAX_REQUEST_MESSAGES;
 use herma_model::{Payload, ResponseId, Utterance};
 use herma_wire::responses::ResponsesRequest;
 
-/// Everything that was said up to a response, with it or without.
+/// The messages of a request and, once it is remembered, the answer.
 pub(super) struct Said {
     system: Vec<Payload>,
     messages: Vec<Utterance>,
@@ -20,9 +21,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Puts what is remembered in front of a request that goes on from it, in place of its `previous_response_id`.
+    /// If the request continues from the remembered response, puts the remembered messages before its own and removes
+    /// its `previous_response_id`.
     ///
-    /// A request that is to be stored cannot: it would keep what was not to be kept.
+    /// A request with `store: true` gets nothing: it would store messages that were not to be stored.
     pub(super) fn recall(&mut self, asked: &mut ResponsesRequest) {
         let Some(before) = self.take(asked.previous_response_id.as_deref()) else { return };
         if asked.store {
@@ -34,7 +36,7 @@ impl Memory {
         asked.system.splice(..0, before.system);
     }
 
-    /// Forgets what a request wanted to go on from that could not even be read.
+    /// Forgets the response that an unreadable request wanted to continue from.
     pub(super) fn forget(&mut self, previous: Option<&str>) {
         drop(self.take(previous));
     }
@@ -44,7 +46,7 @@ impl Memory {
         self.last.take_if(|(id, _)| *id == previous).map(|(_, said)| said)
     }
 
-    /// Remembers what was said and what was answered, if that is kept nowhere and is no more than one request may be.
+    /// Remembers a request and its answer, if the turn has no conversation and both together fit into one request.
     pub(super) fn remember(&mut self, mut said: Said, finished: &Finished, most_bytes: usize) {
         if finished.session.is_some() {
             return;
@@ -56,7 +58,7 @@ impl Memory {
 }
 
 impl Said {
-    /// What a request says.
+    /// The messages of a request, without an answer.
     pub(super) fn by(asked: &ResponsesRequest) -> Self {
         Self { system: asked.system.clone(), messages: asked.messages.clone() }
     }

@@ -23,10 +23,10 @@ pub(crate) use input_items::{ItemPage, input_items};
 pub(crate) use socket::connect;
 pub(crate) use stored::{cancel, forget, show};
 
-/// The name of this door in the store.
+/// The route name that is stored with each turn.
 const ROUTE: &str = "responses";
 
-/// A response's id in a path. What cannot be one leads nowhere.
+/// A response's id in a path. Text that is no response id is answered with 404.
 fn response_id(text: &str) -> Result<ResponseId, ApiError> {
     text.parse().map_err(|_| unknown())
 }
@@ -35,7 +35,7 @@ fn unknown() -> ApiError {
     ApiError::of(&GatewayError::NotFound(Missing::Turn), Dialect::Responses)
 }
 
-/// The items that a request names instead of sending them, as far as they exist for the caller.
+/// The stored items that a request references by id. Ids that the caller cannot see are left out.
 pub(crate) async fn named_items(
     app: &Shared,
     principal: &Principal,

@@ -1,4 +1,4 @@
-//! `GET /v1/responses`: the door to a connection that carries turn after turn.
+//! `GET /v1/responses`: opens a WebSocket that carries one turn after another.
 
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
@@ -12,19 +12,19 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 
-/// Opens a WebSocket. Its session headers hold for every turn on it.
+/// Opens a WebSocket. Its session headers apply to every turn on it.
 pub(crate) async fn connect(
     State(app): State<Shared>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    // Browsers let any page open a WebSocket to anywhere, so the page itself is looked at.
+    // Browsers let any page open a WebSocket to any server, so the page's origin is checked here.
     if headers.get(ORIGIN).is_some_and(|origin| !app.settings.allows(origin)) {
         return Err(ApiError::origin_not_allowed());
     }
     let Ok(upgrade) = upgrade else { return Ok(needs_upgrade()) };
     let turns = turn_headers(&headers)?;
-    // A message that is a little too long is read to its end, so that its client gets to read why it was refused.
+    // Messages up to twice the limit are read to their end, so that the client can be told that they are too large.
     let limit = app.settings.max_body_bytes.saturating_mul(2);
     let upgrade = upgrade.max_message_size(limit).max_frame_size(limit);
     Ok(match app.sockets.place() {
@@ -38,7 +38,7 @@ pub(crate) async fn connect(
     })
 }
 
-/// The headers as they hold for each turn. What names one request cannot name many.
+/// The headers that apply to each turn. Headers that identify a single request are refused.
 fn turn_headers(headers: &HeaderMap) -> Result<SessionHeaders, ApiError> {
     let headers = SessionHeaders::read(headers)?;
     if headers.idempotency_key.is_some() {

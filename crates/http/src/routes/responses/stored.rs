@@ -1,4 +1,4 @@
-//! Responses that are stored: what is kept of their request, and reading and forgetting them.
+//! Stored responses: what is stored of their request, and the routes that show, cancel and delete them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,19 +26,19 @@ use crate::path::Named;
 use crate::query::Parameters;
 use crate::stream::{Reader, TurnStream};
 
-/// What is kept of a request, so that its response can be shown again.
+/// What is stored of a request, so that its response can be shown again.
 pub(super) struct Kept {
     /// The name that the request used for its conversation.
     pub(super) requested: Option<String>,
     pub(super) previous: Option<String>,
-    /// Whether the request named a conversation, so that the response says which.
+    /// Whether the request named a conversation. Only then does the response name it.
     pub(super) is_attached: bool,
     pub(super) model: String,
     pub(super) echo: Echo,
 }
 
 impl Kept {
-    /// What is said of it in the store: as little as possible, because every response has it.
+    /// The stored form. It is kept small because every response has one.
     pub(super) fn to_json(&self) -> String {
         let Self { requested, previous, is_attached, model, echo } = self;
         let requested = requested.as_ref().filter(|name| Some(*name) != previous.as_ref());
@@ -66,7 +66,7 @@ impl Kept {
         })
     }
 
-    /// What never changes about a response.
+    /// The part of a response that never changes.
     pub(super) fn about(self, record: &impl Identified) -> About {
         About {
             id: record.response().to_string(),
@@ -79,7 +79,7 @@ impl Kept {
     }
 }
 
-/// A turn as far as a response is named after it.
+/// What a response takes from its turn: id, start and conversation.
 pub(super) trait Identified {
     fn response(&self) -> ResponseId;
     fn began(&self) -> herma_model::Timestamp;
@@ -118,7 +118,7 @@ pub(super) fn output(steps: &[Step], state: &ResponseState) -> Vec<Item> {
     items
 }
 
-/// `GET /v1/responses/{id}`, whole or as the stream that it was or is.
+/// `GET /v1/responses/{id}`, as one JSON object or as its stream, live or replayed.
 pub(crate) async fn show(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -144,7 +144,7 @@ pub(crate) async fn show(
     TurnStream::new(&app, handle, frames, Reader::Again).open().await
 }
 
-/// `POST /v1/responses/{id}/cancel`. What has ended stays as it is.
+/// `POST /v1/responses/{id}/cancel`. A response that has ended does not change.
 pub(crate) async fn cancel(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -160,7 +160,7 @@ pub(crate) async fn cancel(
 /// A stored response as it is now.
 pub(super) fn stored_object(record: &TurnRecord, kept: Kept) -> Vec<u8> {
     let state = state_of(record);
-    // One that has said nothing yet shows no items, as its stream has none to give again.
+    // Without a message there are no items yet, the same as in the stream.
     let items = if record.said().next().is_some() { output(&record.steps, &state) } else { Vec::new() };
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
     let session = SessionView::of(record, kept.requested.as_deref());
@@ -203,7 +203,7 @@ fn state_of(record: &TurnRecord) -> ResponseState {
     }
 }
 
-/// A stored response's turn, and what is kept of its request.
+/// The turn of a stored response, and what is stored of its request.
 pub(super) async fn record(
     app: &Shared,
     principal: &Principal,
@@ -214,7 +214,7 @@ pub(super) async fn record(
     Ok((record, kept))
 }
 
-/// That a response is gone.
+/// Says that a response was deleted.
 #[derive(Serialize)]
 pub(crate) struct Deleted {
     id: ResponseId,
@@ -222,7 +222,7 @@ pub(crate) struct Deleted {
     deleted: bool,
 }
 
-/// `DELETE /v1/responses/{id}`. What was said stays in its conversation.
+/// `DELETE /v1/responses/{id}`. The messages stay in their conversation.
 pub(crate) async fn forget(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

@@ -14,7 +14,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::path::Named;
 
-/// Refuses the answer to a question that was not asked: no turn runs tools that need an approval.
+/// Always refuses: no turn runs tools that need an approval, so no approval is pending.
 pub(crate) async fn approve(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

@@ -24,7 +24,7 @@ use crate::naming;
 use crate::routes::responses::{fill, named_items};
 use crate::routes::sessions::{refuse_without_auth, session_key};
 
-/// Begins a run and answers as soon as it cannot be forgotten any more, with the run as it is then.
+/// Starts a run. Answers when its id is durable, with the run as it is then.
 pub(crate) async fn create(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

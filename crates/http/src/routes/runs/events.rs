@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{id}/events`: what happens to a run, for any number of readers, while it runs and when it is over.
+//! `GET /v1/runs/{id}/events`: the events of a run, for any number of readers, live or replayed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::path::Named;
 use crate::query::Parameters;
 use crate::stream::{Begun, Frames, Reader, TurnStream, UNKNOWN_EVENTS};
 
-/// The events from the first on, or after the one that the reader has. Where both say which, the header counts: a browser that
-/// connects again sends it to the same address.
+/// Streams the events from the first on, or after the one that the client names. `Last-Event-ID` wins over
+/// `starting_after`, because a browser that reconnects sends the header to the same URL.
 pub(crate) async fn events(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -47,10 +47,10 @@ pub(crate) async fn events(
 
 /// The events of a run.
 struct RunFrames {
-    /// The run, until it has ended.
+    /// `None` after the run has ended.
     events: Option<RunEvents>,
     any_delta: bool,
-    /// The number of the last event that the reader has.
+    /// The number of the last event that the client has already.
     after: Option<u64>,
 }
 
@@ -105,7 +105,8 @@ impl Frames for RunFrames {
         self.bytes(frames)
     }
 
-    /// What is no end of the run, such as a store that cannot be read, is an error without a number: the reader can come again.
+    /// A failure that does not end the run, such as an unreadable store, is an error without a number. The client can
+    /// reconnect.
     fn fail(&mut self, error: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
         let (GatewayError::Turn(failure) | GatewayError::CutOff(failure)) = error else {
             return vec![sse::error_frame(told.body())];

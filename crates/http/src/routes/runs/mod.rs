@@ -1,4 +1,4 @@
-//! `/v1/runs`: a turn that nobody has to wait for, as Hermes' clients know it.
+//! `/v1/runs`: a turn that runs without its client, as in Hermes' API.
 
 mod approval;
 mod create;
@@ -16,10 +16,10 @@ pub(crate) use create::create;
 pub(crate) use events::events;
 pub(crate) use stored::{show, stop};
 
-/// The name of this door in the store.
+/// The route name that is stored with each turn.
 const ROUTE: &str = "runs";
 
-/// A run's id in a path. What cannot be one leads nowhere.
+/// A run's id in a path. Text that is no run id is answered with 404.
 fn run_id(text: &str) -> Result<RunId, ApiError> {
     text.parse().map_err(|_| unknown())
 }

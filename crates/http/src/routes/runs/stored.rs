@@ -1,4 +1,4 @@
-//! Runs that are stored: what is kept of their request, and showing and stopping them.
+//! Stored runs: what is stored of their request, and the routes that show and stop them.
 
 use axum::Extension;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::json;
 use crate::path::Named;
 
-/// What is kept of a request, so that its run can be shown again.
+/// What is stored of a request, so that its run can be shown again.
 pub(super) struct Kept {
     /// The name that the request used for its conversation.
     pub(super) requested: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) async fn show(
     Ok(json::from_bytes(stored_object(&record, &kept)))
 }
 
-/// `POST /v1/runs/{id}/stop`: answers when the run has ended. One that had ended before stays as it is.
+/// `POST /v1/runs/{id}/stop`: answers when the run has ended. A run that had ended before does not change.
 pub(crate) async fn stop(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -97,7 +97,7 @@ fn state_of(record: &TurnRecord) -> RunState {
     }
 }
 
-/// A run's turn, and what is kept of its request. A turn of another door is no run.
+/// The turn of a run, and what is stored of its request. A turn of another route is not found.
 pub(super) async fn record(app: &Shared, principal: &Principal, id: RunId) -> Result<(TurnRecord, Kept), ApiError> {
     let record = app.sessions(principal).turn(id.turn(), ROUTE).await.map_err(Dialect::Runs.telling())?;
     let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;

@@ -1,4 +1,4 @@
-//! Hermes' `POST /api/sessions/{alias}/chat` and `…/chat/stream`: one message to a conversation that exists.
+//! Hermes' `POST /api/sessions/{alias}/chat` and `…/chat/stream`: one message to an existing conversation.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -22,10 +22,10 @@ use crate::path::Named;
 use crate::routes::responses::{fill, named_items};
 use crate::stream::{Begun, Frames, Reader, TurnStream};
 
-/// The name of this door in the store.
+/// The route name that is stored with each turn.
 const ROUTE: &str = "sessions.chat";
 
-/// Answers a message, whole.
+/// Answers a message as one JSON object.
 pub(crate) async fn chat(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -71,7 +71,7 @@ async fn submit(
     answer::submit(app, turn, Dialect::Responses)
 }
 
-/// The events of a message to a session.
+/// The events of a session chat.
 #[derive(Default)]
 struct SessionChatFrames {
     events: Option<ChatEvents>,

@@ -1,4 +1,4 @@
-//! `GET /api/sessions/{alias}/lineage`: where a conversation comes from and what came from it, as a typed graph.
+//! `GET /api/sessions/{alias}/lineage`: the ancestors and descendants of a conversation, as a typed graph.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! `GET /api/sessions` and `GET /api/session-keys/{key}`: rows, most recently changed first unless asked otherwise.
+//! `GET /api/sessions` and `GET /api/session-keys/{key}`: rows, most recently changed first by default.
 
 use std::collections::HashMap;
 
@@ -121,7 +121,7 @@ fn order(word: &str) -> Option<ListOrder> {
     }
 }
 
-/// What the rows are, said in our words or in Hermes'.
+/// What the rows are, by our parameter `view` or by Hermes' `include_children`.
 fn view(parameters: &Parameters) -> Result<ListView, ApiError> {
     let said = |word: &str| match word {
         "conversations" => Some(ListView::Conversations),
@@ -142,7 +142,7 @@ fn view(parameters: &Parameters) -> Result<ListView, ApiError> {
     Ok(view.or(included).unwrap_or_default())
 }
 
-/// How many rows Hermes' clients have seen already.
+/// Hermes' `offset`: how many rows to skip.
 fn offset(parameters: &Parameters) -> Result<Option<usize>, ApiError> {
     let in_range = |value: &str| value.parse().ok().filter(|offset| *offset <= MAX_OFFSET);
     let allowed = format!("a number from 0 to {MAX_OFFSET}; to go further, follow next_cursor");
@@ -171,7 +171,7 @@ fn answered(word: &str) -> Option<Option<bool>> {
     }
 }
 
-/// Where the page of a list begins.
+/// The cursor at which a page of a list begins.
 pub(crate) fn cursor(parameters: &Parameters, list: &ListFilter) -> Result<Option<Cursor>, ApiError> {
     let read = |text: &str| list.read_cursor(text).map_err(|why| ApiError::invalid(format!("cursor {why}"), "cursor"));
     parameters.get("cursor").map(read).transpose()

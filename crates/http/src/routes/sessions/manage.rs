@@ -1,4 +1,4 @@
-//! Making, changing, ending, branching and deleting conversations.
+//! Creates, changes, ends, branches and deletes conversations.
 
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ async fn make(
     Ok((StatusCode::CREATED, row_response(&made)).into_response())
 }
 
-/// `POST /api/session-keys/{key}/new`: a fresh conversation under the same key. The ones before stay as they are.
+/// `POST /api/session-keys/{key}/new`: a new conversation under the key. Older ones do not change.
 pub(crate) async fn create_under_key(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -87,7 +87,7 @@ pub(crate) async fn change(
     Ok(row_response(&sessions.change(&name, change).await?))
 }
 
-/// `DELETE /api/sessions/{alias}`, alone or with all that came from it.
+/// `DELETE /api/sessions/{alias}`: deletes one conversation, or also all its descendants.
 pub(crate) async fn delete(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -106,7 +106,7 @@ pub(crate) async fn delete(
     Ok(Json(DeletedSession::new(sessions.delete(&alias(&name)?, children).await?)))
 }
 
-/// `POST /api/sessions/{alias}/end`: it takes no turns until it is opened again.
+/// `POST /api/sessions/{alias}/end`: the conversation accepts no turns until it is reopened.
 pub(crate) async fn end(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -126,7 +126,7 @@ pub(crate) async fn reopen(
     Ok(row_response(&revision::sessions(&app, &principal, &headers)?.reopen(&alias(&name)?).await?))
 }
 
-/// `POST /api/sessions/{alias}/branch`, and `…/fork`, Hermes' name for it.
+/// `POST /api/sessions/{alias}/branch`. Hermes calls it `…/fork`.
 pub(crate) async fn branch(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -157,7 +157,7 @@ fn chosen(name: Option<&str>, field: &'static str) -> Result<Option<Alias>, ApiE
     name.map(read).transpose()
 }
 
-/// The session key, whether a header or the body gives it.
+/// The session key, from the header or the body. Two different keys are an error.
 pub(crate) fn session_key(header: Option<SessionKey>, body: Option<&str>) -> Result<Option<SessionKey>, ApiError> {
     let invalid = |why: String| ApiError::invalid(format!("session_key {why}"), "session_key");
     let Some(body) = body else { return Ok(header) };
@@ -168,7 +168,7 @@ pub(crate) fn session_key(header: Option<SessionKey>, body: Option<&str>) -> Res
     Ok(Some(key))
 }
 
-/// What the session headers say, a body may not say either where nobody has to prove who they are.
+/// Refuses session names in the body if the server runs without authentication, as it refuses them in headers.
 pub(crate) fn refuse_without_auth(app: &Shared, given: &[(&str, &Option<String>)]) -> Result<(), ApiError> {
     let first = given.iter().find(|(_, value)| value.is_some());
     match first {

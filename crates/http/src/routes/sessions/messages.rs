@@ -1,4 +1,4 @@
-//! `GET /api/sessions/{alias}/messages`: all that was said, or what the model would be shown.
+//! `GET /api/sessions/{alias}/messages`: all messages, or the context that the model would get.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ fn view(name: &str) -> Option<View> {
     }
 }
 
-/// Which part of a view.
+/// Which part of a view the client wants.
 struct Part {
     after: Option<i64>,
     limit: usize,

@@ -1,4 +1,4 @@
-//! `/api/sessions`: conversations as rows, what was said in them, and what became of it.
+//! `/api/sessions`: conversations as rows, their messages, compactions and lineage.
 
 mod chat;
 pub(crate) mod compactions;
@@ -32,12 +32,12 @@ pub(crate) use pin::{pin, unpin};
 pub(crate) use rewind::{restore, rewind};
 pub(crate) use show::show;
 
-/// A name in a path. What cannot be a name leads nowhere.
+/// A name in a path. Text that cannot be a name is answered with 404.
 pub(crate) fn alias(name: &str) -> Result<Alias, ApiError> {
     Alias::parse(name).map_err(|_| unknown())
 }
 
-/// Which session of the conversation a name in a path stands for.
+/// Whether a name in a path stands for the head of its conversation or for exactly that session.
 fn pin_of(parameters: &Parameters) -> Result<Pin, ApiError> {
     Ok(parameters.parsed("pin", |pin| (pin == "exact").then_some(Pin::Exact), "'exact'")?.unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! `PUT` and `DELETE /api/sessions/{alias}/messages/{message_id}/pin`: what every compaction keeps word for word.
+//! `PUT` and `DELETE /api/sessions/{alias}/messages/{message_id}/pin`: every compaction keeps pinned messages word for
+//! word.
 
 use axum::Extension;
 use axum::extract::State;
@@ -22,7 +23,7 @@ pub(crate) struct PinRow {
     pinned: bool,
 }
 
-/// Pins a message. One that is pinned stays so.
+/// Pins a message. A message that is pinned already stays pinned.
 pub(crate) async fn pin(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -32,7 +33,7 @@ pub(crate) async fn pin(
     set(&revision::sessions(&app, &principal, &headers)?, &names, true).await
 }
 
-/// Lets go of a message. One that is not pinned stays so.
+/// Unpins a message. A message that is not pinned stays so.
 pub(crate) async fn unpin(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

@@ -1,4 +1,4 @@
-//! `POST /api/sessions/{alias}/rewind`: the model's view ends at an earlier place; `…/restore` takes that back.
+//! `POST /api/sessions/{alias}/rewind`: ends the model's view at an earlier message; `…/restore` undoes that.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -16,7 +16,7 @@ use crate::error::ApiError;
 use crate::path::Named;
 use crate::revision;
 
-/// Goes back to a message, or by some turns.
+/// Rewinds to a message, or by a number of turns.
 pub(crate) async fn rewind(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
@@ -37,7 +37,7 @@ pub(crate) async fn rewind(
     Ok(row_response(&app.gateway.rewind(request, to).await?))
 }
 
-/// Gives the model back what was rewound since the last turn.
+/// Gives the model back the messages that were rewound since the last turn.
 pub(crate) async fn restore(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

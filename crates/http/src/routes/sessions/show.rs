@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::path::Named;
 use crate::query::Parameters;
 
-/// One conversation, at its head or at the very session named.
+/// One conversation, at its head or at exactly the named session.
 pub(crate) async fn show(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

@@ -1,4 +1,4 @@
-//! `POST /api/sessions/{alias}/compactions`: compact now, or say what that would do.
+//! `POST /api/sessions/{alias}/compactions`: compacts now, or previews a compaction.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -16,7 +16,7 @@ use crate::path::Named;
 use crate::revision;
 use crate::routes::sessions::alias;
 
-/// Compacts a conversation, or previews that.
+/// Compacts a conversation. With `dry_run` it only says what that would do.
 pub(crate) async fn create(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

@@ -1,4 +1,4 @@
-//! `/api/sessions/{alias}/compactions`: the ledger, compact now, take one back.
+//! `/api/sessions/{alias}/compactions`: lists compactions, compacts now, undoes a compaction.
 
 mod create;
 mod list;
@@ -16,7 +16,7 @@ pub(crate) use create::create;
 pub(crate) use list::list;
 pub(crate) use undo::undo;
 
-/// The ledger's new row, with the head after it.
+/// The new row of the ledger, with the head after it.
 fn answer(done: &Compacted) -> Response {
     let session = Provenance::of(&done.facts, &done.facts.head);
     let mut response = Json(CompactionRow::from(&done.record).led_to(session)).into_response();

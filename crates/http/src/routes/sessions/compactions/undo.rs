@@ -1,4 +1,4 @@
-//! `POST /api/sessions/{alias}/compactions/{id}/undo`: give the model back what a compaction took away.
+//! `POST /api/sessions/{alias}/compactions/{id}/undo`: gives the model back the messages that a compaction replaced.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -15,7 +15,7 @@ use crate::path::NamedWithin;
 use crate::revision;
 use crate::routes::sessions::alias;
 
-/// Takes a compaction back.
+/// Undoes a compaction.
 pub(crate) async fn undo(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,
