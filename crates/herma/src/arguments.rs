@@ -1,6 +1,6 @@
-//! What can be typed after `herma`, and the help that explains it.
+//! The command line of `herma`, and its help.
 //!
-//! Variables are read by the configuration, not here; the help only names them.
+//! The configuration reads the environment variables; the help only names them.
 
 mod import;
 mod sessions;
@@ -60,7 +60,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// These flags over those of a command.
+    /// Adds these flags to those of a command.
     pub(crate) fn over(self, other: Overrides) -> Overrides {
         Overrides { data: self.data, config_file: self.config, store: self.store, ..other }
     }
@@ -135,7 +135,7 @@ pub(crate) struct ServeFlags {
 }
 
 impl ServeFlags {
-    /// What the configuration makes of them.
+    /// The flags as overrides of the configuration.
     pub(crate) fn into_overrides(self) -> Overrides {
         Overrides {
             listen: self.listen,
@@ -224,7 +224,7 @@ fn tenant(text: &str) -> Result<String, InvalidName> {
     Alias::parse(text).map(|name| name.to_string())
 }
 
-/// An empty pattern would read as "all", which is never what was meant.
+/// Refuses an empty pattern, because it would mean "all".
 fn patterns(text: &str) -> Result<KeyScope, &'static str> {
     match KeyScope::parse(Some(text)) {
         KeyScope::All => Err("must not be empty; leave the flag out to allow every session key"),

@@ -1,4 +1,4 @@
-//! `herma config`: what is in force, and where it came from.
+//! `herma config`: prints the effective configuration, and the file it was read from.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use herma_config::Overrides;
 use crate::arguments::Common;
 use crate::{output, setup};
 
-/// Prints the configuration as TOML that can be read again.
+/// Prints the configuration as TOML that can be read back.
 pub(crate) fn run(common: Common) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
     match &loaded.source_file {

@@ -1,14 +1,14 @@
-//! A message in one line, for people.
+//! A message as one line for people.
 
 use herma_model::{Message, Role, Summary, Utterance};
 use herma_wire::chat::shown_text;
 
 use crate::output;
 
-/// Most characters of its text.
+/// The most characters of the text.
 const CHARACTERS: usize = 200;
 
-/// Who said it, and how it begins.
+/// Who wrote a message, and how it begins.
 pub(crate) fn of(message: &Message) -> String {
     let speaker = match message.said.role {
         Role::User => "you",
@@ -27,7 +27,7 @@ fn begin(said: &Utterance) -> String {
     line(&shown_text(said).unwrap_or_else(|| "(no text)".to_owned()), CHARACTERS)
 }
 
-/// A text in one line of at most so many characters, for a terminal.
+/// A text as one line of at most `most` characters, safe for a terminal.
 pub(crate) fn line(text: &str, most: usize) -> String {
     let text = output::printable(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = text.chars().take(most).collect();

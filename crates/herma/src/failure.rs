@@ -1,4 +1,4 @@
-//! How a command that failed ends: one sentence on stderr, and an exit code.
+//! How a failed command ends: one sentence on stderr, and an exit code.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use herma_config::ConfigError;
 
 use crate::output;
 
-/// The exit code of what was asked for wrongly, as opposed to what went wrong.
+/// The exit code for a wrong request, as opposed to a failure.
 const MISUSE: u8 = 2;
 
-/// Something was asked for that cannot be, whatever the state of the machine.
+/// The request itself is wrong and cannot succeed on any machine state.
 #[derive(Debug)]
 pub(crate) struct Misuse(pub(crate) String);
 
@@ -23,13 +23,13 @@ impl fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
-/// Says why on stderr. Whoever closed our stdout has seen enough and is told nothing.
+/// Prints the error on stderr. Nothing is printed if the reader of stdout closed the pipe.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::FAILURE;
     }
     if let Some(error) = error.downcast_ref::<ConfigError>() {
-        // Its sentence holds its source already.
+        // The message already includes its source.
         output::note(&format!("error: {error}"));
         return ExitCode::from(MISUSE);
     }

@@ -1,11 +1,12 @@
-//! The `herma` program: from a command line to the rooms that do the work.
+//! The `herma` program: parses the command line and runs a command.
 //!
-//! - [`arguments`]: what can be typed, and its help.
-//! - [`setup`]: configuration, store, model server and gateway settings, made from each other.
+//! - [`arguments`]: the command line and its help.
+//! - [`setup`]: builds configuration, store, model server and gateway settings.
 //! - [`serve`], [`chat`], [`sessions`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`table`], [`progress`], [`excerpt`], [`logging`], [`failure`], [`signals`]: what they share with the terminal and the system.
+//! - [`output`], [`table`], [`progress`], [`excerpt`], [`logging`], [`failure`], [`signals`]: shared by the commands,
+//! for the terminal and the operating system.
 //!
-//! Nothing here decides anything about conversations. Answers go to stdout, everything else to stderr.
+//! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
 mod arguments;
 mod chat;

@@ -7,7 +7,7 @@ pub(crate) fn answer(line: &str) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{line}")
 }
 
-/// Writes a piece of an answer at once, before its line is whole. Escape sequences never reach a terminal.
+/// Writes a piece of an answer and flushes it. A terminal gets no control characters.
 pub(crate) fn piece(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     if stdout.is_terminal() {
@@ -18,19 +18,19 @@ pub(crate) fn piece(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Writes a line for people. If stderr is gone, there is nobody to tell.
+/// Writes a line for people. If stderr is closed, the line is lost.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Writes what the configuration wants its operator to know.
+/// Writes the notices of the configuration.
 pub(crate) fn notices(notices: &[String]) {
     for notice in notices {
         note(&format!("note: {notice}"));
     }
 }
 
-/// The text without characters that a terminal would obey.
+/// The text without control characters, except newline and tab.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }

@@ -1,4 +1,4 @@
-//! How far long work is: on a terminal a bar, or a count where nobody knows how much there is; else a line now and then.
+//! Shows the progress of long work: on a terminal a bar, or a count if the total is unknown; else a line now and then.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -7,27 +7,26 @@ use crate::output;
 
 /// How many characters the bar has.
 const WIDTH: u64 = 30;
-/// How often the bar is drawn, and how often a line is written where there is no terminal.
+/// How often the bar is drawn; without a terminal, how often a line is written.
 const REDRAW: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(5);
 
-/// Progress of a number of things.
+/// The progress of a number of things.
 pub(crate) struct Progress {
     is_terminal: bool,
     what: &'static str,
-    /// How many there are, if that is known.
+    /// How many there are. `None` if that is unknown.
     total: Option<u64>,
     done: u64,
     last: Instant,
 }
 
 impl Progress {
-    /// At the beginning.
     pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
         Self { is_terminal: io::stderr().is_terminal(), what, total, done: 0, last: Instant::now() }
     }
 
-    /// So many more are done.
+    /// Counts more things as done, and draws the bar if it is time.
     pub(crate) fn advance(&mut self, more: u64) {
         self.done += more;
         let pause = if self.is_terminal { REDRAW } else { LINE };
@@ -44,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn end(self) {
         if self.is_terminal {
             let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
@@ -52,7 +51,7 @@ impl Progress {
     }
 }
 
-/// More may be written while it is read, so that more than all can be done.
+/// `done` can exceed `total`, because rows may be added while they are read.
 fn line(done: u64, total: Option<u64>, what: &str) -> String {
     match total {
         Some(total) => format!("{done} of {} {what}", total.max(done)),

@@ -1,11 +1,11 @@
-//! What the system and the keyboard tell a running process.
+//! Signals from the system and the keyboard.
 
 use std::io;
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Interrupts and requests to end, caught from the moment this exists. Must be made inside a runtime.
+/// Catches interrupts and termination requests from its creation on. Must be created inside a runtime.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: Signal,
@@ -19,7 +19,7 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ctrl-C or a request to end. Cancel-safe.
+    /// The next Ctrl-C or termination request. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Caught {
         tokio::select! {
             _ = self.interrupt.recv() => Caught::Interrupt,
@@ -34,7 +34,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Ctrl-C. Cancel-safe.
+    /// The next Ctrl-C. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Caught {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
@@ -43,12 +43,12 @@ impl Signals {
     }
 }
 
-/// What was caught.
+/// A caught signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caught {
     /// Ctrl-C.
     Interrupt,
-    /// The system wants the process to end.
+    /// The system asks the process to end.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix tells"))]
     Terminate,
 }

@@ -1,9 +1,9 @@
-//! Tables for people: aligned columns, two spaces between, nothing at the end of a line.
+//! Tables for people: aligned columns with two spaces between them, and no spaces at the end of a line.
 
 use herma_model::Timestamp;
 use herma_wire::resource::rfc3339;
 
-/// Lays out a heading and rows of as many cells.
+/// Lays out a heading and rows with the same number of cells.
 pub(crate) fn layout<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let heading = heading.map(str::to_owned);
     let lines = || std::iter::once(&heading).chain(rows);
@@ -16,13 +16,13 @@ pub(crate) fn layout<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -
     lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A moment for people, in UTC.
+/// A time in UTC, to the minute.
 pub(crate) fn minute(moment: Timestamp) -> String {
     let whole = rfc3339(moment);
     whole.get(..16).map_or(whole.clone(), |minute| format!("{}Z", minute.replace('T', " ")))
 }
 
-/// How long ago a moment was, in its largest unit.
+/// How long ago something was, in its largest unit.
 pub(crate) fn age(moment: Timestamp, now: Timestamp) -> String {
     const UNITS: [(u64, &str); 3] = [(24 * 60 * 60, "d"), (60 * 60, "h"), (60, "m")];
     let seconds = now.since(moment).as_secs();

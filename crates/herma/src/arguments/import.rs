@@ -1,4 +1,4 @@
-//! What can be typed after `herma import`.
+//! The command line of `herma import`.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(crate) enum ImportCommand {
     Hermes(HermesFlags),
 }
 
-/// What `herma import --help` ends with.
+/// The end of `herma import --help`.
 pub(super) const IMPORT_HELP: &str = "\
 Examples:
   herma import hermes ~/.hermes/state.db

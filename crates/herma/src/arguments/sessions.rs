@@ -1,8 +1,8 @@
-//! What can be typed after `herma sessions`.
+//! The command line of `herma sessions`.
 //!
-//! - [`browse`]: verbs that only look.
-//! - [`manage`]: verbs that change a conversation, or make one of it.
-//! - [`transfer`]: verbs that take conversations out and bring them back.
+//! - [`browse`]: verbs that only read.
+//! - [`manage`]: verbs that change or branch a conversation.
+//! - [`transfer`]: export and import.
 
 mod browse;
 mod manage;

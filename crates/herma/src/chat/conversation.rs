@@ -1,4 +1,4 @@
-//! Which conversation the terminal talks in.
+//! The conversation that the terminal is in.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use herma_store::{Extent, Scope, Snapshot, Store};
 use crate::sessions::beginning;
 use crate::{excerpt, output};
 
-/// How many messages of an old conversation are shown.
+/// How many messages of an existing conversation are printed at the start.
 const SHOWN: usize = 2;
 
 /// The conversation of the next message.
 pub(super) struct Conversation {
-    /// What leads to it; nothing before the first message of one that has no name.
+    /// A name of the conversation. `None` before the first message of a conversation without a name.
     pub(super) alias: Option<Alias>,
-    /// The key that new conversations get, too.
+    /// The session key. New conversations get it too.
     pub(super) session_key: Option<SessionKey>,
     old: Option<Snapshot>,
 }
 
 impl Conversation {
-    /// Finds what was asked for. A name that a person can choose and that leads nowhere will begin a conversation.
+    /// Finds the requested conversation. An unknown name that people may choose begins a new one.
     pub(super) async fn choose(
         store: &dyn Store,
         principal: &Principal,
@@ -53,7 +53,7 @@ impl Conversation {
         Ok(Self { alias: Some(alias), session_key, old })
     }
 
-    /// Says at the start which conversation this is, and how it went on last.
+    /// Prints which conversation this is, with its last messages.
     pub(super) fn introduce(&self) {
         match (&self.old, &self.alias) {
             (Some(old), _) => {
@@ -71,7 +71,7 @@ impl Conversation {
         }
     }
 
-    /// Takes note of where a message went, and tells it if that is news.
+    /// Remembers the session of a sent message, and prints its id if it is new.
     pub(super) fn went_to(&mut self, facts: &Arc<ConversationFacts>) {
         if self.alias.is_none() {
             let id = &facts.head.id;
@@ -83,14 +83,14 @@ impl Conversation {
         }
     }
 
-    /// Begins afresh under the same key.
+    /// Begins a new conversation under the same session key.
     pub(super) fn renew(&mut self) {
         *self = Self { alias: None, session_key: self.session_key.take(), old: None };
         self.introduce();
     }
 }
 
-/// The conversation whose short id this is. Any other word is a name, also a new one.
+/// The conversation with this short id. `None` if the text is no short id or no conversation has it.
 async fn by_short_id(store: &dyn Store, scope: &Scope, typed: &Alias) -> Option<Alias> {
     if beginning::is_short_id(typed) { beginning::complete(store, scope, typed).await.ok() } else { None }
 }

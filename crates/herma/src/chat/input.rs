@@ -1,19 +1,19 @@
-//! Lines from stdin, and what they ask for.
+//! Reads lines from stdin, and what they ask for.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::Context;
 use tokio::sync::mpsc;
 
-/// Lines as they come.
+/// The lines of stdin.
 pub(super) struct Lines {
     lines: mpsc::Receiver<io::Result<String>>,
-    /// Whether a person types them.
+    /// Whether a person types the lines.
     pub(super) is_terminal: bool,
 }
 
 impl Lines {
-    /// Reads on a thread of its own, which ends with the process: a read from a terminal cannot be called off.
+    /// Reads stdin on a thread that ends with the process, because a read from a terminal cannot be cancelled.
     pub(super) fn from_stdin() -> anyhow::Result<Self> {
         let (sender, lines) = mpsc::channel(1);
         let reader = move || {
@@ -36,12 +36,12 @@ impl Lines {
         Ok(Self { lines, is_terminal: io::stdin().is_terminal() })
     }
 
-    /// The next line; none at the end. Cancel-safe.
+    /// The next line. `None` at the end of the input. Cancel-safe.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
         self.lines.recv().await.transpose()
     }
 
-    /// Tells a person that it is their turn.
+    /// Prints a prompt if stdin is a terminal.
     pub(super) fn prompt(&self) {
         if self.is_terminal {
             let mut stderr = io::stderr().lock();
@@ -53,22 +53,22 @@ impl Lines {
 /// What a line asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wish<'a> {
-    /// Nothing at all.
+    /// The line is empty.
     Nothing,
     /// A message to the model.
     Say(&'a str),
-    /// A fresh conversation under the same key.
+    /// Begin a new conversation under the same session key.
     Renew,
-    /// The list of commands.
+    /// Print the commands.
     Help,
-    /// The end.
+    /// End the chat.
     Leave,
     /// A command that does not exist.
     Unknown(&'a str),
 }
 
 impl<'a> Wish<'a> {
-    /// Reads a line. A word after a slash is a command; a line that merely begins with a path is a message.
+    /// Reads a line. A single word after a slash is a command; a line that begins with a path is a message.
     pub(super) fn read(line: &'a str) -> Self {
         let line = line.trim_end();
         match line {
@@ -88,7 +88,7 @@ fn is_command(line: &str) -> bool {
     line.strip_prefix('/').is_some_and(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic()))
 }
 
-/// What `/help` says.
+/// The text of `/help`.
 pub(super) const HELP: &str = "\
 Commands:
   /new, /reset   a fresh conversation under the same session key

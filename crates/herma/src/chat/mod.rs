@@ -1,8 +1,8 @@
-//! `herma chat`: a conversation in the terminal, with a gateway of its own on the local store.
+//! `herma chat`: a conversation in the terminal, with its own gateway on the local store.
 //!
-//! - [`conversation`]: which one it is, and what of it is shown at the start.
-//! - [`input`]: lines, and what they ask for.
-//! - [`talk`]: the loop, and one answer as it comes.
+//! - [`conversation`]: which conversation it is, and what is printed of it at the start.
+//! - [`input`]: lines of stdin, and what they ask for.
+//! - [`talk`]: the loop, and printing an answer while it streams.
 
 mod conversation;
 mod input;
@@ -23,10 +23,10 @@ use crate::failure::Misuse;
 use crate::signals::Signals;
 use crate::{logging, output, setup};
 
-/// How long an answer that was just cancelled gets to be written down.
+/// How long a cancelled turn gets to be stored.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Talks until there is nothing more to read. From a script, an answer that failed makes the exit code 1.
+/// Chats until the input ends. If stdin is no terminal, a failed answer makes the exit code 1.
 pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
     logging::of_command(&loaded.config.telemetry)?;

@@ -1,4 +1,4 @@
-//! The loop: a line in, an answer out, word by word.
+//! The chat loop: reads a line, and prints the answer while it streams.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::input::{HELP, Lines, Wish};
 use crate::output;
 use crate::signals::{Caught, Signals};
 
-/// The terminal, in what is stored.
+/// The origin that is stored with conversations of the terminal.
 const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
 
-/// Everything a conversation in the terminal needs.
+/// The state of a chat in the terminal.
 pub(super) struct Talk<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     pub(super) principal: Principal,
@@ -27,11 +27,11 @@ pub(super) struct Talk<'a> {
     pub(super) conversation: Conversation,
     pub(super) lines: Lines,
     pub(super) signals: Signals,
-    /// Whether any message got no answer.
+    /// Whether a message got no answer.
     pub(super) failed: bool,
 }
 
-/// Whether there is more to come.
+/// Whether the chat goes on.
 #[derive(Debug, PartialEq, Eq)]
 enum Then {
     GoOn,
@@ -39,7 +39,7 @@ enum Then {
 }
 
 impl Talk<'_> {
-    /// Talks until the input ends or somebody wants to leave.
+    /// Chats until the input ends or the user leaves.
     pub(super) async fn run(&mut self) -> anyhow::Result<()> {
         while let Some(line) = self.next_line().await? {
             match Wish::read(&line) {
@@ -58,7 +58,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// The next line; none when the input ends, or at a second Ctrl-C.
+    /// The next line. `None` at the end of the input or after a second Ctrl-C.
     async fn next_line(&mut self) -> anyhow::Result<Option<String>> {
         self.lines.prompt();
         let mut interrupted = false;
@@ -67,7 +67,7 @@ impl Talk<'_> {
                 line = self.lines.next() => {
                     let line = line?;
                     if line.is_none() && self.lines.is_terminal {
-                        // Ctrl-D leaves the cursor behind the prompt.
+                        // After Ctrl-D the cursor still stands behind the prompt.
                         output::note("");
                     }
                     return Ok(line);
@@ -84,7 +84,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Sends one message and shows its answer. What goes wrong is one line, and the conversation goes on.
+    /// Sends a message and prints the answer. A failure is printed in one line, and the chat goes on.
     async fn say(&mut self, text: &str) -> anyhow::Result<Then> {
         let mut turn = match self.gateway.submit(self.request(text)) {
             Ok(turn) => turn,
@@ -104,7 +104,7 @@ impl Talk<'_> {
                     session.iter().for_each(|session| self.conversation.went_to(&session.facts));
                 }
                 TurnEvent::Step { step: Step::Compacted(_), session } => output::note(&compacted(&session)),
-                // Its pieces were shown.
+                // The pieces of this message were printed as deltas.
                 TurnEvent::Step { step: Step::Said(_), .. } => {}
                 TurnEvent::Delta(delta) => shown.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
@@ -121,7 +121,7 @@ impl Talk<'_> {
         }
     }
 
-    /// The turn's next event. Ctrl-C calls the turn off, which is then its next event.
+    /// The turn's next event. Ctrl-C cancels the turn; the turn then reports that as an event.
     async fn next_event(&mut self, turn: &mut TurnHandle, then: &mut Then) -> TurnEvent {
         loop {
             tokio::select! {
@@ -136,7 +136,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Says in one line why there is no answer. One that was called off is no failure.
+    /// Prints in one line why there is no answer. A cancelled turn is not a failure.
     fn explain(&mut self, error: &GatewayError) {
         if matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled) {
             return output::note("(cancelled)");
@@ -163,7 +163,7 @@ impl Talk<'_> {
     }
 }
 
-/// What to say of a compaction. Names that were known before still lead to the conversation.
+/// The message about a compaction. Older names still lead to the conversation.
 fn compacted(session: &SessionView) -> String {
     match session.rotated {
         true => format!("(the conversation was compacted; it goes on in {})", session.facts.head.id),
@@ -171,7 +171,7 @@ fn compacted(session: &SessionView) -> String {
     }
 }
 
-/// What of an answer is on the screen; true in the middle of a line.
+/// Prints an answer. True in the middle of a line.
 struct Shown(bool);
 
 impl Shown {
@@ -190,7 +190,7 @@ impl Shown {
         output::piece(text)
     }
 
-    /// Ends the answer, showing it whole if it came in one piece.
+    /// Ends the answer. Prints it whole if no piece was printed before.
     fn finish(&mut self, answer: &Answer) -> std::io::Result<()> {
         if !self.0 {
             for text in [&answer.content, &answer.refusal].into_iter().flatten() {

@@ -1,8 +1,8 @@
-//! What a check says.
+//! The result of a check.
 
 use serde::Serialize;
 
-/// How it looks.
+/// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -14,7 +14,7 @@ pub(super) enum Status {
     Problem,
 }
 
-/// One thing that was looked at.
+/// One check with its result.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
     pub(super) status: Status,

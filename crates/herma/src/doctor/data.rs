@@ -1,4 +1,4 @@
-//! The data directory: whether it can be used, and who else can look into it.
+//! Checks the data directory: whether it is usable, and whether other users can read it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,7 +10,7 @@ use crate::serve::API_KEY_FILE;
 const DIRECTORY: &str = "data directory";
 const LOCKS: &str = "file locks";
 
-/// Looks at the directory and the files in it that everything depends on.
+/// Checks the directory, the key file in it, and the free space.
 pub(super) fn checks(directory: &Path) -> Vec<Check> {
     let shown = directory.display();
     match fs::metadata(directory) {
@@ -29,7 +29,7 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
     checks
 }
 
-/// Writes, locks and removes a file.
+/// Creates, locks and removes a file.
 fn usable(directory: &Path) -> Check {
     let shown = directory.display();
     let probe = Probe(directory.join(format!(".herma-doctor-{}", std::process::id())));
@@ -112,7 +112,7 @@ fn free_space(_directory: &Path) -> Option<Check> {
     None
 }
 
-/// A file that is gone when the check is over.
+/// A file that is removed on drop.
 struct Probe(PathBuf);
 
 impl Drop for Probe {

@@ -1,6 +1,6 @@
-//! `herma doctor`: one line per thing that can be wrong, with what to do about it. Nothing is repaired, and no store is made.
+//! `herma doctor`: prints one line per check, with what to do. It repairs nothing and makes no store.
 //!
-//! - [`check`]: what a check says.
+//! - [`check`]: the result of a check.
 //! - [`data`]: the data directory and its files.
 //! - [`store`]: the store and its keys.
 //! - [`network`]: the address to listen on and the model server.
@@ -19,7 +19,7 @@ use self::check::{Check, Status};
 use crate::arguments::{Common, PrintFlags};
 use crate::{logging, output, setup, table};
 
-/// Checks everything and prints it. Exit code 1 if there is a problem.
+/// Runs and prints all checks. Exit code 1 if there is a problem.
 pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode> {
     let checks = match setup::load(common, Overrides::default()) {
         Ok(loaded) => setup::on_this_thread(async { Ok(all(&loaded).await) })?,

@@ -1,4 +1,4 @@
-//! The address to listen on, and the model server.
+//! Checks the address to listen on, and the model server.
 
 use std::io;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::setup;
 
 const LISTEN: &str = "listen";
 const MODEL: &str = "model server";
-/// How long a server on our port may take to say what it is.
+/// How long a server on our port may take to answer its health check.
 const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 /// How long the model server may take to list its models.
 const MODELS_LIMIT: Duration = Duration::from_secs(5);
-/// As much of an answer as is needed to recognise it.
+/// How many bytes of that answer are read.
 const ANSWER_BYTES: u64 = 4096;
 
-/// Whether the address is free, and if not, who has it.
+/// Whether the address is free. If not, whether a healthy server uses it.
 pub(super) async fn listen(address: &ListenAddress) -> Check {
     match TcpListener::bind((address.host(), address.port())).await {
         Ok(_) if address.port() == 0 => Check::ok(LISTEN, format!("{address} picks a free port")),
@@ -58,7 +58,7 @@ async fn health(address: &ListenAddress) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Whether the model server lists its models, and ours among them.
+/// Whether the model server lists its models, and the configured model is one of them.
 pub(super) async fn model_server(config: &Config) -> Check {
     let mut config = config.clone();
     config.upstream.retries = 0;

@@ -1,4 +1,4 @@
-//! The store: whether it opens and takes writes, and whether anybody has a key to it.
+//! Checks the store: whether it opens, accepts writes, and has a valid key.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::setup;
 const STORE: &str = "store";
 const KEYS: &str = "API keys";
 
-/// Looks at the store and its keys.
+/// Checks the store and its keys.
 pub(super) async fn checks(config: &Config) -> Vec<Check> {
     let url = &config.store.url;
     let store = match setup::open_existing_store(config) {

@@ -1,4 +1,4 @@
-//! A family of Hermes' sessions as a conversation to be brought in.
+//! Turns a family of Hermes' sessions into a conversation to import.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use super::families::Family;
 use super::report::Problem;
 use super::transcript::{self, Transcript};
 
-/// What a source is called that does not say it.
+/// The source of a session that names none.
 const UNKNOWN_SOURCE: &str = "hermes";
-/// Most characters of a title.
+/// The most characters of a title.
 const MOST_TITLE: usize = 200;
-/// Most characters of a value among the metadata.
+/// The most characters of a metadata value.
 const MOST_VALUE: usize = 512;
 
-/// A conversation, and what of it could not be brought.
+/// A conversation, and what could not be imported of it.
 pub(super) struct Mapped {
     pub(super) conversation: ImportedConversation,
     pub(super) problems: Vec<Problem>,
     pub(super) taken_back: u64,
 }
 
-/// Puts a conversation together. `names` are further ones that lead to it. `None` if there is nothing left of it.
+/// Builds a conversation. `names` are additional names that lead to it. `None` if the chain is empty.
 pub(super) fn map(family: &Family, chain: &[(HermesSession, Vec<HermesMessage>)], names: Vec<Alias>) -> Option<Mapped> {
     let (first, _) = chain.first()?;
     let (head, _) = chain.last()?;
@@ -73,7 +73,7 @@ pub(super) fn map(family: &Family, chain: &[(HermesSession, Vec<HermesMessage>)]
     Some(Mapped { conversation, problems, taken_back })
 }
 
-/// What is worth knowing about where a conversation begins and ends.
+/// Reports a parent or a continuation that is not in the database.
 fn remarks(family: &Family) -> Vec<Problem> {
     let mut remarks = Vec::new();
     if let (Some(first), Some((parent, _)), false) = (family.chain.first(), &family.parent, family.parent_is_there) {
@@ -91,7 +91,7 @@ fn remarks(family: &Family) -> Vec<Problem> {
     remarks
 }
 
-/// What a session says of where it comes from that cannot be so.
+/// Reports broken model settings, or a session that is its own parent.
 fn unreadable(session: &HermesSession) -> Option<Problem> {
     let is_json = |text: &String| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
     if session.model_config.as_ref().is_some_and(|config| !config.trim().is_empty() && !is_json(config)) {
@@ -104,7 +104,7 @@ fn unreadable(session: &HermesSession) -> Option<Problem> {
 
 type Chain = [(HermesSession, Vec<HermesMessage>)];
 
-/// What the latest session says that says anything.
+/// The value of the latest session that has one.
 fn latest<'a>(chain: &'a Chain, read: impl Fn(&'a HermesSession) -> Option<&'a str>) -> Option<&'a str> {
     chain.iter().rev().find_map(|(session, _)| read(session))
 }
@@ -121,7 +121,7 @@ fn session_key(chain: &Chain) -> (Option<SessionKey>, Option<Problem>) {
     }
 }
 
-/// A title without what no title may have.
+/// A title without the characters that titles may not have.
 fn title(title: &str) -> Option<String> {
     let title: String = title.chars().filter(|letter| !breaks_a_line(*letter)).take(MOST_TITLE).collect();
     Some(title.trim().to_owned()).filter(|title| !title.is_empty())
@@ -141,7 +141,7 @@ fn usage(chain: &Chain) -> Usage {
     sum
 }
 
-/// What Herma has no place of its own for, as text, for that is what metadata holds.
+/// Facts for which Herma has no field of its own. Values of metadata are text.
 fn metadata(head: &HermesSession, chain: &Chain) -> Option<Arc<str>> {
     let cost: f64 = chain.iter().filter_map(|(session, _)| session.cost).sum();
     let cost = (cost > 0.0).then(|| format!("{cost:.6}"));

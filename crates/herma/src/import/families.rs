@@ -1,7 +1,8 @@
-//! Which sessions of a Hermes database are one conversation, what each conversation is, and where it comes from.
+//! Finds which sessions of a Hermes database form one conversation, its kind, and its parent.
 //!
-//! Hermes has one column for three relations. What tells them apart: marks in the settings of the model, and why the parent ended. What
-//! neither tells is not guessed: such a session is a person's own, and its parent is kept as one of which nothing more is known.
+//! Hermes has one column for three relations: continuation, branch and delegation. Marks in the model settings and the
+//! parent's end reason tell them apart. If neither does, nothing is guessed: the relation to the parent is `Import`,
+//! and the kind follows from the source alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,47 +10,47 @@ use herma_model::{ParentRelation, SessionKind};
 use herma_store_sqlite::hermes::HermesSession;
 use serde_json::Value;
 
-/// How long before its parent's end a continuation may seem to begin: the clock is read more than once.
+/// A continuation may begin this long before its parent's end, because Hermes reads the clock more than once.
 const SLACK_SECONDS: f64 = 1.0;
-/// Why Hermes ends a session that goes on in another.
+/// The end reason of a session that goes on in another.
 const COMPRESSION: &str = "compression";
-/// What it marks delegated work with that has lost its parent.
+/// What Hermes writes in place of the lost parent of delegated work.
 const ORPHANED: &str = "__orphaned__";
-/// Where delegated work comes from, whatever its settings have become.
+/// The source of delegated work. It is there even if the model settings were lost.
 const SUBAGENT: &str = "subagent";
-/// Why it ends one that was forked.
+/// The end reason of a session that was branched.
 const BRANCHED: &str = "branched";
 
 /// The sessions of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Family {
-    /// Their ids, from the first to the head.
+    /// The ids of the sessions, from the first to the head.
     pub(super) chain: Vec<String>,
-    /// What the first is.
+    /// The kind of the first session.
     pub(super) kind: SessionKind,
-    /// Where the first comes from.
+    /// The parent of the first session.
     pub(super) parent: Option<(String, ParentRelation)>,
-    /// Whether that parent is in the database.
+    /// Whether the parent is in the database.
     pub(super) parent_is_there: bool,
-    /// Whether the head says that it goes on in a session that is not there.
+    /// Whether the head went on in a session that is not in the database.
     pub(super) lost_its_end: bool,
 }
 
 /// How a session is related to its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Tie {
-    /// It has none.
+    /// It has no parent.
     Alone,
-    /// It is what this one was compacted into, if no other session is.
+    /// It can be the continuation of this session. Only one session is.
     Continues(String),
-    /// It came from this one.
+    /// It came from this session.
     From(String, ParentRelation),
-    /// It came from one whose name is lost.
+    /// It came from a session whose id is lost.
     FromSomebody(ParentRelation),
 }
 
-/// Finds the conversations, in the order of their first sessions but parents before what comes from them. `begins_with_summary` is asked where several sessions could be what one was
-/// compacted into.
+/// Groups the sessions into conversations. They are in the order of their first sessions, but parents come before their
+/// children. `begins_with_summary` is called only if several sessions could continue the same one.
 pub(super) fn gather<E>(
     sessions: &[HermesSession],
     mut begins_with_summary: impl FnMut(&str) -> Result<bool, E>,
@@ -60,7 +61,7 @@ pub(super) fn gather<E>(
     let continued: HashSet<&str> = next.values().copied().collect();
     let mut families = Vec::new();
     let mut told = HashSet::new();
-    // Those that go round in a circle have no first one; they begin with the oldest.
+    // Sessions in a cycle have no first one; their chain begins with the oldest.
     let firsts = sessions.iter().filter(|session| !continued.contains(&*session.id));
     for first in firsts.chain(sessions) {
         let mut chain = Vec::new();
@@ -147,12 +148,12 @@ fn tie(session: &HermesSession, by_id: &HashMap<&str, &HermesSession>) -> Tie {
     }
 }
 
-/// Whether a session began when another had ended.
+/// Whether a session began after its parent had ended.
 fn follows(session: &HermesSession, parent: &HermesSession) -> bool {
     session.started_at.zip(parent.ended_at).is_none_or(|(began, ended)| began >= ended - SLACK_SECONDS)
 }
 
-/// What each session was compacted into.
+/// The continuation of each session.
 fn continuations<'a, E>(
     sessions: &'a [HermesSession],
     ties: &'a HashMap<&str, Tie>,
@@ -171,7 +172,7 @@ fn continuations<'a, E>(
             let summary = candidates.len() > 1 && begins_with_summary(&session.id)?;
             let went_on = session.end_reason.as_deref() == Some(COMPRESSION);
             let rank = (summary, went_on, session.ended_at.is_none());
-            // Of equal ones the later.
+            // Of equal candidates, take the later one.
             if best.is_none_or(|(highest, _)| rank >= highest) {
                 best = Some((rank, session));
             }
@@ -187,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// A session that began at a time, after its parent if it has one.
+    /// A session that began at a time.
     fn session(id: &str, parent: Option<&str>, began: f64) -> HermesSession {
         HermesSession {
             id: id.to_owned(),

@@ -1,32 +1,33 @@
-//! One row of Hermes' messages as a message of ours, read by the same reader as a client's: what clients send later aligns with it.
+//! Reads a row of Hermes' messages as a message. It uses the parser of client messages, so that messages which clients
+//! send later align with it.
 
 use herma_model::Utterance;
 use herma_store_sqlite::hermes::HermesMessage;
 use herma_wire::chat;
 use serde_json::{Map, Value, json};
 
-/// What content begins with that is JSON.
+/// Content that begins with this is JSON.
 const JSON_MARK: &str = "\u{0}json:";
-/// Fields of a call that mean something to Hermes alone.
+/// Fields of a tool call that only Hermes uses.
 const OWN_CALL_FIELDS: [&str; 2] = ["call_id", "response_item_id"];
-/// What Hermes' summaries begin with.
+/// How Hermes' summaries begin.
 pub(super) const SUMMARY_BEGINNINGS: [&str; 3] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:", JOINED_BEGINNING];
-/// What ends a summary; a message may follow.
+/// Ends a summary. A message may follow.
 const SUMMARY_END: &str = "--- END OF CONTEXT SUMMARY";
-/// What begins a message to which a summary was joined, and what ends it.
+/// Begins and ends a message to which a summary was joined.
 const JOINED_BEGINNING: &str = "[PRIOR CONTEXT";
 const JOINED_END: &str = "[END OF PRIOR CONTEXT";
 
-/// What a row is.
+/// What a row contains.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reading {
     /// A message.
     Said(Utterance),
-    /// A summary that stands for messages before it.
+    /// A summary that replaces messages before it.
     Summary(String),
     /// A summary and the first message after it, in one row.
     Joined { summary: String, said: Utterance },
-    /// Nothing that can be read, and why.
+    /// The row is unreadable, for this reason.
     Unreadable(String),
 }
 
@@ -51,7 +52,8 @@ fn said(row: &HermesMessage) -> Result<Utterance, String> {
     object(row).and_then(|message| chat::single(&message.to_string()).map_err(|error| error.message))
 }
 
-/// The summary in a row, without the instructions that Hermes begins and ends it with, and the content of the message it was joined to.
+/// The summary in a row, and the content of the message that it was joined to. The summary is without the instructions
+/// that Hermes puts around it.
 fn summary(row: &HermesMessage) -> Option<(String, Option<String>)> {
     let content = row.content.as_deref().filter(|_| row.role != "tool")?;
     match content.strip_prefix(JSON_MARK) {
@@ -81,7 +83,8 @@ fn summary_of_text(text: &str) -> Option<(String, Option<String>)> {
     Some((body.to_owned(), Some(rest.to_owned()).filter(|rest| !rest.is_empty())))
 }
 
-/// A summary is the first part or the last one, then with a part of its own that begins the message.
+/// The summary is the first part, or it is in the last part. In the second case the first part only marks the
+/// beginning.
 fn summary_of_parts(mut parts: Vec<Value>) -> Option<(String, Option<String>)> {
     let begins = |part: Option<&Value>, with: &str| {
         part.and_then(|part| part["text"].as_str()).is_some_and(|text| text.trim_start().starts_with(with))
@@ -126,7 +129,7 @@ fn object(row: &HermesMessage) -> Result<Value, String> {
     Ok(Value::Object(message))
 }
 
-/// Text as it is, parts in the form that chat requests have them.
+/// Text as it is; parts in the form of chat requests.
 fn decoded(content: &str) -> Result<Value, String> {
     let Some(json) = content.strip_prefix(JSON_MARK) else { return Ok(content.into()) };
     let decoded: Value = serde_json::from_str(json).map_err(|error| format!("content is not valid JSON: {error}"))?;

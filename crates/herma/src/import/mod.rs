@@ -1,12 +1,12 @@
-//! `herma import hermes`: the conversations of a Hermes database, brought into the store.
+//! `herma import hermes`: imports the conversations of a Hermes database.
 //!
-//! - [`families`]: which sessions are one conversation, and what it is.
-//! - [`message`], [`transcript`], [`conversation`]: what was said in it, in Herma's form.
-//! - [`names`]: further names that lead to it.
-//! - [`report`]: what is told.
+//! - [`families`]: which sessions form one conversation, and its kind.
+//! - [`message`], [`transcript`], [`conversation`]: its messages in Herma's form.
+//! - [`names`]: additional names that lead to it.
+//! - [`report`]: the report of the import.
 //!
-//! A conversation is read at one moment and written whole; several make a transaction. So an import that is cut off has brought some
-//! conversations and no half one, and the next one goes on.
+//! A conversation is read from one snapshot and written as a whole. One transaction writes several conversations. So an
+//! interrupted import leaves no partial conversation, and the next run imports the rest.
 
 mod conversation;
 mod families;
@@ -35,11 +35,11 @@ use crate::progress::Progress;
 use crate::sessions::place;
 use crate::{logging, output, setup};
 
-/// How much is brought in one transaction.
+/// How much one transaction writes.
 const BATCH_MESSAGES: u64 = 2_000;
 const BATCH_CONVERSATIONS: usize = 200;
 
-/// Brings a database in.
+/// Imports a database.
 pub(crate) fn run(common: Common, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
     logging::of_command(&loaded.config.telemetry)?;
@@ -48,10 +48,10 @@ pub(crate) fn run(common: Common, flags: &HermesFlags) -> anyhow::Result<ExitCod
 }
 
 async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
-    // Whatever is wrong with the files shows before a store is made.
+    // Check the files before a store is made.
     let file = HermesFile::open(&flags.state).context("nothing was imported")?;
     let (names, problems) = match Names::read(&flags.state, flags.responses.as_deref()) {
-        // Nobody asked for the one beside the database.
+        // The user did not name this file, so a failure to read it does not stop the import.
         Err(error) if flags.responses.is_none() => (Names::default(), vec![Problem::other(error.to_string())]),
         read => read.context("nothing was imported")?,
     };
@@ -73,7 +73,7 @@ async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// By what a database is known again.
+/// Identifies the database, so that another import of it is recognised.
 fn identity(state: &Path) -> anyhow::Result<Arc<str>> {
     let path = std::fs::canonicalize(state).with_context(|| format!("cannot find {}", state.display()))?;
     Ok(Arc::from(format!("hermes:{}", path.display())))
@@ -115,7 +115,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Begins to write a batch. The store does so on a thread of its own, while the next is read here.
+    /// Begins to write a batch. The store writes on its own thread, while the next batch is read here.
     async fn write(&self, batch: Batch) -> Writing {
         let brought = batch.conversations.iter().map(brought).collect();
         let (store, conversations) = (Arc::clone(&self.store), batch.conversations);
@@ -134,7 +134,7 @@ struct Writing {
 }
 
 impl Writing {
-    /// Waits for it, if there is one.
+    /// Waits until the batch is written.
     async fn end(writing: Option<Self>, report: &mut Report, progress: &mut Progress) -> anyhow::Result<()> {
         let Some(Self { brought, rows, done }) = writing else { return Ok(()) };
         let outcome = done.await??;
@@ -146,14 +146,14 @@ impl Writing {
     }
 }
 
-/// The first session of a conversation, and how many messages were said in it.
+/// The first session of a conversation, and its number of messages.
 fn brought(conversation: &ImportedConversation) -> (Arc<str>, u64) {
     let entries = conversation.sessions.iter().flat_map(|session| &session.entries);
     let said = entries.filter(|entry| matches!(entry, ImportedEntry::Said(_))).count();
     (conversation.sessions.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.origin)), said as u64)
 }
 
-/// Conversations that are written together.
+/// Conversations that one transaction writes.
 #[derive(Default)]
 struct Batch {
     conversations: Vec<ImportedConversation>,

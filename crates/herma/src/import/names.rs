@@ -1,4 +1,4 @@
-//! The names of Hermes' Responses API: slugs and ids of responses, by the session they lead to.
+//! Names of Hermes' Responses API: slugs and response ids, by the session that they lead to.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use herma_store_sqlite::hermes::{GivenName, HermesError, ResponseStore};
 
 use super::report::Problem;
 
-/// What Hermes calls its store of responses.
+/// The file name of Hermes' store of responses.
 const FILE: &str = "response_store.db";
 
 /// Names by the session they lead to.
@@ -16,7 +16,7 @@ const FILE: &str = "response_store.db";
 pub(super) struct Names(HashMap<String, Vec<Alias>>);
 
 impl Names {
-    /// Reads the store at a path, or the one beside the database if there is one.
+    /// Reads the given store, else the one beside the database if it exists.
     pub(super) fn read(state: &Path, given: Option<&Path>) -> Result<(Self, Vec<Problem>), HermesError> {
         let beside = state.with_file_name(FILE);
         let Some(path) = given.or_else(|| beside.exists().then_some(&*beside)) else { return Ok(Default::default()) };
@@ -39,12 +39,12 @@ impl Names {
         (names, problems)
     }
 
-    /// Takes out the names of a conversation that consists of these sessions.
+    /// Removes and returns the names that lead to these sessions.
     pub(super) fn take(&mut self, sessions: &[String]) -> Vec<Alias> {
         sessions.iter().filter_map(|session| self.0.remove(session)).flatten().collect()
     }
 
-    /// What nobody took leads nowhere.
+    /// The names that were not taken, as problems: their sessions are not in the database.
     pub(super) fn left_over(self) -> Vec<Problem> {
         let mut left: Vec<(String, Alias)> = self
             .0

@@ -1,4 +1,4 @@
-//! What an import did, for people and for programs.
+//! The report of an import from Hermes.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::output;
 
-/// Most problems that people are shown one by one.
+/// The most problems that are printed for people.
 const MOST_SHOWN: usize = 20;
 
-/// Something that could not be brought as it was, or that is worth knowing.
+/// Something that could not be imported unchanged, or that the user should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How many conversations met which fate.
+/// How many conversations had each outcome.
 #[derive(Debug, Default, Serialize)]
 struct Conversations {
     made: u64,
@@ -58,7 +58,7 @@ struct Conversations {
     left: u64,
 }
 
-/// What an import did.
+/// The report of an import.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     object: &'static str,
@@ -73,7 +73,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of an import that has not begun.
+    /// The report of an import that has not begun.
     pub(super) fn new(file: String, schema: Option<i64>, sessions: usize) -> Self {
         Self {
             object: "import",
@@ -87,17 +87,17 @@ impl Report {
         }
     }
 
-    /// Adds what is worth knowing.
+    /// Adds problems.
     pub(super) fn tell(&mut self, problems: impl IntoIterator<Item = Problem>) {
         self.problems.extend(problems);
     }
 
-    /// Adds rows that were taken back in Hermes.
+    /// Counts rows that were taken back in Hermes.
     pub(super) fn count_taken_back(&mut self, rows: u64) {
         self.taken_back += rows;
     }
 
-    /// Adds what came of a conversation whose first session and number of messages these are.
+    /// Counts the outcome of a conversation with this first session and number of messages.
     pub(super) fn count(&mut self, first: &str, messages: u64, arrival: &Arrival) {
         let counts = &mut self.conversations;
         match &arrival.fate {
@@ -123,13 +123,13 @@ impl Report {
         self.problems.extend(arrival.names_taken.iter().map(taken));
     }
 
-    /// How many conversations were looked at.
+    /// How many conversations have an outcome.
     pub(super) fn conversations(&self) -> u64 {
         let Conversations { made, extended, replaced, unchanged, left } = self.conversations;
         made + extended + replaced + unchanged + left
     }
 
-    /// Prints it: for people the sums on stdout and the problems on stderr, for programs everything as one object.
+    /// Prints the report: for people the sums on stdout and the problems on stderr, for programs one JSON object.
     pub(super) fn print(&self, json: bool) -> anyhow::Result<()> {
         if json {
             return Ok(output::answer(&serde_json::to_string(self)?)?);

@@ -1,8 +1,9 @@
-//! The rows of a chain of sessions as what was said, once, and where it was compacted.
+//! Turns the rows of a chain of sessions into messages, each once, and compactions.
 //!
-//! When Hermes compacts, it writes what the model is shown from then on as new rows, in the same session or in the next one: copies of the
-//! first messages, the summary, copies of the last ones. Copies are recognised (`copies`) and left out; which messages they stand for
-//! becomes the compaction's range and what it carries. Rows stand in the order in which they were written (`order`).
+//! When Hermes compacts, it writes the model's new context as new rows, in the same session or in the next one. These
+//! are copies of the first messages, the summary, and copies of the last messages. `copies` recognises the copies, and
+//! they are not imported. The copied messages determine the compaction's range and what it carries. `order` assigns the
+//! rows to sessions, in the order in which they were written.
 
 mod copies;
 mod order;
@@ -22,10 +23,10 @@ use self::copies::Mark;
 use self::order::Placed;
 use super::message::{self, Reading};
 
-/// Most copies of first messages that are looked for before a summary.
+/// The most copies of first messages that are searched for before a summary.
 const MOST_HEAD_COPIES: usize = 64;
 
-/// A row that is not brought, and why.
+/// A row that is not imported, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Skipped {
     pub(super) session: String,
@@ -33,27 +34,27 @@ pub(super) struct Skipped {
     pub(super) why: String,
 }
 
-/// A chain of sessions, read.
+/// What was read from a chain of sessions.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     pub(super) sessions: Vec<ImportedSession>,
     pub(super) skipped: Vec<Skipped>,
     /// Rows that were taken back in Hermes.
     pub(super) taken_back: u64,
-    /// Sessions that are continuations without a summary.
+    /// Continuations that have no summary.
     pub(super) without_summary: Vec<String>,
-    /// When anything was last said.
+    /// The time of the last message or summary.
     pub(super) last_said: Option<Timestamp>,
 }
 
-/// A row that can be read.
+/// A readable row, or one part of it if a summary was joined to a message.
 struct Line {
     session: Arc<str>,
     row: i64,
-    /// Whether Hermes showed it to the model.
+    /// Whether Hermes still shows it to the model. False for rows that were moved to a later session.
     shown: bool,
     at: Timestamp,
-    /// The same, as exactly as Hermes has it.
+    /// The same time in seconds, exactly as Hermes stores it.
     time: Option<f64>,
     finish: FinishReason,
     what: What,
@@ -64,7 +65,7 @@ enum What {
     Summary(String),
 }
 
-/// Something that was said, as far as later rows are compared with it.
+/// What later compactions need to know about an imported message.
 struct Known {
     row: i64,
     shown: bool,
@@ -93,7 +94,7 @@ pub(super) fn read(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Transcript 
     reader.read
 }
 
-/// Seconds as a moment.
+/// Converts Hermes' seconds.
 fn moment(seconds: Option<f64>) -> Option<Timestamp> {
     seconds.filter(|seconds| seconds.is_finite()).map(|seconds| Timestamp((seconds * 1000.0).round() as i64))
 }
@@ -103,20 +104,20 @@ struct Reader {
     read: Transcript,
     entries: Vec<ImportedEntry>,
     known: Vec<Known>,
-    /// What the known messages are compared by.
+    /// What known messages are compared by, at the same indices as `known`.
     marks: Vec<Mark>,
-    /// Which of them was said at a moment, by whom.
+    /// The index of the known message with this role and time.
     moments: HashMap<(Role, u64), usize>,
-    /// Calls of the last answer that have no result yet.
+    /// Tool calls of the last answer that have no result yet.
     open: Vec<CallId>,
-    /// The first row of the turn that is going on, and whether it has begun to answer.
+    /// The first row of the current turn, and whether its answer has begun.
     turn: Option<(i64, bool)>,
-    /// How many of the known messages the last summary stands for, and what it and what it carries cost.
+    /// How many known messages the last summary replaces, and the tokens of that summary with what it carries.
     base: (usize, u64),
 }
 
 impl Reader {
-    /// The rows that count, as far as they can be read.
+    /// The readable rows that were not taken back.
     fn lines(&mut self, rows: &[Placed<'_>], began: Timestamp) -> Vec<Line> {
         let mut lines = Vec::with_capacity(rows.len());
         for Placed { row, session, is_late } in rows {
@@ -143,14 +144,14 @@ impl Reader {
         lines
     }
 
-    /// Goes through a session, from summary to summary.
+    /// Reads a session, from summary to summary.
     fn session_of(&mut self, session: &str, lines: Vec<Line>, is_continuation: bool) {
         self.end_answer();
         if is_continuation && !lines.iter().any(|line| matches!(line.what, What::Summary(_))) {
             self.read.without_summary.push(session.to_owned());
         }
         let mut mode = if is_continuation { CompactionMode::Split } else { CompactionMode::InPlace };
-        // Copies of what was said last stand where a session goes on from another, and after a summary.
+        // Copies of the last messages stand at the beginning of a continuation, and after a summary.
         let mut after = is_continuation.then_some(None);
         let mut parts = parts(lines).into_iter().peekable();
         while let Some(Part { mut lines, summary }) = parts.next() {
@@ -175,8 +176,9 @@ impl Reader {
         }
     }
 
-    /// Which lines at the beginning are what was said last, and which message each of them is: all of them without a gap, or else, of those
-    /// that were written with the summary or tell it by their times, the ones that can be found.
+    /// Pairs of a line and the message that it copies, for the lines at the beginning. If the first lines are exactly
+    /// the last known messages, these are the copies. Else only lines count that were written together with the
+    /// summary, or that are known by their times. Of these, the ones that can be aligned are the copies.
     fn copies_of_the_end(&self, lines: &[Line], written: Option<f64>) -> Vec<(usize, usize)> {
         let marks: Vec<Mark> = lines.iter().map_while(Line::mark).collect();
         let most = marks.len().min(self.marks.len());
@@ -194,7 +196,7 @@ impl Reader {
         }
     }
 
-    /// A line that begins with what was said last, without that: Hermes joins messages that nobody has answered.
+    /// Removes the last known message from the beginning of a line. Hermes joins user messages that got no answer.
     fn without_the_last(&self, line: Line) -> Line {
         let beyond = match (&line.what, self.marks.last()) {
             (What::Said(said), Some(last)) => copies::beyond(said, last),
@@ -206,13 +208,14 @@ impl Reader {
         }
     }
 
-    /// How many lines at the end stand there because of the summary that follows: what was said first, and what was written with it.
+    /// How many lines at the end belong to the summary that follows: copies of the first messages, or lines that were
+    /// written together with it.
     fn head(&self, lines: &[Line], summary: &Summary) -> usize {
         let at_once = copies::written_at_once(summary.time, lines.iter().rev().map(|line| line.time));
         self.copies_of_the_beginning(lines).max(at_once)
     }
 
-    /// Which messages the copies before a summary are. What is none is said there.
+    /// The messages that the copies before a summary stand for. A line that copies nothing becomes a message.
     fn carried(&mut self, head: Vec<Line>) -> Vec<usize> {
         let mut carried = Vec::with_capacity(head.len());
         for (at, line) in head.into_iter().enumerate() {
@@ -233,7 +236,7 @@ impl Reader {
         carried
     }
 
-    /// How many lines at the end are what was said first.
+    /// How many lines at the end are copies of the first messages.
     fn copies_of_the_beginning(&self, lines: &[Line]) -> usize {
         let marks: Vec<Option<Mark>> = lines.iter().map(Line::mark).collect();
         let whole = self.marks.len() + marks.len();
@@ -249,7 +252,7 @@ impl Reader {
         (1..=most).rev().find(same).unwrap_or(0)
     }
 
-    /// One message, unless it was said before or is the result of a call that nobody made.
+    /// Adds a message, unless it is known already or is the result of a call that is not open.
     fn say(&mut self, line: Line) {
         let Some(mark) = line.mark().filter(|mark| !self.was_said(mark)) else { return };
         let Line { session, row, shown, at, finish, what: What::Said(said), .. } = line else { return };
@@ -287,13 +290,13 @@ impl Reader {
         self.entries.push(ImportedEntry::Said(ImportedMessage { origin: row, turn, said, finish, created_at: at }));
     }
 
-    /// Whether this very message, said at that moment, is known.
+    /// Whether the same message with the same time is known.
     fn was_said(&self, mark: &Mark) -> bool {
         let known = mark.moment().and_then(|moment| self.moments.get(&(mark.role(), moment)));
         known.is_some_and(|known| mark.is_copy_of(&self.marks[*known]))
     }
 
-    /// A turn that has begun to answer does not go on beyond this.
+    /// Ends the current turn if its answer has begun.
     fn end_answer(&mut self) {
         self.turn = self.turn.filter(|(_, answers)| !answers);
     }
@@ -301,7 +304,7 @@ impl Reader {
     fn compact(&mut self, compacting: Compacting) {
         let Compacting { summary: Summary { row, at, text, .. }, mode, carried, from, mut through } = compacting;
         self.end_answer();
-        // A result stays with its call.
+        // A tool result stays with its call, so the kept messages cannot begin with one.
         while self.known.get(through).is_some_and(|first| first.role == Role::Tool) {
             through += 1;
         }
@@ -336,11 +339,12 @@ impl Reader {
 struct Compacting {
     summary: Summary,
     mode: CompactionMode,
-    /// Which messages are copied before it.
+    /// The messages that are copied before the summary.
     carried: Vec<usize>,
-    /// What was said from here on stands before it in the same session; where Hermes still shows it, it is kept.
+    /// Messages from this index on stand before the summary in the same session. Those that Hermes still shows are
+    /// carried.
     from: usize,
-    /// What was said from here on is copied after it, or was not said yet.
+    /// Messages from this index on are copied after the summary, so the summary does not replace them.
     through: usize,
 }
 
@@ -361,13 +365,13 @@ struct Summary {
     text: String,
 }
 
-/// Lines up to a summary or to the end.
+/// Lines up to a summary, or to the end of the session.
 struct Part {
     lines: Vec<Line>,
     summary: Option<Summary>,
 }
 
-/// Cuts a session after its summaries. Those that follow each other are one.
+/// Cuts a session after each summary. Consecutive summaries are joined.
 fn parts(lines: Vec<Line>) -> Vec<Part> {
     let mut parts = vec![Part { lines: Vec::new(), summary: None }];
     for line in lines {
@@ -384,7 +388,7 @@ fn parts(lines: Vec<Line>) -> Vec<Part> {
     parts
 }
 
-/// Of messages, as many from the beginning as leave no call without its result.
+/// Drops messages from the end until every tool call has its result.
 fn whole_pairs(mut known: Vec<&Known>) -> Vec<&Known> {
     let is_whole = |known: &[&Known]| {
         let answered = |call: &CallId| known.iter().any(|other| other.role == Role::Tool && other.calls.contains(call));

@@ -1,4 +1,4 @@
-//! `herma keys create`: the key alone on stdout, so that a script can take it.
+//! `herma keys create`: prints only the key on stdout, so that a script can read it.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use herma_gateway::access;
 use crate::arguments::{Common, CreateFlags};
 use crate::{logging, output, setup};
 
-/// Makes a key and prints it, this once.
+/// Makes a key and prints it. It is never shown again.
 pub(crate) fn run(common: Common, flags: &CreateFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;

@@ -1,4 +1,4 @@
-//! `herma keys list`: every key, without its secret.
+//! `herma keys list`: lists all keys, without their secrets.
 
 use std::process::ExitCode;
 
@@ -51,7 +51,7 @@ fn row(key: &ApiKeyRow) -> [String; 6] {
     ]
 }
 
-/// What does not apply is absent: a key without `session_keys` may use all of them.
+/// Fields that do not apply are left out: a key without `session_keys` may use all session keys.
 fn json(key: &ApiKeyRow) -> Value {
     let mut object = Map::new();
     object.insert("id".to_owned(), key.id.to_string().into());

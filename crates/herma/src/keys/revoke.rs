@@ -1,4 +1,4 @@
-//! `herma keys revoke`: by id, or by as much of it as is unique.
+//! `herma keys revoke`: revokes a key, named by its id or a unique beginning of it.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use super::list::as_table;
 use crate::arguments::{Common, RevokeFlags};
 use crate::{logging, output, setup};
 
-/// Revokes a key. One that was revoked before stays as it is, which is no failure.
+/// Revokes a key. A key that was revoked before is not an error.
 pub(crate) fn run(common: Common, flags: &RevokeFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;

@@ -1,4 +1,4 @@
-//! A line of the log as one JSON object: `timestamp`, `level`, `target`, `message`, and the event's own fields.
+//! Writes a log line as one JSON object: `timestamp`, `level`, `target`, `message`, and the event's own fields.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! The log: lines on stderr, chosen by `telemetry.log` and written as `telemetry.format` says.
+//! The log: lines on stderr, filtered by `telemetry.log` and formatted by `telemetry.format`.
 //!
-//! A server writes its lines on a thread of its own ([`queue`]), so that a full pipe never holds up a request.
-//! A command in a terminal writes them directly and logs warnings only, unless another filter is set.
+//! A server writes its lines on a separate thread ([`queue`]), so that a full pipe never delays a request.
+//! A command in a terminal writes them directly. It logs only warnings and errors, unless another filter is set.
 
 mod json;
 mod queue;
@@ -20,17 +20,17 @@ use crate::failure::Misuse;
 
 pub(crate) use queue::Flush;
 
-/// What commands log if nothing else is set.
+/// The filter of commands if none is set.
 const COMMANDS: &str = "warn";
 
-/// Starts the log of a server. Lines that still wait are written when the guard is dropped.
+/// Starts the log of a server. When the guard is dropped, the waiting lines are written.
 pub(crate) fn of_server(telemetry: &TelemetryConfig) -> anyhow::Result<Flush> {
     let (lines, flush) = queue::start()?;
     start(&telemetry.log, telemetry.format, lines)?;
     Ok(flush)
 }
 
-/// Starts the log of a command, whose user should not be disturbed by what goes well.
+/// Starts the log of a command. By default it shows only warnings and errors.
 pub(crate) fn of_command(telemetry: &TelemetryConfig) -> anyhow::Result<()> {
     let is_default = telemetry.log == TelemetryConfig::default().log;
     start(if is_default { COMMANDS } else { &telemetry.log }, telemetry.format, io::stderr)
@@ -53,7 +53,6 @@ where
     Ok(())
 }
 
-/// Reads the filter.
 pub(crate) fn filter(directives: &str) -> Result<Targets, Misuse> {
     directives.parse().map_err(|error| {
         Misuse(format!(

@@ -1,4 +1,4 @@
-//! Lines of the log on their way to stderr, written by a thread of its own.
+//! A queue of log lines, which a separate thread writes to stderr.
 //!
 //! A request never waits for stderr: when the queue is full, further lines are dropped, and their number is logged.
 
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-/// Most lines that wait.
+/// The most lines that may wait.
 const MOST_LINES: usize = 4096;
-/// How long the last lines may take at the end.
+/// How long writing the last lines may take at the end.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 enum Job {
     Write(Vec<u8>),
-    /// Answer when everything before is written.
+    /// Answer when all lines before are written.
     Flush(Sender<()>),
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Lines {
     dropped: Arc<AtomicU64>,
 }
 
-/// Writes what still waits when it is dropped.
+/// On drop, writes the lines that still wait.
 pub(crate) struct Flush(SyncSender<Job>);
 
 /// Starts the thread.
@@ -45,7 +45,7 @@ pub(super) fn start() -> anyhow::Result<(Arc<Lines>, Flush)> {
 fn run(queue: &Receiver<Job>, dropped: &AtomicU64) {
     for job in queue {
         match job {
-            // If stderr is gone, there is no place to say so.
+            // If stderr cannot be written, there is no place to report that.
             Job::Write(line) => drop(io::stderr().lock().write_all(&line)),
             Job::Flush(done) => drop(done.send(())),
         }
@@ -57,7 +57,7 @@ fn run(queue: &Receiver<Job>, dropped: &AtomicU64) {
 }
 
 impl Write for &Lines {
-    /// Takes a whole line; the log hands over nothing smaller.
+    /// Queues a whole line; the log never hands over less.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Write(line.to_vec())) {
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Whom the server lets in, decided before it takes its first request.
+//! Sets up authentication, before the server takes its first request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use herma_store::Store;
 
 use super::first_key;
 
-/// Says whom requests speak for. `address` is the one really listened on: what a name resolved to is not a guess any more.
+/// Decides how requests are authenticated. `address` is the one that the server really listens on, after name
+/// resolution.
 pub(super) async fn set_up(
     config: &Config,
     store: &Arc<dyn Store>,

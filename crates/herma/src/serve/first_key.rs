@@ -1,7 +1,7 @@
-//! The key that the first start makes: saved for its owner alone, shown once.
+//! The API key that the first start makes: readable only by its owner, and printed once.
 //!
-//! It is saved before it is valid. A crash in between leaves a file that opens nothing and that the next start replaces; the
-//! other way round there would be a key that nobody knows.
+//! The file is saved before the key is stored. After a crash in between, the file holds a key that is not valid, and
+//! the next start replaces it. In the other order, the store would have a valid key that no one knows.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use crate::{output, setup};
 /// The file in the data directory.
 pub(crate) const FILE: &str = "api-key";
 
-/// Makes a key of the default tenant, saves it and tells how to use it.
+/// Makes a key of the default tenant, saves it, and prints how to use it.
 pub(super) async fn make(config: &Config, store: &dyn Store, address: SocketAddr) -> anyhow::Result<()> {
     let key = MintedKey::mint();
     let path = config.data_dir.join(FILE);
@@ -32,7 +32,7 @@ pub(super) async fn make(config: &Config, store: &dyn Store, address: SocketAddr
     Ok(())
 }
 
-/// Writes the file whole or not at all, readable by its owner alone from its first moment.
+/// Writes the file completely or not at all. From the beginning only its owner can read it.
 fn save(path: &Path, secret: &str) -> io::Result<()> {
     let unfinished = path.with_extension(format!("{}.new", std::process::id()));
     let _ = fs::remove_file(&unfinished);

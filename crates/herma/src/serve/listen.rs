@@ -1,4 +1,4 @@
-//! The socket, or why there is none.
+//! Binds the listening socket, or says what to do if that fails.
 
 use std::io::{self, ErrorKind};
 

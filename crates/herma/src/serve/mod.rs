@@ -1,4 +1,4 @@
-//! `herma serve`: from the configuration to the ready line, and from the first signal to the end.
+//! `herma serve`: starts the server, and stops it after a signal.
 
 mod authentication;
 mod first_key;
@@ -19,11 +19,11 @@ use crate::{logging, output, setup};
 
 pub(crate) use first_key::FILE as API_KEY_FILE;
 
-/// The exit code of a second signal, by the custom of shells.
+/// The exit code after a second signal, as shells use it.
 const INTERRUPTED: u8 = 130;
-/// How long connections get to be closed once no turn runs any more.
+/// How long connections get to close after the last turn has ended.
 const LAST_BYTES: Duration = Duration::from_secs(5);
-/// Reads of the store and name look-ups wait on these threads; more would only cost memory.
+/// These threads do store reads and name look-ups. More of them would only cost memory.
 const BLOCKING_THREADS: usize = 8;
 const THREAD_STACK: usize = 1024 * 1024;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(common: Common, flags: ServeFlags) -> anyhow::Result<ExitCode>
 }
 
 async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
-    // Caught before anybody can know that there is something to stop.
+    // Catch signals before clients can know that the server is there.
     let mut signals = Signals::catch().context("cannot catch signals")?;
     let model = setup::model_server(config)?;
     let store = setup::open_store(config)?;

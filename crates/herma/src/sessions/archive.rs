@@ -1,4 +1,4 @@
-//! `herma sessions archive` and `unarchive`: whether lists show a conversation.
+//! `herma sessions archive` and `unarchive`: hide a conversation in lists, or show it again.
 
 use herma_gateway::now;
 use herma_store::{Change, Scope, Store};
@@ -7,12 +7,12 @@ use super::{beginning, place};
 use crate::arguments::SessionName;
 use crate::output;
 
-/// Puts a conversation away. One that was put away before stays so.
+/// Archives a conversation. One that is archived already stays so.
 pub(super) async fn archive(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     change(store, scope, place, true, "is archived; `herma sessions unarchive` brings it back into lists").await
 }
 
-/// Brings a conversation back into lists.
+/// Shows a conversation in lists again.
 pub(super) async fn unarchive(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     change(store, scope, place, false, "is in lists again").await
 }

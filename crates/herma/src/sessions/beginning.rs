@@ -1,4 +1,4 @@
-//! Ids of which only the beginning was typed, and the short ids of lists.
+//! Completes ids of which only the beginning was typed, and the short ids of lists.
 
 use std::collections::HashSet;
 
@@ -10,15 +10,16 @@ use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin, Scope, S
 
 use super::{list, place};
 
-/// Most sessions that are looked at. With more, one that was not seen might begin the same way.
+/// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
 const MOST: usize = 20_000;
-/// Most candidates that are shown.
+/// The most candidates that are printed.
 const SHOWN: usize = 10;
 
-/// How many digits a short id has: the last ones of a conversation's id, because the first ones tell the time.
+/// How many digits a short id has. They are the last digits of a conversation's id, because the first ones are its
+/// time.
 const SHORT_DIGITS: usize = 8;
 
-/// What lists show of a conversation's id.
+/// The short id of a conversation.
 pub(super) fn short_id(id: ConversationId) -> String {
     let id = id.to_string();
     id[id.len() - SHORT_DIGITS..].to_owned()
@@ -30,7 +31,7 @@ pub(crate) fn is_short_id(typed: &Alias) -> bool {
         && typed.as_str().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// A name that leads somewhere: the one that was typed, or the only id that begins so or has this short id.
+/// The typed name if it leads to a conversation, else the only id that begins with it or has it as its short id.
 pub(crate) async fn complete(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Alias> {
     if store.conversation(scope, typed, Pin::Head).await?.is_some() {
         return Ok(typed.clone());
@@ -38,7 +39,7 @@ pub(crate) async fn complete(store: &dyn Store, scope: &Scope, typed: &Alias) ->
     choose(typed, &candidates(store, scope, typed).await?)
 }
 
-/// Sessions whose own id or whose conversation's begins so, or whose conversation has this short id.
+/// Sessions whose own id or conversation id begins with `typed`, or whose conversation has it as its short id.
 async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
     let is_short = is_short_id(typed);
     let fits = |row: &ConversationRow| {

@@ -1,4 +1,4 @@
-//! `herma sessions branch`: a conversation that begins with what was said in another one.
+//! `herma sessions branch`: begins a conversation with the history of another one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{beginning, place};
 use crate::arguments::BranchFlags;
 use crate::output;
 
-/// The door that branches made here came through.
+/// The source of branches that are made in the terminal.
 const SOURCE: &str = "cli";
 
 /// Makes a branch.

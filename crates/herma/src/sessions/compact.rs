@@ -1,4 +1,4 @@
-//! `herma sessions compact`: a summary in place of what is old, or what that would be.
+//! `herma sessions compact`: replaces old messages by a summary, or previews that.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::arguments::{Common, CompactFlags};
 use crate::failure::Misuse;
 use crate::{logging, output, setup};
 
-/// Compacts a conversation, or previews that.
+/// Compacts a conversation, or previews a compaction.
 pub(crate) fn run(common: Common, flags: CompactFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
     logging::of_command(&loaded.config.telemetry)?;
@@ -68,7 +68,7 @@ fn print(alias: &Alias, done: &Compacted, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A row of the ledger with the head after it, as over HTTP.
+/// Prints a row of the ledger with the head after it, in the form of the HTTP API.
 pub(super) fn print_json(done: &Compacted) -> anyhow::Result<()> {
     let session = Provenance::of(&done.facts, &done.facts.head);
     output::answer(&serde_json::to_string(&CompactionRow::from(&done.record).led_to(session))?)?;

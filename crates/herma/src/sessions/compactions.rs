@@ -1,4 +1,4 @@
-//! `herma sessions compactions`: the ledger of a conversation.
+//! `herma sessions compactions`: prints the ledger of a conversation.
 
 use herma_model::compaction::CompactionOutcome;
 use herma_model::limits::MAX_PAGE;
@@ -10,7 +10,7 @@ use super::{beginning, place};
 use crate::arguments::SessionName;
 use crate::{output, table};
 
-/// Lists what was compacted and undone, newest first.
+/// Prints compactions and undos, newest first.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let ledger = ledger(store, scope, &alias).await?;
@@ -25,7 +25,7 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &SessionName)
     Ok(())
 }
 
-/// All of it, a page at a time.
+/// Reads the whole ledger, page by page.
 async fn ledger(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result<Vec<Compaction>> {
     let (mut rows, mut before) = (Vec::new(), None);
     loop {

@@ -1,4 +1,4 @@
-//! `herma sessions delete`: asks before, since nothing brings it back.
+//! `herma sessions delete`: asks first, because a deletion cannot be undone.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -14,10 +14,10 @@ use crate::arguments::DeleteFlags;
 use crate::failure::Misuse;
 use crate::{excerpt, output};
 
-/// Most characters of a title.
+/// The most characters of a title.
 const TITLE: usize = 40;
 
-/// Deletes a conversation, alone or with what came from it.
+/// Deletes a conversation, alone or with its descendants.
 pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<()> {
     let alias = if flags.yes { flags.place.id.clone() } else { agreed(store, scope, flags).await? };
     match store.delete(scope, &alias, flags.children, now()).await? {
@@ -37,8 +37,8 @@ pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags
     }
 }
 
-/// What somebody agreed to have deleted. Only they can name it by its beginning: a script that deletes `trip` twice must not take
-/// `trip-by-train` for it.
+/// The conversation that the user confirmed. Only here can the beginning of an id name it. A script that deletes `trip`
+/// twice must not delete `trip-by-train` the second time.
 async fn agreed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<Alias> {
     if !io::stdin().is_terminal() {
         return Err(Misuse("nobody can be asked here; to delete it without a question, add --yes".to_owned()).into());
@@ -53,11 +53,11 @@ async fn agreed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow
     if !is_yes(&line) {
         bail!("nothing was deleted");
     }
-    // By the handle that nothing else can ever have.
+    // The conversation's id can never lead to another conversation.
     Ok(Alias::parse(&row.facts.id.to_string())?)
 }
 
-/// Everything else, the end of the input too, is a no.
+/// Anything else is a no, also the end of the input.
 fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }

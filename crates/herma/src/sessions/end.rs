@@ -1,4 +1,4 @@
-//! `herma sessions end` and `reopen`: whether a conversation takes turns.
+//! `herma sessions end` and `reopen`: whether a conversation accepts turns.
 
 use herma_gateway::now;
 use herma_model::{Alias, EndReason};
@@ -8,14 +8,14 @@ use super::{beginning, place};
 use crate::arguments::SessionName;
 use crate::output;
 
-/// Ends a conversation. One that was ended before stays as it is.
+/// Ends a conversation. One that has ended already does not change.
 pub(super) async fn end(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let outcome = store.end(scope, &alias, EndReason::Ended, now()).await?;
     print(place, &alias, outcome, "is ended; `herma sessions reopen` opens it again")
 }
 
-/// Opens a conversation again. One that is open stays as it is.
+/// Reopens a conversation. One that is open does not change.
 pub(super) async fn reopen(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let outcome = store.reopen(scope, &alias, now()).await?;

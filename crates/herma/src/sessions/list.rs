@@ -1,4 +1,4 @@
-//! `herma sessions list`: a row a conversation, most recently changed first.
+//! `herma sessions list`: one row per conversation, most recently changed first.
 
 use herma_gateway::now;
 use herma_model::Timestamp;
@@ -10,13 +10,13 @@ use super::place;
 use crate::arguments::ListFlags;
 use crate::{excerpt, output, table};
 
-/// Most characters of a title.
+/// The most characters of a title.
 const TITLE: usize = 40;
 
-/// Most characters of a name.
+/// The most characters of a name.
 const NAME: usize = 32;
 
-/// Prints the rows that were asked for.
+/// Prints the requested rows.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -> anyhow::Result<()> {
     let most = if flags.all { usize::MAX } else { flags.limit };
     let archived = if flags.archived { Archived::Only } else { Archived::Hidden };
@@ -58,7 +58,6 @@ fn nothing(flags: &ListFlags) -> &'static str {
     }
 }
 
-/// Rows as a table.
 pub(super) fn as_table(rows: &[ConversationRow], now: Timestamp) -> String {
     let rows: Vec<_> = rows.iter().map(|row| cells(row, now)).collect();
     table::layout(["ID", "NAME", "KIND", "TITLE", "AGE", "MESSAGES", "TOKENS"], &rows)

@@ -1,8 +1,8 @@
-//! `herma sessions`: one file per verb, on the local store; no server is needed.
+//! `herma sessions`: one file per verb. They work on the local store and need no server.
 //!
-//! - [`place`]: the store, the tenant, and a gateway of its own.
-//! - [`beginning`]: ids of which only the beginning was typed.
-//! - [`preview`]: what a dry run shows.
+//! - [`place`]: opens the store and the tenant, and starts a gateway on them.
+//! - [`beginning`]: completes ids of which only the beginning was typed.
+//! - [`preview`]: prints a dry run.
 //! - [`export`], [`import`]: conversations as files.
 
 mod archive;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use crate::arguments::{Common, SessionsCommand};
 use place::on_store;
 
-/// Does what a verb says.
+/// Runs a verb.
 pub(crate) fn run(common: Common, command: SessionsCommand) -> anyhow::Result<ExitCode> {
     match command {
         SessionsCommand::List(flags) => {

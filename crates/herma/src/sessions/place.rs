@@ -1,4 +1,4 @@
-//! Where the conversation is: the store, its tenant, and a gateway of its own.
+//! Opens the local store and a tenant for a command, and starts a gateway on them.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use herma_store::{ConversationRow, Scope, Store};
 use crate::arguments::Common;
 use crate::{logging, output, setup};
 
-/// How long what was asked for gets to be written down.
+/// How long turns and writes get to finish.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Does something that needs the store alone.
+/// Runs a command that needs only the store.
 pub(super) fn on_store(
     common: Common,
     tenant: &str,
@@ -33,7 +33,7 @@ pub(super) fn on_store(
     })
 }
 
-/// Opens the store, which must be there, and finds the tenant in it. The terminal speaks for all of the tenant.
+/// Opens the store, which must exist, and finds the tenant. The terminal may use all session keys of the tenant.
 pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(Arc<dyn Store>, Principal)> {
     let Some(store) = setup::open_existing_store(config)? else {
         bail!("there is no store at {} yet, and so no conversation; check --data and --store", config.store.url);
@@ -44,7 +44,7 @@ pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(
     Ok((store, operator))
 }
 
-/// A tenant that is there. Asking for one would make it, which a misspelt name must not.
+/// The id of a tenant that exists. A misspelt name is an error, because `ensure_tenant` would make that tenant.
 pub(crate) async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<TenantId> {
     if name != DEFAULT_TENANT && !store.keys().await?.iter().any(|key| &*key.tenant_name == name) {
         bail!("there is no tenant {name}; `herma keys list` shows them");
@@ -52,17 +52,17 @@ pub(crate) async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<Tena
     Ok(store.ensure_tenant(name, now()).await?)
 }
 
-/// A gateway on the store, for what needs more than reading.
+/// Starts a gateway on the store, for commands that call a model.
 pub(super) fn gateway(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Arc<Gateway>> {
     Ok(Gateway::start(store, setup::model_server(config)?, setup::gateway_settings(config)))
 }
 
-/// Lets go of a gateway.
+/// Stops a gateway.
 pub(super) async fn leave(gateway: &Gateway) {
     gateway.drain(LAST_WORDS).await;
 }
 
-/// Says what to do about a failure, in the terminal's terms.
+/// Says what to do about an error, in terms of the terminal.
 pub(super) fn explain(alias: &Alias, error: &GatewayError) -> anyhow::Error {
     match error {
         GatewayError::NotFound(_) => unknown(alias),
@@ -74,18 +74,18 @@ pub(super) fn explain(alias: &Alias, error: &GatewayError) -> anyhow::Error {
     }
 }
 
-/// Prints a row as over HTTP, in a line.
+/// Prints a row as one line of JSON, in the form of the HTTP API.
 pub(super) fn print_row(row: &ConversationRow) -> anyhow::Result<()> {
     output::answer(&serde_json::to_string(&rows::session(row))?)?;
     Ok(())
 }
 
-/// Another turn is in the way of a change.
+/// Another turn prevents a change.
 pub(super) fn busy(alias: &Alias, running: TurnId) -> anyhow::Error {
     anyhow!("a turn ({running}) of {alias} is running or waiting; nothing was changed, try again when it has ended")
 }
 
-/// The name leads nowhere.
+/// The name leads to no conversation.
 pub(super) fn unknown(alias: &Alias) -> anyhow::Error {
     anyhow!("no conversation is known by {alias}; check the id, --tenant, --data and --store")
 }

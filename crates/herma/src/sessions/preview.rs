@@ -1,4 +1,4 @@
-//! What a dry run shows: what would be kept, what summarised, and what written.
+//! Prints a dry run of a compaction: what would be kept, summarised and written.
 
 use herma_gateway::Preview;
 use herma_wire::chat::shown_text;

@@ -1,4 +1,4 @@
-//! `herma sessions rename`: what people call a conversation.
+//! `herma sessions rename`: sets the title of a conversation.
 
 use herma_gateway::now;
 use herma_store::{Change, Scope, Store};
@@ -7,7 +7,7 @@ use super::{beginning, place};
 use crate::arguments::RenameFlags;
 use crate::output;
 
-/// Gives a title, or takes it away.
+/// Sets or removes the title.
 pub(super) async fn change(store: &dyn Store, scope: &Scope, flags: &RenameFlags) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &flags.place.id).await?;
     let change = Change { title: Some(flags.title.0.clone()), ..Change::default() };

@@ -1,4 +1,4 @@
-//! `herma sessions rewind` and `restore`: how far the model sees.
+//! `herma sessions rewind` and `restore`: where the model's view ends.
 
 use anyhow::bail;
 use herma_gateway::now;
@@ -20,7 +20,7 @@ pub(super) async fn rewind(store: &dyn Store, scope: &Scope, flags: &RewindFlags
     print(&flags.place, &alias, store.rewind(rewind).await?, "is rewound; `herma sessions restore` takes it back")
 }
 
-/// Gives the model back what was rewound since the last turn.
+/// Gives the model back the messages that were rewound since the last turn.
 pub(super) async fn restore(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &place.id).await?;
     let outcome = store.restore_rewound(scope, &alias, now()).await?;

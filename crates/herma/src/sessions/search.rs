@@ -1,4 +1,4 @@
-//! `herma sessions search`: what was said, and titles.
+//! `herma sessions search`: searches messages and titles.
 
 use herma_gateway::{now, rows};
 use herma_model::limits::MAX_PAGE;
@@ -10,10 +10,10 @@ use crate::arguments::SearchFlags;
 use crate::failure::Misuse;
 use crate::{excerpt, output, table};
 
-/// Most characters of a snippet.
+/// The most characters of a snippet.
 const SNIPPET: usize = 100;
 
-/// Prints what was found, best first.
+/// Prints the hits, best first.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &SearchFlags) -> anyhow::Result<()> {
     let wanted = Wanted::parse(&flags.query()).map_err(|error| Misuse(error.to_string()))?;
     let (filter, grouping) = (SearchFilter::default(), Grouping::Conversation);

@@ -1,4 +1,4 @@
-//! `herma sessions show`: what a conversation is, and what was said last.
+//! `herma sessions show`: prints facts about a conversation, and its last messages.
 
 use herma_model::Alias;
 use herma_model::limits::MAX_PAGE;
@@ -8,10 +8,10 @@ use super::{beginning, place};
 use crate::arguments::ShowFlags;
 use crate::{excerpt, output, table};
 
-/// Most characters of a title.
+/// The most characters of a title.
 const TITLE: usize = 256;
 
-/// Prints a conversation at its head, or the very session that was named.
+/// Prints a conversation at its head, or exactly the named session.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -> anyhow::Result<()> {
     let alias = beginning::complete(store, scope, &flags.place.id).await?;
     let pin = if flags.exact { Pin::Exact } else { Pin::Head };
@@ -51,7 +51,7 @@ fn entry(entry: &Entry) -> String {
     }
 }
 
-/// What there is to know of a conversation, each with its name; what does not apply is left out.
+/// The facts about a conversation, each with its name. Facts that do not apply are left out.
 pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
     let (conversation, session) = (&row.facts, &row.session);
     let parent = session.parent.as_ref().map(|(parent, relation)| format!("{parent} ({})", relation.as_str()));

@@ -1,4 +1,4 @@
-//! `herma sessions tree`: where a conversation comes from and what came from it.
+//! `herma sessions tree`: draws the ancestors and descendants of a conversation.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use super::{beginning, place};
 use crate::arguments::SessionName;
 use crate::{excerpt, output};
 
-/// Most characters of a title.
+/// The most characters of a title.
 const TITLE: usize = 40;
 const MARK: &str = "  ◀";
 
-/// All of a graph.
+/// The whole graph around a conversation.
 struct Graph {
     nodes: Vec<LineageNode>,
     edges: Vec<LineageEdge>,
@@ -53,8 +53,8 @@ async fn read(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result
     }
 }
 
-/// The graph with box characters. Continuations hang below the first session of their conversation, so that a long life is a list and not a
-/// staircase.
+/// Draws the graph with box characters. Continuations stand below the first session of their conversation, all at the
+/// same depth. So a conversation with many of them is a list and not a staircase.
 fn draw(graph: &Graph, named: &Alias) -> String {
     let named = named_session(graph, named);
     let edges: HashMap<&SessionId, &LineageEdge> = graph.edges.iter().map(|edge| (&edge.to, edge)).collect();
@@ -93,14 +93,14 @@ fn draw(graph: &Graph, named: &Alias) -> String {
     lines.join("\n")
 }
 
-/// The session that has this very name, or the live one of the conversation.
+/// The session with exactly this name, else the head of the conversation.
 fn named_session<'a>(graph: &'a Graph, named: &Alias) -> Option<&'a SessionId> {
     let own = || graph.nodes.iter().filter(|node| node.side == LineageSide::Own);
     let exact = own().map(|node| &node.row.session.id).find(|id| id.as_str() == named.as_str());
     exact.or_else(|| own().next().map(|node| &node.row.facts.head.id))
 }
 
-/// Of what comes from something that cannot be shown.
+/// Describes a parent that is not in the graph.
 fn origin(edge: Option<&LineageEdge>) -> String {
     let told = |edge: &LineageEdge| format!("({} of {}, which is gone) ", edge.relation.as_str(), edge.from);
     edge.map(told).unwrap_or_default()

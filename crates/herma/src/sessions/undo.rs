@@ -1,4 +1,4 @@
-//! `herma sessions undo`: the model is given back what a compaction took away.
+//! `herma sessions undo`: gives the model back the messages that a compaction replaced.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use super::{beginning, compact, place};
 use crate::arguments::{Common, UndoFlags};
 use crate::{logging, output, setup};
 
-/// Takes a compaction back.
+/// Undoes a compaction.
 pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;

@@ -1,11 +1,11 @@
-//! Directories that only their owner can look into.
+//! Directories that only their owner can read.
 
 use std::fs::DirBuilder;
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Makes a directory and what is missing above it, readable by its owner alone. One that exists stays as it is.
+/// Makes a directory and its missing parents, readable only by the owner. An existing directory does not change.
 pub(crate) fn make_private(directory: &Path) -> anyhow::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

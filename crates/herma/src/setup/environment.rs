@@ -2,7 +2,8 @@
 
 use crate::failure::Misuse;
 
-/// All variables that are text. One of ours that is not is an error: leaving it out would change what it was to set.
+/// All variables that are valid UTF-8. A `HERMA_` variable that is not is an error, because ignoring it would change
+/// the configuration.
 pub(super) fn variables() -> Result<Vec<(String, String)>, Misuse> {
     let mut variables = Vec::new();
     for (name, value) in std::env::vars_os() {

@@ -1,4 +1,4 @@
-//! What the gateway and its model server are told.
+//! Builds the model server and the settings of the gateway from the configuration.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use herma_upstream::{HttpModelServer, ModelServer, OfflineModel};
 
 use crate::failure::Misuse;
 
-/// The default model where no model server is set.
+/// The default model if no model server is set.
 const OFFLINE: &str = "offline";
 
-/// The model server that is set, else the offline model.
+/// The configured model server, else the offline model.
 pub(crate) fn model_server(config: &Config) -> Result<Arc<dyn ModelServer>, Misuse> {
     let upstream = &config.upstream;
     let Some(base_url) = &upstream.base_url else { return Ok(Arc::new(OfflineModel)) };
@@ -26,7 +26,7 @@ pub(crate) fn model_server(config: &Config) -> Result<Arc<dyn ModelServer>, Misu
     Ok(Arc::new(server.map_err(|error| Misuse(format!("`[upstream]` cannot be used: {error}")))?))
 }
 
-/// Where answers come from, in a line for people.
+/// A line that tells people where answers come from.
 pub(crate) fn model_line(config: &Config, server: &dyn ModelServer) -> String {
     match (&config.upstream.base_url, &config.upstream.model) {
         (None, _) => format!(
@@ -43,7 +43,8 @@ pub(crate) fn model_line(config: &Config, server: &dyn ModelServer) -> String {
     }
 }
 
-/// What an operator should know who wants long conversations compacted before a model server refuses them.
+/// A hint if no context window is set. Without one, a conversation is compacted only after the model server has refused
+/// it.
 pub(crate) fn window_line(config: &Config) -> Option<&'static str> {
     let is_known = config.upstream.context_window.is_some()
         || config.models.iter().any(|(_, model)| model.context_window.is_some());
@@ -54,7 +55,7 @@ pub(crate) fn window_line(config: &Config) -> Option<&'static str> {
     )
 }
 
-/// What the configuration says about turns.
+/// The gateway's settings.
 pub(crate) fn gateway_settings(config: &Config) -> Settings {
     let default_model = match (&config.upstream.model, &config.upstream.base_url) {
         (Some(model), _) => model.clone(),
@@ -105,7 +106,7 @@ fn titling(config: &TitlesConfig) -> Titling {
     }
 }
 
-/// What the configuration says about HTTP.
+/// The settings of HTTP.
 pub(crate) fn http_settings(config: &Config, authentication: Authentication) -> HttpSettings {
     HttpSettings {
         cors_origins: config.server.cors_origins.iter().map(WebOrigin::as_str).map(str::to_owned).collect(),

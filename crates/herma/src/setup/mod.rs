@@ -1,6 +1,6 @@
-//! Configuration, store, model server and gateway settings, made from each other in this order.
+//! Builds the configuration, the store, the model server and the gateway's settings, in this order.
 //!
-//! Each says in one sentence what to do when it cannot be made.
+//! If one of them cannot be built, its error says in one sentence what to do.
 
 mod directory;
 mod environment;
@@ -23,7 +23,7 @@ pub(crate) fn load(common: Common, flags: Overrides) -> anyhow::Result<Loaded> {
     Ok(herma_config::load(environment::variables()?, common.over(flags))?)
 }
 
-/// Runs a command that serves nobody but its user, on this thread.
+/// Runs a command on the current thread, for commands that are no server.
 pub(crate) fn on_this_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;

@@ -1,4 +1,4 @@
-//! The store that the configuration names.
+//! Opens the configured store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use herma_store_sqlite::SqliteStore;
 use super::make_private;
 use crate::failure::Misuse;
 
-/// Opens the store, making it if there is none.
+/// Opens the store. Makes it if it does not exist.
 pub(crate) fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let path = sqlite_path(config)?;
     make_private(&config.data_dir)?;
     open(path)
 }
 
-/// Opens the store if there is one, for commands that have nothing to do without.
+/// Opens the store if it exists, for commands that have nothing to do without one.
 pub(crate) fn open_existing_store(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
     let path = sqlite_path(config)?;
     if path.exists() { open(path).map(Some) } else { Ok(None) }

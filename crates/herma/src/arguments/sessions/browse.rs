@@ -1,4 +1,4 @@
-//! Verbs that only look.
+//! Verbs that only read.
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -87,7 +87,7 @@ pub(crate) struct SearchFlags {
 }
 
 impl SearchFlags {
-    /// All that was typed, as one search.
+    /// The words of the query as one search.
     pub(crate) fn query(&self) -> String {
         self.query.join(" ")
     }

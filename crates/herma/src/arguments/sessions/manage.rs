@@ -1,4 +1,4 @@
-//! Verbs that change a conversation, or make one of it.
+//! Verbs that change or branch a conversation.
 
 use clap::Args;
 use herma_model::{Alias, MessageId};
@@ -48,7 +48,7 @@ pub(crate) struct RenameFlags {
     pub(crate) title: Title,
 }
 
-/// What a conversation is called from now on, if anything.
+/// The new title. `None` removes the title.
 #[derive(Clone)]
 pub(crate) struct Title(pub(crate) Option<String>);
 

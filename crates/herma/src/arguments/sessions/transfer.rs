@@ -1,4 +1,4 @@
-//! Verbs that take conversations out and bring them back.
+//! Export and import of conversations.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,12 @@ the lines.";
 #[derive(Args)]
 pub(crate) struct ExportFlags {
     /// Conversations, by short id, any id or name that leads to them, or as much of an id's beginning as is unique
-    #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text), required_unless_present = "all", conflicts_with = "all")]
+    #[arg(
+        value_name = "ID",
+        value_parser = |text: &str| Alias::parse(text),
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
     pub(crate) ids: Vec<Alias>,
     /// Every conversation there is, archived ones too
     #[arg(long)]
@@ -60,7 +65,7 @@ pub(crate) enum ExportFormat {
 }
 
 impl ExportFlags {
-    /// The format that was named, or that the file's name tells.
+    /// The format of `--format`, else the one that the file's extension names.
     pub(crate) fn format(&self) -> ExportFormat {
         let named = self.output.as_deref().and_then(|file| file.extension()).and_then(|ending| ending.to_str());
         self.format.unwrap_or(match named {

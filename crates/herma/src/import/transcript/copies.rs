@@ -1,31 +1,33 @@
-//! Which rows say again what was said before.
+//! Recognises rows that copy earlier messages.
 //!
-//! Hermes writes messages anew when it compacts, and some of its doors write all of a session once more when they end it. Such a copy has the
-//! time of its message where Hermes knew that, and says the same but for what was shortened: results of tools, arguments of calls, images.
+//! Hermes writes messages again when it compacts. Some of its front ends also write a whole session again when they end
+//! it. A copy has the time of its message if Hermes knew it. The content is the same, except for what Hermes shortens:
+//! tool results, arguments of calls, images.
 
 use std::sync::Arc;
 
 use herma_model::{CallId, Digest, Role, Utterance};
 use serde_json::Value;
 
-/// What Hermes puts where an image was.
+/// What Hermes writes in place of an image.
 const INSTEAD_OF_IMAGES: [&str; 3] =
     ["[screenshot]", "[Attached image — stripped after compression]", "[screenshot removed to save context]"];
-/// How far apart rows are that were written at once and did not know their time: Hermes counts on by one microsecond.
+/// Rows that were written together without a time of their own are closer than this, in seconds. Hermes adds one
+/// microsecond per row.
 const ONE_WRITING: f64 = 5e-6;
-/// How many known messages are looked through for each row that was written with a summary.
+/// How many of the last known messages are searched for each row that was written with a summary.
 const KNOWN_PER_ROW: usize = 8;
 
 /// What a message is compared by.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mark {
     role: Role,
-    /// When it was said, unless it is a whole second: several messages can have that.
+    /// When it was said. `None` for a whole second, because several messages can have the same one.
     moment: Option<f64>,
     says: Says,
 }
 
-/// What of a message stays the same in its copies.
+/// The part of a message that its copies keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Says {
     Text(Digest),
@@ -33,7 +35,7 @@ enum Says {
 }
 
 impl Mark {
-    /// Of a message and the time it was said, in seconds.
+    /// Reads a message and its time in seconds.
     pub(super) fn of(said: &Utterance, time: Option<f64>) -> Self {
         let says = match (said.role, said.calls.first()) {
             (Role::Tool, Some(call)) => Says::Answers(Arc::clone(call)),
@@ -49,35 +51,35 @@ impl Mark {
         Self { role: said.role, moment: time.filter(|time| time.fract() != 0.0), says }
     }
 
-    /// Whether both are the same message, said at one moment. Results of calls that were made at once differ in their calls.
+    /// Whether both are the same message, by role and time. Results of parallel calls have the same time, so their
+    /// calls are compared too.
     pub(super) fn is_copy_of(&self, other: &Self) -> bool {
         let same_call = self.role != Role::Tool || self.says == other.says;
         self.role == other.role && self.moment.is_some() && self.moment == other.moment && same_call
     }
 
-    /// Whether both say the same, or are the same message.
+    /// Whether both have the same content, or are the same message by their time.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.says == other.says || self.is_copy_of(other)
     }
 
-    /// Who said it.
     pub(super) fn role(&self) -> Role {
         self.role
     }
 
-    /// Its moment as something to look it up by.
+    /// The time as a key of a map.
     pub(super) fn moment(&self) -> Option<u64> {
         self.moment.map(f64::to_bits)
     }
 }
 
-/// Whether a message is text and nothing else, as nearly all are: its own digest is that of its text.
+/// Whether a message is only text, as nearly all are. Then its own digest is that of its text.
 fn is_plain(said: &Utterance) -> bool {
     let json = said.payload.as_json();
     !json.contains("\"content\":[") && INSTEAD_OF_IMAGES.iter().all(|instead| !json.contains(instead))
 }
 
-/// The text of a message, without what stands for its images.
+/// The text of a message, without the placeholders of images.
 fn text(said: &Utterance) -> String {
     let message: Value = serde_json::from_str(said.payload.as_json()).unwrap_or_default();
     let text = match &message["content"] {
@@ -91,26 +93,26 @@ fn text(said: &Utterance) -> String {
     })
 }
 
-/// Whether a message is several joined that were said before, as far as the first of them tells.
+/// Whether a message joins earlier messages. Only the first of them is checked.
 pub(super) fn is_joined(said: &Utterance, known: &[Mark]) -> bool {
     let text = text(said);
     beginnings(said.role, &text).any(|(says, _)| known.iter().any(|mark| mark.says == says))
 }
 
-/// What a user's message says beyond one that it begins with.
+/// The text that a user message adds to a known message that it begins with.
 pub(super) fn beyond(said: &Utterance, known: &Mark) -> Option<String> {
     let text = text(said);
     let mut rests = beginnings(said.role, &text).filter(|(says, _)| *says == known.says).map(|(_, rest)| rest.trim());
     rests.next().filter(|_| said.role == Role::User).map(str::to_owned)
 }
 
-/// What could have been joined: each beginning that ends with an empty line, and what follows.
+/// Each beginning of a text that ends before an empty line, and what follows. Hermes joins messages by an empty line.
 fn beginnings(role: Role, text: &str) -> impl Iterator<Item = (Says, &str)> {
     let border = text.match_indices("\n\n");
     border.map(move |(end, _)| (Says::Text(Utterance::text_digest(role, &text[..end])), &text[end..]))
 }
 
-/// How many of the times that follow a first one were written with it.
+/// How many of the times were written together with the first one.
 pub(super) fn written_at_once(first: Option<f64>, times: impl Iterator<Item = Option<f64>>) -> usize {
     let mut before = first;
     times
@@ -122,7 +124,8 @@ pub(super) fn written_at_once(first: Option<f64>, times: impl Iterator<Item = Op
         .count()
 }
 
-/// Which of the rows are copies of known messages, and of which: as many as can be in the order of both, and of equal ones the latest.
+/// Pairs of a row and the known message that it copies, in the order of both. As many pairs as possible; of equal
+/// messages, the latest is taken.
 pub(super) fn align(rows: &[Mark], known: &[Mark]) -> Vec<(usize, usize)> {
     let from = known.len().saturating_sub(rows.len().saturating_mul(KNOWN_PER_ROW));
     let known = &known[from..];

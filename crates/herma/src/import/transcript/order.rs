@@ -1,20 +1,20 @@
-//! In which session each row of a chain belongs.
+//! Assigns each row of a chain to a session.
 //!
-//! Clients that were not told of a new session go on with the old one, and Hermes writes what they say there. Here an old id leads to the head:
-//! such rows belong in the session that was the head when they were written.
+//! A client that does not know of a new session goes on in the old one, and Hermes stores its messages there. In Herma
+//! an old id leads to the head. So such a row belongs to the session that was the head when it was written.
 
 use herma_store_sqlite::hermes::{HermesMessage, HermesSession};
 
-/// A row, in its order.
+/// A row at its place in the chain.
 pub(super) struct Placed<'a> {
     pub(super) row: &'a HermesMessage,
-    /// The session that Hermes has it in.
+    /// The session in which Hermes stores it.
     pub(super) session: &'a str,
-    /// Whether that one had gone on in another already.
+    /// Whether that session had already been continued by another one.
     pub(super) is_late: bool,
 }
 
-/// The rows of each session of a chain.
+/// The rows of each session of a chain, in the order in which they were written.
 pub(super) fn place(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<Placed<'_>>> {
     let mut placed: Vec<Vec<Placed<'_>>> = chain.iter().map(|_| Vec::new()).collect();
     for (own, (session, rows)) in chain.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn place(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<Pl
     placed
 }
 
-/// Whether a session had begun, and something been written into it, when a row was written.
+/// Whether a session had begun and had a row before this row was written.
 fn was_there((session, rows): &(HermesSession, Vec<HermesMessage>), row: &HermesMessage) -> bool {
     let written = rows.first().is_some_and(|first| first.row < row.row);
     written && session.started_at.zip(row.timestamp).is_some_and(|(began, said)| said > began)

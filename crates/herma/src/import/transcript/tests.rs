@@ -1,4 +1,4 @@
-//! Rows as Hermes leaves them, and what becomes of them.
+//! Rows as Hermes writes them, and what is imported from them.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn row(number: i64, line: &str) -> HermesMessage {
     HermesMessage { role: role.to_owned(), content, tool_call_id: call, tool_calls: calls, ..base }
 }
 
-/// Rows of a session, numbered from one on. A line that begins with `-` was summarised, with `x` taken back.
+/// Rows of a session, numbered from `from` on. `-` marks a row that was summarised, `x` one that was taken back.
 fn session(id: &str, from: i64, lines: &[&str]) -> (HermesSession, Vec<HermesMessage>) {
     let rows = (from..).zip(lines).map(|(number, line)| {
         let active = !line.starts_with(['-', 'x']);
@@ -32,7 +32,7 @@ fn session(id: &str, from: i64, lines: &[&str]) -> (HermesSession, Vec<HermesMes
     (HermesSession { id: id.to_owned(), started_at: Some(1.0), ..HermesSession::default() }, rows)
 }
 
-/// The same rows with the times that Hermes gave them, and the time a session began.
+/// The same rows with the given times, in a session that began at `began`.
 fn at(
     (session, rows): (HermesSession, Vec<HermesMessage>),
     began: f64,
@@ -43,14 +43,14 @@ fn at(
     (HermesSession { started_at: Some(began), ..session }, rows.collect())
 }
 
-/// A summary that was joined to a message, in a row of either role.
+/// A row that joins a summary to a message.
 fn joined(text: &str) -> String {
     format!(
         "{text}\n\n[END OF PRIOR CONTEXT — BELOW]\n\n[CONTEXT COMPACTION — REFERENCE ONLY] Not now.\nso far\n\n--- END OF CONTEXT SUMMARY — x ---"
     )
 }
 
-/// What becomes of a chain: rows that were said, and `[summary mode through|carried]`.
+/// What is imported from a chain: the rows of messages, and `[summary mode through|carried]`.
 fn told(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<String>> {
     let entry = |entry: &ImportedEntry| match entry {
         ImportedEntry::Said(said) => said.origin.to_string(),
@@ -280,7 +280,7 @@ fn what_is_said_to_an_old_session_is_said_at_the_head() {
     }
     chain[1].1[3].row = 9;
     assert_eq!(told(&chain), [vec!["1", "2", "3"], vec!["[4 split 2|[]]", "6", "7", "8", "9"]]);
-    // Rows that were put in again, children first, tell the order by their times.
+    // If rows were inserted again, children first, their times decide.
     for row in &mut chain[0].1[..3] {
         row.row += 100;
     }

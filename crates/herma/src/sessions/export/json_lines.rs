@@ -10,11 +10,11 @@ use herma_wire::export::Writer;
 use super::Pieces;
 use super::target::Target;
 
-/// The lines of an export so far.
+/// The state of an export as JSON Lines.
 #[derive(Default)]
 pub(super) struct JsonLines {
     writer: Writer,
-    /// Conversations that are in it whole and that others inherit from: what is inherited of them is not written again.
+    /// Conversations in this export from which others inherit. Their branches do not repeat the inherited part.
     sources: HashSet<ConversationId>,
 }
 
@@ -39,7 +39,7 @@ impl JsonLines {
         self.writer.end()?.map_or(Ok(()), |line| target.line(&line))
     }
 
-    /// Keeps in mind that others may inherit from what was written.
+    /// Remembers that this conversation was exported and that others may inherit from it.
     pub(super) fn remember(&mut self, conversation: ConversationId) {
         self.sources.insert(conversation);
     }

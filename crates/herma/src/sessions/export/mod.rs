@@ -1,9 +1,9 @@
 //! `herma sessions export`: conversations as Markdown for people, or as JSON Lines for programs and for import.
 //!
-//! - [`json_lines`], [`markdown`]: one conversation, written piece by piece as the store hands it out.
-//! - [`target`]: where it goes: standard output, or a file that is there whole or not at all.
+//! - [`json_lines`], [`markdown`]: write one conversation, piece by piece as the store reads it.
+//! - [`target`]: standard output, or a file that appears only when it is complete.
 //!
-//! However many conversations there are, no more than a page of rows and a few messages are held.
+//! Memory does not grow with the number of conversations: at most a page of rows and a few messages are held.
 
 mod json_lines;
 mod markdown;
@@ -24,7 +24,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
-/// Writes what was asked for. An interrupt leaves no file.
+/// Writes the requested conversations. After an interrupt there is no file.
 pub(super) async fn run(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow::Result<()> {
     let mut signals = Signals::catch()?;
     tokio::select! {
@@ -57,7 +57,7 @@ async fn export(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow
     Ok(())
 }
 
-/// The conversations that were named, each once, every one after those it can come from.
+/// The named conversations, each once. A branch comes after the conversation that it came from.
 async fn named(store: &dyn Store, scope: &Scope, ids: &[Alias]) -> anyhow::Result<Vec<ConversationRow>> {
     let (mut rows, mut seen) = (Vec::new(), HashSet::new());
     for id in ids {
@@ -71,7 +71,7 @@ async fn named(store: &dyn Store, scope: &Scope, ids: &[Alias]) -> anyhow::Resul
     Ok(rows)
 }
 
-/// How it is written.
+/// The format of the output.
 enum Format {
     Markdown,
     JsonLines(JsonLines),
@@ -102,7 +102,7 @@ impl Exporter<'_> {
         }
     }
 
-    /// Every conversation of a list, oldest first, so that each comes after those it can come from.
+    /// Writes all conversations of a list, oldest first. So a branch comes after the conversation that it came from.
     async fn all(&mut self, flags: &ExportFlags) -> anyhow::Result<()> {
         let archived = if flags.archived { Archived::Only } else { Archived::Any };
         let order = ListOrder::CreatedAscending;
@@ -125,7 +125,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Writes one conversation. `false` if it is not there any more.
+    /// Writes one conversation. `false` if it was deleted meanwhile.
     async fn conversation(&mut self, row: &ConversationRow) -> anyhow::Result<bool> {
         let handle = Alias::parse(&row.facts.id.to_string())?;
         let Some(copying) = self.store.copy_out(self.scope, &handle).await? else { return Ok(false) };
@@ -151,5 +151,5 @@ impl Exporter<'_> {
     }
 }
 
-/// Pieces of one conversation.
+/// The pieces of one conversation.
 type Pieces = tokio::sync::mpsc::Receiver<Result<herma_model::copy::Piece, herma_store::StoreError>>;

@@ -11,15 +11,15 @@ use crate::output;
 /// Standard output, or a file.
 pub(super) enum Target {
     Stdout(BufWriter<io::Stdout>),
-    /// A terminal, which must not be given orders.
+    /// A terminal. It gets no control characters.
     Terminal,
     File(NewFile),
-    /// A device or a pipe, which is written to as it is.
+    /// A device or a pipe. It is written directly.
     Special(BufWriter<File>, PathBuf),
 }
 
 impl Target {
-    /// Opens it. A file that is there is left alone, unless it is to be written over.
+    /// Opens the target. An existing file is an error, unless `force` is set.
     pub(super) fn open(file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         match file {
             Some(path) => Self::named(path, force),
@@ -30,7 +30,7 @@ impl Target {
 
     fn named(path: &Path, force: bool) -> anyhow::Result<Self> {
         refuse(path, force)?;
-        // Of a link, the file it leads to is meant.
+        // Write to the file that a link leads to; do not replace the link.
         let meant = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&meant).is_ok_and(|found| !found.is_file()) {
             let opened = OpenOptions::new().write(true).open(&meant);
@@ -55,7 +55,7 @@ impl Target {
         }
     }
 
-    /// Writes the rest, and gives a file its name.
+    /// Flushes the output, and gives a file its final name.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout(mut stdout) => Ok(stdout.flush()?),
@@ -66,11 +66,11 @@ impl Target {
     }
 }
 
-/// A file that has its name only when it is whole. What was said in confidence is for its owner alone to read.
+/// A file that gets its final name only when it is complete. Only its owner can read it.
 pub(super) struct NewFile {
     path: PathBuf,
     force: bool,
-    /// What is written so far, and under which name; nothing once it has its own.
+    /// The temporary file and its name. `None` after it got its final name.
     half_done: Option<(BufWriter<File>, PathBuf)>,
 }
 

@@ -1,7 +1,7 @@
-//! `herma sessions import`: what `export` wrote as JSON Lines, brought back under the same ids.
+//! `herma sessions import`: restores conversations from JSON Lines that `export` wrote, under the same ids.
 //!
-//! A conversation is read whole and restored in one transaction, so none is ever half there; a file that turns out to be damaged has brought those before the
-//! damage. What is told is [`report`]'s.
+//! A conversation is read completely and restored in one transaction, so no partial conversation is stored. If a file
+//! is damaged, the conversations before the damage are restored. [`report`] has the report.
 
 mod report;
 
@@ -25,7 +25,7 @@ use crate::arguments::{Common, ImportFlags};
 use crate::progress::Progress;
 use crate::{logging, setup};
 
-/// Brings a file in.
+/// Imports a file.
 pub(super) fn run(common: Common, flags: &ImportFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;
@@ -34,9 +34,9 @@ pub(super) fn run(common: Common, flags: &ImportFlags) -> anyhow::Result<ExitCod
 
 async fn bring(config: &Config, flags: &ImportFlags) -> anyhow::Result<ExitCode> {
     let mut lines = Lines::open(&flags.file)?;
-    // Whatever is wrong with the file as a whole shows before a store is made.
+    // Check the header before a store is made.
     lines.header()?;
-    // Where there is no store yet, nothing can be in the way of what comes, and a rehearsal makes none.
+    // A dry run makes no store. Without a store, nothing can conflict with the import.
     let store = if flags.dry_run { setup::open_existing_store(config)? } else { Some(setup::open_store(config)?) };
     let place = match &store {
         Some(store) => Some((store, place::tenant(&**store, &flags.tenant).await?)),
@@ -53,7 +53,7 @@ async fn bring(config: &Config, flags: &ImportFlags) -> anyhow::Result<ExitCode>
     Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The lines of a file, one at a time.
+/// The lines of a file, read one at a time.
 struct Lines {
     input: Box<dyn BufRead>,
     name: String,
@@ -61,7 +61,7 @@ struct Lines {
     line: Vec<u8>,
 }
 
-/// What a line gave.
+/// What was read from a line.
 enum Next {
     Nothing,
     Whole(Box<Whole>),
@@ -84,14 +84,14 @@ impl Lines {
         read.map(drop).with_context(|| format!("cannot read {}", self.name)).context("nothing was imported")
     }
 
-    /// Reads the next line. The outer error is the machine's, the inner one the file's.
+    /// Reads the next line. The outer error is a failed read, the inner one a damaged file.
     fn next(&mut self) -> anyhow::Result<Result<Next, Damage>> {
         self.line.clear();
         let read = self.input.read_until(b'\n', &mut self.line);
         if read.with_context(|| format!("cannot read {}", self.name))? == 0 {
             return Ok(self.reader.end().map(|()| Next::End));
         }
-        // Bytes that are no text are no JSON either, and the line says so.
+        // Bytes that are not UTF-8 are no valid JSON either, so the reader refuses the line.
         let text = String::from_utf8_lossy(&self.line);
         let whole = self.reader.line(text.trim_end_matches(['\n', '\r']));
         Ok(whole.map(|whole| whole.map_or(Next::Nothing, |whole| Next::Whole(Box::new(whole)))))
@@ -99,10 +99,10 @@ impl Lines {
 }
 
 struct Importer<'a> {
-    /// The store and the tenant in it; nothing if there is no store to rehearse in.
+    /// The store and the tenant in it. `None` in a dry run without a store.
     place: Option<(&'a Arc<dyn Store>, TenantId)>,
     is_meant: bool,
-    /// In a rehearsal, what branches would find.
+    /// In a dry run, the conversations that branches would find.
     would_be_made: HashSet<ConversationId>,
 }
 

@@ -1,4 +1,4 @@
-//! What an import did, for people and for programs.
+//! The report of an import, for people and for programs.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::output;
 
-/// Most problems that people are shown one by one.
+/// The most problems that are printed for people.
 const MOST_SHOWN: usize = 20;
 
-/// Something that was not brought, or is damaged.
+/// A conversation that was not restored, or a damaged file.
 #[derive(Debug, Serialize)]
 struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How many conversations met which fate.
+/// How many conversations had each outcome.
 #[derive(Debug, Default, Serialize)]
 struct Conversations {
     made: u64,
@@ -40,7 +40,7 @@ struct Conversations {
     refused: u64,
 }
 
-/// What an import did.
+/// The report of an import.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     object: &'static str,
@@ -53,7 +53,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of an import that has not begun.
+    /// The report of an import that has not begun.
     pub(super) fn new(file: String, dry_run: bool) -> Self {
         Self {
             object: "sessions.import",
@@ -66,7 +66,7 @@ impl Report {
         }
     }
 
-    /// Adds what came of a conversation that begins at a line.
+    /// Counts the outcome of a conversation that begins at a line of the file.
     pub(super) fn count(&mut self, id: ConversationId, line: u64, messages: u64, outcome: RestoreOutcome) {
         let counts = &mut self.conversations;
         let refusal = match outcome {
@@ -103,7 +103,7 @@ impl Report {
         self.problems.push(Problem { conversation_id: Some(id), line: Some(line), problem });
     }
 
-    /// Notes that the file could be read no further.
+    /// Notes that the file could not be read to its end.
     pub(super) fn damaged(&mut self, damage: &Damage) {
         self.complete = false;
         let line = match damage {
@@ -117,17 +117,17 @@ impl Report {
         self.problems.push(Problem { conversation_id: None, line, problem });
     }
 
-    /// Whether all of the file was read and nothing of it refused.
+    /// Whether the whole file was read and no conversation was refused.
     pub(super) fn is_whole(&self) -> bool {
         self.complete && self.conversations.refused == 0
     }
 
-    /// Prints it: for people the sums on stdout and the problems on stderr, for programs everything as one object.
+    /// Prints the report: for people the sums on stdout and the problems on stderr, for programs one JSON object.
     pub(super) fn print(&self, json: bool) -> anyhow::Result<()> {
         if json {
             return Ok(output::answer(&serde_json::to_string(self)?)?);
         }
-        // The last one is what ended it.
+        // The last problem is always printed: it may be the one that stopped the import.
         let shown = self.problems.iter().take(MOST_SHOWN);
         let last = self.problems.last().filter(|_| self.problems.len() > MOST_SHOWN);
         for problem in shown.chain(last) {

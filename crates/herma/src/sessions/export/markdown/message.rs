@@ -1,4 +1,4 @@
-//! One message.
+//! One message as Markdown.
 
 use herma_model::copy::CopiedMessage;
 use herma_model::{MessageStatus, Payload, Role, TurnState};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::text::{code, escaped, fenced, quoted, second};
 
-/// A message with who said it, when, and what became of its turn: its state and its last attempt.
+/// A message with its role, its time and the outcome of its turn. `turn` is the state of the turn and its last attempt.
 pub(super) fn written(message: &CopiedMessage, turn: Option<(TurnState, u32)>) -> String {
     let spoken = Spoken::read(&message.said.payload);
     let mut parts = vec![heading(message, turn, &spoken)];
@@ -34,7 +34,7 @@ fn heading(message: &CopiedMessage, turn: Option<(TurnState, u32)>, spoken: &Spo
     heading
 }
 
-/// What has to be known of a message whose turn came to nothing.
+/// A note if the message was cut off or got no answer.
 fn note(message: &CopiedMessage, turn: Option<(TurnState, u32)>) -> Option<String> {
     let (state, attempt) = turn?;
     let ended = match state {
@@ -51,9 +51,8 @@ fn note(message: &CopiedMessage, turn: Option<(TurnState, u32)>) -> Option<Strin
     }
 }
 
-/// What a payload says.
+/// A payload, parsed for display.
 pub(super) struct Spoken {
-    /// Who.
     pub(super) role: String,
     payload: Value,
 }
@@ -64,12 +63,12 @@ impl Spoken {
         Self { role: payload["role"].as_str().unwrap_or("unknown").to_owned(), payload }
     }
 
-    /// Its parts in one text.
+    /// All parts as one text.
     pub(super) fn text(&self) -> String {
         self.parts().join("\n\n")
     }
 
-    /// Its texts, with a note in place of what is none.
+    /// The texts of the parts. A part that is no text is replaced by a note.
     fn parts(&self) -> Vec<String> {
         let parts = match &self.payload["content"] {
             Value::String(text) => vec![text.clone()],
@@ -80,7 +79,7 @@ impl Spoken {
         parts.into_iter().chain(refusal).collect()
     }
 
-    /// The calls it makes, each with its arguments as they were written.
+    /// The tool calls, each with its arguments as the model wrote them.
     fn calls(&self) -> impl Iterator<Item = String> {
         self.payload["tool_calls"].as_array().into_iter().flatten().map(|call| {
             let function = &call["function"];
@@ -113,7 +112,7 @@ fn refused(text: &str) -> String {
     format!("*Refused:* {text}")
 }
 
-/// A link is kept; what lies in the message itself is only told.
+/// Keeps a link. An embedded image is replaced by a note.
 fn image(url: &str) -> String {
     match url.strip_prefix("data:") {
         Some(data) => {

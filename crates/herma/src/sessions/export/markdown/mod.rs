@@ -1,6 +1,7 @@
-//! A conversation as Markdown: what it is, and all that was said, with who said it and when.
+//! A conversation as Markdown: facts about it, and all messages with role and time.
 //!
-//! What people and models said is quoted, and what tools were given and gave is fenced, so that nothing in it can be taken for a part of this page.
+//! Messages are quoted, and input and output of tools is fenced. So no text in them can be taken for a part of this
+//! page.
 
 mod message;
 mod text;
@@ -20,7 +21,7 @@ use super::target::Target;
 use crate::output;
 use crate::sessions::show;
 
-/// Writes a conversation, after a line if others were written before.
+/// Writes a conversation. If others were written before, a rule separates it from them.
 pub(super) async fn conversation(
     row: &ConversationRow,
     pieces: &mut Pieces,
@@ -40,7 +41,7 @@ pub(super) async fn conversation(
     Ok(())
 }
 
-/// Its title, and a line for everything there is to know of it.
+/// The title, and a line for each fact.
 fn heading(row: &ConversationRow) -> String {
     let name = row.title.as_deref().unwrap_or_else(|| row.session.id.as_str());
     let facts = show::facts(row).into_iter().filter(|(name, _)| *name != "title");
@@ -48,7 +49,7 @@ fn heading(row: &ConversationRow) -> String {
     format!("# {}\n\n{}", escaped(name), facts.join("\n"))
 }
 
-/// What has to be known of a conversation to say what its messages are.
+/// What is needed of earlier pieces to write the messages.
 #[derive(Default)]
 struct Page {
     turns: HashMap<TurnId, (TurnState, u32)>,
@@ -57,7 +58,7 @@ struct Page {
 }
 
 impl Page {
-    /// Takes a piece, and gives what is to be written of it.
+    /// Adds a piece. Returns the text to write for it, if any.
     fn add(&mut self, piece: Piece) -> Option<String> {
         match piece {
             Piece::Inherited(source) => Some(self.inherited(&source)),
@@ -83,7 +84,7 @@ impl Page {
         format!("*What it inherits of {}:*", code(&source.id.to_string()))
     }
 
-    /// Where its own messages begin, and the system messages in force.
+    /// Marks where the conversation's own messages begin, and writes its system messages.
     fn begun(&self, conversation: &CopiedConversation) -> Option<String> {
         let own = self.has_source.then(|| "*Its own:*".to_owned());
         let system = conversation.system.iter().map(|payload| {
@@ -99,7 +100,7 @@ impl Page {
         message::written(message, turn)
     }
 
-    /// The boundary of a compaction: what the model was shown from here on in place of what it stands for.
+    /// A compaction: the summary that replaced messages in the model's context from here on.
     fn summary(&self, message: &CopiedMessage, compaction: CompactionId) -> String {
         let facts = self.compactions.get(&compaction);
         let is_trimmed = facts.is_some_and(|compaction| compaction.outcome == CompactionOutcome::Trimmed);

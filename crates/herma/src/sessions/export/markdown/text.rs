@@ -1,15 +1,15 @@
-//! Text that stays text wherever it is put.
+//! Text that Markdown cannot take for markup.
 
 use herma_model::Timestamp;
 use herma_wire::resource::rfc3339;
 
-/// A moment for people, in UTC.
+/// A time in UTC, to the second.
 pub(super) fn second(moment: Timestamp) -> String {
     let whole = rfc3339(moment);
     whole.get(..19).map_or(whole.clone(), |second| format!("{}Z", second.replace('T', " ")))
 }
 
-/// A line in which nothing is markup.
+/// A line in which all markup is escaped.
 pub(super) fn escaped(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for letter in line.chars() {
@@ -23,21 +23,21 @@ pub(super) fn escaped(line: &str) -> String {
     text
 }
 
-/// A line as code.
+/// A line as inline code.
 pub(super) fn code(line: &str) -> String {
     let fence = "`".repeat(longest_run(line) + 1);
     let is_bare = !line.starts_with(['`', ' ']) && !line.ends_with(['`', ' ']) && !line.is_empty();
     if is_bare { format!("{fence}{line}{fence}") } else { format!("{fence} {line} {fence}") }
 }
 
-/// A text as code, in a fence that is longer than any in it.
+/// A text as a code block, with a longer fence than any in the text.
 pub(super) fn fenced(language: &str, text: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("{fence}{language}\n{text}{end}{fence}")
 }
 
-/// A text as a quotation: what it begins ends with it.
+/// A text as a quotation. Markup that it opens ends with the quotation.
 pub(super) fn quoted(text: &str) -> String {
     let line = |line: &str| if line.is_empty() { ">".to_owned() } else { format!("> {line}") };
     let lines: Vec<String> = text.lines().map(line).collect();
