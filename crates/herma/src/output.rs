@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_never_given_orders() {
+    fn control_characters_are_removed() {
         assert_eq!(printable("a\u{1b}[2Jb\tc\r\nd\u{9b}1m"), "a[2Jb\tc\nd1m");
     }
 }

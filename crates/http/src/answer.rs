@@ -48,7 +48,7 @@ pub(crate) fn turn_request(
 pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Result<TurnHandle, ApiError> {
     let (model, _) = app.gateway.settings().resolve_model(request.options.model.as_deref());
     Notes::current().model(&model);
-    app.gateway.submit(request).map_err(dialect.telling())
+    app.gateway.submit(request).map_err(dialect.error_mapper())
 }
 
 /// Waits for the whole answer of a turn.
@@ -106,11 +106,11 @@ pub(crate) fn note(notes: &Notes, finished: &Finished) {
 
 /// An answer as JSON, with its session in the headers. When it was sent, the turn is marked as delivered.
 pub(crate) fn whole(app: &Shared, finished: &Finished, json: Vec<u8>) -> Response {
-    handed_out(app, finished.tenant, finished.turn, finished.session.as_ref(), json)
+    tracked_json(app, finished.tenant, finished.turn, finished.session.as_ref(), json)
 }
 
 /// JSON about a turn, with its session in the headers. When it was sent, the turn is marked as delivered.
-pub(crate) fn handed_out(
+pub(crate) fn tracked_json(
     app: &Shared,
     tenant: TenantId,
     turn: TurnId,
@@ -122,10 +122,10 @@ pub(crate) fn handed_out(
     let outlet = delivery.outlet();
     let mut response = Response::new(Body::new(TrackedBody::new(json, delivery)));
     response.extensions_mut().insert(outlet);
-    let told = response.headers_mut();
-    told.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let response_headers = response.headers_mut();
+    response_headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(session) = session {
-        headers::tell(told, session);
+        headers::insert_session(response_headers, session);
     }
     response
 }

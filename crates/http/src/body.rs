@@ -19,7 +19,7 @@ use crate::client_socket::Connection;
 use crate::error::ApiError;
 
 /// How long a client may pause while it sends a body.
-const MOST_SILENCE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reads a JSON body up to the size limit, within the budget of all bodies being read.
 pub(crate) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
@@ -39,7 +39,7 @@ pub(crate) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Resul
     let mut share = app.bodies.share();
     let mut bytes = BytesMut::with_capacity(declared.unwrap_or(0));
     loop {
-        match tokio::time::timeout(MOST_SILENCE, body.frame()).await {
+        match tokio::time::timeout(MAX_PAUSE, body.frame()).await {
             Ok(Some(Ok(frame))) => {
                 let data: &[u8] = frame.data_ref().map_or(&[], |data| data);
                 share.grow(data.len())?;
@@ -48,7 +48,7 @@ pub(crate) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Resul
             Ok(None) => return Ok(bytes.freeze()),
             Ok(Some(Err(error))) if error.is::<LengthLimitError>() => return Err(ApiError::body_too_large(limit)),
             Ok(Some(Err(_))) => return Err(ApiError::unreadable_body()),
-            Err(_) => return Err(ApiError::body_too_slow(MOST_SILENCE)),
+            Err(_) => return Err(ApiError::body_too_slow(MAX_PAUSE)),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Delivery {
 pub(crate) struct Outlet(Arc<OnceLock<Connection>>);
 
 impl Outlet {
-    pub(crate) fn is(&self, connection: &Connection) {
+    pub(crate) fn set(&self, connection: &Connection) {
         // An answer is sent once, so it cannot be set already.
         let _ = self.0.set(connection.clone());
     }

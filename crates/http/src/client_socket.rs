@@ -15,9 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// The socket that hyper reads and writes. Its lock is held only for single calls that do not block.
-pub(crate) struct ClientSocket(Arc<Mutex<Shared>>);
+pub(crate) struct ClientSocket(Arc<Mutex<SocketState>>);
 
-struct Shared {
+struct SocketState {
     stream: TcpStream,
     /// Whether hyper has bytes that the socket did not take.
     is_full: bool,
@@ -25,9 +25,9 @@ struct Shared {
     when_written: Vec<WhenWritten>,
 }
 
-impl Shared {
+impl SocketState {
     /// Notes whether the socket took all that it was offered.
-    fn took(&mut self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+    fn note_write(&mut self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         self.is_full |= !matches!(&written, Poll::Ready(Ok(taken)) if *taken == offered);
         written
     }
@@ -40,21 +40,21 @@ pub(crate) type WhenWritten = Box<dyn FnOnce() + Send>;
 
 impl ClientSocket {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(Mutex::new(Shared { stream, is_full: false, when_written: Vec::new() })))
+        Self(Arc::new(Mutex::new(SocketState { stream, is_full: false, when_written: Vec::new() })))
     }
 
     pub(crate) fn connection(&self) -> Connection {
         Connection(Arc::downgrade(&self.0))
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn state(&self) -> MutexGuard<'_, SocketState> {
         lock(&self.0)
     }
 }
 
 /// A view of a connection that does not keep it open.
 #[derive(Clone)]
-pub(crate) struct Connection(Weak<Mutex<Shared>>);
+pub(crate) struct Connection(Weak<Mutex<SocketState>>);
 
 impl Connection {
     /// Whether the client has disconnected.
@@ -67,11 +67,11 @@ impl Connection {
     /// is called at once, before the client can read them.
     pub(crate) fn when_written(&self, bytes: usize, note: WhenWritten) {
         let Some(socket) = self.0.upgrade() else { return };
-        let mut shared = lock(&socket);
-        if shared.is_full || bytes > FEW_BYTES {
-            shared.when_written.push(note);
+        let mut state = lock(&socket);
+        if state.is_full || bytes > FEW_BYTES {
+            state.when_written.push(note);
         } else {
-            drop(shared);
+            drop(state);
             note();
         }
     }
@@ -83,7 +83,7 @@ impl Connection {
     }
 }
 
-fn lock(socket: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(socket: &Mutex<SocketState>) -> MutexGuard<'_, SocketState> {
     socket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -97,15 +97,15 @@ fn is_closed(stream: &TcpStream) -> bool {
 
 impl AsyncRead for ClientSocket {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.shared().stream).poll_read(context, buffer)
+        Pin::new(&mut self.state().stream).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for ClientSocket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut shared = self.shared();
-        let written = Pin::new(&mut shared.stream).poll_write(context, bytes);
-        shared.took(written, bytes.len())
+        let mut state = self.state();
+        let written = Pin::new(&mut state.stream).poll_write(context, bytes);
+        state.note_write(written, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -113,28 +113,28 @@ impl AsyncWrite for ClientSocket {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut shared = self.shared();
-        let written = Pin::new(&mut shared.stream).poll_write_vectored(context, slices);
-        shared.took(written, slices.iter().map(|slice| slice.len()).sum())
+        let mut state = self.state();
+        let written = Pin::new(&mut state.stream).poll_write_vectored(context, slices);
+        state.note_write(written, slices.iter().map(|slice| slice.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.shared().stream.is_write_vectored()
+        self.state().stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Hyper flushes when it has written everything.
-        let mut shared = self.shared();
-        ready!(Pin::new(&mut shared.stream).poll_flush(context))?;
-        shared.is_full = false;
-        let written = std::mem::take(&mut shared.when_written);
-        drop(shared);
+        let mut state = self.state();
+        ready!(Pin::new(&mut state.stream).poll_flush(context))?;
+        state.is_full = false;
+        let written = std::mem::take(&mut state.when_written);
+        drop(state);
         written.into_iter().for_each(|note| note());
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.shared().stream).poll_shutdown(context)
+        Pin::new(&mut self.state().stream).poll_shutdown(context)
     }
 }
 

@@ -26,14 +26,14 @@ pub(crate) enum Dialect {
 
 /// Where a field is in an HTTP request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum FieldLocation {
     /// In this header.
     Header(&'static str),
     /// In the body or the query, under this name.
     Name(Cow<'static, str>),
 }
 
-impl Word {
+impl FieldLocation {
     fn as_str(&self) -> &str {
         match self {
             Self::Header(name) => name,
@@ -44,25 +44,27 @@ impl Word {
 
 impl Dialect {
     /// A function that translates the gateway's errors for clients of these routes.
-    pub(crate) fn telling(self) -> impl Fn(GatewayError) -> ApiError {
+    pub(crate) fn error_mapper(self) -> impl Fn(GatewayError) -> ApiError {
         move |error| ApiError::of(&error, self)
     }
 
     /// Where a field is in a request of these routes.
-    pub(crate) fn word(self, field: Field) -> Word {
-        let name = |name: &'static str| Word::Name(Cow::Borrowed(name));
+    pub(crate) fn locate(self, field: Field) -> FieldLocation {
+        let name = |name: &'static str| FieldLocation::Name(Cow::Borrowed(name));
         match field {
             Field::Session if self == Self::Runs => name("session_id"),
-            Field::Session => Word::Header("X-Hermes-Session-Id"),
-            Field::KnownSession => Word::Header("X-Hermes-Conversation-Id"),
+            Field::Session => FieldLocation::Header("X-Hermes-Session-Id"),
+            Field::KnownSession => FieldLocation::Header("X-Hermes-Conversation-Id"),
             Field::Conversation => name("conversation"),
             Field::PreviousResponse => name("previous_response_id"),
             Field::Model => name("model"),
             Field::Messages => name(self.messages()),
-            Field::ToolCallId(at) => Word::Name(format!("{}[{at}].{}", self.messages(), self.call_id()).into()),
+            Field::ToolCallId(at) => {
+                FieldLocation::Name(format!("{}[{at}].{}", self.messages(), self.call_id()).into())
+            }
             Field::Kind => name("kind"),
             Field::Parent if self == Self::Resource => name("parent"),
-            Field::Parent => Word::Header("X-Hermes-Session-Kind"),
+            Field::Parent => FieldLocation::Header("X-Hermes-Session-Kind"),
             Field::Id => name("id"),
             Field::BranchPoint => name("at"),
             Field::RewindPoint => name("to"),
@@ -94,10 +96,10 @@ impl Dialect {
                 "there is nothing to compact: send 'input', or name a response or a conversation"
             }
             GatewayError::Invalid(InvalidRequest::NoSuchMessage(field)) => {
-                let word = self.word(*field);
+                let location = self.locate(*field);
                 return format!(
                     "{} is no message of this conversation; GET /api/sessions/{{id}}/messages lists them",
-                    word.as_str()
+                    location.as_str()
                 );
             }
             GatewayError::NotFound(missing) => self.not_found(*missing),
@@ -154,24 +156,24 @@ mod tests {
 
     #[test]
     fn a_field_has_the_name_that_its_route_gives_it() {
-        let name = |name: &'static str| Word::Name(name.into());
-        for (field, dialect, word) in [
+        let name = |name: &'static str| FieldLocation::Name(name.into());
+        for (field, dialect, location) in [
             (Field::Messages, Dialect::Chat, name("messages")),
             (Field::Messages, Dialect::Runs, name("input")),
             (Field::ToolCallId(3), Dialect::Chat, name("messages[3].tool_call_id")),
             (Field::ToolCallId(3), Dialect::Responses, name("input[3].call_id")),
             (Field::ToolCallId(0), Dialect::Items, name("items[0].call_id")),
-            (Field::Session, Dialect::Chat, Word::Header("X-Hermes-Session-Id")),
+            (Field::Session, Dialect::Chat, FieldLocation::Header("X-Hermes-Session-Id")),
             (Field::Session, Dialect::Runs, name("session_id")),
             (Field::Parent, Dialect::Resource, name("parent")),
-            (Field::Parent, Dialect::Chat, Word::Header("X-Hermes-Session-Kind")),
+            (Field::Parent, Dialect::Chat, FieldLocation::Header("X-Hermes-Session-Kind")),
         ] {
-            assert_eq!(dialect.word(field), word, "{field:?} in {dialect:?}");
+            assert_eq!(dialect.locate(field), location, "{field:?} in {dialect:?}");
         }
     }
 
     #[test]
-    fn what_is_not_there_is_called_what_its_route_calls_it() {
+    fn a_missing_thing_has_the_name_that_its_route_gives_it() {
         let of = |dialect: Dialect| dialect.message(&GatewayError::NotFound(Missing::Turn));
         assert_eq!(of(Dialect::Runs), "no run is known by this id");
         assert!(of(Dialect::Responses).starts_with("no response"));

@@ -14,7 +14,7 @@ use herma_wire::sse;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::dialect::{Dialect, Word};
+use crate::dialect::{Dialect, FieldLocation};
 
 /// Tells the SDKs whether a retry can help, where the status alone would mislead them.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -28,9 +28,9 @@ const SOCKET_LIMIT: &str = "websocket_connection_limit_reached";
 
 /// Whether a retry of the same request can succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Again {
+enum RetryAdvice {
     /// The status alone says it.
-    Unsaid,
+    ByStatus,
     /// After this many seconds.
     After(u32),
     /// Never.
@@ -47,14 +47,14 @@ pub(crate) struct ApiError {
     status: StatusCode,
     label: &'static str,
     body: Box<ErrorBody>,
-    again: Again,
+    retry: RetryAdvice,
 }
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let body =
             ErrorBody { message: message.into(), kind: kind(status).to_owned(), param: None, code: code.to_owned() };
-        Self { status, label: code, body: Box::new(body), again: Again::Unsaid }
+        Self { status, label: code, body: Box::new(body), retry: RetryAdvice::ByStatus }
     }
 
     fn param(mut self, param: impl Into<String>) -> Self {
@@ -62,8 +62,8 @@ impl ApiError {
         self
     }
 
-    fn again(mut self, again: Again) -> Self {
-        self.again = again;
+    fn retry(mut self, retry: RetryAdvice) -> Self {
+        self.retry = retry;
         self
     }
 
@@ -83,17 +83,17 @@ impl ApiError {
 
     /// The error as a WebSocket event.
     pub(crate) fn event(&self) -> String {
-        self.body.to_event(self.told_status())
+        self.body.to_event(self.event_status())
     }
 
     /// The error as an event of a stream that opened before its response began.
     pub(crate) fn first_frame(&self) -> Bytes {
-        sse::event("error", &self.body.to_first_event(self.told_status()))
+        sse::event("error", &self.body.to_first_event(self.event_status()))
     }
 
     /// The status inside an event. OpenAI's specification says 400 there for an unknown previous response; over HTTP it
     /// is 404.
-    fn told_status(&self) -> u16 {
+    fn event_status(&self) -> u16 {
         let is_bad = self.status == StatusCode::NOT_FOUND && self.label == PREVIOUS_NOT_FOUND;
         let status = if is_bad { StatusCode::BAD_REQUEST } else { self.status };
         status.as_u16()
@@ -211,7 +211,7 @@ impl ApiError {
 
     pub(crate) fn no_approval_pending() -> Self {
         let message = "no approval is pending: the run does not wait for one";
-        Self::new(StatusCode::CONFLICT, "approval_not_pending", message).again(Again::Never)
+        Self::new(StatusCode::CONFLICT, "approval_not_pending", message).retry(RetryAdvice::Never)
     }
 
     /// An error of the model server, with that server's status if it is an error status.
@@ -228,31 +228,31 @@ impl ApiError {
 
     /// An error of the gateway, as clients of these routes see it.
     pub(crate) fn of(error: &GatewayError, dialect: Dialect) -> Self {
-        let told = |status| Self::new(status, error.code(), dialect.message(error));
+        let response = |status| Self::new(status, error.code(), dialect.message(error));
         match error {
-            GatewayError::Invalid(invalid) => told(StatusCode::BAD_REQUEST).about(invalid.field(), dialect),
+            GatewayError::Invalid(invalid) => response(StatusCode::BAD_REQUEST).about(invalid.field(), dialect),
             GatewayError::NotFound(Missing::PreviousResponse) => {
-                told(StatusCode::NOT_FOUND).about(Some(Field::PreviousResponse), dialect)
+                response(StatusCode::NOT_FOUND).about(Some(Field::PreviousResponse), dialect)
             }
-            GatewayError::NotFound(_) => told(StatusCode::NOT_FOUND),
-            GatewayError::SessionKey(KeyProblem::Conflict) => told(StatusCode::CONFLICT).again(Again::Never),
-            GatewayError::SessionKey(KeyProblem::NotAllowed) => told(StatusCode::FORBIDDEN),
+            GatewayError::NotFound(_) => response(StatusCode::NOT_FOUND),
+            GatewayError::SessionKey(KeyProblem::Conflict) => response(StatusCode::CONFLICT).retry(RetryAdvice::Never),
+            GatewayError::SessionKey(KeyProblem::NotAllowed) => response(StatusCode::FORBIDDEN),
             GatewayError::Busy { retry_after, .. } => {
                 let seconds = u32::try_from(retry_after.as_secs()).unwrap_or(u32::MAX);
-                told(StatusCode::CONFLICT).again(Again::After(seconds))
+                response(StatusCode::CONFLICT).retry(RetryAdvice::After(seconds))
             }
             GatewayError::Conflict(Conflict::IdempotencyMismatch) => {
-                told(StatusCode::UNPROCESSABLE_ENTITY).param("Idempotency-Key")
+                response(StatusCode::UNPROCESSABLE_ENTITY).param("Idempotency-Key")
             }
             GatewayError::Conflict(Conflict::VersionMismatch) => {
-                told(StatusCode::PRECONDITION_FAILED).param("If-Match")
+                response(StatusCode::PRECONDITION_FAILED).param("If-Match")
             }
             GatewayError::Conflict(Conflict::Exists) => {
-                told(StatusCode::CONFLICT).about(Some(Field::Id), dialect).again(Again::Never)
+                response(StatusCode::CONFLICT).about(Some(Field::Id), dialect).retry(RetryAdvice::Never)
             }
-            GatewayError::Conflict(_) => told(StatusCode::CONFLICT).again(Again::Never),
-            GatewayError::Overloaded(_) => told(StatusCode::TOO_MANY_REQUESTS).again(Again::After(1)),
-            GatewayError::Draining => told(StatusCode::SERVICE_UNAVAILABLE).again(Again::After(1)),
+            GatewayError::Conflict(_) => response(StatusCode::CONFLICT).retry(RetryAdvice::Never),
+            GatewayError::Overloaded(_) => response(StatusCode::TOO_MANY_REQUESTS).retry(RetryAdvice::After(1)),
+            GatewayError::Draining => response(StatusCode::SERVICE_UNAVAILABLE).retry(RetryAdvice::After(1)),
             GatewayError::Store(error) => error.into(),
             GatewayError::Turn(failure) | GatewayError::CutOff(failure) => Self::of_turn(failure, dialect),
         }
@@ -260,10 +260,10 @@ impl ApiError {
 
     /// Sets the field that is at fault.
     fn about(self, field: Option<Field>, dialect: Dialect) -> Self {
-        match field.map(|field| dialect.word(field)) {
+        match field.map(|field| dialect.locate(field)) {
             None => self,
-            Some(Word::Name(name)) => self.param(name),
-            Some(Word::Header(name)) => {
+            Some(FieldLocation::Name(name)) => self.param(name),
+            Some(FieldLocation::Header(name)) => {
                 let body = ErrorBody { code: INVALID_HEADER.to_owned(), ..*self.body };
                 Self { label: INVALID_HEADER, body: Box::new(body), ..self }.param(name)
             }
@@ -279,29 +279,33 @@ impl ApiError {
             }
             FailureCode::UpstreamTimeout => Self::new(StatusCode::GATEWAY_TIMEOUT, failure.code.as_str(), message),
             FailureCode::UpstreamError => {
-                let again = match (failure.upstream_status, failure.retry_after_seconds) {
-                    (_, Some(seconds)) => Again::After(seconds),
+                let retry = match (failure.upstream_status, failure.retry_after_seconds) {
+                    (_, Some(seconds)) => RetryAdvice::After(seconds),
                     (Some(400..=499), None) if !matches!(failure.upstream_status, Some(408 | 425 | 429)) => {
-                        Again::Never
+                        RetryAdvice::Never
                     }
-                    _ => Again::Unsaid,
+                    _ => RetryAdvice::ByStatus,
                 };
-                Self::new(StatusCode::BAD_GATEWAY, failure.code.as_str(), message).again(again)
+                Self::new(StatusCode::BAD_GATEWAY, failure.code.as_str(), message).retry(retry)
             }
             FailureCode::Abandoned => {
-                Self::new(StatusCode::CONFLICT, failure.code.told(), message).again(Again::After(1))
+                Self::new(StatusCode::CONFLICT, failure.code.told(), message).retry(RetryAdvice::After(1))
             }
             FailureCode::Interrupted | FailureCode::Cancelled => {
-                Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never)
+                Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).retry(RetryAdvice::Never)
             }
-            FailureCode::Busy => Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::After(1)),
-            FailureCode::Refused => Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).again(Again::Never),
+            FailureCode::Busy => {
+                Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).retry(RetryAdvice::After(1))
+            }
+            FailureCode::Refused => {
+                Self::new(StatusCode::CONFLICT, failure.code.as_str(), message).retry(RetryAdvice::Never)
+            }
             FailureCode::Internal => Self::new(StatusCode::INTERNAL_SERVER_ERROR, failure.code.as_str(), message),
         }
     }
 
     fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message).again(Again::After(1))
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message).retry(RetryAdvice::After(1))
     }
 }
 
@@ -366,12 +370,12 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(ErrorCode(self.label));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        match self.again {
-            Again::Unsaid => {}
-            Again::After(seconds) => {
+        match self.retry {
+            RetryAdvice::ByStatus => {}
+            RetryAdvice::After(seconds) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
-            Again::Never => {
+            RetryAdvice::Never => {
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
         }
@@ -387,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compaction_that_can_never_be_is_not_tried_again() {
+    fn a_compaction_that_cannot_succeed_is_not_retried() {
         let later = CompactionId::from_uuid(uuid::Uuid::from_u128(1));
         for (error, code) in [
             (Conflict::NothingToCompact, "nothing_to_compact"),
@@ -396,7 +400,7 @@ mod tests {
             (Conflict::TooManyPins { limit: 100 }, "too_many_pins"),
         ] {
             let error = ApiError::from(GatewayError::Conflict(error));
-            assert_eq!((error.label(), error.status, error.again), (code, StatusCode::CONFLICT, Again::Never));
+            assert_eq!((error.label(), error.status, error.retry), (code, StatusCode::CONFLICT, RetryAdvice::Never));
         }
         let too_many = ApiError::from(GatewayError::Conflict(Conflict::TooManyPins { limit: 100 }));
         assert!(too_many.body().message.contains("100"), "a refusal names its limit");

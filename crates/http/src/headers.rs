@@ -114,7 +114,7 @@ pub(crate) fn names_a_session(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 /// Adds the session that an answer belongs to.
-pub(crate) fn tell(headers: &mut HeaderMap, session: &SessionView) {
+pub(crate) fn insert_session(headers: &mut HeaderMap, session: &SessionView) {
     let facts = &session.facts;
     let mut put = |name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
@@ -127,7 +127,7 @@ pub(crate) fn tell(headers: &mut HeaderMap, session: &SessionView) {
         put(SESSION_KEY, key.as_str());
     }
     if let Some(revision) = session.revision {
-        revision::tell(headers, facts.id, revision);
+        revision::insert_etag(headers, facts.id, revision);
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_only_to_who_asks_for_them() {
+    fn extra_events_come_only_if_the_client_asks_for_them() {
         let read = |value: Option<&'static str>| {
             let headers = value.map(|value| (EVENTS, HeaderValue::from_static(value)));
             SessionHeaders::read(&HeaderMap::from_iter(headers)).map(|headers| headers.events)

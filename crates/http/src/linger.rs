@@ -18,11 +18,11 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
 /// The most bytes that are read and dropped. A client that sends more may lose its answer.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// How long reading the rest may take.
-const MOST_TIME: Duration = Duration::from_secs(10);
+const MAX_TIME: Duration = Duration::from_secs(10);
 /// How long the client may pause while it sends the rest.
-const MOST_SILENCE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Delays an error until the whole request was read.
 pub(crate) async fn read_to_the_end(request: Request, next: Next) -> Response {
@@ -30,20 +30,20 @@ pub(crate) async fn read_to_the_end(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (head, body) = request.into_parts();
-    let mut rest = Shared(Arc::new(Mutex::new(body)));
-    let request = Request::from_parts(head, Body::new(Shared(Arc::clone(&rest.0))));
+    let mut rest = SharedBody(Arc::new(Mutex::new(body)));
+    let request = Request::from_parts(head, Body::new(SharedBody(Arc::clone(&rest.0))));
     let response = next.run(request).await;
     if !response.status().is_success() {
         // If the time is over, the error is sent anyway.
-        drop(tokio::time::timeout(MOST_TIME, throw_away(&mut rest)).await);
+        drop(tokio::time::timeout(MAX_TIME, drain(&mut rest)).await);
     }
     response
 }
 
-async fn throw_away(body: &mut Shared) {
+async fn drain(body: &mut SharedBody) {
     let mut read = 0;
-    while read <= MOST_BYTES {
-        match tokio::time::timeout(MOST_SILENCE, body.frame()).await {
+    while read <= MAX_BYTES {
+        match tokio::time::timeout(MAX_PAUSE, body.frame()).await {
             Ok(Some(Ok(frame))) => read += frame.data_ref().map_or(0, Bytes::len),
             Ok(None | Some(Err(_))) | Err(_) => return,
         }
@@ -51,9 +51,9 @@ async fn throw_away(body: &mut Shared) {
 }
 
 /// A body that can still be read after its handler has returned.
-struct Shared(Arc<Mutex<Body>>);
+struct SharedBody(Arc<Mutex<Body>>);
 
-impl http_body::Body for Shared {
+impl http_body::Body for SharedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -16,22 +16,22 @@ use crate::headers::spelled;
 use crate::request_id::REQUEST_ID;
 
 /// The socket that hyper reads and writes.
-pub(crate) struct Socket<T> {
+pub(crate) struct RefusingSocket<T> {
     inner: T,
     /// The name of a header whose value has a forbidden character.
     fault: Option<String>,
     /// The rest of the error that is written in place of a bare status.
-    instead: Bytes,
+    replacement: Bytes,
 }
 
-impl<T> Socket<T> {
+impl<T> RefusingSocket<T> {
     pub(crate) const fn new(inner: T) -> Self {
-        Self { inner, fault: None, instead: Bytes::new() }
+        Self { inner, fault: None, replacement: Bytes::new() }
     }
 
     /// Prepares the full error if hyper writes a bare refusal. True while that error replaces what hyper writes.
     fn refuse(&mut self, bare: &[u8]) -> bool {
-        if !self.instead.is_empty() {
+        if !self.replacement.is_empty() {
             return true;
         }
         let Some(status) = bare_refusal(bare) else { return false };
@@ -43,19 +43,19 @@ impl<T> Socket<T> {
             }
             (_, None) => ApiError::not_http(),
         };
-        self.instead = error.into_http();
+        self.replacement = error.into_http();
         true
     }
 }
 
-impl<T: AsyncWrite + Unpin> Socket<T> {
-    fn write_instead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.instead.is_empty() {
-            let written = ready!(Pin::new(&mut self.inner).poll_write(context, &self.instead))?;
+impl<T: AsyncWrite + Unpin> RefusingSocket<T> {
+    fn write_replacement(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.replacement.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(context, &self.replacement))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.instead.advance(written);
+            self.replacement.advance(written);
         }
         Poll::Ready(Ok(()))
     }
@@ -84,7 +84,7 @@ fn fault_in(read: &[u8]) -> Option<String> {
     Some(spelled(&name))
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Socket<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for RefusingSocket<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -99,10 +99,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Socket<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Socket<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for RefusingSocket<T> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.refuse(bytes) {
-            ready!(self.write_instead(context))?;
+            ready!(self.write_replacement(context))?;
             return Poll::Ready(Ok(bytes.len()));
         }
         Pin::new(&mut self.inner).poll_write(context, bytes)
@@ -116,7 +116,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Socket<T> {
         if let Some(first) = slices.first()
             && self.refuse(first)
         {
-            ready!(self.write_instead(context))?;
+            ready!(self.write_replacement(context))?;
             return Poll::Ready(Ok(first.len()));
         }
         Pin::new(&mut self.inner).poll_write_vectored(context, slices)

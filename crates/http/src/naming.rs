@@ -28,12 +28,12 @@ pub(crate) fn add_session(names: &mut Names, name: &str) -> Result<(), ApiError>
 }
 
 /// Adds the names in the body of a request for a response.
-pub(crate) fn add_those_of(names: &mut Names, asked: &ResponsesRequest) -> Result<(), ApiError> {
+pub(crate) fn add_body_names(names: &mut Names, asked: &ResponsesRequest) -> Result<(), ApiError> {
     if let Some(name) = &asked.conversation {
         names.add(Field::Conversation, alias(name, "conversation")?);
     }
     if let Some(previous) = &asked.previous_response_id {
-        names.go_on_from(previous).map_err(Dialect::Responses.telling())?;
+        names.go_on_from(previous).map_err(Dialect::Responses.error_mapper())?;
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ pub(crate) async fn destination(
         let sessions = app.sessions(principal);
         sessions.destination(sessions.resolve(names).await?, kind).await
     };
-    found.await.map_err(dialect.telling())
+    found.await.map_err(dialect.error_mapper())
 }
 
 fn alias(name: &str, param: &str) -> Result<Alias, ApiError> {

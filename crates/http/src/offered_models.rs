@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 /// How long a list is used before the model server is asked again. This holds for an empty list too.
 const FRESH_FOR: Duration = Duration::from_secs(10);
 /// How long the model server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The last list, and when it was fetched.
 #[derive(Default)]
@@ -19,24 +19,24 @@ pub(crate) struct OfferedModels(Mutex<Option<(Instant, Vec<ModelInfo>)>>);
 impl OfferedModels {
     /// The models. Requests that come at the same time ask the model server once. Cancel-safe.
     pub(crate) async fn list(&self, server: &dyn ModelServer) -> Vec<ModelInfo> {
-        let mut known = self.0.lock().await;
-        if let Some((asked, models)) = &*known
+        let mut cached = self.0.lock().await;
+        if let Some((asked, models)) = &*cached
             && asked.elapsed() < FRESH_FOR
         {
             return models.clone();
         }
-        let models = match tokio::time::timeout(PATIENCE, server.models()).await {
+        let models = match tokio::time::timeout(LIST_TIMEOUT, server.models()).await {
             Ok(Ok(models)) => models,
             failed => {
                 let why = match failed {
                     Ok(Err(failure)) => failure.for_log().into_owned(),
-                    _ => format!("the model server did not answer within {PATIENCE:?}"),
+                    _ => format!("the model server did not answer within {LIST_TIMEOUT:?}"),
                 };
                 tracing::warn!(why, "the models of the model server could not be listed");
-                known.take().map(|(_, models)| models).unwrap_or_default()
+                cached.take().map(|(_, models)| models).unwrap_or_default()
             }
         };
-        *known = Some((Instant::now(), models.clone()));
+        *cached = Some((Instant::now(), models.clone()));
         models
     }
 }

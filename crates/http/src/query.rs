@@ -38,9 +38,9 @@ impl Parameters {
     }
 
     /// The cursor of a list whose cursors are numbers.
-    pub(crate) fn place(&self) -> Result<Option<i64>, ApiError> {
-        let place = |text: &str| text.parse().ok().filter(|at| *at >= 0);
-        self.parsed("cursor", place, "the next_cursor of an earlier page")
+    pub(crate) fn numeric_cursor(&self) -> Result<Option<i64>, ApiError> {
+        let number = |text: &str| text.parse().ok().filter(|at| *at >= 0);
+        self.parsed("cursor", number, "the next_cursor of an earlier page")
     }
 
     /// The most rows that a page may have.

@@ -10,11 +10,11 @@ use uuid::Uuid;
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is accepted from a client.
-const LONGEST: usize = 128;
+const MAX_LENGTH: usize = 128;
 
 /// Accepts the request's id or makes one, and sets it on the answer.
 pub(crate) async fn take_over(mut request: Request, next: Next) -> Response {
-    let usable = |value: &&HeaderValue| !value.is_empty() && value.len() <= LONGEST && value.to_str().is_ok();
+    let usable = |value: &&HeaderValue| !value.is_empty() && value.len() <= MAX_LENGTH && value.to_str().is_ok();
     let given = request.headers().get(REQUEST_ID).filter(usable).cloned();
     let id = given.or_else(|| HeaderValue::from_str(&format!("req_{}", Uuid::now_v7().simple())).ok());
     if let Some(id) = &id {

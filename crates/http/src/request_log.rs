@@ -23,7 +23,7 @@ use crate::metrics::method_name;
 use crate::request_id::REQUEST_ID;
 
 /// The most characters of a model's name that are logged. Clients choose these names.
-const LONGEST_MODEL: usize = 128;
+const MAX_MODEL_CHARACTERS: usize = 128;
 
 tokio::task_local! {
     static CURRENT: Notes;
@@ -31,7 +31,7 @@ tokio::task_local! {
 
 /// What is logged about a request.
 #[derive(Debug, Default)]
-struct Known {
+struct LogFields {
     status: Option<StatusCode>,
     error: Option<&'static str>,
     conversation: Option<ConversationId>,
@@ -41,7 +41,7 @@ struct Known {
 
 /// Where handlers note facts about the request that they answer. Outside of a request, notes are dropped.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Notes(Option<Arc<Mutex<Known>>>);
+pub(crate) struct Notes(Option<Arc<Mutex<LogFields>>>);
 
 impl Notes {
     /// The notes of the request that this task works on.
@@ -53,40 +53,40 @@ impl Notes {
         Self(Some(Arc::default()))
     }
 
-    fn note(&self, note: impl FnOnce(&mut Known)) {
-        if let Some(known) = &self.0 {
-            note(&mut known.lock().unwrap_or_else(PoisonError::into_inner));
+    fn note(&self, note: impl FnOnce(&mut LogFields)) {
+        if let Some(fields) = &self.0 {
+            note(&mut fields.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     /// Notes the model, by the name that the model server gets.
     pub(crate) fn model(&self, model: &str) {
-        self.note(|known| known.model = Some(model.chars().take(LONGEST_MODEL).collect()));
+        self.note(|fields| fields.model = Some(model.chars().take(MAX_MODEL_CHARACTERS).collect()));
     }
 
     /// Notes the conversation that the request belongs to.
     pub(crate) fn conversation(&self, conversation: ConversationId) {
-        self.note(|known| known.conversation = Some(conversation));
+        self.note(|fields| fields.conversation = Some(conversation));
     }
 
     /// Notes the tokens that the model server counted.
     pub(crate) fn usage(&self, usage: Usage) {
-        self.note(|known| known.usage = Some(usage));
+        self.note(|fields| fields.usage = Some(usage));
     }
 
     /// Notes a failure that came after the stream was open, so that the status does not show it.
     pub(crate) fn failed_late(&self, error: &ApiError) {
-        self.note(|known| known.error = Some(error.label()));
+        self.note(|fields| fields.error = Some(error.label()));
     }
 
     /// Notes a failure of a WebSocket message. Such a message has no HTTP status of its own.
     pub(crate) fn failed(&self, error: &ApiError) {
-        self.note(|known| (known.status, known.error) = (Some(error.status()), Some(error.label())));
+        self.note(|fields| (fields.status, fields.error) = (Some(error.status()), Some(error.label())));
     }
 }
 
 /// The log line of one request. It is written on drop.
-struct Line {
+struct LogLine {
     method: &'static str,
     route: String,
     request_id: Option<String>,
@@ -96,17 +96,17 @@ struct Line {
     is_complete: bool,
 }
 
-impl Line {
+impl LogLine {
     fn new(method: &'static str, route: String, headers: &HeaderMap) -> Self {
         let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         Self { method, route, request_id, began: Instant::now(), notes: Notes::new(), is_complete: false }
     }
 }
 
-impl Drop for Line {
+impl Drop for LogLine {
     fn drop(&mut self) {
         let Self { method, route, request_id, began, notes, is_complete } = self;
-        notes.note(|Known { status, error, conversation, model, usage }| {
+        notes.note(|LogFields { status, error, conversation, model, usage }| {
             tracing::info!(
                 method,
                 route,
@@ -128,10 +128,10 @@ impl Drop for Line {
 /// Writes the line of a request when its answer is complete or its client has disconnected.
 pub(crate) async fn write(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let mut line = Line::new(method_name(request.method()), route, request.headers());
+    let mut line = LogLine::new(method_name(request.method()), route, request.headers());
     let response = CURRENT.scope(line.notes.clone(), next.run(request)).await;
     let error = response.extensions().get::<ErrorCode>().map(|code| code.0);
-    line.notes.note(|known| (known.status, known.error) = (Some(response.status()), error));
+    line.notes.note(|fields| (fields.status, fields.error) = (Some(response.status()), error));
     if response.body().size_hint().exact().is_some() {
         line.is_complete = true;
         return response;
@@ -141,8 +141,8 @@ pub(crate) async fn write(request: Request, next: Next) -> Response {
 
 /// Writes a line for a WebSocket message, which counts as a request.
 pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    let mut line = Line::new("WS", "/v1/responses".to_owned(), headers);
-    line.notes.note(|known| known.status = Some(StatusCode::OK));
+    let mut line = LogLine::new("WS", "/v1/responses".to_owned(), headers);
+    line.notes.note(|fields| fields.status = Some(StatusCode::OK));
     let outcome = CURRENT.scope(line.notes.clone(), work).await;
     line.is_complete = outcome.is_ok();
     outcome
@@ -151,7 +151,7 @@ pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<O
 /// A stream whose line is written when it ends.
 struct LoggedBody {
     body: Body,
-    line: Line,
+    line: LogLine,
 }
 
 impl http_body::Body for LoggedBody {

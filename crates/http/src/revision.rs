@@ -11,7 +11,7 @@ use crate::app::Shared;
 use crate::error::ApiError;
 
 /// Sets the `ETag` to the revision of a conversation.
-pub(crate) fn tell(headers: &mut HeaderMap, conversation: ConversationId, revision: Revision) {
+pub(crate) fn insert_etag(headers: &mut HeaderMap, conversation: ConversationId, revision: Revision) {
     if let Ok(value) = HeaderValue::try_from(format!("\"{}\"", revision.tag(conversation))) {
         headers.insert(ETAG, value);
     }
@@ -19,7 +19,7 @@ pub(crate) fn tell(headers: &mut HeaderMap, conversation: ConversationId, revisi
 
 /// Adds the `ETag` to an answer about a conversation.
 pub(crate) fn with_revision(mut response: Response, row: &ConversationRow) -> Response {
-    tell(response.headers_mut(), row.facts.id, row.revision);
+    insert_etag(response.headers_mut(), row.facts.id, row.revision);
     response
 }
 
@@ -36,16 +36,16 @@ pub(crate) fn sessions<'a>(
 pub(crate) fn expected(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, ApiError> {
     let mut tags = Vec::new();
     let mut is_any = false;
-    let mut is_said = false;
+    let mut is_given = false;
     for line in headers.get_all(IF_MATCH) {
         let line = line.to_str().map_err(|_| bad())?.trim();
         is_any |= line == "*";
-        is_said |= !line.is_empty();
+        is_given |= !line.is_empty();
         if line != "*" {
             read_list(line, &mut tags).ok_or_else(bad)?;
         }
     }
-    Ok(match (is_said, is_any) {
+    Ok(match (is_given, is_any) {
         (false, _) => None,
         (true, true) => Some(ExpectedRevision::Any),
         (true, false) => Some(ExpectedRevision::OneOf(tags.into())),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_tag_is_equal_to_none() {
+    fn a_weak_tag_matches_nothing() {
         assert_eq!(read(&["W/\"a\""]).ok(), Some(Some(ExpectedRevision::OneOf([].into()))));
     }
 

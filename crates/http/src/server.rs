@@ -18,7 +18,7 @@ use crate::app::{App, HttpSettings, router};
 use crate::body::Outlet;
 use crate::body_budget::BodyBudget;
 use crate::client_socket::ClientSocket;
-use crate::malformed::Socket;
+use crate::malformed::RefusingSocket;
 use crate::metrics::Metrics;
 use crate::offered_models::OfferedModels;
 use crate::sockets::Sockets;
@@ -73,11 +73,11 @@ pub async fn serve(
             let (answering, peer) = (routes.call(request), peer.clone());
             async move {
                 answering.await.inspect(|answer| {
-                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.is(&peer));
+                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.set(&peer));
                 })
             }
         });
-        let connection = http.serve_connection(TokioIo::new(Socket::new(socket)), service);
+        let connection = http.serve_connection(TokioIo::new(RefusingSocket::new(socket)), service);
         let mut stopping = stop.subscribe();
         tokio::spawn(async move {
             let mut connection = std::pin::pin!(connection.with_upgrades());

@@ -58,7 +58,7 @@ pub(crate) trait Frames: Send + 'static {
     fn finished(&mut self, finished: &Finished) -> Vec<Bytes>;
 
     /// The frames of a turn that failed after its stream was opened.
-    fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes>;
+    fn fail(&mut self, error: &GatewayError, api_error: &ApiError, session: Option<&SessionView>) -> Vec<Bytes>;
 }
 
 /// A turn that is queued or running.
@@ -70,25 +70,25 @@ pub(crate) struct Begun<'a> {
 
 /// Which client reads a stream. This decides when the stream opens.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum StreamReader {
     /// The client that asked for the turn. The stream opens with the first piece of the answer, so that an earlier
     /// failure has its own HTTP status.
-    Asked,
+    Requester,
     /// The client that asked for a background turn. The stream opens at once.
     Background,
     /// A client that reads a stored or running turn again. The stream opens at once. The turn is not marked as
     /// delivered.
-    Again,
+    Replay,
 }
 
 /// An open stream of a turn. It sends keep-alive frames, and marks the turn as delivered when all was sent.
 pub(crate) struct TurnStream<F> {
     handle: TurnHandle,
     frames: F,
-    reader: Reader,
+    reader: StreamReader,
     session: Option<SessionView>,
     /// Whether the turn is queued or running, so that it can no longer be refused.
-    is_known: bool,
+    is_accepted: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
     finished: Option<Arc<Finished>>,
@@ -97,14 +97,14 @@ pub(crate) struct TurnStream<F> {
 }
 
 impl<F: Frames> TurnStream<F> {
-    pub(crate) fn new(app: &Shared, handle: TurnHandle, frames: F, reader: Reader) -> Self {
+    pub(crate) fn new(app: &Shared, handle: TurnHandle, frames: F, reader: StreamReader) -> Self {
         let delivery = Delivery::of(Arc::clone(&app.gateway));
         Self {
             handle,
             frames,
             reader,
             session: None,
-            is_known: false,
+            is_accepted: false,
             ready: VecDeque::new(),
             ended: false,
             finished: None,
@@ -115,17 +115,18 @@ impl<F: Frames> TurnStream<F> {
 
     /// Waits until the stream can open. A failure before that has its own HTTP status.
     pub(crate) async fn begin(mut self) -> Result<Self, ApiError> {
-        let patience = tokio::time::sleep(OPENS_AFTER);
-        tokio::pin!(patience);
+        let open_timeout = tokio::time::sleep(OPENS_AFTER);
+        tokio::pin!(open_timeout);
         loop {
             let event = tokio::select! {
                 event = self.handle.next() => event,
-                () = &mut patience, if self.is_known => break,
+                () = &mut open_timeout, if self.is_accepted => break,
             };
             if let TurnEvent::Failed(error) = &event {
                 return Err(self.failed(error));
             }
-            let opens = self.reader != Reader::Asked || matches!(event, TurnEvent::Delta(_) | TurnEvent::Finished(_));
+            let opens =
+                self.reader != StreamReader::Requester || matches!(event, TurnEvent::Delta(_) | TurnEvent::Finished(_));
             self.take(&event);
             if opens {
                 break;
@@ -140,23 +141,23 @@ impl<F: Frames> TurnStream<F> {
         let (session, outlet) = (begun.session.clone(), begun.delivery.outlet());
         let mut response = Response::new(begun.into_body());
         response.extensions_mut().insert(outlet);
-        let told = response.headers_mut();
-        told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        let response_headers = response.headers_mut();
+        response_headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response_headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if let Some(session) = &session {
-            headers::tell(told, session);
+            headers::insert_session(response_headers, session);
         }
         Ok(response)
     }
 
     fn failed(&self, error: &GatewayError) -> ApiError {
-        let told = ApiError::of(error, F::DIALECT);
-        self.notes.failed_late(&told);
-        told
+        let api_error = ApiError::of(error, F::DIALECT);
+        self.notes.failed_late(&api_error);
+        api_error
     }
 
     fn take(&mut self, event: &TurnEvent) {
-        self.is_known = true;
+        self.is_accepted = true;
         match event {
             TurnEvent::Queued { session, .. } | TurnEvent::Step { session, .. } => {
                 self.session = Some(session.clone());
@@ -166,7 +167,7 @@ impl<F: Frames> TurnStream<F> {
                 self.finished = Some(Arc::clone(finished));
                 answer::note(&self.notes, finished);
                 self.session.clone_from(&finished.session);
-                if self.reader != Reader::Again {
+                if self.reader != StreamReader::Replay {
                     self.delivery.expect(finished.tenant, finished.turn);
                 }
             }
@@ -175,10 +176,10 @@ impl<F: Frames> TurnStream<F> {
         if let Some(session) = &self.session {
             self.notes.conversation(session.facts.id);
         }
-        let shown = match event {
+        let new_frames = match event {
             TurnEvent::Failed(error) => {
-                let told = self.failed(error);
-                self.frames.fail(error, &told, self.session.as_ref())
+                let api_error = self.failed(error);
+                self.frames.fail(error, &api_error, self.session.as_ref())
             }
             TurnEvent::Queued { turn, since, session } => {
                 self.frames.queued(&Begun { turn: *turn, started_at: *since, session: Some(session) })
@@ -193,7 +194,7 @@ impl<F: Frames> TurnStream<F> {
             TurnEvent::Delta(delta) => self.frames.delta(delta),
             TurnEvent::Finished(finished) => self.frames.finished(finished),
         };
-        self.ready.extend(shown);
+        self.ready.extend(new_frames);
         if matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_)) {
             self.ready.push_back(Bytes::from_static(F::LAST));
             self.ended = true;

@@ -95,7 +95,7 @@ compaction back. A running turn is waited for.";
 #[derive(Args)]
 pub(crate) struct CompactFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     /// Show what it would do, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -126,7 +126,7 @@ newest session.";
 #[derive(Args)]
 pub(crate) struct UndoFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     /// Compaction to take back
     #[arg(value_name = "CMP_ID")]
     pub(crate) compaction: CompactionId,
@@ -142,12 +142,12 @@ pub(crate) struct SessionName {
     #[arg(value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) id: Alias,
     #[command(flatten)]
-    pub(crate) room: WindowFlags,
+    pub(crate) shared: SharedFlags,
 }
 
 /// Whose conversations, and how to print.
 #[derive(Args)]
-pub(crate) struct WindowFlags {
+pub(crate) struct SharedFlags {
     /// Tenant whose conversations they are
     #[arg(long, value_name = "NAME", value_parser = tenant, default_value = DEFAULT_TENANT)]
     pub(crate) tenant: String,

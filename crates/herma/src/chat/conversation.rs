@@ -7,11 +7,11 @@ use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationFacts, Principal, SessionKey};
 use herma_store::{Extent, Scope, Snapshot, Store};
 
-use crate::sessions::beginning;
+use crate::sessions::id_prefix;
 use crate::{excerpt, output};
 
 /// How many messages of an existing conversation are printed at the start.
-const SHOWN: usize = 2;
+const SHOWN_MESSAGES: usize = 2;
 
 /// The conversation of the next message.
 pub(super) struct Conversation {
@@ -60,7 +60,7 @@ impl Conversation {
                 let id = &old.facts.head.id;
                 output::note(&format!("continuing {id}; to continue it later: herma chat --session {id}"));
                 let messages = &old.messages;
-                for message in &messages[messages.len().saturating_sub(SHOWN)..] {
+                for message in &messages[messages.len().saturating_sub(SHOWN_MESSAGES)..] {
                     output::note(&format!("  {}", excerpt::of(message)));
                 }
             }
@@ -72,7 +72,7 @@ impl Conversation {
     }
 
     /// Remembers the session of a sent message, and prints its id if it is new.
-    pub(super) fn went_to(&mut self, facts: &Arc<ConversationFacts>) {
+    pub(super) fn note_session(&mut self, facts: &Arc<ConversationFacts>) {
         if self.alias.is_none() {
             let id = &facts.head.id;
             self.alias = Alias::parse(id.as_str()).ok();
@@ -84,7 +84,7 @@ impl Conversation {
     }
 
     /// Begins a new conversation under the same session key.
-    pub(super) fn renew(&mut self) {
+    pub(super) fn begin_new(&mut self) {
         *self = Self { alias: None, session_key: self.session_key.take(), old: None };
         self.introduce();
     }
@@ -92,5 +92,5 @@ impl Conversation {
 
 /// The conversation with this short id. `None` if the text is no short id or no conversation has it.
 async fn by_short_id(store: &dyn Store, scope: &Scope, typed: &Alias) -> Option<Alias> {
-    if beginning::is_short_id(typed) { beginning::complete(store, scope, typed).await.ok() } else { None }
+    if id_prefix::is_short_id(typed) { id_prefix::complete(store, scope, typed).await.ok() } else { None }
 }

@@ -6,13 +6,13 @@ use anyhow::Context;
 use tokio::sync::mpsc;
 
 /// The lines of stdin.
-pub(super) struct Lines {
+pub(super) struct StdinLines {
     lines: mpsc::Receiver<io::Result<String>>,
     /// Whether a person types the lines.
     pub(super) is_terminal: bool,
 }
 
-impl Lines {
+impl StdinLines {
     /// Reads stdin on a thread that ends with the process, because a read from a terminal cannot be cancelled.
     pub(super) fn from_stdin() -> anyhow::Result<Self> {
         let (sender, lines) = mpsc::channel(1);
@@ -52,33 +52,33 @@ impl Lines {
 
 /// What a line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wish<'a> {
+pub(super) enum ChatInput<'a> {
     /// The line is empty.
-    Nothing,
+    Empty,
     /// A message to the model.
-    Say(&'a str),
+    Message(&'a str),
     /// Begin a new conversation under the same session key.
-    Renew,
+    NewConversation,
     /// Print the commands.
     Help,
     /// End the chat.
-    Leave,
+    Exit,
     /// A command that does not exist.
-    Unknown(&'a str),
+    UnknownCommand(&'a str),
 }
 
-impl<'a> Wish<'a> {
+impl<'a> ChatInput<'a> {
     /// Reads a line. A single word after a slash is a command; a line that begins with a path is a message.
     pub(super) fn read(line: &'a str) -> Self {
         let line = line.trim_end();
         match line {
-            "/new" | "/reset" => Self::Renew,
+            "/new" | "/reset" => Self::NewConversation,
             "/help" | "/?" => Self::Help,
-            "/exit" | "/quit" => Self::Leave,
-            _ if is_command(line) => Self::Unknown(line),
+            "/exit" | "/quit" => Self::Exit,
+            _ if is_command(line) => Self::UnknownCommand(line),
             _ => match line.trim_start() {
-                "" => Self::Nothing,
-                text => Self::Say(text),
+                "" => Self::Empty,
+                text => Self::Message(text),
             },
         }
     }
@@ -103,19 +103,19 @@ mod tests {
 
     #[test]
     fn a_word_after_a_slash_is_a_command_and_everything_else_a_message() {
-        for (line, wish) in [
-            ("\n", Wish::Nothing),
-            ("hello there\r\n", Wish::Say("hello there")),
-            ("/new\n", Wish::Renew),
-            ("/reset", Wish::Renew),
-            ("/exit \n", Wish::Leave),
-            ("/help", Wish::Help),
-            ("/nwe\n", Wish::Unknown("/nwe")),
-            (" /new\n", Wish::Say("/new")),
-            ("/etc/passwd is what?\n", Wish::Say("/etc/passwd is what?")),
-            ("/", Wish::Say("/")),
+        for (line, input) in [
+            ("\n", ChatInput::Empty),
+            ("hello there\r\n", ChatInput::Message("hello there")),
+            ("/new\n", ChatInput::NewConversation),
+            ("/reset", ChatInput::NewConversation),
+            ("/exit \n", ChatInput::Exit),
+            ("/help", ChatInput::Help),
+            ("/nwe\n", ChatInput::UnknownCommand("/nwe")),
+            (" /new\n", ChatInput::Message("/new")),
+            ("/etc/passwd is what?\n", ChatInput::Message("/etc/passwd is what?")),
+            ("/", ChatInput::Message("/")),
         ] {
-            assert_eq!(Wish::read(line), wish, "{line:?}");
+            assert_eq!(ChatInput::read(line), input, "{line:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ use herma_config::{Config, Overrides};
 use herma_gateway::{Gateway, access};
 
 use self::conversation::Conversation;
-use self::input::Lines;
+use self::input::StdinLines;
 use self::talk::Talk;
 use crate::arguments::{ChatFlags, Common};
 use crate::failure::Misuse;
@@ -24,7 +24,7 @@ use crate::signals::Signals;
 use crate::{logging, output, setup};
 
 /// How long a cancelled turn gets to be stored.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Chats until the input ends. If stdin is no terminal, a failed answer makes the exit code 1.
 pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
@@ -49,11 +49,11 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     }
     conversation.introduce();
     let gateway = Gateway::start(store, model, settings);
-    let lines = Lines::from_stdin()?;
+    let lines = StdinLines::from_stdin()?;
     let mut talk =
         Talk { gateway: &gateway, principal, model: flags.model, conversation, lines, signals, failed: false };
     let outcome = talk.run().await;
     let code = if talk.failed && !talk.lines.is_terminal { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    gateway.drain(LAST_WORDS).await;
+    gateway.drain(DRAIN_TIMEOUT).await;
     outcome.map(|()| code)
 }

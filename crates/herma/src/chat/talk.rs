@@ -12,7 +12,7 @@ use herma_model::{Answer, CreatorKind, Delta, Principal, Step};
 use herma_wire::chat::simple_user;
 
 use super::conversation::Conversation;
-use super::input::{HELP, Lines, Wish};
+use super::input::{ChatInput, HELP, StdinLines};
 use crate::output;
 use crate::signals::{Caught, Signals};
 
@@ -25,7 +25,7 @@ pub(super) struct Talk<'a> {
     pub(super) principal: Principal,
     pub(super) model: Option<String>,
     pub(super) conversation: Conversation,
-    pub(super) lines: Lines,
+    pub(super) lines: StdinLines,
     pub(super) signals: Signals,
     /// Whether a message got no answer.
     pub(super) failed: bool,
@@ -33,23 +33,25 @@ pub(super) struct Talk<'a> {
 
 /// Whether the chat goes on.
 #[derive(Debug, PartialEq, Eq)]
-enum Then {
-    GoOn,
-    End,
+enum ChatState {
+    Continue,
+    Exit,
 }
 
 impl Talk<'_> {
     /// Chats until the input ends or the user leaves.
     pub(super) async fn run(&mut self) -> anyhow::Result<()> {
         while let Some(line) = self.next_line().await? {
-            match Wish::read(&line) {
-                Wish::Nothing => {}
-                Wish::Leave => break,
-                Wish::Help => output::note(HELP),
-                Wish::Renew => self.conversation.renew(),
-                Wish::Unknown(word) => output::note(&format!("there is no command {word}; /help lists them")),
-                Wish::Say(text) => {
-                    if self.say(text).await? == Then::End {
+            match ChatInput::read(&line) {
+                ChatInput::Empty => {}
+                ChatInput::Exit => break,
+                ChatInput::Help => output::note(HELP),
+                ChatInput::NewConversation => self.conversation.begin_new(),
+                ChatInput::UnknownCommand(word) => {
+                    output::note(&format!("there is no command {word}; /help lists them"))
+                }
+                ChatInput::Message(text) => {
+                    if self.say(text).await? == ChatState::Exit {
                         break;
                     }
                 }
@@ -85,50 +87,50 @@ impl Talk<'_> {
     }
 
     /// Sends a message and prints the answer. A failure is printed in one line, and the chat goes on.
-    async fn say(&mut self, text: &str) -> anyhow::Result<Then> {
+    async fn say(&mut self, text: &str) -> anyhow::Result<ChatState> {
         let mut turn = match self.gateway.submit(self.request(text)) {
             Ok(turn) => turn,
             Err(error) => {
                 self.explain(&error);
-                return Ok(Then::GoOn);
+                return Ok(ChatState::Continue);
             }
         };
-        let mut then = Then::GoOn;
-        let mut shown = Shown(false);
+        let mut state = ChatState::Continue;
+        let mut printer = AnswerPrinter(false);
         loop {
-            match self.next_event(&mut turn, &mut then).await {
+            match self.next_event(&mut turn, &mut state).await {
                 TurnEvent::Queued { .. } => {
                     output::note("(another turn of this conversation is running; waiting for it)");
                 }
                 TurnEvent::Started { session, .. } => {
-                    session.iter().for_each(|session| self.conversation.went_to(&session.facts));
+                    session.iter().for_each(|session| self.conversation.note_session(&session.facts));
                 }
                 TurnEvent::Step { step: Step::Compacted(_), session } => output::note(&compacted(&session)),
                 // The pieces of this message were printed as deltas.
                 TurnEvent::Step { step: Step::Said(_), .. } => {}
-                TurnEvent::Delta(delta) => shown.delta(&delta)?,
+                TurnEvent::Delta(delta) => printer.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
-                    shown.finish(&finished.answer)?;
+                    printer.finish(&finished.answer)?;
                     self.gateway.delivered(finished.tenant, finished.turn);
-                    return Ok(then);
+                    return Ok(state);
                 }
                 TurnEvent::Failed(error) => {
-                    shown.end_line()?;
+                    printer.end_line()?;
                     self.explain(&error);
-                    return Ok(then);
+                    return Ok(state);
                 }
             }
         }
     }
 
     /// The turn's next event. Ctrl-C cancels the turn; the turn then reports that as an event.
-    async fn next_event(&mut self, turn: &mut TurnHandle, then: &mut Then) -> TurnEvent {
+    async fn next_event(&mut self, turn: &mut TurnHandle, state: &mut ChatState) -> TurnEvent {
         loop {
             tokio::select! {
                 event = turn.next() => return event,
                 caught = self.signals.next() => {
                     if caught == Caught::Terminate {
-                        *then = Then::End;
+                        *state = ChatState::Exit;
                     }
                     turn.cancel();
                 }
@@ -148,12 +150,12 @@ impl Talk<'_> {
 
     fn request(&self, text: &str) -> TurnRequest {
         let conversation = &self.conversation;
-        let place = match conversation.alias.clone() {
+        let target = match conversation.alias.clone() {
             Some(alias) => ConversationRef::Named { alias, namespace: Namespace::Session, must_exist: false },
             None => ConversationRef::New,
         };
         let (principal, session_key) = (self.principal.clone(), conversation.session_key.clone());
-        let mut request = TurnRequest::new(Caller { principal, session_key, origin: ORIGIN }, place, ORIGIN.source);
+        let mut request = TurnRequest::new(Caller { principal, session_key, origin: ORIGIN }, target, ORIGIN.source);
         request.input.messages = vec![simple_user(text)];
         request.input.indices = vec![0];
         request.options.model.clone_from(&self.model);
@@ -172,9 +174,9 @@ fn compacted(session: &SessionView) -> String {
 }
 
 /// Prints an answer. True in the middle of a line.
-struct Shown(bool);
+struct AnswerPrinter(bool);
 
-impl Shown {
+impl AnswerPrinter {
     fn delta(&mut self, delta: &Delta) -> std::io::Result<()> {
         for text in [&delta.content, &delta.refusal].into_iter().flatten() {
             self.text(text)?;

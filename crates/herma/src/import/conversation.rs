@@ -11,14 +11,14 @@ use uuid::Uuid;
 
 use super::families::Family;
 use super::report::Problem;
-use super::transcript::{self, Transcript};
+use super::transcript::{self, ImportedTranscript};
 
 /// The source of a session that names none.
 const UNKNOWN_SOURCE: &str = "hermes";
 /// The most characters of a title.
-const MOST_TITLE: usize = 200;
+const MAX_TITLE: usize = 200;
 /// The most characters of a metadata value.
-const MOST_VALUE: usize = 512;
+const MAX_VALUE: usize = 512;
 
 /// A conversation, and what could not be imported of it.
 pub(super) struct Mapped {
@@ -31,7 +31,7 @@ pub(super) struct Mapped {
 pub(super) fn map(family: &Family, chain: &[(HermesSession, Vec<HermesMessage>)], names: Vec<Alias>) -> Option<Mapped> {
     let (first, _) = chain.first()?;
     let (head, _) = chain.last()?;
-    let Transcript { mut sessions, skipped, taken_back, without_summary, last_said } = transcript::read(chain);
+    let ImportedTranscript { mut sessions, skipped, taken_back, without_summary, last_said } = transcript::read(chain);
     let mut problems: Vec<Problem> =
         skipped.into_iter().map(|skipped| Problem::row(&skipped.session, skipped.row, skipped.why)).collect();
     for session in &mut sessions {
@@ -123,7 +123,7 @@ fn session_key(chain: &Chain) -> (Option<SessionKey>, Option<Problem>) {
 
 /// A title without the characters that titles may not have.
 fn title(title: &str) -> Option<String> {
-    let title: String = title.chars().filter(|letter| !breaks_a_line(*letter)).take(MOST_TITLE).collect();
+    let title: String = title.chars().filter(|letter| !breaks_a_line(*letter)).take(MAX_TITLE).collect();
     Some(title.trim().to_owned()).filter(|title| !title.is_empty())
 }
 
@@ -162,7 +162,7 @@ fn metadata(head: &HermesSession, chain: &Chain) -> Option<Arc<str>> {
     let fields: Map<String, Value> = fields
         .into_iter()
         .filter_map(|(name, value)| {
-            let value: String = value?.chars().take(MOST_VALUE).collect();
+            let value: String = value?.chars().take(MAX_VALUE).collect();
             Some((name.to_owned(), value.into()))
         })
         .collect();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_cannot_be_one_is_replaced_and_told() {
+    fn an_invalid_id_is_replaced_and_reported() {
         let mapped = map(&family(&["../etc"]), &[(session("../etc"), Vec::new())], Vec::new()).unwrap();
         let made = &mapped.conversation.sessions[0];
         assert!(made.id.as_str().starts_with("sess_") && &*made.origin == "../etc");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_beginning_and_a_lost_end_are_told() {
+    fn a_missing_parent_and_a_missing_continuation_are_reported() {
         let lost = Family {
             parent: Some(("gone".to_owned(), ParentRelation::Branch)),
             parent_is_there: false,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_so_is_told() {
+    fn contradictions_are_reported() {
         let broken = HermesSession { model_config: Some("{\"_branched_from".to_owned()), ..session("a") };
         let own = HermesSession { parent: Some("b".to_owned()), ..session("b") };
         let whole = HermesSession { model_config: Some("{}".to_owned()), ..session("c") };
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_of_nothing() {
+    fn an_empty_chain_makes_no_conversation() {
         assert!(map(&family(&["a"]), &[], Vec::new()).is_none());
     }
 }

@@ -38,40 +38,41 @@ pub(super) struct Family {
 
 /// How a session is related to its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Tie {
+enum ParentLink {
     /// It has no parent.
-    Alone,
+    NoParent,
     /// It can be the continuation of this session. Only one session is.
     Continues(String),
     /// It came from this session.
     From(String, ParentRelation),
     /// It came from a session whose id is lost.
-    FromSomebody(ParentRelation),
+    FromUnknown(ParentRelation),
 }
 
 /// Groups the sessions into conversations. They are in the order of their first sessions, but parents come before their
 /// children. `begins_with_summary` is called only if several sessions could continue the same one.
-pub(super) fn gather<E>(
+pub(super) fn group_sessions<E>(
     sessions: &[HermesSession],
     mut begins_with_summary: impl FnMut(&str) -> Result<bool, E>,
 ) -> Result<Vec<Family>, E> {
     let by_id: HashMap<&str, &HermesSession> = sessions.iter().map(|session| (&*session.id, session)).collect();
-    let ties: HashMap<&str, Tie> = sessions.iter().map(|session| (&*session.id, tie(session, &by_id))).collect();
-    let next = continuations(sessions, &ties, &mut begins_with_summary)?;
+    let links: HashMap<&str, ParentLink> =
+        sessions.iter().map(|session| (&*session.id, parent_link(session, &by_id))).collect();
+    let next = continuations(sessions, &links, &mut begins_with_summary)?;
     let continued: HashSet<&str> = next.values().copied().collect();
     let mut families = Vec::new();
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     // Sessions in a cycle have no first one; their chain begins with the oldest.
     let firsts = sessions.iter().filter(|session| !continued.contains(&*session.id));
     for first in firsts.chain(sessions) {
         let mut chain = Vec::new();
         let mut at = Some(&*first.id);
-        while let Some(id) = at.filter(|id| told.insert(*id)) {
+        while let Some(id) = at.filter(|id| seen.insert(*id)) {
             chain.push(id.to_owned());
             at = next.get(id).copied();
         }
         if !chain.is_empty() {
-            families.push(family(first, chain, &ties, &by_id));
+            families.push(family(first, chain, &links, &by_id));
         }
     }
     Ok(parents_first(families))
@@ -95,14 +96,14 @@ fn parents_first(families: Vec<Family>) -> Vec<Family> {
 fn family(
     first: &HermesSession,
     chain: Vec<String>,
-    ties: &HashMap<&str, Tie>,
+    links: &HashMap<&str, ParentLink>,
     by_id: &HashMap<&str, &HermesSession>,
 ) -> Family {
-    let (parent, relation) = match ties.get(&*first.id) {
-        None | Some(Tie::Alone) => (None, None),
-        Some(Tie::Continues(parent)) => (Some(parent.clone()), Some(ParentRelation::Import)),
-        Some(Tie::From(parent, relation)) => (Some(parent.clone()), Some(*relation)),
-        Some(Tie::FromSomebody(relation)) => (None, Some(*relation)),
+    let (parent, relation) = match links.get(&*first.id) {
+        None | Some(ParentLink::NoParent) => (None, None),
+        Some(ParentLink::Continues(parent)) => (Some(parent.clone()), Some(ParentRelation::Import)),
+        Some(ParentLink::From(parent, relation)) => (Some(parent.clone()), Some(*relation)),
+        Some(ParentLink::FromUnknown(relation)) => (None, Some(*relation)),
     };
     let kind = match (relation, first.source.as_deref()) {
         (Some(ParentRelation::Branch), _) => SessionKind::Branch,
@@ -120,31 +121,32 @@ fn family(
     }
 }
 
-fn tie(session: &HermesSession, by_id: &HashMap<&str, &HermesSession>) -> Tie {
+fn parent_link(session: &HermesSession, by_id: &HashMap<&str, &HermesSession>) -> ParentLink {
     let config: Option<Value> = session.model_config.as_deref().and_then(|json| serde_json::from_str(json).ok());
     for (mark, relation) in [("_delegate_from", ParentRelation::Delegate), ("_branched_from", ParentRelation::Branch)] {
         let marked = config.as_ref().and_then(|config| config.get(mark));
         if let Some(marked) = marked.filter(|value| !matches!(value, Value::Null | Value::Bool(false))) {
             let parent =
                 session.parent.as_deref().or_else(|| marked.as_str().filter(|id| !matches!(*id, "" | ORPHANED)));
-            return parent.map_or(Tie::FromSomebody(relation), |parent| Tie::From(parent.to_owned(), relation));
+            return parent
+                .map_or(ParentLink::FromUnknown(relation), |parent| ParentLink::From(parent.to_owned(), relation));
         }
     }
     if session.source.as_deref() == Some(SUBAGENT) {
         let delegate = ParentRelation::Delegate;
-        let from = |parent: String| Tie::From(parent, delegate);
-        return session.parent.clone().map_or(Tie::FromSomebody(delegate), from);
+        let from = |parent: String| ParentLink::From(parent, delegate);
+        return session.parent.clone().map_or(ParentLink::FromUnknown(delegate), from);
     }
-    let Some(parent) = session.parent.clone() else { return Tie::Alone };
+    let Some(parent) = session.parent.clone() else { return ParentLink::NoParent };
     let Some(source) = by_id.get(&*parent).filter(|source| follows(session, source)) else {
-        return Tie::From(parent, ParentRelation::Import);
+        return ParentLink::From(parent, ParentRelation::Import);
     };
     match source.end_reason.as_deref() {
-        Some(COMPRESSION) if session.source.as_deref() != Some("tool") => Tie::Continues(parent),
+        Some(COMPRESSION) if session.source.as_deref() != Some("tool") => ParentLink::Continues(parent),
         Some(BRANCHED) if !matches!(session.source.as_deref(), Some("tool" | "cron")) => {
-            Tie::From(parent, ParentRelation::Branch)
+            ParentLink::From(parent, ParentRelation::Branch)
         }
-        _ => Tie::From(parent, ParentRelation::Import),
+        _ => ParentLink::From(parent, ParentRelation::Import),
     }
 }
 
@@ -156,12 +158,12 @@ fn follows(session: &HermesSession, parent: &HermesSession) -> bool {
 /// The continuation of each session.
 fn continuations<'a, E>(
     sessions: &'a [HermesSession],
-    ties: &'a HashMap<&str, Tie>,
+    links: &'a HashMap<&str, ParentLink>,
     begins_with_summary: &mut impl FnMut(&str) -> Result<bool, E>,
 ) -> Result<HashMap<&'a str, &'a str>, E> {
     let mut candidates: HashMap<&str, Vec<&HermesSession>> = HashMap::new();
     for session in sessions {
-        if let Some(Tie::Continues(parent)) = ties.get(&*session.id) {
+        if let Some(ParentLink::Continues(parent)) = links.get(&*session.id) {
             candidates.entry(parent).or_default().push(session);
         }
     }
@@ -212,7 +214,7 @@ mod tests {
     }
 
     fn families(sessions: &[HermesSession]) -> Vec<Family> {
-        let Ok(families) = gather(sessions, |id| Ok::<_, Infallible>(id.starts_with("real")));
+        let Ok(families) = group_sessions(sessions, |id| Ok::<_, Infallible>(id.starts_with("real")));
         families
     }
 
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_any_mark_is_a_persons_own() {
+    fn a_row_without_any_mark_is_main() {
         let bare = HermesSession { id: "a".to_owned(), ..HermesSession::default() };
         let found = families(&[bare]);
         assert_eq!((found[0].kind, &found[0].parent), (SessionKind::Main, &None));
@@ -278,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn parents_come_before_what_comes_from_them_whatever_the_clock_said() {
+    fn parents_come_before_their_children_whatever_their_times() {
         let child = marked(session("child", Some("parent"), 1.0), r#"{"_delegate_from":"parent"}"#);
         let found = families(&[child, session("other", None, 2.0), session("parent", None, 3.0)]);
         let firsts: Vec<&str> = found.iter().map(|family| &*family.chain[0]).collect();
         assert_eq!(firsts, ["parent", "child", "other"]);
-        let round = [session("a", Some("b"), 1.0), session("b", Some("a"), 2.0)];
-        assert_eq!(families(&round).len(), 2, "also where they go round in a circle");
+        let cycle = [session("a", Some("b"), 1.0), session("b", Some("a"), 2.0)];
+        assert_eq!(families(&cycle).len(), 2, "also in a cycle");
     }
 
     #[test]
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_missing_is_told() {
+    fn a_missing_continuation_is_reported() {
         let found = families(&[ended(session("a", None, 1.0), "compression", 5.0)]);
         assert!(found[0].lost_its_end);
     }
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_in_a_circle_are_brought_too() {
+    fn sessions_in_a_cycle_are_imported_too() {
         let sessions = [
             ended(session("a", Some("b"), 5.0), "compression", 5.0),
             ended(session("b", Some("a"), 5.0), "compression", 5.0),

@@ -32,7 +32,7 @@ use self::names::Names;
 use self::report::{Problem, Report};
 use crate::arguments::{Common, HermesFlags};
 use crate::progress::Progress;
-use crate::sessions::place;
+use crate::sessions::local_store;
 use crate::{logging, output, setup};
 
 /// How much one transaction writes.
@@ -44,10 +44,10 @@ pub(crate) fn run(common: Common, flags: &HermesFlags) -> anyhow::Result<ExitCod
     let loaded = setup::load(common, Overrides::default())?;
     logging::of_command(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
-    setup::on_this_thread(bring(&loaded.config, flags))
+    setup::on_this_thread(import(&loaded.config, flags))
 }
 
-async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
+async fn import(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode> {
     // Check the files before a store is made.
     let file = HermesFile::open(&flags.state).context("nothing was imported")?;
     let (names, problems) = match Names::read(&flags.state, flags.responses.as_deref()) {
@@ -56,17 +56,18 @@ async fn bring(config: &Config, flags: &HermesFlags) -> anyhow::Result<ExitCode>
         read => read.context("nothing was imported")?,
     };
     let sessions = file.sessions()?;
-    let families =
-        families::gather(&sessions, |session| file.has_message_beginning(session, &message::SUMMARY_BEGINNINGS))?;
+    let families = families::group_sessions(&sessions, |session| {
+        file.has_message_beginning(session, &message::SUMMARY_BEGINNINGS)
+    })?;
     let total = file.message_count()?;
     output::note(&format!("reading {}: {} sessions, {total} messages", flags.state.display(), sessions.len()));
     let mut report = Report::new(flags.state.display().to_string(), file.schema(), sessions.len());
-    report.tell(problems);
+    report.add_problems(problems);
     let store = setup::open_store(config)?;
-    let tenant = place::tenant(&*store, &flags.tenant).await?;
+    let tenant = local_store::tenant(&*store, &flags.tenant).await?;
     let identity = identity(&flags.state)?;
-    let importer = Importer { file: &file, store: Arc::clone(&store), tenant, identity, total };
-    let done = importer.bring(&families, names, &mut report).await;
+    let importer = HermesImporter { file: &file, store: Arc::clone(&store), tenant, identity, total };
+    let done = importer.import(&families, names, &mut report).await;
     store.close().await;
     done.with_context(|| format!("stopped after {} conversations; run it again to go on", report.conversations()))?;
     report.print(flags.json)?;
@@ -79,7 +80,7 @@ fn identity(state: &Path) -> anyhow::Result<Arc<str>> {
     Ok(Arc::from(format!("hermes:{}", path.display())))
 }
 
-struct Importer<'a> {
+struct HermesImporter<'a> {
     file: &'a HermesFile,
     store: Arc<dyn Store>,
     tenant: TenantId,
@@ -87,58 +88,58 @@ struct Importer<'a> {
     total: u64,
 }
 
-impl Importer<'_> {
-    async fn bring(&self, families: &[Family], mut names: Names, report: &mut Report) -> anyhow::Result<()> {
+impl HermesImporter<'_> {
+    async fn import(&self, families: &[Family], mut names: Names, report: &mut Report) -> anyhow::Result<()> {
         let mut progress = Progress::new("messages", Some(self.total));
         let mut batch = Batch::default();
-        let mut writing = None;
+        let mut pending = None;
         for family in families {
             let ids: Vec<&str> = family.chain.iter().map(String::as_str).collect();
             let chain = self.file.transcripts(&ids)?;
             let rows = chain.iter().map(|(_, rows)| rows.len() as u64).sum();
             if let Some(mapped) = conversation::map(family, &chain, names.take(&family.chain)) {
-                report.tell(mapped.problems);
+                report.add_problems(mapped.problems);
                 report.count_taken_back(mapped.taken_back);
                 batch.add(mapped.conversation, rows);
             }
             if batch.is_full() {
-                Writing::end(writing.take(), report, &mut progress).await?;
-                writing = Some(self.write(std::mem::take(&mut batch)).await);
+                PendingBatch::end(pending.take(), report, &mut progress).await?;
+                pending = Some(self.write(std::mem::take(&mut batch)).await);
             }
         }
-        Writing::end(writing, report, &mut progress).await?;
+        PendingBatch::end(pending, report, &mut progress).await?;
         if !batch.conversations.is_empty() {
-            Writing::end(Some(self.write(batch).await), report, &mut progress).await?;
+            PendingBatch::end(Some(self.write(batch).await), report, &mut progress).await?;
         }
         progress.end();
-        report.tell(names.left_over());
+        report.add_problems(names.left_over());
         Ok(())
     }
 
     /// Begins to write a batch. The store writes on its own thread, while the next batch is read here.
-    async fn write(&self, batch: Batch) -> Writing {
-        let brought = batch.conversations.iter().map(brought).collect();
+    async fn write(&self, batch: Batch) -> PendingBatch {
+        let imported = batch.conversations.iter().map(imported).collect();
         let (store, conversations) = (Arc::clone(&self.store), batch.conversations);
         let import = Import { tenant: self.tenant, file: Arc::clone(&self.identity), conversations, now: now() };
         let done = tokio::spawn(async move { store.import(import).await });
         tokio::task::yield_now().await;
-        Writing { brought, rows: batch.rows, done }
+        PendingBatch { imported, rows: batch.rows, done }
     }
 }
 
 /// A batch that is being written.
-struct Writing {
-    brought: Vec<(Arc<str>, u64)>,
+struct PendingBatch {
+    imported: Vec<(Arc<str>, u64)>,
     rows: u64,
     done: JoinHandle<Result<ImportOutcome, StoreError>>,
 }
 
-impl Writing {
+impl PendingBatch {
     /// Waits until the batch is written.
-    async fn end(writing: Option<Self>, report: &mut Report, progress: &mut Progress) -> anyhow::Result<()> {
-        let Some(Self { brought, rows, done }) = writing else { return Ok(()) };
+    async fn end(pending: Option<Self>, report: &mut Report, progress: &mut Progress) -> anyhow::Result<()> {
+        let Some(Self { imported, rows, done }) = pending else { return Ok(()) };
         let outcome = done.await??;
-        for ((first, messages), arrival) in brought.iter().zip(&outcome.arrivals) {
+        for ((first, messages), arrival) in imported.iter().zip(&outcome.arrivals) {
             report.count(first, *messages, arrival);
         }
         progress.advance(rows);
@@ -147,7 +148,7 @@ impl Writing {
 }
 
 /// The first session of a conversation, and its number of messages.
-fn brought(conversation: &ImportedConversation) -> (Arc<str>, u64) {
+fn imported(conversation: &ImportedConversation) -> (Arc<str>, u64) {
     let entries = conversation.sessions.iter().flat_map(|session| &session.entries);
     let said = entries.filter(|entry| matches!(entry, ImportedEntry::Said(_))).count();
     (conversation.sessions.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.origin)), said as u64)

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_with_their_session_and_the_rest_is_told() {
+    fn names_go_with_their_session_and_the_rest_is_reported() {
         let given = |name: &str, session: Option<&str>| GivenName {
             name: name.to_owned(),
             session: session.map(str::to_owned),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::output;
 
 /// The most problems that are printed for people.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 /// Something that could not be imported unchanged, or that the user should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,7 +50,7 @@ impl fmt::Display for Problem {
 
 /// How many conversations had each outcome.
 #[derive(Debug, Default, Serialize)]
-struct Conversations {
+struct ImportCounts {
     made: u64,
     extended: u64,
     replaced: u64,
@@ -66,7 +66,7 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<i64>,
     sessions: u64,
-    conversations: Conversations,
+    conversations: ImportCounts,
     messages: u64,
     taken_back: u64,
     problems: Vec<Problem>,
@@ -80,7 +80,7 @@ impl Report {
             file,
             schema,
             sessions: sessions as u64,
-            conversations: Conversations::default(),
+            conversations: ImportCounts::default(),
             messages: 0,
             taken_back: 0,
             problems: Vec::new(),
@@ -88,7 +88,7 @@ impl Report {
     }
 
     /// Adds problems.
-    pub(super) fn tell(&mut self, problems: impl IntoIterator<Item = Problem>) {
+    pub(super) fn add_problems(&mut self, problems: impl IntoIterator<Item = Problem>) {
         self.problems.extend(problems);
     }
 
@@ -125,7 +125,7 @@ impl Report {
 
     /// How many conversations have an outcome.
     pub(super) fn conversations(&self) -> u64 {
-        let Conversations { made, extended, replaced, unchanged, left } = self.conversations;
+        let ImportCounts { made, extended, replaced, unchanged, left } = self.conversations;
         made + extended + replaced + unchanged + left
     }
 
@@ -134,11 +134,11 @@ impl Report {
         if json {
             return Ok(output::answer(&serde_json::to_string(self)?)?);
         }
-        for problem in self.problems.iter().take(MOST_SHOWN) {
+        for problem in self.problems.iter().take(MAX_SHOWN) {
             output::note(&output::printable(&problem.to_string()));
         }
-        if self.problems.len() > MOST_SHOWN {
-            output::note(&format!("… and {} more; --json has them all", self.problems.len() - MOST_SHOWN));
+        if self.problems.len() > MAX_SHOWN {
+            output::note(&format!("… and {} more; --json has them all", self.problems.len() - MAX_SHOWN));
         }
         Ok(output::answer(&self.to_string())?)
     }
@@ -146,7 +146,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conversations { made, extended, replaced, unchanged, left } = self.conversations;
+        let ImportCounts { made, extended, replaced, unchanged, left } = self.conversations;
         write!(f, "{} sessions are {} conversations: ", self.sessions, self.conversations())?;
         write!(
             f,

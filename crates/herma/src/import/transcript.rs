@@ -19,12 +19,12 @@ use herma_store_sqlite::hermes::{HermesMessage, HermesSession};
 use herma_turn::summary;
 use herma_wire::chat;
 
-use self::copies::Mark;
-use self::order::Placed;
+use self::copies::Fingerprint;
+use self::order::PlacedRow;
 use super::message::{self, Reading};
 
 /// The most copies of first messages that are searched for before a summary.
-const MOST_HEAD_COPIES: usize = 64;
+const MAX_HEAD_COPIES: usize = 64;
 
 /// A row that is not imported, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) struct Skipped {
 
 /// What was read from a chain of sessions.
 #[derive(Debug, Default)]
-pub(super) struct Transcript {
+pub(super) struct ImportedTranscript {
     pub(super) sessions: Vec<ImportedSession>,
     pub(super) skipped: Vec<Skipped>,
     /// Rows that were taken back in Hermes.
@@ -48,7 +48,7 @@ pub(super) struct Transcript {
 }
 
 /// A readable row, or one part of it if a summary was joined to a message.
-struct Line {
+struct TranscriptLine {
     session: Arc<str>,
     row: i64,
     /// Whether Hermes still shows it to the model. False for rows that were moved to a later session.
@@ -57,16 +57,16 @@ struct Line {
     /// The same time in seconds, exactly as Hermes stores it.
     time: Option<f64>,
     finish: FinishReason,
-    what: What,
+    content: RowContent,
 }
 
-enum What {
+enum RowContent {
     Said(Utterance),
     Summary(String),
 }
 
 /// What later compactions need to know about an imported message.
-struct Known {
+struct KnownMessage {
     row: i64,
     shown: bool,
     role: Role,
@@ -75,9 +75,9 @@ struct Known {
 }
 
 /// Reads the sessions of a conversation, from the first to the head.
-pub(super) fn read(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Transcript {
-    let mut reader = Reader::default();
-    for (at, ((session, _), rows)) in chain.iter().zip(order::place(chain)).enumerate() {
+pub(super) fn read(chain: &[(HermesSession, Vec<HermesMessage>)]) -> ImportedTranscript {
+    let mut reader = TranscriptReader::default();
+    for (at, ((session, _), rows)) in chain.iter().zip(order::assign(chain)).enumerate() {
         let began = moment(session.started_at).unwrap_or(Timestamp(0));
         let next = chain.get(at + 1).and_then(|(next, _)| moment(next.started_at));
         reader.entries = Vec::new();
@@ -100,12 +100,12 @@ fn moment(seconds: Option<f64>) -> Option<Timestamp> {
 }
 
 #[derive(Default)]
-struct Reader {
-    read: Transcript,
+struct TranscriptReader {
+    read: ImportedTranscript,
     entries: Vec<ImportedEntry>,
-    known: Vec<Known>,
+    known: Vec<KnownMessage>,
     /// What known messages are compared by, at the same indices as `known`.
-    marks: Vec<Mark>,
+    fingerprints: Vec<Fingerprint>,
     /// The index of the known message with this role and time.
     moments: HashMap<(Role, u64), usize>,
     /// Tool calls of the last answer that have no result yet.
@@ -116,19 +116,19 @@ struct Reader {
     base: (usize, u64),
 }
 
-impl Reader {
+impl TranscriptReader {
     /// The readable rows that were not taken back.
-    fn lines(&mut self, rows: &[Placed<'_>], began: Timestamp) -> Vec<Line> {
+    fn lines(&mut self, rows: &[PlacedRow<'_>], began: Timestamp) -> Vec<TranscriptLine> {
         let mut lines = Vec::with_capacity(rows.len());
-        for Placed { row, session, is_late } in rows {
+        for PlacedRow { row, session, is_late } in rows {
             if !row.active && !row.compacted {
                 self.read.taken_back += 1;
                 continue;
             }
             let readings = match message::read(row) {
-                Reading::Said(said) => vec![What::Said(said)],
-                Reading::Summary(text) => vec![What::Summary(text)],
-                Reading::Joined { summary, said } => vec![What::Summary(summary), What::Said(said)],
+                Reading::Said(said) => vec![RowContent::Said(said)],
+                Reading::Summary(text) => vec![RowContent::Summary(text)],
+                Reading::Joined { summary, said } => vec![RowContent::Summary(summary), RowContent::Said(said)],
                 Reading::Unreadable(why) => {
                     self.read.skipped.push(Skipped { session: (*session).to_owned(), row: row.row, why });
                     continue;
@@ -138,23 +138,31 @@ impl Reader {
             self.read.last_said = self.read.last_said.max(Some(at));
             let finish = row.finish_reason.as_deref().map_or(FinishReason::Stop, FinishReason::from_wire);
             let (session, shown, time): (Arc<str>, _, _) = (Arc::from(*session), row.active && !is_late, row.timestamp);
-            let line = |what| Line { session: Arc::clone(&session), row: row.row, shown, at, time, finish, what };
+            let line = |content| TranscriptLine {
+                session: Arc::clone(&session),
+                row: row.row,
+                shown,
+                at,
+                time,
+                finish,
+                content,
+            };
             lines.extend(readings.into_iter().map(line));
         }
         lines
     }
 
     /// Reads a session, from summary to summary.
-    fn session_of(&mut self, session: &str, lines: Vec<Line>, is_continuation: bool) {
+    fn session_of(&mut self, session: &str, lines: Vec<TranscriptLine>, is_continuation: bool) {
         self.end_answer();
-        if is_continuation && !lines.iter().any(|line| matches!(line.what, What::Summary(_))) {
+        if is_continuation && !lines.iter().any(|line| matches!(line.content, RowContent::Summary(_))) {
             self.read.without_summary.push(session.to_owned());
         }
         let mut mode = if is_continuation { CompactionMode::Split } else { CompactionMode::InPlace };
         // Copies of the last messages stand at the beginning of a continuation, and after a summary.
         let mut after = is_continuation.then_some(None);
-        let mut parts = parts(lines).into_iter().peekable();
-        while let Some(Part { mut lines, summary }) = parts.next() {
+        let mut sections = sections(lines).into_iter().peekable();
+        while let Some(Section { mut lines, summary }) = sections.next() {
             let head = summary.as_ref().map_or(0, |summary| self.head(&lines, summary));
             let head = lines.split_off(lines.len() - head);
             let from = self.known.len();
@@ -163,14 +171,15 @@ impl Reader {
                 None => HashSet::new(),
             };
             let mut rest = lines.into_iter().enumerate().filter(|(at, _)| !copies.contains(at)).map(|(_, line)| line);
-            let first = rest.next().map(|line| if copies.is_empty() { line } else { self.without_the_last(line) });
-            first.into_iter().chain(rest).for_each(|line| self.say(line));
+            let first = rest.next().map(|line| if copies.is_empty() { line } else { self.without_last(line) });
+            first.into_iter().chain(rest).for_each(|line| self.add_message(line));
             if let Some(summary) = summary {
                 let carried = self.carried(head);
-                let next = parts.peek().map_or_else(Vec::new, |next| self.copies_of_the_end(&next.lines, summary.time));
+                let next =
+                    sections.peek().map_or_else(Vec::new, |next| self.copies_of_the_end(&next.lines, summary.time));
                 let through = next.first().map_or(self.known.len(), |(_, known)| *known);
                 after = Some(summary.time);
-                self.compact(Compacting { summary, mode, carried, from, through });
+                self.compact(FoundCompaction { summary, mode, carried, from, through });
                 mode = CompactionMode::InPlace;
             }
         }
@@ -179,54 +188,55 @@ impl Reader {
     /// Pairs of a line and the message that it copies, for the lines at the beginning. If the first lines are exactly
     /// the last known messages, these are the copies. Else only lines count that were written together with the
     /// summary, or that are known by their times. Of these, the ones that can be aligned are the copies.
-    fn copies_of_the_end(&self, lines: &[Line], written: Option<f64>) -> Vec<(usize, usize)> {
-        let marks: Vec<Mark> = lines.iter().map_while(Line::mark).collect();
-        let most = marks.len().min(self.marks.len());
+    fn copies_of_the_end(&self, lines: &[TranscriptLine], written: Option<f64>) -> Vec<(usize, usize)> {
+        let fingerprints: Vec<Fingerprint> = lines.iter().map_while(TranscriptLine::fingerprint).collect();
+        let most = fingerprints.len().min(self.fingerprints.len());
         let same = |count: &usize| {
-            let end = &self.marks[self.marks.len() - count..];
-            marks[..*count].iter().zip(end).all(|(mark, known)| mark.is_like(known))
+            let end = &self.fingerprints[self.fingerprints.len() - count..];
+            fingerprints[..*count].iter().zip(end).all(|(fingerprint, known)| fingerprint.matches(known))
         };
         match (1..=most).rev().find(same) {
-            Some(count) => (0..count).zip(self.marks.len() - count..).collect(),
+            Some(count) => (0..count).zip(self.fingerprints.len() - count..).collect(),
             None => {
                 let at_once = copies::written_at_once(written, lines.iter().map(|line| line.time));
-                let known = marks.iter().take_while(|mark| self.was_said(mark)).count();
-                copies::align(&marks[..at_once.max(known).min(marks.len())], &self.marks)
+                let known = fingerprints.iter().take_while(|fingerprint| self.is_known(fingerprint)).count();
+                copies::align(&fingerprints[..at_once.max(known).min(fingerprints.len())], &self.fingerprints)
             }
         }
     }
 
     /// Removes the last known message from the beginning of a line. Hermes joins user messages that got no answer.
-    fn without_the_last(&self, line: Line) -> Line {
-        let beyond = match (&line.what, self.marks.last()) {
-            (What::Said(said), Some(last)) => copies::beyond(said, last),
+    fn without_last(&self, line: TranscriptLine) -> TranscriptLine {
+        let added_text = match (&line.content, self.fingerprints.last()) {
+            (RowContent::Said(said), Some(last)) => copies::added_text(said, last),
             _ => None,
         };
-        match beyond {
-            Some(text) => Line { what: What::Said(chat::simple_user(&text)), ..line },
+        match added_text {
+            Some(text) => TranscriptLine { content: RowContent::Said(chat::simple_user(&text)), ..line },
             None => line,
         }
     }
 
     /// How many lines at the end belong to the summary that follows: copies of the first messages, or lines that were
     /// written together with it.
-    fn head(&self, lines: &[Line], summary: &Summary) -> usize {
+    fn head(&self, lines: &[TranscriptLine], summary: &SummaryRow) -> usize {
         let at_once = copies::written_at_once(summary.time, lines.iter().rev().map(|line| line.time));
         self.copies_of_the_beginning(lines).max(at_once)
     }
 
     /// The messages that the copies before a summary stand for. A line that copies nothing becomes a message.
-    fn carried(&mut self, head: Vec<Line>) -> Vec<usize> {
+    fn carried(&mut self, head: Vec<TranscriptLine>) -> Vec<usize> {
         let mut carried = Vec::with_capacity(head.len());
         for (at, line) in head.into_iter().enumerate() {
-            let Some(mark) = line.mark() else { continue };
-            let same_place = self.marks.get(at).filter(|known| mark.is_like(known)).map(|_| at);
-            match same_place.or_else(|| self.marks.iter().position(|known| mark.is_like(known))) {
+            let Some(fingerprint) = line.fingerprint() else { continue };
+            let same_place = self.fingerprints.get(at).filter(|known| fingerprint.matches(known)).map(|_| at);
+            match same_place.or_else(|| self.fingerprints.iter().position(|known| fingerprint.matches(known))) {
                 Some(known) => carried.push(known),
-                None if matches!(&line.what, What::Said(said) if copies::is_joined(said, &self.marks)) => {}
+                None if matches!(&line.content, RowContent::Said(said) if copies::is_joined(said, &self.fingerprints)) =>
+                    {}
                 None => {
                     carried.push(self.known.len());
-                    self.say(line);
+                    self.add_message(line);
                 }
             }
         }
@@ -237,25 +247,27 @@ impl Reader {
     }
 
     /// How many lines at the end are copies of the first messages.
-    fn copies_of_the_beginning(&self, lines: &[Line]) -> usize {
-        let marks: Vec<Option<Mark>> = lines.iter().map(Line::mark).collect();
-        let whole = self.marks.len() + marks.len();
-        let at = |place: usize| match self.marks.get(place) {
+    fn copies_of_the_beginning(&self, lines: &[TranscriptLine]) -> usize {
+        let fingerprints: Vec<Option<Fingerprint>> = lines.iter().map(TranscriptLine::fingerprint).collect();
+        let whole = self.fingerprints.len() + fingerprints.len();
+        let at = |place: usize| match self.fingerprints.get(place) {
             Some(known) => Some(known),
-            None => marks[place - self.marks.len()].as_ref(),
+            None => fingerprints[place - self.fingerprints.len()].as_ref(),
         };
-        let most = marks.len().min(whole / 2).min(MOST_HEAD_COPIES);
+        let most = fingerprints.len().min(whole / 2).min(MAX_HEAD_COPIES);
         let same = |count: &usize| {
-            let ours = |place: usize| marks[marks.len() - count + place].as_ref();
-            (0..*count).all(|place| at(place).zip(ours(place)).is_some_and(|(known, ours)| ours.is_like(known)))
+            let ours = |place: usize| fingerprints[fingerprints.len() - count + place].as_ref();
+            (0..*count).all(|place| at(place).zip(ours(place)).is_some_and(|(known, ours)| ours.matches(known)))
         };
         (1..=most).rev().find(same).unwrap_or(0)
     }
 
     /// Adds a message, unless it is known already or is the result of a call that is not open.
-    fn say(&mut self, line: Line) {
-        let Some(mark) = line.mark().filter(|mark| !self.was_said(mark)) else { return };
-        let Line { session, row, shown, at, finish, what: What::Said(said), .. } = line else { return };
+    fn add_message(&mut self, line: TranscriptLine) {
+        let Some(fingerprint) = line.fingerprint().filter(|fingerprint| !self.is_known(fingerprint)) else { return };
+        let TranscriptLine { session, row, shown, at, finish, content: RowContent::Said(said), .. } = line else {
+            return;
+        };
         match said.role {
             Role::User => self.open.clear(),
             Role::Assistant => self.open = said.calls.to_vec(),
@@ -276,24 +288,24 @@ impl Reader {
             _ => row,
         };
         self.turn = Some((turn, is_answer));
-        self.known.push(Known {
+        self.known.push(KnownMessage {
             row,
             shown,
             role: said.role,
             calls: Arc::clone(&said.calls),
             tokens: said.tokens.into(),
         });
-        self.moments.extend(mark.moment().map(|moment| ((said.role, moment), self.marks.len())));
-        self.marks.push(mark);
+        self.moments.extend(fingerprint.moment().map(|moment| ((said.role, moment), self.fingerprints.len())));
+        self.fingerprints.push(fingerprint);
         let asks = said.role == Role::Tool || (is_answer && !said.calls.is_empty());
         let finish = if asks { FinishReason::ToolCalls } else { finish };
         self.entries.push(ImportedEntry::Said(ImportedMessage { origin: row, turn, said, finish, created_at: at }));
     }
 
     /// Whether the same message with the same time is known.
-    fn was_said(&self, mark: &Mark) -> bool {
-        let known = mark.moment().and_then(|moment| self.moments.get(&(mark.role(), moment)));
-        known.is_some_and(|known| mark.is_copy_of(&self.marks[*known]))
+    fn is_known(&self, fingerprint: &Fingerprint) -> bool {
+        let known = fingerprint.moment().and_then(|moment| self.moments.get(&(fingerprint.role(), moment)));
+        known.is_some_and(|known| fingerprint.is_copy_of(&self.fingerprints[*known]))
     }
 
     /// Ends the current turn if its answer has begun.
@@ -301,8 +313,9 @@ impl Reader {
         self.turn = self.turn.filter(|(_, answers)| !answers);
     }
 
-    fn compact(&mut self, compacting: Compacting) {
-        let Compacting { summary: Summary { row, at, text, .. }, mode, carried, from, mut through } = compacting;
+    fn compact(&mut self, compacting: FoundCompaction) {
+        let FoundCompaction { summary: SummaryRow { row, at, text, .. }, mode, carried, from, mut through } =
+            compacting;
         self.end_answer();
         // A tool result stays with its call, so the kept messages cannot begin with one.
         while self.known.get(through).is_some_and(|first| first.role == Role::Tool) {
@@ -313,7 +326,7 @@ impl Reader {
         carried.sort_unstable();
         carried.dedup();
         let carried = whole_pairs(carried.into_iter().map(|place| &self.known[place]).collect());
-        let cost = |known: &[Known]| known.iter().map(|known| known.tokens).sum::<u64>();
+        let cost = |known: &[KnownMessage]| known.iter().map(|known| known.tokens).sum::<u64>();
         let summary = summary::utterance(&text);
         let base = u64::from(summary.tokens) + carried.iter().map(|known| known.tokens).sum::<u64>();
         let sizes = Sizes {
@@ -336,8 +349,8 @@ impl Reader {
 }
 
 /// A summary and the copies around it.
-struct Compacting {
-    summary: Summary,
+struct FoundCompaction {
+    summary: SummaryRow,
     mode: CompactionMode,
     /// The messages that are copied before the summary.
     carried: Vec<usize>,
@@ -348,17 +361,17 @@ struct Compacting {
     through: usize,
 }
 
-impl Line {
-    fn mark(&self) -> Option<Mark> {
-        match &self.what {
-            What::Said(said) => Some(Mark::of(said, self.time)),
-            What::Summary(_) => None,
+impl TranscriptLine {
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        match &self.content {
+            RowContent::Said(said) => Some(Fingerprint::of(said, self.time)),
+            RowContent::Summary(_) => None,
         }
     }
 }
 
 /// A row with a summary.
-struct Summary {
+struct SummaryRow {
     row: i64,
     at: Timestamp,
     time: Option<f64>,
@@ -366,31 +379,33 @@ struct Summary {
 }
 
 /// Lines up to a summary, or to the end of the session.
-struct Part {
-    lines: Vec<Line>,
-    summary: Option<Summary>,
+struct Section {
+    lines: Vec<TranscriptLine>,
+    summary: Option<SummaryRow>,
 }
 
 /// Cuts a session after each summary. Consecutive summaries are joined.
-fn parts(lines: Vec<Line>) -> Vec<Part> {
-    let mut parts = vec![Part { lines: Vec::new(), summary: None }];
+fn sections(lines: Vec<TranscriptLine>) -> Vec<Section> {
+    let mut sections = vec![Section { lines: Vec::new(), summary: None }];
     for line in lines {
-        let Some(part) = parts.last_mut() else { break };
-        match (line.what, &mut part.summary) {
-            (What::Summary(text), Some(before)) => before.text = format!("{}\n\n{text}", before.text),
-            (What::Summary(text), summary) => {
-                *summary = Some(Summary { row: line.row, at: line.at, time: line.time, text });
+        let Some(section) = sections.last_mut() else { break };
+        match (line.content, &mut section.summary) {
+            (RowContent::Summary(text), Some(before)) => before.text = format!("{}\n\n{text}", before.text),
+            (RowContent::Summary(text), summary) => {
+                *summary = Some(SummaryRow { row: line.row, at: line.at, time: line.time, text });
             }
-            (what, None) => part.lines.push(Line { what, ..line }),
-            (what, Some(_)) => parts.push(Part { lines: vec![Line { what, ..line }], summary: None }),
+            (content, None) => section.lines.push(TranscriptLine { content, ..line }),
+            (content, Some(_)) => {
+                sections.push(Section { lines: vec![TranscriptLine { content, ..line }], summary: None })
+            }
         }
     }
-    parts
+    sections
 }
 
 /// Drops messages from the end until every tool call has its result.
-fn whole_pairs(mut known: Vec<&Known>) -> Vec<&Known> {
-    let is_whole = |known: &[&Known]| {
+fn whole_pairs(mut known: Vec<&KnownMessage>) -> Vec<&KnownMessage> {
+    let is_whole = |known: &[&KnownMessage]| {
         let answered = |call: &CallId| known.iter().any(|other| other.role == Role::Tool && other.calls.contains(call));
         let asking = known.iter().filter(|known| known.role == Role::Assistant);
         asking.flat_map(|known| known.calls.iter()).all(answered)

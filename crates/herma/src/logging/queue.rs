@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 /// The most lines that may wait.
-const MOST_LINES: usize = 4096;
+const MAX_LINES: usize = 4096;
 /// How long writing the last lines may take at the end.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
@@ -22,7 +22,7 @@ enum Job {
 }
 
 /// Takes lines from any thread.
-pub(super) struct Lines {
+pub(super) struct LogQueue {
     jobs: SyncSender<Job>,
     dropped: Arc<AtomicU64>,
 }
@@ -31,10 +31,10 @@ pub(super) struct Lines {
 pub(crate) struct Flush(SyncSender<Job>);
 
 /// Starts the thread.
-pub(super) fn start() -> anyhow::Result<(Arc<Lines>, Flush)> {
-    let (jobs, queue) = sync_channel(MOST_LINES);
+pub(super) fn start() -> anyhow::Result<(Arc<LogQueue>, Flush)> {
+    let (jobs, queue) = sync_channel(MAX_LINES);
     let dropped = Arc::new(AtomicU64::new(0));
-    let lines = Arc::new(Lines { jobs: jobs.clone(), dropped: Arc::clone(&dropped) });
+    let lines = Arc::new(LogQueue { jobs: jobs.clone(), dropped: Arc::clone(&dropped) });
     std::thread::Builder::new()
         .name("herma-log".to_owned())
         .spawn(move || run(&queue, &dropped))
@@ -56,7 +56,7 @@ fn run(queue: &Receiver<Job>, dropped: &AtomicU64) {
     }
 }
 
-impl Write for &Lines {
+impl Write for &LogQueue {
     /// Queues a whole line; the log never hands over less.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Write(line.to_vec())) {

@@ -22,7 +22,7 @@ pub(crate) use first_key::FILE as API_KEY_FILE;
 /// The exit code after a second signal, as shells use it.
 const INTERRUPTED: u8 = 130;
 /// How long connections get to close after the last turn has ended.
-const LAST_BYTES: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// These threads do store reads and name look-ups. More of them would only cost memory.
 const BLOCKING_THREADS: usize = 8;
 const THREAD_STACK: usize = 1024 * 1024;
@@ -79,7 +79,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     drop(stop);
     let drain = async {
         gateway.drain(config.server.drain_timeout).await;
-        let _ = tokio::time::timeout(LAST_BYTES, &mut server).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut server).await;
     };
     tokio::select! {
         () = drain => Ok(ExitCode::SUCCESS),

@@ -3,32 +3,32 @@
 use herma_gateway::now;
 use herma_store::{Change, Scope, Store};
 
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::SessionName;
 use crate::output;
 
 /// Archives a conversation. One that is archived already stays so.
-pub(super) async fn archive(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
-    change(store, scope, place, true, "is archived; `herma sessions unarchive` brings it back into lists").await
+pub(super) async fn archive(store: &dyn Store, scope: &Scope, session: &SessionName) -> anyhow::Result<()> {
+    change(store, scope, session, true, "is archived; `herma sessions unarchive` brings it back into lists").await
 }
 
 /// Shows a conversation in lists again.
-pub(super) async fn unarchive(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
-    change(store, scope, place, false, "is in lists again").await
+pub(super) async fn unarchive(store: &dyn Store, scope: &Scope, session: &SessionName) -> anyhow::Result<()> {
+    change(store, scope, session, false, "is in lists again").await
 }
 
 async fn change(
     store: &dyn Store,
     scope: &Scope,
-    place: &SessionName,
+    session: &SessionName,
     archived: bool,
     state: &str,
 ) -> anyhow::Result<()> {
-    let alias = beginning::complete(store, scope, &place.id).await?;
+    let alias = id_prefix::complete(store, scope, &session.id).await?;
     let change = Change { archived: Some(archived), ..Change::default() };
-    let row = store.update(scope, &alias, change, now()).await?.ok_or_else(|| place::unknown(&alias))?;
-    if place.room.json {
-        return place::print_row(&row);
+    let row = store.update(scope, &alias, change, now()).await?.ok_or_else(|| local_store::unknown(&alias))?;
+    if session.shared.json {
+        return local_store::print_row(&row);
     }
     output::note(&format!("{} {state}", row.session.id));
     Ok(())

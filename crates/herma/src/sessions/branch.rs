@@ -8,7 +8,7 @@ use herma_model::{ConversationId, CreatorKind, SessionId, SessionKind};
 use herma_store::{BranchOutcome, BranchPoint, Creation, NewBranch, Scope, Store};
 use uuid::Uuid;
 
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::BranchFlags;
 use crate::output;
 
@@ -17,7 +17,7 @@ const SOURCE: &str = "cli";
 
 /// Makes a branch.
 pub(super) async fn make(store: &dyn Store, scope: &Scope, flags: &BranchFlags) -> anyhow::Result<()> {
-    let source = beginning::complete(store, scope, &flags.place.id).await?;
+    let source = id_prefix::complete(store, scope, &flags.session.id).await?;
     let branch = NewBranch {
         scope: scope.clone(),
         source: source.clone(),
@@ -29,7 +29,7 @@ pub(super) async fn make(store: &dyn Store, scope: &Scope, flags: &BranchFlags) 
         now: now(),
     };
     match store.branch(branch).await? {
-        BranchOutcome::Made(row) if flags.place.room.json => place::print_row(&row),
+        BranchOutcome::Made(row) if flags.session.shared.json => local_store::print_row(&row),
         BranchOutcome::Made(row) => {
             let id = &row.session.id;
             output::answer(&id.to_string())?;
@@ -39,7 +39,7 @@ pub(super) async fn make(store: &dyn Store, scope: &Scope, flags: &BranchFlags) 
             ));
             Ok(())
         }
-        BranchOutcome::NotFound => Err(place::unknown(&source)),
+        BranchOutcome::NotFound => Err(local_store::unknown(&source)),
         BranchOutcome::NoSuchMessage => bail!("nothing of the id that --at names was said in {source}"),
         BranchOutcome::Unanswered => bail!("no answer follows this message yet, so nothing can go on from it"),
         BranchOutcome::Exists => bail!("the name that --id gives leads somewhere already; choose another one"),

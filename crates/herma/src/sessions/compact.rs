@@ -9,7 +9,7 @@ use herma_model::{Alias, Principal, Provenance};
 use herma_store::{Compacted, Scope};
 use herma_wire::resource::CompactionRow;
 
-use super::{beginning, place, preview};
+use super::{id_prefix, local_store, preview};
 use crate::arguments::{Common, CompactFlags};
 use crate::failure::Misuse;
 use crate::{logging, output, setup};
@@ -26,25 +26,25 @@ async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<Exit
     if flags.model.is_none() && setup::gateway_settings(&config).default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
-    let (store, principal) = place::open(&config, &flags.place.room.tenant).await?;
-    flags.place.id = beginning::complete(&*store, &Scope::of(&principal), &flags.place.id).await?;
-    let gateway = place::gateway(&config, store)?;
+    let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
+    flags.session.id = id_prefix::complete(&*store, &Scope::of(&principal), &flags.session.id).await?;
+    let gateway = local_store::gateway(&config, store)?;
     output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));
     let outcome = ask(&gateway, principal, &flags).await;
-    place::leave(&gateway).await;
+    local_store::leave(&gateway).await;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
 async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags) -> anyhow::Result<()> {
-    let CompactFlags { place, dry_run, mode, model } = flags;
+    let CompactFlags { session, dry_run, mode, model } = flags;
     let request =
-        CompactionRequest { principal, alias: place.id.clone(), mode: *mode, model: model.clone(), expected: None };
-    let explain = |error| place::explain(&place.id, &error);
+        CompactionRequest { principal, alias: session.id.clone(), mode: *mode, model: model.clone(), expected: None };
+    let explain = |error| local_store::explain(&session.id, &error);
     if *dry_run {
         let seen = gateway.preview_compaction(request).await.map_err(explain)?;
-        return preview::print(&seen, place.room.json);
+        return preview::print(&seen, session.shared.json);
     }
-    print(&place.id, &gateway.compact(request).await.map_err(explain)?, place.room.json)
+    print(&session.id, &gateway.compact(request).await.map_err(explain)?, session.shared.json)
 }
 
 fn print(alias: &Alias, done: &Compacted, json: bool) -> anyhow::Result<()> {

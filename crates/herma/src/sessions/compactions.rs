@@ -6,15 +6,15 @@ use herma_model::{Alias, Compaction};
 use herma_store::{Scope, Store};
 use herma_wire::resource::CompactionRow;
 
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::SessionName;
 use crate::{output, table};
 
 /// Prints compactions and undos, newest first.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
-    let alias = beginning::complete(store, scope, &place.id).await?;
+pub(super) async fn print(store: &dyn Store, scope: &Scope, session: &SessionName) -> anyhow::Result<()> {
+    let alias = id_prefix::complete(store, scope, &session.id).await?;
     let ledger = ledger(store, scope, &alias).await?;
-    if place.room.json {
+    if session.shared.json {
         let rows: Vec<CompactionRow<'_>> = ledger.iter().map(CompactionRow::from).collect();
         output::answer(&serde_json::to_string(&rows)?)?;
     } else if ledger.is_empty() {
@@ -30,7 +30,7 @@ async fn ledger(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Resu
     let (mut rows, mut before) = (Vec::new(), None);
     loop {
         let page = store.compactions(scope, alias, before, MAX_PAGE).await?;
-        let page = page.ok_or_else(|| place::unknown(alias))?;
+        let page = page.ok_or_else(|| local_store::unknown(alias))?;
         rows.extend(page.rows);
         before = page.next;
         if before.is_none() {

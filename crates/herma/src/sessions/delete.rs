@@ -9,7 +9,7 @@ use herma_store::{Children, ConversationRow, DeleteOutcome, Pin, Scope, Store};
 
 use herma_wire::resource::DeletedSession;
 
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::DeleteFlags;
 use crate::failure::Misuse;
 use crate::{excerpt, output};
@@ -19,9 +19,9 @@ const TITLE: usize = 40;
 
 /// Deletes a conversation, alone or with its descendants.
 pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<()> {
-    let alias = if flags.yes { flags.place.id.clone() } else { agreed(store, scope, flags).await? };
+    let alias = if flags.yes { flags.session.id.clone() } else { confirmed(store, scope, flags).await? };
     match store.delete(scope, &alias, flags.children, now()).await? {
-        DeleteOutcome::Deleted(id) if flags.place.room.json => {
+        DeleteOutcome::Deleted(id) if flags.session.shared.json => {
             output::answer(&serde_json::to_string(&DeletedSession::new(id))?)?;
             Ok(())
         }
@@ -29,22 +29,21 @@ pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags
             output::note(&format!("{alias} is deleted"));
             Ok(())
         }
-        DeleteOutcome::Busy(running) => Err(place::busy(&alias, running)),
-        DeleteOutcome::NotFound if flags.yes => {
-            Err(place::unknown(&alias).context("with --yes it has to be named whole, not by a short id or a beginning"))
-        }
-        DeleteOutcome::NotFound => Err(place::unknown(&alias)),
+        DeleteOutcome::Busy(running) => Err(local_store::busy(&alias, running)),
+        DeleteOutcome::NotFound if flags.yes => Err(local_store::unknown(&alias)
+            .context("with --yes it has to be named whole, not by a short id or a beginning")),
+        DeleteOutcome::NotFound => Err(local_store::unknown(&alias)),
     }
 }
 
 /// The conversation that the user confirmed. Only here can the beginning of an id name it. A script that deletes `trip`
 /// twice must not delete `trip-by-train` the second time.
-async fn agreed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<Alias> {
+async fn confirmed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<Alias> {
     if !io::stdin().is_terminal() {
         return Err(Misuse("nobody can be asked here; to delete it without a question, add --yes".to_owned()).into());
     }
-    let alias = beginning::complete(store, scope, &flags.place.id).await?;
-    let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| place::unknown(&alias))?;
+    let alias = id_prefix::complete(store, scope, &flags.session.id).await?;
+    let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| local_store::unknown(&alias))?;
     let mut stderr = io::stderr().lock();
     write!(stderr, "{} [y/N] ", question(&row, flags.children))?;
     stderr.flush()?;
@@ -77,10 +76,10 @@ mod tests {
 
     #[test]
     fn only_a_yes_is_a_yes() {
-        for (line, agreed) in
+        for (line, confirmed) in
             [("y\n", true), (" YES \r\n", true), ("", false), ("\n", false), ("yo\n", false), ("n\n", false)]
         {
-            assert_eq!(is_yes(line), agreed, "{line:?}");
+            assert_eq!(is_yes(line), confirmed, "{line:?}");
         }
     }
 }

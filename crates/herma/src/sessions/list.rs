@@ -5,8 +5,8 @@ use herma_model::Timestamp;
 use herma_model::limits::MAX_PAGE;
 use herma_store::{Archived, ConversationRow, ListFilter, Scope, Store};
 
-use super::beginning::short_id;
-use super::place;
+use super::id_prefix::short_id;
+use super::local_store;
 use crate::arguments::ListFlags;
 use crate::{excerpt, output, table};
 
@@ -27,8 +27,8 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -
         filter.limit = MAX_PAGE.min(most - count);
         let page = store.conversations(scope, filter.clone()).await?;
         count += page.rows.len();
-        if flags.room.json {
-            page.rows.iter().try_for_each(place::print_row)?;
+        if flags.shared.json {
+            page.rows.iter().try_for_each(local_store::print_row)?;
         } else {
             rows.extend(page.rows);
         }
@@ -37,7 +37,7 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -
             break;
         }
     }
-    if !flags.room.json && !rows.is_empty() {
+    if !flags.shared.json && !rows.is_empty() {
         output::answer(&as_table(&rows, now()))?;
     }
     if count == 0 {

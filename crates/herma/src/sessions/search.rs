@@ -28,7 +28,7 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &SearchFlags)
             break;
         }
     }
-    if flags.room.json {
+    if flags.shared.json {
         for hit in &hits {
             output::answer(&serde_json::to_string(&rows::hit(hit, Marks::None))?)?;
         }

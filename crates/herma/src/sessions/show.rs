@@ -4,7 +4,7 @@ use herma_model::Alias;
 use herma_model::limits::MAX_PAGE;
 use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin, Scope, Store};
 
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::ShowFlags;
 use crate::{excerpt, output, table};
 
@@ -13,11 +13,11 @@ const TITLE: usize = 256;
 
 /// Prints a conversation at its head, or exactly the named session.
 pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -> anyhow::Result<()> {
-    let alias = beginning::complete(store, scope, &flags.place.id).await?;
+    let alias = id_prefix::complete(store, scope, &flags.session.id).await?;
     let pin = if flags.exact { Pin::Exact } else { Pin::Head };
-    let row = store.conversation(scope, &alias, pin).await?.ok_or_else(|| place::unknown(&alias))?;
-    if flags.place.room.json {
-        return place::print_row(&row);
+    let row = store.conversation(scope, &alias, pin).await?.ok_or_else(|| local_store::unknown(&alias))?;
+    if flags.session.shared.json {
+        return local_store::print_row(&row);
     }
     let mut lines: Vec<String> = facts(&row).into_iter().map(|(name, fact)| format!("{name:13}  {fact}")).collect();
     let said = last(store, scope, &alias, pin, flags.messages).await?;
@@ -35,7 +35,7 @@ async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, pin: Pin, most: u
     loop {
         let limit = MAX_PAGE.min(most - entries.len());
         let range = MessageRange { order: Order::NewestFirst { before }, limit, pin };
-        let page = store.messages(scope, alias, range).await?.ok_or_else(|| place::unknown(alias))?;
+        let page = store.messages(scope, alias, range).await?.ok_or_else(|| local_store::unknown(alias))?;
         entries.extend(page.entries);
         before = entries.last().map(Entry::seq);
         if !page.has_more || entries.len() >= most {

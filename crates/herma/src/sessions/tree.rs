@@ -8,7 +8,7 @@ use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ParentRelation, SessionId};
 use herma_store::{LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
 
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::SessionName;
 use crate::{excerpt, output};
 
@@ -23,10 +23,10 @@ struct Graph {
 }
 
 /// Prints the graph around a conversation.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, place: &SessionName) -> anyhow::Result<()> {
-    let alias = beginning::complete(store, scope, &place.id).await?;
+pub(super) async fn print(store: &dyn Store, scope: &Scope, session: &SessionName) -> anyhow::Result<()> {
+    let alias = id_prefix::complete(store, scope, &session.id).await?;
     let graph = read(store, scope, &alias).await?;
-    if place.room.json {
+    if session.shared.json {
         output::answer(&serde_json::to_string(&rows::graph(&graph.nodes, &graph.edges))?)?;
     } else {
         output::answer(&draw(&graph, &alias))?;
@@ -44,7 +44,7 @@ async fn read(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result
                 graph.edges.extend(page.edges);
                 after = page.next;
             }
-            LineageOutcome::NotFound => return Err(place::unknown(alias)),
+            LineageOutcome::NotFound => return Err(local_store::unknown(alias)),
             LineageOutcome::CursorGone => bail!("some of it was deleted while it was read; try again"),
         }
         if after.is_none() {

@@ -7,7 +7,7 @@ use herma_config::{Config, Overrides};
 use herma_gateway::{GatewayError, UndoRequest};
 use herma_store::{Compacted, Scope};
 
-use super::{beginning, compact, place};
+use super::{compact, id_prefix, local_store};
 use crate::arguments::{Common, UndoFlags};
 use crate::{logging, output, setup};
 
@@ -19,31 +19,31 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
 }
 
 async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
-    let (store, principal) = place::open(&config, &flags.place.room.tenant).await?;
-    flags.place.id = beginning::complete(&*store, &Scope::of(&principal), &flags.place.id).await?;
-    let UndoFlags { place, compaction, model } = &flags;
-    let gateway = place::gateway(&config, store)?;
+    let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
+    flags.session.id = id_prefix::complete(&*store, &Scope::of(&principal), &flags.session.id).await?;
+    let UndoFlags { session, compaction, model } = &flags;
+    let gateway = local_store::gateway(&config, store)?;
     let request = UndoRequest {
         principal,
-        alias: place.id.clone(),
+        alias: session.id.clone(),
         compaction: *compaction,
         model: model.clone(),
         expected: None,
     };
     let outcome = gateway.undo_compaction(&request).await;
-    place::leave(&gateway).await;
+    local_store::leave(&gateway).await;
     let undone = outcome.map_err(|error| match error {
         GatewayError::NotFound(_) => {
-            anyhow!("{0} has no compaction {compaction}; `herma sessions compactions {0}` lists them", place.id)
+            anyhow!("{0} has no compaction {compaction}; `herma sessions compactions {0}` lists them", session.id)
         }
-        error => place::explain(&place.id, &error),
+        error => local_store::explain(&session.id, &error),
     })?;
     print(&flags, &undone)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(flags: &UndoFlags, undone: &Compacted) -> anyhow::Result<()> {
-    if flags.place.room.json {
+    if flags.session.shared.json {
         return compact::print_json(undone);
     }
     let record = &undone.record;

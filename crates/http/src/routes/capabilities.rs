@@ -44,7 +44,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "name_bytes": MAX_NAME_BYTES,
             "page_rows": MAX_PAGE,
             "pinned_messages_per_conversation": MAX_PINNED,
-            "websockets": app.sockets.most(),
+            "websockets": app.sockets.limit(),
             "websocket_seconds": app.settings.websocket_lifetime.as_secs(),
             "search_characters": MAX_SEARCH_CHARACTERS,
             "session_events_kept": KEPT_EVENTS,

@@ -38,23 +38,23 @@ pub(crate) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["starting_after"])?;
-    let asked = parameters.parsed("starting_after", place, "the id of an event, or 0 for all that are kept")?;
-    let from = headers::last_event(&headers, place)?.or(asked).unwrap_or(EventsFrom::Now);
-    let mut reader = Reader::new(app, headers, from);
+    let asked = parameters.parsed("starting_after", events_from, "the id of an event, or 0 for all that are kept")?;
+    let from = headers::last_event(&headers, events_from)?.or(asked).unwrap_or(EventsFrom::Now);
+    let mut reader = EventReader::new(app, headers, from);
     reader.read().await?;
     let mut response = Response::new(reader.into_body());
-    let told = response.headers_mut();
-    told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let response_headers = response.headers_mut();
+    response_headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response_headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(response)
 }
 
-fn place(text: &str) -> Option<EventsFrom> {
+fn events_from(text: &str) -> Option<EventsFrom> {
     if text == OLDEST { Some(EventsFrom::Oldest) } else { text.parse().ok().map(EventsFrom::After) }
 }
 
 /// The stream of one client.
-struct Reader {
+struct EventReader {
     app: Shared,
     /// The headers are authenticated again for each page, because the key may have been revoked.
     headers: HeaderMap,
@@ -79,7 +79,7 @@ enum Stage {
     Ended,
 }
 
-impl Reader {
+impl EventReader {
     fn new(app: Shared, headers: HeaderMap, from: EventsFrom) -> Self {
         // Subscribe before the first page is read, so that no event is missed between the two.
         let new_events = app.gateway.watch_events();
@@ -116,7 +116,7 @@ impl Reader {
     /// Waits until there may be new events, a frame is due, or the server stops.
     async fn wait(&mut self) {
         self.stage = tokio::select! {
-            () = self.closing.told() => Stage::Ended,
+            () = self.closing.requested() => Stage::Ended,
             _ = timeout_at(self.due, self.new_events.changed()) => Stage::Behind,
         };
     }

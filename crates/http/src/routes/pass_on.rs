@@ -45,7 +45,7 @@ async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response
             Ok(from_bytes(json))
         }
         Ok(PassedOn { answer: PassedAnswer::Stream(bytes), place, .. }) => {
-            Ok(streamed(Piece { bytes, _place: place, notes: Notes::current() }))
+            Ok(streamed(PassedStream { bytes, _permit: place, notes: Notes::current() }))
         }
         Err(NotPassedOn::Refused(error)) => Err(error.into()),
         Err(NotPassedOn::Failed(failure)) => Err(ApiError::of_model_server(&failure)),
@@ -53,29 +53,29 @@ async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response
 }
 
 /// An open stream. Its permit is released when it ends.
-struct Piece {
+struct PassedStream {
     bytes: herma_upstream::ByteStream,
-    _place: tokio::sync::OwnedSemaphorePermit,
+    _permit: tokio::sync::OwnedSemaphorePermit,
     notes: Notes,
 }
 
 /// The stream as the model server sends it. A failure after its beginning becomes an error frame, followed by `[DONE]`.
-fn streamed(piece: Piece) -> Response {
-    let frames = unfold(Some(piece), async |piece: Option<Piece>| {
-        let mut piece = piece?;
-        match piece.bytes.next().await? {
-            Ok(bytes) => Some((Ok::<_, Infallible>(bytes), Some(piece))),
+fn streamed(stream: PassedStream) -> Response {
+    let frames = unfold(Some(stream), async |stream: Option<PassedStream>| {
+        let mut stream = stream?;
+        match stream.bytes.next().await? {
+            Ok(bytes) => Some((Ok::<_, Infallible>(bytes), Some(stream))),
             Err(failure) => {
                 let error = ApiError::of_model_server(&failure);
-                piece.notes.failed_late(&error);
+                stream.notes.failed_late(&error);
                 let last = [&*sse::error_frame(error.body()), sse::DONE].concat();
                 Some((Ok(last.into()), None))
             }
         }
     });
     let mut response = Response::new(Body::from_stream(frames));
-    let told = response.headers_mut();
-    told.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    told.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let response_headers = response.headers_mut();
+    response_headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response_headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

@@ -18,9 +18,9 @@ use crate::json::Json;
 use crate::query::Parameters;
 
 /// The parameters that identify a search. A cursor is valid only with the same values of these.
-const WHAT: [&str; 10] =
+const SEARCH_PARAMETERS: [&str; 10] =
     ["q", "kind", "origin_kind", "user_facing", "source", "session_key", "role", "since", "until", "group"];
-const HOW: [&str; 3] = ["marks", "limit", "cursor"];
+const PAGE_PARAMETERS: [&str; 3] = ["marks", "limit", "cursor"];
 const KINDS: &str = "main, auxiliary, background, branch or continuation";
 const MOMENT: &str = "a time like 2026-03-04T00:00:00Z or a day like 2026-03-04";
 
@@ -30,7 +30,7 @@ pub(crate) async fn search(
     Extension(principal): Extension<Principal>,
     query: Query<HashMap<String, String>>,
 ) -> Result<Json<Page<Value>>, ApiError> {
-    let parameters = Parameters::of(query, &[&WHAT[..], &HOW].concat())?;
+    let parameters = Parameters::of(query, &[&SEARCH_PARAMETERS[..], &PAGE_PARAMETERS].concat())?;
     let wanted = Wanted::parse(parameters.get("q").unwrap_or_default())
         .map_err(|error| ApiError::invalid(error.to_string(), "q"))?;
     let tag = tag(&parameters);
@@ -73,7 +73,8 @@ fn grouping(name: &str) -> Option<Grouping> {
 
 /// A number that identifies a search in its cursors.
 fn tag(parameters: &Parameters) -> i64 {
-    let Digest(digest) = Digest::of_fields(WHAT.map(|name| parameters.get(name).unwrap_or_default().as_bytes()));
+    let Digest(digest) =
+        Digest::of_fields(SEARCH_PARAMETERS.map(|name| parameters.get(name).unwrap_or_default().as_bytes()));
     i64::from(u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]))
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use herma_model::SessionKind;
 
-use super::{SessionName, WindowFlags};
+use super::{SessionName, SharedFlags};
 
 pub(super) const LIST_HELP: &str = "\
 Examples:
@@ -19,7 +19,7 @@ and what never had an answer, is left out unless asked for.";
 #[derive(Args)]
 pub(crate) struct ListFlags {
     #[command(flatten)]
-    pub(crate) room: WindowFlags,
+    pub(crate) shared: SharedFlags,
     /// Only this kind: main, auxiliary, background, branch or continuation
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<SessionKind>,
@@ -48,7 +48,7 @@ Examples:
 #[derive(Args)]
 pub(crate) struct ShowFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     /// How many of the last messages
     #[arg(long, value_name = "COUNT", default_value = "10", value_parser = count())]
     pub(crate) messages: usize,
@@ -80,7 +80,7 @@ pub(crate) struct SearchFlags {
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
     #[command(flatten)]
-    pub(crate) room: WindowFlags,
+    pub(crate) shared: SharedFlags,
     /// Most rows
     #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
     pub(crate) limit: usize,

@@ -19,7 +19,7 @@ The conversation that is left never notices.";
 #[derive(Args)]
 pub(crate) struct BranchFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     /// Message after whose answer it begins [default: the last]
     #[arg(long, value_name = "MSG_ID")]
     pub(crate) at: Option<MessageId>,
@@ -42,7 +42,7 @@ Ids stay as they are.";
 #[derive(Args)]
 pub(crate) struct RenameFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     /// What it is called from now on; nothing takes the title away
     #[arg(value_name = "TITLE", value_parser = title_or_none)]
     pub(crate) title: Title,
@@ -73,7 +73,7 @@ The full view keeps everything, and marks it as rewound.";
 #[derive(Args)]
 pub(crate) struct RewindFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     #[command(flatten)]
     pub(crate) back: Back,
 }
@@ -119,7 +119,7 @@ This cannot be undone. What branches inherit stays readable in them, unless they
 #[derive(Args)]
 pub(crate) struct DeleteFlags {
     #[command(flatten)]
-    pub(crate) place: SessionName,
+    pub(crate) session: SessionName,
     /// What becomes of branches and helpers that came from it: keep or delete
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = children)]
     pub(crate) children: Children,

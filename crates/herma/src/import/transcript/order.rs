@@ -6,7 +6,7 @@
 use herma_store_sqlite::hermes::{HermesMessage, HermesSession};
 
 /// A row at its place in the chain.
-pub(super) struct Placed<'a> {
+pub(super) struct PlacedRow<'a> {
     pub(super) row: &'a HermesMessage,
     /// The session in which Hermes stores it.
     pub(super) session: &'a str,
@@ -15,12 +15,12 @@ pub(super) struct Placed<'a> {
 }
 
 /// The rows of each session of a chain, in the order in which they were written.
-pub(super) fn place(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<Placed<'_>>> {
-    let mut placed: Vec<Vec<Placed<'_>>> = chain.iter().map(|_| Vec::new()).collect();
+pub(super) fn assign(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<PlacedRow<'_>>> {
+    let mut placed: Vec<Vec<PlacedRow<'_>>> = chain.iter().map(|_| Vec::new()).collect();
     for (own, (session, rows)) in chain.iter().enumerate() {
         for row in rows {
             let later = chain[own + 1..].iter().take_while(|next| was_there(next, row)).count();
-            placed[own + later].push(Placed { row, session: &session.id, is_late: later > 0 });
+            placed[own + later].push(PlacedRow { row, session: &session.id, is_late: later > 0 });
         }
     }
     for rows in &mut placed {

@@ -51,7 +51,7 @@ fn joined(text: &str) -> String {
 }
 
 /// What is imported from a chain: the rows of messages, and `[summary mode through|carried]`.
-fn told(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<String>> {
+fn imported(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<String>> {
     let entry = |entry: &ImportedEntry| match entry {
         ImportedEntry::Said(said) => said.origin.to_string(),
         ImportedEntry::Compacted(compaction) => {
@@ -63,9 +63,9 @@ fn told(chain: &[(HermesSession, Vec<HermesMessage>)]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn what_is_said_is_said_once_in_order() {
+fn messages_are_imported_once_in_order() {
     let chain = [session("a", 1, &["user: hello", "assistant: hi", "user: more", "assistant: yes"])];
-    assert_eq!(told(&chain), [["1", "2", "3", "4"]]);
+    assert_eq!(imported(&chain), [["1", "2", "3", "4"]]);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn a_split_keeps_what_hermes_kept() {
         session("a", 1, &["user: one", "assistant: 1", "user: two", "assistant: 2", "user: three", "assistant: 3"]),
         session("b", 7, &["user: one", "assistant: 1", "summary: so far", "user: three", "assistant: 3", "user: four"]),
     ];
-    assert_eq!(told(&chain)[1], ["[9 split 4|[1, 2]]", "12"]);
-    assert_eq!(told(&chain)[0].len(), 6);
+    assert_eq!(imported(&chain)[1], ["[9 split 4|[1, 2]]", "12"]);
+    assert_eq!(imported(&chain)[0].len(), 6);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_compaction_in_place_is_the_same_in_one_session() {
         "user: three",
         "assistant: 3",
     ];
-    assert_eq!(told(&[session("a", 1, &lines)])[0], ["1", "2", "3", "4", "5", "[8 in_place 4|[1, 2]]", "10"]);
+    assert_eq!(imported(&[session("a", 1, &lines)])[0], ["1", "2", "3", "4", "5", "[8 in_place 4|[1, 2]]", "10"]);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn compactions_follow_each_other() {
         "user: four",
     ];
     let expected = ["1", "2", "3", "[4 in_place 2|[]]", "6", "7", "8", "[9 in_place 6|[]]", "12"];
-    assert_eq!(told(&[session("a", 1, &lines)])[0], expected);
+    assert_eq!(imported(&[session("a", 1, &lines)])[0], expected);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn summaries_that_follow_each_other_are_one() {
         session("a", 1, &["user: one", "assistant: 1"]),
         session("b", 3, &["summary: old", "summary: new", "user: two"]),
     ];
-    assert_eq!(told(&chain)[1], ["[3 split 2|[]]", "5"]);
+    assert_eq!(imported(&chain)[1], ["[3 split 2|[]]", "5"]);
     let read = read(&chain);
     let ImportedEntry::Compacted(compaction) = &read.sessions[1].entries[0] else { panic!("a compaction") };
     assert!(compaction.summary.payload.as_json().contains("old\\n\\nnew"));
@@ -130,14 +130,14 @@ fn summaries_that_follow_each_other_are_one() {
 #[test]
 fn a_summary_of_what_is_not_there_keeps_what_stands_before_it() {
     let chain = [session("b", 7, &["user: one", "assistant: 1", "summary: so far", "user: two"])];
-    assert_eq!(told(&chain)[0], ["7", "8", "[9 in_place 8|[7, 8]]", "10"]);
+    assert_eq!(imported(&chain)[0], ["7", "8", "[9 in_place 8|[7, 8]]", "10"]);
 }
 
 #[test]
 fn a_split_without_a_summary_shows_everything() {
     let chain =
         [session("a", 1, &["user: one", "assistant: 1"]), session("b", 3, &["user: one", "assistant: 1", "user: two"])];
-    assert_eq!(told(&chain), [vec!["1", "2"], vec!["5"]]);
+    assert_eq!(imported(&chain), [vec!["1", "2"], vec!["5"]]);
     assert_eq!(read(&chain).without_summary, ["b"]);
 }
 
@@ -147,29 +147,29 @@ fn results_that_were_shortened_are_still_copies_and_stay_with_their_calls() {
         session("a", 1, &["user: one", "calls: x", "result: x long", "assistant: 1"]),
         session("b", 5, &["summary: so far", "result: x cleared", "assistant: 1", "user: two"]),
     ];
-    assert_eq!(told(&chain)[1], ["[5 split 3|[]]", "8"], "a range does not begin with a result");
+    assert_eq!(imported(&chain)[1], ["[5 split 3|[]]", "8"], "a range does not begin with a result");
     let head = [
         session("a", 1, &["user: one", "calls: x", "result: x long", "assistant: 1", "user: two"]),
         session("b", 6, &["user: one", "calls: x", "summary: so far", "user: two"]),
     ];
-    assert_eq!(told(&head)[1], ["[8 split 4|[1]]"], "a call is not kept without its result");
+    assert_eq!(imported(&head)[1], ["[8 split 4|[1]]"], "a call is not kept without its result");
 }
 
 #[test]
 fn what_was_taken_back_is_left_out() {
     let chain = [session("a", 1, &["user: one", "assistant: 1", "xuser: wrong", "xassistant: no", "user: two"])];
-    assert_eq!(told(&chain)[0], ["1", "2", "5"]);
+    assert_eq!(imported(&chain)[0], ["1", "2", "5"]);
     assert_eq!(read(&chain).taken_back, 2);
 }
 
 #[test]
-fn results_without_a_call_are_told_and_open_calls_are_kept() {
+fn results_without_a_call_are_reported_and_open_calls_are_kept() {
     let chain = [session(
         "a",
         1,
         &["user: one", "calls: x", "user: never mind", "result: x late", "result: y what", "assistant: ok"],
     )];
-    assert_eq!(told(&chain)[0], ["1", "2", "3", "6"]);
+    assert_eq!(imported(&chain)[0], ["1", "2", "3", "6"]);
     let skipped = read(&chain).skipped;
     assert_eq!(skipped.iter().map(|skipped| skipped.row).collect::<Vec<_>>(), [4, 5]);
     assert!(skipped[0].why.contains("the call x"), "{skipped:?}");
@@ -179,7 +179,7 @@ fn results_without_a_call_are_told_and_open_calls_are_kept() {
 fn a_call_that_cannot_be_read_takes_its_results_with_it() {
     let mut chain = [session("a", 1, &["user: one", "calls: x", "result: x found", "assistant: 1"])];
     chain[0].1[1].tool_calls = Some("[{".to_owned());
-    assert_eq!(told(&chain)[0], ["1", "4"]);
+    assert_eq!(imported(&chain)[0], ["1", "4"]);
     assert_eq!(read(&chain).skipped.len(), 2);
 }
 
@@ -219,7 +219,7 @@ fn sizes_are_those_of_the_context() {
 }
 
 #[test]
-fn a_session_that_was_written_twice_before_it_was_split_is_said_once() {
+fn a_session_that_was_written_twice_before_it_was_split_is_imported_once() {
     let chain = [
         at(
             session(
@@ -232,19 +232,19 @@ fn a_session_that_was_written_twice_before_it_was_split_is_said_once() {
         ),
         at(session("b", 8, &["user: one", "summary: so far", "assistant: 2"]), 5.5, &[1.25, 6.25, 4.25]),
     ];
-    assert_eq!(told(&chain), [vec!["1", "2", "3", "7"], vec!["[9 split 3|[1]]"]]);
+    assert_eq!(imported(&chain), [vec!["1", "2", "3", "7"], vec!["[9 split 3|[1]]"]]);
 }
 
 #[test]
-fn the_same_words_said_again_are_said_again() {
+fn the_same_text_at_another_time_is_another_message() {
     let chain = [at(
         session("a", 1, &["user: ok", "assistant: 1", "user: ok", "user: ok", "assistant: 1"]),
         0.5,
         &[1.25, 2.25, 3.25, 3.0, 3.0],
     )];
-    assert_eq!(told(&chain)[0], ["1", "2", "3", "4", "5"]);
+    assert_eq!(imported(&chain)[0], ["1", "2", "3", "4", "5"]);
     let seconds = [at(session("a", 1, &["user: ok", "user: go"]), 0.5, &[3.0, 3.0])];
-    assert_eq!(told(&seconds)[0], ["1", "2"], "two messages in one second are two");
+    assert_eq!(imported(&seconds)[0], ["1", "2"], "two messages in one second are two");
 }
 
 #[test]
@@ -254,14 +254,14 @@ fn a_message_that_a_summary_was_joined_to_is_kept_after_it() {
         session("a", 1, &["user: one", "assistant: 1", "user: two", "assistant: 2", "user: three"]),
         session("b", 6, &["user: one", &before, "user: three", "assistant: 3"]),
     ];
-    assert_eq!(told(&chain)[1], ["[7 split 3|[1]]", "9"]);
+    assert_eq!(imported(&chain)[1], ["[7 split 3|[1]]", "9"]);
     let never_written = joined("user: [PRIOR CONTEXT — not new]\nthree");
     let chain = [session("a", 1, &["-user: one", "-assistant: 1", &never_written, "assistant: 3"])];
-    assert_eq!(told(&chain)[0], ["1", "2", "[3 in_place 2|[]]", "3", "4"], "it was never written by itself");
+    assert_eq!(imported(&chain)[0], ["1", "2", "[3 in_place 2|[]]", "3", "4"], "it was never written by itself");
 }
 
 #[test]
-fn what_is_said_to_an_old_session_is_said_at_the_head() {
+fn messages_to_an_old_session_go_to_the_head() {
     let chain = [
         at(
             session("a", 1, &["user: one", "assistant: 1", "user: two", "user: late", "assistant: too"]),
@@ -279,12 +279,12 @@ fn what_is_said_to_an_old_session_is_said_at_the_head() {
         row.row = number;
     }
     chain[1].1[3].row = 9;
-    assert_eq!(told(&chain), [vec!["1", "2", "3"], vec!["[4 split 2|[]]", "6", "7", "8", "9"]]);
+    assert_eq!(imported(&chain), [vec!["1", "2", "3"], vec!["[4 split 2|[]]", "6", "7", "8", "9"]]);
     // If rows were inserted again, children first, their times decide.
     for row in &mut chain[0].1[..3] {
         row.row += 100;
     }
-    assert_eq!(told(&chain)[0], ["101", "102", "103"]);
+    assert_eq!(imported(&chain)[0], ["101", "102", "103"]);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn copies_with_shortened_images_and_arguments_are_copies() {
     chain[0].1[1].tool_calls = chain[0].1[1].tool_calls.take().map(|calls| calls.replace("{}", r#"{\"a\":1}"#));
     let image = r#"[{"type":"text","text":"and"},{"type":"image_url","image_url":{"url":"http://x/y.png"}}]"#;
     chain[1].1[5].content = Some(format!("\u{0}json:{image}"));
-    assert_eq!(told(&chain)[1], ["[9 split 3|[1, 2, 3]]", "12"]);
+    assert_eq!(imported(&chain)[1], ["[9 split 3|[1, 2, 3]]", "12"]);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn what_was_written_with_a_summary_is_found_again_where_it_was_joined_or_doubled
     let at_once = (0..8).map(|place| now + f64::from(place) * 1e-6);
     let times: Vec<f64> = (1..=5).map(|time| f64::from(time) + 0.5).chain(at_once).chain([now + 0.5]).collect();
     let chain = [at(session("a", 1, &lines), 0.5, &times)];
-    assert_eq!(told(&chain)[0], ["1", "2", "3", "4", "5", "[9 in_place 1|[1]]", "13", "14"]);
+    assert_eq!(imported(&chain)[0], ["1", "2", "3", "4", "5", "[9 in_place 1|[1]]", "13", "14"]);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn a_note_that_was_joined_to_the_last_question_is_all_that_is_new() {
         at(session("a", 1, &lines), 0.5, &[1.25, 2.25, 3.25, 4.25, 5.25]),
         at(session("b", 6, &next), 5.5, &[6.25, 3.25, 4.25, 6.5, 7.25]),
     ];
-    assert_eq!(told(&chain)[1], ["[6 split 2|[]]", "9", "10"]);
+    assert_eq!(imported(&chain)[1], ["[6 split 2|[]]", "9", "10"]);
     let read = read(&chain);
     let ImportedEntry::Said(note) = &read.sessions[1].entries[1] else { panic!("a message") };
     assert_eq!(note.said, chat::simple_user("a note"));

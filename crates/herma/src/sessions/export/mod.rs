@@ -18,7 +18,7 @@ use herma_store::{Archived, ConversationRow, Copying, ListFilter, ListOrder, Pin
 
 use self::json_lines::JsonLines;
 use self::target::Target;
-use super::{beginning, place};
+use super::{id_prefix, local_store};
 use crate::arguments::{ExportFlags, ExportFormat};
 use crate::output;
 use crate::progress::Progress;
@@ -61,8 +61,8 @@ async fn export(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow
 async fn named(store: &dyn Store, scope: &Scope, ids: &[Alias]) -> anyhow::Result<Vec<ConversationRow>> {
     let (mut rows, mut seen) = (Vec::new(), HashSet::new());
     for id in ids {
-        let alias = beginning::complete(store, scope, id).await?;
-        let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| place::unknown(&alias))?;
+        let alias = id_prefix::complete(store, scope, id).await?;
+        let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| local_store::unknown(&alias))?;
         if seen.insert(row.facts.id) {
             rows.push(row);
         }

@@ -46,7 +46,7 @@ impl Target {
             Self::Stdout(stdout) => Ok(writeln!(stdout, "{line}")?),
             Self::Terminal => Ok(output::answer(&output::printable(line))?),
             Self::File(file) => {
-                let written = file.half_done.as_mut().map_or(Ok(()), |(half_done, _)| writeln!(half_done, "{line}"));
+                let written = file.partial.as_mut().map_or(Ok(()), |(partial, _)| writeln!(partial, "{line}"));
                 written.with_context(|| format!("cannot write {}", file.path.display()))
             }
             Self::Special(file, path) => {
@@ -71,7 +71,7 @@ pub(super) struct NewFile {
     path: PathBuf,
     force: bool,
     /// The temporary file and its name. `None` after it got its final name.
-    half_done: Option<(BufWriter<File>, PathBuf)>,
+    partial: Option<(BufWriter<File>, PathBuf)>,
 }
 
 impl NewFile {
@@ -83,24 +83,24 @@ impl NewFile {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&temporary).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), force, half_done: Some((BufWriter::new(file), temporary)) })
+        Ok(Self { path: path.to_owned(), force, partial: Some((BufWriter::new(file), temporary)) })
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
-        let Some((half_done, temporary)) = self.half_done.as_mut() else { return Ok(()) };
+        let Some((partial, temporary)) = self.partial.as_mut() else { return Ok(()) };
         let cannot = || format!("cannot write {}", self.path.display());
-        half_done.flush().with_context(cannot)?;
-        half_done.get_ref().sync_all().with_context(cannot)?;
+        partial.flush().with_context(cannot)?;
+        partial.get_ref().sync_all().with_context(cannot)?;
         refuse(&self.path, self.force)?;
         fs::rename(temporary, &self.path).with_context(cannot)?;
-        self.half_done = None;
+        self.partial = None;
         Ok(())
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some((_, temporary)) = &self.half_done {
+        if let Some((_, temporary)) = &self.partial {
             let _ = fs::remove_file(temporary);
         }
     }

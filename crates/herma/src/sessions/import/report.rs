@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::output;
 
 /// The most problems that are printed for people.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 /// A conversation that was not restored, or a damaged file.
 #[derive(Debug, Serialize)]
@@ -33,7 +33,7 @@ impl fmt::Display for Problem {
 
 /// How many conversations had each outcome.
 #[derive(Debug, Default, Serialize)]
-struct Conversations {
+struct RestoreCounts {
     made: u64,
     already_here: u64,
     left: u64,
@@ -47,7 +47,7 @@ pub(super) struct Report {
     file: String,
     dry_run: bool,
     complete: bool,
-    conversations: Conversations,
+    conversations: RestoreCounts,
     messages: u64,
     problems: Vec<Problem>,
 }
@@ -60,7 +60,7 @@ impl Report {
             file,
             dry_run,
             complete: true,
-            conversations: Conversations::default(),
+            conversations: RestoreCounts::default(),
             messages: 0,
             problems: Vec::new(),
         }
@@ -82,7 +82,7 @@ impl Report {
             RestoreOutcome::Differs => {
                 counts.left += 1;
                 let problem = "left as it is: it is here, and has changed here or there since".to_owned();
-                return self.tell(id, line, problem);
+                return self.add_problem(id, line, problem);
             }
             RestoreOutcome::Taken(name) => {
                 format!("{name} is another conversation's here; delete that one to bring this back")
@@ -96,10 +96,10 @@ impl Report {
             RestoreOutcome::Broken(what) => format!("its lines do not fit together: {what}"),
         };
         counts.refused += 1;
-        self.tell(id, line, format!("refused: {refusal}"));
+        self.add_problem(id, line, format!("refused: {refusal}"));
     }
 
-    fn tell(&mut self, id: ConversationId, line: u64, problem: String) {
+    fn add_problem(&mut self, id: ConversationId, line: u64, problem: String) {
         self.problems.push(Problem { conversation_id: Some(id), line: Some(line), problem });
     }
 
@@ -128,13 +128,13 @@ impl Report {
             return Ok(output::answer(&serde_json::to_string(self)?)?);
         }
         // The last problem is always printed: it may be the one that stopped the import.
-        let shown = self.problems.iter().take(MOST_SHOWN);
-        let last = self.problems.last().filter(|_| self.problems.len() > MOST_SHOWN);
+        let shown = self.problems.iter().take(MAX_SHOWN);
+        let last = self.problems.last().filter(|_| self.problems.len() > MAX_SHOWN);
         for problem in shown.chain(last) {
             output::note(&output::printable(&problem.to_string()));
         }
         if last.is_some() {
-            output::note(&format!("… and {} more; --json has them all", self.problems.len() - MOST_SHOWN - 1));
+            output::note(&format!("… and {} more; --json has them all", self.problems.len() - MAX_SHOWN - 1));
         }
         Ok(output::answer(&self.to_string())?)
     }
@@ -142,7 +142,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conversations { made, already_here, left, refused } = self.conversations;
+        let RestoreCounts { made, already_here, left, refused } = self.conversations;
         let would = if self.dry_run { "nothing was changed; it would be: " } else { "" };
         write!(
             f,

@@ -41,7 +41,7 @@ impl ChatFrames {
     }
 
     /// Sets the id and the creation time.
-    fn is_turn(&mut self, turn: TurnId, started_at: Timestamp) {
+    fn set_turn(&mut self, turn: TurnId, started_at: Timestamp) {
         self.id = completion_id(turn);
         self.created = started_at.seconds();
     }
@@ -52,7 +52,7 @@ impl ChatFrames {
     }
 
     fn finish(&mut self, finished: &Finished) -> Vec<Bytes> {
-        self.is_turn(finished.turn, finished.started_at);
+        self.set_turn(finished.turn, finished.started_at);
         let mut frames: Vec<Bytes> = self.role().into_iter().collect();
         if !self.any_delta {
             let deltas = chat::whole_answer_deltas(&finished.answer);
@@ -75,7 +75,7 @@ impl Frames for ChatFrames {
     const DIALECT: Dialect = Dialect::Chat;
 
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
-        self.is_turn(begun.turn, begun.started_at);
+        self.set_turn(begun.turn, begun.started_at);
         Vec::new()
     }
 
@@ -93,7 +93,7 @@ impl Frames for ChatFrames {
         self.finish(finished)
     }
 
-    fn fail(&mut self, _: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
-        vec![sse::error_frame(told.body())]
+    fn fail(&mut self, _: &GatewayError, api_error: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
+        vec![sse::error_frame(api_error.body())]
     }
 }

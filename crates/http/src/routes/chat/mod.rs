@@ -18,7 +18,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming;
-use crate::stream::{Reader, TurnStream};
+use crate::stream::{StreamReader, TurnStream};
 use frames::{ChatFrames, Extras, completion_id};
 
 /// Answers a chat request as one JSON object or as a stream.
@@ -40,7 +40,7 @@ pub(crate) async fn create(
     fill(&mut turn, chat);
     let handle = answer::submit(&app, turn, Dialect::Chat)?;
     if streaming {
-        TurnStream::new(&app, handle, ChatFrames::new(model, extras), Reader::Asked).open().await
+        TurnStream::new(&app, handle, ChatFrames::new(model, extras), StreamReader::Requester).open().await
     } else {
         let finished = answer::finished(handle, Dialect::Chat).await?;
         Ok(completion(&app, &finished, &model))

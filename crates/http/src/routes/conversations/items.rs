@@ -38,27 +38,27 @@ pub(crate) async fn add(
     let body = body::read(&app, &parts.headers, body).await?;
     let named = named_items(&app, &principal, &conversations::references(&body)?, Dialect::Items).await?;
     let CreateItems { items } = CreateItems::parse(&body, &named)?;
-    let place = ConversationRef::Named { alias: alias(&name)?, namespace: Namespace::Session, must_exist: true };
-    let request = append_request(principal, headers, place, items, &body);
-    let added = app.gateway.append(request).await.map_err(Dialect::Items.telling())?;
+    let conversation = ConversationRef::Named { alias: alias(&name)?, namespace: Namespace::Session, must_exist: true };
+    let request = append_request(principal, headers, conversation, items, &body);
+    let added = app.gateway.append(request).await.map_err(Dialect::Items.error_mapper())?;
     let items: Vec<Item> = added.messages.iter().flat_map(|message| items_of(message)).collect();
-    let mut told = answer::handed_out(&app, added.tenant, added.turn, None, item_list(&items, false));
+    let mut response = answer::tracked_json(&app, added.tenant, added.turn, None, item_list(&items, false));
     if let Some(revision) = added.revision {
-        revision::tell(told.headers_mut(), added.facts.id, revision);
+        revision::insert_etag(response.headers_mut(), added.facts.id, revision);
     }
-    Ok(told)
+    Ok(response)
 }
 
 /// The turn that adds items to a conversation. It does not call the model.
 pub(super) fn append_request(
     principal: Principal,
     headers: SessionHeaders,
-    place: ConversationRef,
+    conversation: ConversationRef,
     items: Input,
     body: &[u8],
 ) -> TurnRequest {
     let Input { system, messages, indices } = items;
-    let mut request = answer::turn_request(principal, headers, place, ROUTE, body);
+    let mut request = answer::turn_request(principal, headers, conversation, ROUTE, body);
     request.input = TurnInput { system, messages, indices, all_new: true, ..TurnInput::default() };
     request
 }
@@ -72,7 +72,7 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let page = ItemPage::of(query)?;
     let name = alias(&name)?;
-    let mut reader = Reader { sessions: app.sessions(&principal), name: &name, page: &page, from: None };
+    let mut reader = ItemReader { sessions: app.sessions(&principal), name: &name, page: &page, from: None };
     let mut items = match &page.after {
         None => Vec::new(),
         Some(after) => {
@@ -96,7 +96,7 @@ pub(crate) async fn list(
 }
 
 /// Reads a conversation's messages, a page at a time.
-struct Reader<'a> {
+struct ItemReader<'a> {
     sessions: Sessions<'a>,
     name: &'a Alias,
     page: &'a ItemPage,
@@ -104,7 +104,7 @@ struct Reader<'a> {
     from: Option<Seq>,
 }
 
-impl Reader<'_> {
+impl ItemReader<'_> {
     /// Adds the items of the next page of messages. Returns whether there are more.
     async fn read(&mut self, items: &mut Vec<Item>) -> Result<bool, ApiError> {
         let order = match self.page.ascending {

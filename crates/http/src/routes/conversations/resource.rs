@@ -44,9 +44,9 @@ pub(crate) async fn create(
     }
     let request = append_request(principal, headers, ConversationRef::New, items, &body);
     let made = app.gateway.create_with(request, metadata).await;
-    let (added, row) = made.map_err(Dialect::Items.telling())?;
-    let told = answer::handed_out(&app, added.tenant, added.turn, None, rows::conversation(&row).to_json());
-    Ok(revision::with_revision(told, &row))
+    let (added, row) = made.map_err(Dialect::Items.error_mapper())?;
+    let response = answer::tracked_json(&app, added.tenant, added.turn, None, rows::conversation(&row).to_json());
+    Ok(revision::with_revision(response, &row))
 }
 
 /// `GET /v1/conversations`: most recently changed first.

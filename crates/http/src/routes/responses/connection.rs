@@ -1,7 +1,7 @@
 //! One WebSocket: each message asks for a turn, and each event of the turn is sent back as a message.
 //!
 //! At most one turn runs at a time; messages that come meanwhile wait, up to a limit. Turns work as with `POST`: both
-//! submit requests by [`take`] and show them by [`ResponseFrames`].
+//! submit requests by [`submit`] and show them by [`ResponseFrames`].
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,32 +15,32 @@ use herma_wire::responses::{self, ResponsesRequest};
 use herma_wire::sse;
 use http::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
-use tungstenite::Error as Broken;
+use tungstenite::Error as WebSocketError;
 
-use super::create::{Taken, read, take};
+use super::create::{Submitted, read, submit};
 use super::frames::ResponseFrames;
-use super::memory::{Memory, Said};
+use super::memory::{Memory, RememberedMessages};
 use crate::app::Shared;
 use crate::auth;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::request_log::{self, Notes};
 use crate::sockets::Closing;
-use crate::stream::{KEEP_ALIVE, Reader, TurnStream};
+use crate::stream::{KEEP_ALIVE, StreamReader, TurnStream};
 
 /// The most messages that wait while a turn runs.
-const MOST_WAITING: usize = 16;
+const MAX_WAITING_MESSAGES: usize = 16;
 /// After this many unanswered pings the client counts as gone.
-const MOST_UNANSWERED: u32 = 4;
+const MAX_UNANSWERED_PINGS: u32 = 4;
 /// How long sending one message may take.
-const MOST_PATIENCE: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait for the client's close frame.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open WebSocket.
 pub(super) struct Connection {
     /// Released before the client can see that the connection has ended.
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     app: Shared,
     /// The headers of the upgrade. They are authenticated again for each turn, because the key may have been revoked.
     caller: HeaderMap,
@@ -49,13 +49,13 @@ pub(super) struct Connection {
     closing: Closing,
     opened: Instant,
     /// Pings sent since the last message from the client.
-    unanswered: u32,
+    unanswered_pings: u32,
     waiting: VecDeque<Utf8Bytes>,
     memory: Memory,
 }
 
 /// Why a connection ends.
-enum End {
+enum ConnectionEnd {
     /// The client has left or cannot be reached.
     Gone,
     /// A close frame with this code and reason is sent.
@@ -64,15 +64,15 @@ enum End {
 
 /// Sends the error and closes the connection.
 pub(super) async fn refuse(mut socket: WebSocket, error: &ApiError) {
-    let told = Message::Text(error.event().into());
-    if timely(socket.send(told)).await.is_ok() {
+    let event = Message::Text(error.event().into());
+    if with_timeout(socket.send(event)).await.is_ok() {
         close(socket, close_code::AGAIN, "too many WebSockets are open").await;
     }
 }
 
 impl Connection {
     pub(super) fn new(
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         app: Shared,
         caller: HeaderMap,
         headers: SessionHeaders,
@@ -80,14 +80,14 @@ impl Connection {
     ) -> Self {
         let (closing, opened) = (app.sockets.closing(), Instant::now());
         Self {
-            _place: place,
+            _permit: permit,
             app,
             caller,
             headers,
             socket,
             closing,
             opened,
-            unanswered: 0,
+            unanswered_pings: 0,
             waiting: VecDeque::new(),
             memory: Memory::default(),
         }
@@ -101,48 +101,48 @@ impl Connection {
                 Err(end) => break end,
             }
         };
-        if let End::Close(code, why) = end {
+        if let ConnectionEnd::Close(code, why) = end {
             close(self.socket, code, why).await;
         }
     }
 
-    async fn one_turn(&mut self) -> Result<(), End> {
+    async fn one_turn(&mut self) -> Result<(), ConnectionEnd> {
         let message = self.next_message().await?;
         let caller = self.caller.clone();
         request_log::write_message(&caller, self.turn_of(message)).await
     }
 
     /// Runs the turn that a message asks for and sends its events.
-    async fn turn_of(&mut self, message: Utf8Bytes) -> Result<(), End> {
+    async fn turn_of(&mut self, message: Utf8Bytes) -> Result<(), ConnectionEnd> {
         let read = read_message(Arc::clone(&self.app), self.caller.clone(), message.clone());
         let (principal, mut asked) = match self.while_listening(read).await? {
             Ok(read) => read,
             Err(error) => {
                 self.memory.forget(responses::continued_response(message.as_bytes()).as_deref());
                 Notes::current().failed(&error);
-                return self.tell(&error).await;
+                return self.send_error(&error).await;
             }
         };
         let previous = asked.previous_response_id.clone();
         self.memory.recall(&mut asked);
-        let said = Said::by(&asked);
+        let remembered = RememberedMessages::of_request(&asked);
         let (app, headers) = (Arc::clone(&self.app), self.headers.clone());
         let begun = async move {
-            let Taken { handle, mut kept } = take(&app, &principal, headers, asked, message.as_bytes()).await?;
-            kept.previous = previous;
-            TurnStream::new(&app, handle, ResponseFrames::new(kept), Reader::Asked).begin().await
+            let Submitted { handle, mut stored } = submit(&app, &principal, headers, asked, message.as_bytes()).await?;
+            stored.previous = previous;
+            TurnStream::new(&app, handle, ResponseFrames::new(stored), StreamReader::Requester).begin().await
         };
         match self.while_listening(begun).await? {
-            Ok(stream) => self.show(stream, said).await,
+            Ok(stream) => self.show(stream, remembered).await,
             Err(error) => {
                 Notes::current().failed(&error);
-                self.tell(&error).await
+                self.send_error(&error).await
             }
         }
     }
 
     /// The next message: the first that waits, or the next that comes.
-    async fn next_message(&mut self) -> Result<Utf8Bytes, End> {
+    async fn next_message(&mut self) -> Result<Utf8Bytes, ConnectionEnd> {
         let lifetime = self.app.settings.websocket_lifetime;
         let mut closing = self.closing.clone();
         loop {
@@ -150,83 +150,87 @@ impl Connection {
             if let Some(message) = self.waiting.pop_front_if(|_| !left.is_zero()) {
                 return Ok(message);
             }
-            let heard = tokio::select! {
+            let received = tokio::select! {
                 biased;
-                () = closing.told() => {
-                    return Err(End::Close(close_code::AWAY, "the server is stopping"));
+                () = closing.requested() => {
+                    return Err(ConnectionEnd::Close(close_code::AWAY, "the server is stopping"));
                 }
                 () = tokio::time::sleep(left) => {
-                    self.tell(&ApiError::socket_too_old(lifetime)).await?;
-                    return Err(End::Close(close_code::NORMAL, "the connection has been open for long enough"));
+                    self.send_error(&ApiError::socket_too_old(lifetime)).await?;
+                    return Err(ConnectionEnd::Close(close_code::NORMAL, "the connection has been open for long enough"));
                 }
-                heard = hear(&mut self.socket) => heard,
+                received = receive(&mut self.socket) => received,
             };
-            self.heed(heard).await?;
+            self.react_to(received).await?;
         }
     }
 
     /// Sends the events of a turn, to its end.
-    async fn show(&mut self, mut stream: TurnStream<ResponseFrames>, said: Said) -> Result<(), End> {
+    async fn show(
+        &mut self,
+        mut stream: TurnStream<ResponseFrames>,
+        remembered: RememberedMessages,
+    ) -> Result<(), ConnectionEnd> {
         while let Some(frame) = self.while_listening(stream.next()).await? {
             let event = sse::data(&frame).filter(|_| frame != sse::DONE);
             let Some(event) = event.and_then(|event| Utf8Bytes::try_from(event).ok()) else { continue };
             self.send(Message::Text(event)).await?;
         }
         if let Some(finished) = stream.finished() {
-            self.memory.remember(said, finished, self.app.settings.max_body_bytes);
+            self.memory.remember(remembered, finished, self.app.settings.max_body_bytes);
         }
         Ok(())
     }
 
     /// Waits for `awaited`, and receives messages of the client meanwhile.
-    async fn while_listening<T>(&mut self, awaited: impl Future<Output = T>) -> Result<T, End> {
+    async fn while_listening<T>(&mut self, awaited: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
         let mut awaited = std::pin::pin!(awaited);
         loop {
-            let heard = tokio::select! {
+            let received = tokio::select! {
                 biased;
                 value = &mut awaited => return Ok(value),
-                heard = hear(&mut self.socket) => heard,
+                received = receive(&mut self.socket) => received,
             };
-            self.heed(heard).await?;
+            self.react_to(received).await?;
         }
     }
 
-    async fn heed(&mut self, heard: Heard) -> Result<(), End> {
-        match heard {
-            Heard::Message(message) => {
-                self.unanswered = 0;
-                self.keep(message).await
+    async fn react_to(&mut self, received: Received) -> Result<(), ConnectionEnd> {
+        match received {
+            Received::Message(message) => {
+                self.unanswered_pings = 0;
+                self.accept(message).await
             }
-            Heard::Nothing if self.unanswered == MOST_UNANSWERED => Err(End::Gone),
-            Heard::Nothing => {
-                self.unanswered += 1;
+            Received::Silence if self.unanswered_pings == MAX_UNANSWERED_PINGS => Err(ConnectionEnd::Gone),
+            Received::Silence => {
+                self.unanswered_pings += 1;
                 self.send(Message::Ping(Bytes::new())).await
             }
-            Heard::End(end) => Err(end),
+            Received::Ended(end) => Err(end),
         }
     }
 
-    async fn keep(&mut self, message: Message) -> Result<(), End> {
+    async fn accept(&mut self, message: Message) -> Result<(), ConnectionEnd> {
         let limit = self.app.settings.max_body_bytes;
         match message {
             Message::Ping(_) | Message::Pong(_) => Ok(()),
             Message::Close(_) => {
                 // Receiving once more sends the close frame that answers the client's.
-                drop(tokio::time::timeout(LAST_WORDS, self.socket.recv()).await);
-                Err(End::Gone)
+                drop(tokio::time::timeout(CLOSE_TIMEOUT, self.socket.recv()).await);
+                Err(ConnectionEnd::Gone)
             }
             Message::Binary(_) => {
-                self.tell(&ApiError::not_text()).await?;
-                Err(End::Close(close_code::UNSUPPORTED, "a message must be text"))
+                self.send_error(&ApiError::not_text()).await?;
+                Err(ConnectionEnd::Close(close_code::UNSUPPORTED, "a message must be text"))
             }
             Message::Text(text) if text.len() > limit => {
-                self.tell(&ApiError::body_too_large(limit)).await?;
-                Err(End::Close(close_code::SIZE, "the message is too large"))
+                self.send_error(&ApiError::body_too_large(limit)).await?;
+                Err(ConnectionEnd::Close(close_code::SIZE, "the message is too large"))
             }
             Message::Text(text) => {
                 let bytes: usize = self.waiting.iter().map(|waiting| waiting.len()).sum();
-                if self.waiting.len() == MOST_WAITING || bytes + text.len() > limit {
-                    return self.tell(&ApiError::too_many_waiting(MOST_WAITING)).await;
+                if self.waiting.len() == MAX_WAITING_MESSAGES || bytes + text.len() > limit {
+                    return self.send_error(&ApiError::too_many_waiting(MAX_WAITING_MESSAGES)).await;
                 }
                 self.waiting.push_back(text);
                 Ok(())
@@ -234,30 +238,30 @@ impl Connection {
         }
     }
 
-    async fn tell(&mut self, error: &ApiError) -> Result<(), End> {
+    async fn send_error(&mut self, error: &ApiError) -> Result<(), ConnectionEnd> {
         self.send(Message::Text(error.event().into())).await
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), End> {
-        timely(self.socket.send(message)).await
+    async fn send(&mut self, message: Message) -> Result<(), ConnectionEnd> {
+        with_timeout(self.socket.send(message)).await
     }
 }
 
 /// What came from the client.
-enum Heard {
+enum Received {
     Message(Message),
     /// No message came within the keep-alive time.
-    Nothing,
-    End(End),
+    Silence,
+    Ended(ConnectionEnd),
 }
 
 /// Waits for a message, or until the keep-alive time is over. Cancel-safe.
-async fn hear(socket: &mut WebSocket) -> Heard {
+async fn receive(socket: &mut WebSocket) -> Received {
     match tokio::time::timeout(KEEP_ALIVE, socket.recv()).await {
-        Err(_) => Heard::Nothing,
-        Ok(None) => Heard::End(End::Gone),
-        Ok(Some(Err(error))) => Heard::End(end_of(error)),
-        Ok(Some(Ok(message))) => Heard::Message(message),
+        Err(_) => Received::Silence,
+        Ok(None) => Received::Ended(ConnectionEnd::Gone),
+        Ok(Some(Err(error))) => Received::Ended(end_of(error)),
+        Ok(Some(Ok(message))) => Received::Message(message),
     }
 }
 
@@ -274,28 +278,30 @@ async fn read_message(
     Ok((principal, ResponsesRequest { stream: true, ..asked }))
 }
 
-async fn timely(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {
-    match tokio::time::timeout(MOST_PATIENCE, sent).await {
+async fn with_timeout(sent: impl Future<Output = Result<(), axum::Error>>) -> Result<(), ConnectionEnd> {
+    match tokio::time::timeout(SEND_TIMEOUT, sent).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(End::Gone),
+        Ok(Err(_)) | Err(_) => Err(ConnectionEnd::Gone),
     }
 }
 
 /// How the connection ends after a receive error. A client that broke the protocol gets a close frame.
-fn end_of(error: axum::Error) -> End {
-    match error.into_inner().downcast_ref::<Broken>() {
-        Some(Broken::Capacity(_)) => End::Close(close_code::SIZE, "the message is too large"),
-        Some(Broken::Utf8(_)) => End::Close(close_code::INVALID, "the message is not UTF-8"),
-        Some(Broken::Protocol(_)) => End::Close(close_code::PROTOCOL, "this is not the WebSocket protocol"),
-        _ => End::Gone,
+fn end_of(error: axum::Error) -> ConnectionEnd {
+    match error.into_inner().downcast_ref::<WebSocketError>() {
+        Some(WebSocketError::Capacity(_)) => ConnectionEnd::Close(close_code::SIZE, "the message is too large"),
+        Some(WebSocketError::Utf8(_)) => ConnectionEnd::Close(close_code::INVALID, "the message is not UTF-8"),
+        Some(WebSocketError::Protocol(_)) => {
+            ConnectionEnd::Close(close_code::PROTOCOL, "this is not the WebSocket protocol")
+        }
+        _ => ConnectionEnd::Gone,
     }
 }
 
 /// Sends a close frame and waits a little for the answer. Without the wait the client may lose the last messages.
 async fn close(mut socket: WebSocket, code: CloseCode, why: &'static str) {
-    let goodbye = Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(why) }));
-    if timely(socket.send(goodbye)).await.is_ok() {
+    let close_frame = Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(why) }));
+    if with_timeout(socket.send(close_frame)).await.is_ok() {
         let answered = async { while let Some(Ok(_)) = socket.recv().await {} };
-        drop(tokio::time::timeout(LAST_WORDS, answered).await);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, answered).await);
     }
 }

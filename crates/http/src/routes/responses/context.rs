@@ -11,7 +11,7 @@ use herma_wire::responses::{
     self, CompactionObject, Item, KeptItems, ResponsesRequest, compaction_item, items_of, seal_summary,
 };
 
-use super::create::{fill, place};
+use super::create::{fill, named_conversation};
 use super::named_items;
 use crate::answer;
 use crate::app::Shared;
@@ -31,7 +31,7 @@ pub(crate) async fn input_tokens(
     request: Request,
 ) -> Result<Response, ApiError> {
     let request = read(&app, principal, request, responses::parse_context).await?;
-    let tokens = app.gateway.count_tokens(&request).await.map_err(Dialect::Responses.telling())?;
+    let tokens = app.gateway.count_tokens(&request).await.map_err(Dialect::Responses.error_mapper())?;
     Ok(from_bytes(responses::input_tokens_json(tokens)))
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn compact(
     request: Request,
 ) -> Result<Response, ApiError> {
     let request = read(&app, principal, request, responses::parse_compaction).await?;
-    let done = app.gateway.summarise_context(&request).await.map_err(Dialect::Responses.telling())?;
+    let done = app.gateway.summarise_context(&request).await.map_err(Dialect::Responses.error_mapper())?;
     let mut output: Vec<Item> = done.kept.iter().flat_map(|message| items_of(message)).collect();
     output.push(compaction_item(done.id, seal_summary(&done.summary)));
     let id = done.id.to_string();
@@ -60,8 +60,8 @@ async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse
     let body = body::read(app, &parts.headers, body).await?;
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = parse(&body, &named)?;
-    let place = place(app, &principal, &headers, &asked).await?;
-    let mut turn = answer::turn_request(principal, headers, place, COMPACT, &body);
+    let conversation = named_conversation(app, &principal, &headers, &asked).await?;
+    let mut turn = answer::turn_request(principal, headers, conversation, COMPACT, &body);
     fill(&mut turn, asked);
     Ok(turn)
 }

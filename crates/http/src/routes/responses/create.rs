@@ -11,7 +11,7 @@ use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, ResponseObject, ResponseOutcome, ResponseState, ResponsesRequest, Truncation};
 
 use super::frames::ResponseFrames;
-use super::stored::{Identified, Kept, output, record, stored_object};
+use super::stored::{Identified, StoredRequest, output, record, stored_object};
 use super::{ROUTE, named_items};
 use crate::answer;
 use crate::app::Shared;
@@ -20,7 +20,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::naming;
-use crate::stream::{Reader, TurnStream};
+use crate::stream::{StreamReader, TurnStream};
 
 /// Answers a request as one JSON object or as a stream, or accepts it for the background.
 pub(crate) async fn create(
@@ -34,15 +34,15 @@ pub(crate) async fn create(
     let body = body::read(&app, &parts.headers, body).await?;
     let asked = read(&app, &principal, &body).await?;
     let (streaming, background) = (asked.stream, asked.background);
-    let Taken { handle, kept } = take(&app, &principal, headers, asked, &body).await?;
+    let Submitted { handle, stored } = submit(&app, &principal, headers, asked, &body).await?;
     if streaming {
-        let reader = if background { Reader::Background } else { Reader::Asked };
-        TurnStream::new(&app, handle, ResponseFrames::new(kept), reader).open().await
+        let reader = if background { StreamReader::Background } else { StreamReader::Requester };
+        TurnStream::new(&app, handle, ResponseFrames::new(stored), reader).open().await
     } else if background {
         accepted(&app, &principal, handle, asked_at).await
     } else {
         let finished = answer::finished(handle, Dialect::Responses).await?;
-        Ok(response(&app, &finished, kept))
+        Ok(response(&app, &finished, stored))
     }
 }
 
@@ -53,37 +53,37 @@ pub(super) async fn read(app: &Shared, principal: &Principal, body: &[u8]) -> Re
 }
 
 /// A submitted turn, and what is stored of its request.
-pub(super) struct Taken {
+pub(super) struct Submitted {
     pub(super) handle: TurnHandle,
-    pub(super) kept: Kept,
+    pub(super) stored: StoredRequest,
 }
 
 /// Submits the turn of a request that came by HTTP or WebSocket. From here on the turn runs without its client.
-pub(super) async fn take(
+pub(super) async fn submit(
     app: &Shared,
     principal: &Principal,
     headers: SessionHeaders,
     asked: ResponsesRequest,
     body: &[u8],
-) -> Result<Taken, ApiError> {
-    let place = place(app, principal, &headers, &asked).await?;
-    let found = app.sessions(principal).destination(place, headers.kind).await;
-    let destination = found.map_err(Dialect::Responses.telling())?;
+) -> Result<Submitted, ApiError> {
+    let conversation = named_conversation(app, principal, &headers, &asked).await?;
+    let found = app.sessions(principal).destination(conversation, headers.kind).await;
+    let destination = found.map_err(Dialect::Responses.error_mapper())?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
-    let kept = Kept {
+    let stored = StoredRequest {
         requested: destination.conversation.name().map(|name| name.to_string()),
         previous: asked.previous_response_id.clone(),
         is_attached: asked.conversation.is_some(),
         model,
         echo: asked.echo.clone(),
     };
-    let keeps =
-        NewResponse { echo: Arc::from(kept.to_json()), kept: asked.store, visible_while_queued: asked.background };
+    let new_response =
+        NewResponse { echo: Arc::from(stored.to_json()), kept: asked.store, visible_while_queued: asked.background };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, body);
     fill(&mut turn, asked);
-    turn.options.response = Some(keeps);
+    turn.options.response = Some(new_response);
     let handle = answer::submit(app, turn, Dialect::Responses)?;
-    Ok(Taken { handle, kept })
+    Ok(Submitted { handle, stored })
 }
 
 /// Answers with a response that runs in the background, as it is now.
@@ -94,7 +94,7 @@ async fn accepted(
     asked_at: Timestamp,
 ) -> Result<Response, ApiError> {
     let (turn, session) = answer::accepted(handle, Dialect::Responses).await?;
-    let (mut record, kept) = record(app, principal, turn.as_response()).await?;
+    let (mut record, stored) = record(app, principal, turn.as_response()).await?;
     if record.started_at >= asked_at {
         // This request began the turn. It may have ended by now, but clients expect a response that is queued or in
         // progress.
@@ -106,25 +106,25 @@ async fn accepted(
             ..record
         };
     }
-    Ok(answer::handed_out(app, principal.tenant, turn, session.as_ref(), stored_object(&record, kept)))
+    Ok(answer::tracked_json(app, principal.tenant, turn, session.as_ref(), stored_object(&record, stored)))
 }
 
 /// The conversation that a request names. Without a name, `store: false` means a stateless turn.
-pub(super) async fn place(
+pub(super) async fn named_conversation(
     app: &Shared,
     principal: &Principal,
     headers: &SessionHeaders,
     asked: &ResponsesRequest,
 ) -> Result<ConversationRef, ApiError> {
     let mut names = naming::of_headers(headers);
-    naming::add_those_of(&mut names, asked)?;
+    naming::add_body_names(&mut names, asked)?;
     if asked.background && !asked.store {
         let message =
             "background must not be true when 'store' is false: what is made in the background has to be fetched";
         return Err(ApiError::invalid(message, "background"));
     }
-    let place = app.sessions(principal).resolve(names).await.map_err(Dialect::Responses.telling())?;
-    Ok(if place == ConversationRef::New && !asked.store { ConversationRef::Stateless } else { place })
+    let conversation = app.sessions(principal).resolve(names).await.map_err(Dialect::Responses.error_mapper())?;
+    Ok(if conversation == ConversationRef::New && !asked.store { ConversationRef::Stateless } else { conversation })
 }
 
 /// Adds what the body says to a turn that has what the headers say.
@@ -156,8 +156,8 @@ impl Identified for Finished {
     }
 }
 
-fn response(app: &Shared, finished: &Finished, kept: Kept) -> Response {
-    let mut about = kept.about(finished);
+fn response(app: &Shared, finished: &Finished, stored: StoredRequest) -> Response {
+    let mut about = stored.about(finished);
     if let Some(model) = &finished.answer.finish.model {
         about.model.clone_from(model);
     }

@@ -7,7 +7,7 @@ use herma_model::{CompactionId, ConversationId, Delta, MessageId, ResponseId, Ti
 use herma_wire::chat::whole_answer_deltas;
 use herma_wire::responses::{Ending, Events, Frame, ResponseError, ResponseOutcome, compaction_item};
 
-use super::stored::{Identified, Kept};
+use super::stored::{Identified, StoredRequest};
 use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames, UNKNOWN_EVENTS};
@@ -15,7 +15,7 @@ use crate::stream::{Begun, Frames, UNKNOWN_EVENTS};
 /// The events of a response.
 pub(super) struct ResponseFrames {
     /// What the response repeats of its request. Taken when the first event is made.
-    kept: Option<Kept>,
+    stored: Option<StoredRequest>,
     events: Option<Events>,
     has_begun: bool,
     any_delta: bool,
@@ -38,8 +38,8 @@ impl Identified for Begun<'_> {
 }
 
 impl ResponseFrames {
-    pub(super) const fn new(kept: Kept) -> Self {
-        Self { kept: Some(kept), events: None, has_begun: false, any_delta: false, after: None }
+    pub(super) const fn new(stored: StoredRequest) -> Self {
+        Self { stored: Some(stored), events: None, has_begun: false, any_delta: false, after: None }
     }
 
     /// Leaves out the events up to this number.
@@ -49,8 +49,8 @@ impl ResponseFrames {
 
     /// A queued turn is shown only if it runs in the background: only then is its id visible while queued.
     fn queue(&mut self, begun: &Begun<'_>) -> Vec<Frame> {
-        match &self.kept {
-            Some(kept) if kept.echo.background() => self.create(begun, MessageId::answered(begun.turn, 1, 0)),
+        match &self.stored {
+            Some(stored) if stored.echo.background() => self.create(begun, MessageId::answered(begun.turn, 1, 0)),
             _ => Vec::new(),
         }
     }
@@ -64,8 +64,8 @@ impl ResponseFrames {
     }
 
     fn create(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Frame> {
-        let Some(kept) = self.kept.take() else { return Vec::new() };
-        let (events, frames) = Events::begin(kept.about(begun), message, begun.session.map(session_object).as_ref());
+        let Some(stored) = self.stored.take() else { return Vec::new() };
+        let (events, frames) = Events::begin(stored.about(begun), message, begun.session.map(session_object).as_ref());
         self.events = Some(events);
         frames
     }
@@ -121,8 +121,8 @@ impl Frames for ResponseFrames {
         self.bytes(frames)
     }
 
-    fn fail(&mut self, error: &GatewayError, told: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
-        let Some(mut events) = self.events.take() else { return vec![told.first_frame()] };
+    fn fail(&mut self, error: &GatewayError, api_error: &ApiError, session: Option<&SessionView>) -> Vec<Bytes> {
+        let Some(mut events) = self.events.take() else { return vec![api_error.first_frame()] };
         let is_cancelled = matches!(
             error,
             GatewayError::Turn(failure) | GatewayError::CutOff(failure) if failure.code == FailureCode::Cancelled
@@ -130,7 +130,7 @@ impl Frames for ResponseFrames {
         if matches!(error, GatewayError::CutOff(_)) {
             events.skip(UNKNOWN_EVENTS);
         }
-        let error = ResponseError { code: told.body().code.clone(), message: told.body().message.clone() };
+        let error = ResponseError { code: api_error.body().code.clone(), message: api_error.body().message.clone() };
         let outcome = if is_cancelled { ResponseOutcome::Cancelled(error) } else { ResponseOutcome::Failed(error) };
         let ending = Ending { outcome, at: now(), usage: None };
         let frames = events.end(&ending, session.map(session_object).as_ref());

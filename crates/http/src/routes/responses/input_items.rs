@@ -17,7 +17,7 @@ use crate::path::Named;
 use crate::query::Parameters;
 
 const DEFAULT_LIMIT: usize = 20;
-const MOST: usize = 100;
+const MAX_LIMIT: usize = 100;
 
 /// Which items of a list the client wants.
 pub(crate) struct ItemPage {
@@ -33,7 +33,7 @@ impl ItemPage {
     /// Reads the query parameters that all lists of items share.
     pub(crate) fn of(query: Query<HashMap<String, String>>) -> Result<Self, ApiError> {
         let parameters = Parameters::of(query, &["after", "limit", "order", "include", "include[]"])?;
-        let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+        let in_range = |value: &str| value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
         let is_ascending = |value: &str| match value {
             "asc" => Some(true),
             "desc" => Some(false),

@@ -9,7 +9,7 @@ use herma_model::{Payload, ResponseId, Utterance};
 use herma_wire::responses::ResponsesRequest;
 
 /// The messages of a request and, once it is remembered, the answer.
-pub(super) struct Said {
+pub(super) struct RememberedMessages {
     system: Vec<Payload>,
     messages: Vec<Utterance>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Said {
 /// The memory of one connection.
 #[derive(Default)]
 pub(super) struct Memory {
-    last: Option<(ResponseId, Said)>,
+    last: Option<(ResponseId, RememberedMessages)>,
 }
 
 impl Memory {
@@ -41,30 +41,30 @@ impl Memory {
         drop(self.take(previous));
     }
 
-    fn take(&mut self, previous: Option<&str>) -> Option<Said> {
+    fn take(&mut self, previous: Option<&str>) -> Option<RememberedMessages> {
         let previous = previous?.parse::<ResponseId>().ok()?;
-        self.last.take_if(|(id, _)| *id == previous).map(|(_, said)| said)
+        self.last.take_if(|(id, _)| *id == previous).map(|(_, remembered)| remembered)
     }
 
     /// Remembers a request and its answer, if the turn has no conversation and both together fit into one request.
-    pub(super) fn remember(&mut self, mut said: Said, finished: &Finished, most_bytes: usize) {
+    pub(super) fn remember(&mut self, mut remembered: RememberedMessages, finished: &Finished, most_bytes: usize) {
         if finished.session.is_some() {
             return;
         }
-        said.messages.push(finished.message.said.clone());
-        let fits = said.messages.len() < MAX_REQUEST_MESSAGES && said.bytes() <= most_bytes;
-        self.last = fits.then(|| (finished.turn.as_response(), said));
+        remembered.messages.push(finished.message.said.clone());
+        let fits = remembered.messages.len() < MAX_REQUEST_MESSAGES && remembered.bytes() <= most_bytes;
+        self.last = fits.then(|| (finished.turn.as_response(), remembered));
     }
 }
 
-impl Said {
+impl RememberedMessages {
     /// The messages of a request, without an answer.
-    pub(super) fn by(asked: &ResponsesRequest) -> Self {
+    pub(super) fn of_request(asked: &ResponsesRequest) -> Self {
         Self { system: asked.system.clone(), messages: asked.messages.clone() }
     }
 
     fn bytes(&self) -> usize {
-        let messages = self.messages.iter().map(|said| &said.payload);
+        let messages = self.messages.iter().map(|message| &message.payload);
         messages.chain(&self.system).map(|payload| payload.as_json().len()).sum()
     }
 }

@@ -42,5 +42,5 @@ pub(crate) async fn named_items(
     ids: &[String],
     dialect: Dialect,
 ) -> Result<KeptItems, ApiError> {
-    app.sessions(principal).kept_items(ids).await.map_err(dialect.telling())
+    app.sessions(principal).kept_items(ids).await.map_err(dialect.error_mapper())
 }

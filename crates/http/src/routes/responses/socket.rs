@@ -27,13 +27,13 @@ pub(crate) async fn connect(
     // Messages up to twice the limit are read to their end, so that the client can be told that they are too large.
     let limit = app.settings.max_body_bytes.saturating_mul(2);
     let upgrade = upgrade.max_message_size(limit).max_frame_size(limit);
-    Ok(match app.sockets.place() {
+    Ok(match app.sockets.try_acquire() {
         None => {
-            let error = ApiError::too_many_sockets(app.sockets.most());
+            let error = ApiError::too_many_sockets(app.sockets.limit());
             upgrade.on_upgrade(async move |socket| refuse(socket, &error).await)
         }
-        Some(place) => upgrade.on_upgrade(async move |socket| {
-            Connection::new(place, app, headers, turns, socket).serve().await;
+        Some(permit) => upgrade.on_upgrade(async move |socket| {
+            Connection::new(permit, app, headers, turns, socket).serve().await;
         }),
     })
 }

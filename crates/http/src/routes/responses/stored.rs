@@ -24,10 +24,10 @@ use crate::error::ApiError;
 use crate::json::{Json, from_bytes};
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::stream::{Reader, TurnStream};
+use crate::stream::{StreamReader, TurnStream};
 
 /// What is stored of a request, so that its response can be shown again.
-pub(super) struct Kept {
+pub(super) struct StoredRequest {
     /// The name that the request used for its conversation.
     pub(super) requested: Option<String>,
     pub(super) previous: Option<String>,
@@ -37,32 +37,32 @@ pub(super) struct Kept {
     pub(super) echo: Echo,
 }
 
-impl Kept {
+impl StoredRequest {
     /// The stored form. It is kept small because every response has one.
     pub(super) fn to_json(&self) -> String {
         let Self { requested, previous, is_attached, model, echo } = self;
         let requested = requested.as_ref().filter(|name| Some(*name) != previous.as_ref());
-        let mut kept = json!({ "model": model, "echo": echo.to_json() });
+        let mut stored = json!({ "model": model, "echo": echo.to_json() });
         for (name, value) in [("requested", requested), ("previous", previous.as_ref())] {
             if let Some(value) = value {
-                kept[name] = json!(value);
+                stored[name] = json!(value);
             }
         }
         if *is_attached {
-            kept["attached"] = json!(true);
+            stored["attached"] = json!(true);
         }
-        kept.to_string()
+        stored.to_string()
     }
 
     fn from_json(json: &str) -> Option<Self> {
-        let kept: Value = serde_json::from_str(json).ok()?;
-        let previous = kept["previous"].as_str().map(str::to_owned);
+        let stored: Value = serde_json::from_str(json).ok()?;
+        let previous = stored["previous"].as_str().map(str::to_owned);
         Some(Self {
-            requested: kept["requested"].as_str().map(str::to_owned).or_else(|| previous.clone()),
+            requested: stored["requested"].as_str().map(str::to_owned).or_else(|| previous.clone()),
             previous,
-            is_attached: kept["attached"].as_bool().unwrap_or_default(),
-            model: kept["model"].as_str()?.to_owned(),
-            echo: Echo::from_json(kept["echo"].as_str()?)?,
+            is_attached: stored["attached"].as_bool().unwrap_or_default(),
+            model: stored["model"].as_str()?.to_owned(),
+            echo: Echo::from_json(stored["echo"].as_str()?)?,
         })
     }
 
@@ -134,14 +134,14 @@ pub(crate) async fn show(
     if after.is_some() && !stream {
         return Err(ApiError::invalid("starting_after needs stream=true", "starting_after"));
     }
-    let (record, kept) = record(&app, &principal, response_id(&id)?).await?;
+    let (record, stored) = record(&app, &principal, response_id(&id)?).await?;
     if !stream {
-        return Ok(from_bytes(stored_object(&record, kept)));
+        return Ok(from_bytes(stored_object(&record, stored)));
     }
-    let requested = kept.requested.as_deref().map(Arc::from);
+    let requested = stored.requested.as_deref().map(Arc::from);
     let handle = app.gateway.read_again(&principal, record.id, requested);
-    let frames = ResponseFrames::new(kept).after(after);
-    TurnStream::new(&app, handle, frames, Reader::Again).open().await
+    let frames = ResponseFrames::new(stored).after(after);
+    TurnStream::new(&app, handle, frames, StreamReader::Replay).open().await
 }
 
 /// `POST /v1/responses/{id}/cancel`. A response that has ended does not change.
@@ -152,19 +152,19 @@ pub(crate) async fn cancel(
 ) -> Result<Response, ApiError> {
     let id = response_id(&id)?;
     record(&app, &principal, id).await?;
-    app.gateway.cancel(&principal, id.turn()).await.map_err(Dialect::Responses.telling())?;
-    let (record, kept) = record(&app, &principal, id).await?;
-    Ok(from_bytes(stored_object(&record, kept)))
+    app.gateway.cancel(&principal, id.turn()).await.map_err(Dialect::Responses.error_mapper())?;
+    let (record, stored) = record(&app, &principal, id).await?;
+    Ok(from_bytes(stored_object(&record, stored)))
 }
 
 /// A stored response as it is now.
-pub(super) fn stored_object(record: &TurnRecord, kept: Kept) -> Vec<u8> {
+pub(super) fn stored_object(record: &TurnRecord, stored: StoredRequest) -> Vec<u8> {
     let state = state_of(record);
     // Without a message there are no items yet, the same as in the stream.
     let items = if record.said().next().is_some() { output(&record.steps, &state) } else { Vec::new() };
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
-    let session = SessionView::of(record, kept.requested.as_deref());
-    let mut about = kept.about(record);
+    let session = SessionView::of(record, stored.requested.as_deref());
+    let mut about = stored.about(record);
     if let Some(model) = record.finish.as_ref().and_then(|finish| finish.model.clone()) {
         about.model = model;
     }
@@ -208,10 +208,10 @@ pub(super) async fn record(
     app: &Shared,
     principal: &Principal,
     id: ResponseId,
-) -> Result<(TurnRecord, Kept), ApiError> {
-    let record = app.sessions(principal).response(id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
-    let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
-    Ok((record, kept))
+) -> Result<(TurnRecord, StoredRequest), ApiError> {
+    let record = app.sessions(principal).response(id.turn(), ROUTE).await.map_err(Dialect::Responses.error_mapper())?;
+    let stored = record.echo.as_deref().and_then(StoredRequest::from_json).ok_or_else(unknown)?;
+    Ok((record, stored))
 }
 
 /// Says that a response was deleted.
@@ -229,6 +229,6 @@ pub(crate) async fn forget(
     Named(id): Named,
 ) -> Result<Json<Deleted>, ApiError> {
     let id = response_id(&id)?;
-    app.sessions(&principal).forget_response(id.turn(), ROUTE).await.map_err(Dialect::Responses.telling())?;
+    app.sessions(&principal).forget_response(id.turn(), ROUTE).await.map_err(Dialect::Responses.error_mapper())?;
     Ok(Json(Deleted { id, object: "response", deleted: true }))
 }

@@ -13,7 +13,7 @@ use herma_wire::runs::{self, RunRequest};
 use http::StatusCode;
 
 use super::ROUTE;
-use super::stored::{Kept, record, stored_object};
+use super::stored::{StoredRun, record, stored_object};
 use crate::answer;
 use crate::app::Shared;
 use crate::body;
@@ -35,17 +35,17 @@ pub(crate) async fn create(
     let body = body::read(&app, &parts.headers, body).await?;
     let named = named_items(&app, &principal, &responses::references(&body)?, Dialect::Runs).await?;
     let asked = runs::parse(&body, &named)?;
-    refuse_what_cannot_be(&app, &asked)?;
+    check_request(&app, &asked)?;
     headers.key = session_key(headers.key, asked.session_key.as_deref())?;
     let mut names = naming::of_headers(&headers);
     if let Some(name) = &asked.session_id {
         naming::add_session(&mut names, name)?;
     }
-    naming::add_those_of(&mut names, &asked.request)?;
+    naming::add_body_names(&mut names, &asked.request)?;
     let destination = naming::destination(&app, &principal, names, headers.kind, Dialect::Runs).await?;
     let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
     let requested = destination.conversation.name().map(|name| name.to_string());
-    let kept = Kept { requested, model, echo: asked.request.echo.clone() };
+    let stored = StoredRun { requested, model, echo: asked.request.echo.clone() };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, &body);
     if let Some(kind) = asked.kind {
         turn.destination.kind = kind;
@@ -54,17 +54,17 @@ pub(crate) async fn create(
     turn.options.streaming = true;
     turn.options.on_disconnect = OnDisconnect::Finish;
     turn.options.response =
-        Some(NewResponse { echo: Arc::from(kept.to_json()), kept: true, visible_while_queued: true });
+        Some(NewResponse { echo: Arc::from(stored.to_json()), kept: true, visible_while_queued: true });
     let handle = answer::submit(&app, turn, Dialect::Runs)?;
     let (turn, session) = answer::accepted(handle, Dialect::Runs).await?;
-    let (record, kept) = record(&app, &principal, turn.as_run()).await?;
+    let (record, stored) = record(&app, &principal, turn.as_run()).await?;
     let mut response =
-        answer::handed_out(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &kept));
+        answer::tracked_json(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &stored));
     *response.status_mut() = StatusCode::ACCEPTED;
     Ok(response)
 }
 
-fn refuse_what_cannot_be(app: &Shared, asked: &RunRequest) -> Result<(), ApiError> {
+fn check_request(app: &Shared, asked: &RunRequest) -> Result<(), ApiError> {
     if !asked.request.store {
         return Err(ApiError::invalid("store must not be false: a run is there to be looked at later", "store"));
     }

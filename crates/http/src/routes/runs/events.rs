@@ -23,7 +23,7 @@ use crate::error::ApiError;
 use crate::headers;
 use crate::path::Named;
 use crate::query::Parameters;
-use crate::stream::{Begun, Frames, Reader, TurnStream, UNKNOWN_EVENTS};
+use crate::stream::{Begun, Frames, StreamReader, TurnStream, UNKNOWN_EVENTS};
 
 /// Streams the events from the first on, or after the one that the client names. `Last-Event-ID` wins over
 /// `starting_after`, because a browser that reconnects sends the header to the same URL.
@@ -38,11 +38,11 @@ pub(crate) async fn events(
     let number = |value: &str| value.parse::<u64>().ok();
     let asked = parameters.parsed("starting_after", number, "the id of an event")?;
     let after = headers::last_event(&headers, number)?.or(asked);
-    let (record, kept) = record(&app, &principal, run_id(&id)?).await?;
-    let requested = kept.requested.as_deref().map(Arc::from);
+    let (record, stored) = record(&app, &principal, run_id(&id)?).await?;
+    let requested = stored.requested.as_deref().map(Arc::from);
     let handle = app.gateway.read_again(&principal, record.id, requested);
     let frames = RunFrames::new(record.id.as_run(), after);
-    TurnStream::new(&app, handle, frames, Reader::Again).open().await
+    TurnStream::new(&app, handle, frames, StreamReader::Replay).open().await
 }
 
 /// The events of a run.
@@ -107,9 +107,9 @@ impl Frames for RunFrames {
 
     /// A failure that does not end the run, such as an unreadable store, is an error without a number. The client can
     /// reconnect.
-    fn fail(&mut self, error: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
+    fn fail(&mut self, error: &GatewayError, api_error: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
         let (GatewayError::Turn(failure) | GatewayError::CutOff(failure)) = error else {
-            return vec![sse::error_frame(told.body())];
+            return vec![sse::error_frame(api_error.body())];
         };
         let Some(mut events) = self.events.take() else { return Vec::new() };
         if matches!(error, GatewayError::CutOff(_)) {

@@ -19,25 +19,25 @@ use crate::json;
 use crate::path::Named;
 
 /// What is stored of a request, so that its run can be shown again.
-pub(super) struct Kept {
+pub(super) struct StoredRun {
     /// The name that the request used for its conversation.
     pub(super) requested: Option<String>,
     pub(super) model: String,
     pub(super) echo: Echo,
 }
 
-impl Kept {
+impl StoredRun {
     pub(super) fn to_json(&self) -> String {
         let Self { requested, model, echo } = self;
         json!({ "requested": requested, "model": model, "echo": echo.to_json() }).to_string()
     }
 
     fn from_json(json: &str) -> Option<Self> {
-        let kept: Value = serde_json::from_str(json).ok()?;
+        let stored: Value = serde_json::from_str(json).ok()?;
         Some(Self {
-            requested: kept["requested"].as_str().map(str::to_owned),
-            model: kept["model"].as_str()?.to_owned(),
-            echo: Echo::from_json(kept["echo"].as_str()?)?,
+            requested: stored["requested"].as_str().map(str::to_owned),
+            model: stored["model"].as_str()?.to_owned(),
+            echo: Echo::from_json(stored["echo"].as_str()?)?,
         })
     }
 }
@@ -48,8 +48,8 @@ pub(crate) async fn show(
     Extension(principal): Extension<Principal>,
     Named(id): Named,
 ) -> Result<Response, ApiError> {
-    let (record, kept) = record(&app, &principal, run_id(&id)?).await?;
-    Ok(json::from_bytes(stored_object(&record, &kept)))
+    let (record, stored) = record(&app, &principal, run_id(&id)?).await?;
+    Ok(json::from_bytes(stored_object(&record, &stored)))
 }
 
 /// `POST /v1/runs/{id}/stop`: answers when the run has ended. A run that had ended before does not change.
@@ -60,23 +60,23 @@ pub(crate) async fn stop(
 ) -> Result<Response, ApiError> {
     let id = run_id(&id)?;
     record(&app, &principal, id).await?;
-    app.gateway.cancel(&principal, id.turn()).await.map_err(Dialect::Runs.telling())?;
-    let (record, kept) = record(&app, &principal, id).await?;
-    Ok(json::from_bytes(stored_object(&record, &kept)))
+    app.gateway.cancel(&principal, id.turn()).await.map_err(Dialect::Runs.error_mapper())?;
+    let (record, stored) = record(&app, &principal, id).await?;
+    Ok(json::from_bytes(stored_object(&record, &stored)))
 }
 
 /// A stored run as it is now.
-pub(super) fn stored_object(record: &TurnRecord, kept: &Kept) -> Vec<u8> {
+pub(super) fn stored_object(record: &TurnRecord, stored: &StoredRun) -> Vec<u8> {
     let answer = stored_answer(record);
-    let session = SessionView::of(record, kept.requested.as_deref());
+    let session = SessionView::of(record, stored.requested.as_deref());
     let answered_by = record.finish.as_ref().and_then(|finish| finish.model.as_deref());
     let object = RunObject {
         id: record.id.as_run(),
         state: &state_of(record),
         created_at: record.started_at,
         updated_at: record.ended_at.unwrap_or(record.started_at),
-        model: answered_by.unwrap_or(&kept.model),
-        echo: &kept.echo,
+        model: answered_by.unwrap_or(&stored.model),
+        echo: &stored.echo,
         output: &answer.as_ref().map(RunOutput::from).unwrap_or_default(),
         session: &session_object(&session),
     };
@@ -98,8 +98,12 @@ fn state_of(record: &TurnRecord) -> RunState {
 }
 
 /// The turn of a run, and what is stored of its request. A turn of another route is not found.
-pub(super) async fn record(app: &Shared, principal: &Principal, id: RunId) -> Result<(TurnRecord, Kept), ApiError> {
-    let record = app.sessions(principal).turn(id.turn(), ROUTE).await.map_err(Dialect::Runs.telling())?;
-    let kept = record.echo.as_deref().and_then(Kept::from_json).ok_or_else(unknown)?;
-    Ok((record, kept))
+pub(super) async fn record(
+    app: &Shared,
+    principal: &Principal,
+    id: RunId,
+) -> Result<(TurnRecord, StoredRun), ApiError> {
+    let record = app.sessions(principal).turn(id.turn(), ROUTE).await.map_err(Dialect::Runs.error_mapper())?;
+    let stored = record.echo.as_deref().and_then(StoredRun::from_json).ok_or_else(unknown)?;
+    Ok((record, stored))
 }

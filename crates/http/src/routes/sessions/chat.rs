@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::headers::SessionHeaders;
 use crate::path::Named;
 use crate::routes::responses::{fill, named_items};
-use crate::stream::{Begun, Frames, Reader, TurnStream};
+use crate::stream::{Begun, Frames, StreamReader, TurnStream};
 
 /// The route name that is stored with each turn.
 const ROUTE: &str = "sessions.chat";
@@ -46,7 +46,7 @@ pub(crate) async fn chat_stream(
     request: Request,
 ) -> Result<Response, ApiError> {
     let handle = submit(&app, principal, &name, request, true).await?;
-    TurnStream::new(&app, handle, SessionChatFrames::default(), Reader::Asked).open().await
+    TurnStream::new(&app, handle, SessionChatFrames::default(), StreamReader::Requester).open().await
 }
 
 async fn submit(
@@ -56,7 +56,7 @@ async fn submit(
     request: Request,
     streaming: bool,
 ) -> Result<TurnHandle, ApiError> {
-    let place = ConversationRef::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
+    let conversation = ConversationRef::Named { alias: alias(name)?, namespace: Namespace::Session, must_exist: true };
     let (parts, body) = request.into_parts();
     let headers = SessionHeaders::of(&parts)?;
     headers.refuse_kind(
@@ -65,7 +65,7 @@ async fn submit(
     let body = body::read(app, &parts.headers, body).await?;
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = session_chat::parse(&body, &named)?;
-    let mut turn = answer::turn_request(principal, headers, place, ROUTE, &body);
+    let mut turn = answer::turn_request(principal, headers, conversation, ROUTE, &body);
     fill(&mut turn, asked);
     turn.options.streaming = streaming;
     answer::submit(app, turn, Dialect::Responses)
@@ -118,10 +118,10 @@ impl Frames for SessionChatFrames {
         self.finish(finished)
     }
 
-    fn fail(&mut self, _: &GatewayError, told: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
+    fn fail(&mut self, _: &GatewayError, api_error: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {
         match self.events.take() {
-            Some(events) => events.fail(told.body(), now()),
-            None => vec![herma_wire::sse::error_frame(told.body())],
+            Some(events) => events.fail(api_error.body(), now()),
+            None => vec![herma_wire::sse::error_frame(api_error.body())],
         }
     }
 }

@@ -33,7 +33,7 @@ fn view(name: &str) -> Option<View> {
 }
 
 /// Which part of a view the client wants.
-struct Part {
+struct ViewRange {
     after: Option<i64>,
     limit: usize,
     pin: Pin,
@@ -47,17 +47,21 @@ pub(crate) async fn messages(
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["view", "pin", "limit", "cursor"])?;
-    let part = Part { after: parameters.place()?, limit: parameters.limit()?, pin: pin_of(&parameters)? };
+    let view_range =
+        ViewRange { after: parameters.numeric_cursor()?, limit: parameters.limit()?, pin: pin_of(&parameters)? };
     let alias = alias(&name)?;
     match parameters.parsed("view", view, "'full' or 'model'")?.unwrap_or(View::Full) {
-        View::Full => full(&app, &principal, &alias, part).await,
-        View::Model => model(&app, &principal, &alias, part).await,
+        View::Full => full(&app, &principal, &alias, view_range).await,
+        View::Model => model(&app, &principal, &alias, view_range).await,
     }
 }
 
-async fn full(app: &Shared, principal: &Principal, alias: &Alias, part: Part) -> Result<Response, ApiError> {
-    let range =
-        MessageRange { order: Order::OldestFirst { after: part.after.map(Seq) }, limit: part.limit, pin: part.pin };
+async fn full(app: &Shared, principal: &Principal, alias: &Alias, view_range: ViewRange) -> Result<Response, ApiError> {
+    let range = MessageRange {
+        order: Order::OldestFirst { after: view_range.after.map(Seq) },
+        limit: view_range.limit,
+        pin: view_range.pin,
+    };
     let page = app.sessions(principal).messages(alias, range).await?;
     let next = page.entries.last().filter(|_| page.has_more).map(|last| last.seq().0.to_string());
     let rows: Vec<MessageRow<'_>> = page.entries.iter().map(|entry| row(&page, entry)).collect();
@@ -75,10 +79,15 @@ fn row<'a>(page: &MessagePage, entry: &'a Entry) -> MessageRow<'a> {
     row.rewound(page.rewound.contains(&entry.seq()))
 }
 
-async fn model(app: &Shared, principal: &Principal, alias: &Alias, part: Part) -> Result<Response, ApiError> {
-    let context = app.sessions(principal).model_view(alias, part.pin).await?;
-    let from = usize::try_from(part.after.unwrap_or(0)).unwrap_or(usize::MAX).min(context.len());
-    let to = (from + part.limit).min(context.len());
+async fn model(
+    app: &Shared,
+    principal: &Principal,
+    alias: &Alias,
+    view_range: ViewRange,
+) -> Result<Response, ApiError> {
+    let context = app.sessions(principal).model_view(alias, view_range.pin).await?;
+    let from = usize::try_from(view_range.after.unwrap_or(0)).unwrap_or(usize::MAX).min(context.len());
+    let to = (from + view_range.limit).min(context.len());
     let rows: Vec<&RawValue> =
         context[from..to].iter().filter_map(|payload| serde_json::from_str(payload.as_json()).ok()).collect();
     Ok(Json(Page::new(rows, (to < context.len()).then(|| to.to_string()))).into_response())

@@ -7,22 +7,22 @@ use serde_json::Value;
 use super::text::{code, escaped, fenced, quoted, second};
 
 /// A message with its role, its time and the outcome of its turn. `turn` is the state of the turn and its last attempt.
-pub(super) fn written(message: &CopiedMessage, turn: Option<(TurnState, u32)>) -> String {
-    let spoken = Spoken::read(&message.said.payload);
-    let mut parts = vec![heading(message, turn, &spoken)];
+pub(super) fn to_markdown(message: &CopiedMessage, turn: Option<(TurnState, u32)>) -> String {
+    let parsed = ParsedPayload::read(&message.said.payload);
+    let mut parts = vec![heading(message, turn, &parsed)];
     match message.said.role {
-        Role::Tool => parts.push(fenced("", &spoken.text())),
+        Role::Tool => parts.push(fenced("", &parsed.text())),
         Role::User | Role::Assistant => {
-            parts.extend(spoken.parts().iter().filter(|part| !part.is_empty()).map(|part| quoted(part)));
+            parts.extend(parsed.parts().iter().filter(|part| !part.is_empty()).map(|part| quoted(part)));
         }
     }
-    parts.extend(spoken.calls());
+    parts.extend(parsed.calls());
     parts.join("\n\n")
 }
 
-fn heading(message: &CopiedMessage, turn: Option<(TurnState, u32)>, spoken: &Spoken) -> String {
-    let mut heading = format!("## {} · {} · {}", message.place.0, spoken.role, second(message.created_at));
-    if let Some(answered) = spoken.payload["tool_call_id"].as_str() {
+fn heading(message: &CopiedMessage, turn: Option<(TurnState, u32)>, parsed: &ParsedPayload) -> String {
+    let mut heading = format!("## {} · {} · {}", message.place.0, parsed.role, second(message.created_at));
+    if let Some(answered) = parsed.payload["tool_call_id"].as_str() {
         heading.push_str(&format!(" · answers {}", code(answered)));
     }
     if let Some(note) = note(message, turn) {
@@ -52,12 +52,12 @@ fn note(message: &CopiedMessage, turn: Option<(TurnState, u32)>) -> Option<Strin
 }
 
 /// A payload, parsed for display.
-pub(super) struct Spoken {
+pub(super) struct ParsedPayload {
     pub(super) role: String,
     payload: Value,
 }
 
-impl Spoken {
+impl ParsedPayload {
     pub(super) fn read(payload: &Payload) -> Self {
         let payload: Value = serde_json::from_str(payload.as_json()).unwrap_or_default();
         Self { role: payload["role"].as_str().unwrap_or("unknown").to_owned(), payload }
@@ -129,12 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_told() {
+    fn parts_that_are_no_text_become_notes() {
         let payload = r#"{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},
             {"type":"image_url","image_url":{"url":"https://example.com/a b.png"}},{"type":"file","file":{"filename":"*.pdf"}},{"type":"input_audio"}]}"#;
-        let spoken = Spoken::read(&Payload::from_json(payload));
+        let parsed = ParsedPayload::read(&Payload::from_json(payload));
         assert_eq!(
-            spoken.text(),
+            parsed.text(),
             "see\n\n*(image/png, 4 bytes as text, left out)*\n\n*(image)* <https://example.com/ab.png>\n\n*(file \\*.pdf)*\n\n*(input\\_audio)*"
         );
     }
@@ -143,7 +143,7 @@ mod tests {
     fn a_call_is_shown_as_it_was_written() {
         let payload = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function",
             "function":{"name":"look","arguments":"{\"at\": \"```\"}"}},{"id":"call_2","type":"custom"}]}"#;
-        let calls: Vec<String> = Spoken::read(&Payload::from_json(payload)).calls().collect();
+        let calls: Vec<String> = ParsedPayload::read(&Payload::from_json(payload)).calls().collect();
         assert_eq!(calls[0], "Calls `look` as `call_1`:\n\n````json\n{\"at\": \"```\"}\n````");
         assert!(calls[1].starts_with("Calls `call_2`:\n\n```json\n{"), "{}", calls[1]);
     }

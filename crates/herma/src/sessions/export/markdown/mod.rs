@@ -14,7 +14,7 @@ use herma_model::{CompactionId, TurnId, TurnState, Utterance};
 use herma_store::ConversationRow;
 use herma_wire::chat::shown_text;
 
-use self::message::Spoken;
+use self::message::ParsedPayload;
 use self::text::{code, escaped, quoted, second};
 use super::Pieces;
 use super::target::Target;
@@ -32,7 +32,7 @@ pub(super) async fn conversation(
         target.line("\n---\n")?;
     }
     target.line(&output::printable(&heading(row)))?;
-    let mut page = Page::default();
+    let mut page = MarkdownPage::default();
     while let Some(piece) = pieces.recv().await {
         if let Some(part) = page.add(piece?) {
             target.line(&output::printable(&format!("\n{part}")))?;
@@ -51,13 +51,13 @@ fn heading(row: &ConversationRow) -> String {
 
 /// What is needed of earlier pieces to write the messages.
 #[derive(Default)]
-struct Page {
+struct MarkdownPage {
     turns: HashMap<TurnId, (TurnState, u32)>,
     compactions: HashMap<CompactionId, CopiedCompaction>,
     has_source: bool,
 }
 
-impl Page {
+impl MarkdownPage {
     /// Adds a piece. Returns the text to write for it, if any.
     fn add(&mut self, piece: Piece) -> Option<String> {
         match piece {
@@ -88,8 +88,8 @@ impl Page {
     fn begun(&self, conversation: &CopiedConversation) -> Option<String> {
         let own = self.has_source.then(|| "*Its own:*".to_owned());
         let system = conversation.system.iter().map(|payload| {
-            let spoken = Spoken::read(payload);
-            format!("## {}\n\n{}", spoken.role, quoted(&spoken.text()))
+            let parsed = ParsedPayload::read(payload);
+            format!("## {}\n\n{}", parsed.role, quoted(&parsed.text()))
         });
         let parts: Vec<String> = own.into_iter().chain(system).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
@@ -97,7 +97,7 @@ impl Page {
 
     fn said(&self, message: &CopiedMessage) -> String {
         let turn = message.turn_id.and_then(|turn| self.turns.get(&turn)).copied();
-        message::written(message, turn)
+        message::to_markdown(message, turn)
     }
 
     /// A compaction: the summary that replaced messages in the model's context from here on.

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_its_second() {
+    fn a_time_is_written_to_the_second() {
         assert_eq!(second(Timestamp(1_772_582_400_050)), "2026-03-04 00:00:00Z");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) async fn list(
     query: Query<HashMap<String, String>>,
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &["limit", "cursor"])?;
-    let (limit, before) = (parameters.limit()?, parameters.place()?);
+    let (limit, before) = (parameters.limit()?, parameters.numeric_cursor()?);
     let page = app.sessions(&principal).compactions(&alias(&name)?, before, limit).await?;
     let rows: Vec<CompactionRow<'_>> = page.rows.iter().map(CompactionRow::from).collect();
     Ok(Json(Page::new(rows, page.next.map(|at| at.to_string()))).into_response())

@@ -20,6 +20,6 @@ pub(crate) use undo::undo;
 fn answer(done: &Compacted) -> Response {
     let session = Provenance::of(&done.facts, &done.facts.head);
     let mut response = Json(CompactionRow::from(&done.record).led_to(session)).into_response();
-    revision::tell(response.headers_mut(), done.facts.id, done.revision);
+    revision::insert_etag(response.headers_mut(), done.facts.id, done.revision);
     response
 }

@@ -8,12 +8,12 @@ use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ConversationId};
 use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin, Scope, Store};
 
-use super::{list, place};
+use super::{list, local_store};
 
 /// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
-const MOST: usize = 20_000;
+const MAX_SCANNED: usize = 20_000;
 /// The most candidates that are printed.
-const SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 /// How many digits a short id has. They are the last digits of a conversation's id, because the first ones are its
 /// time.
@@ -58,7 +58,7 @@ async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::
         if filter.after.is_none() {
             return Ok(found);
         }
-        if seen >= MOST {
+        if seen >= MAX_SCANNED {
             bail!(
                 "no conversation is known by {typed}, and there are too many to look for one whose id begins so; give all of it"
             );
@@ -69,7 +69,7 @@ async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::
 fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
     let conversations: HashSet<_> = found.iter().map(|row| row.facts.id).collect();
     let name = match (found, conversations.len()) {
-        ([], _) => return Err(place::unknown(typed)),
+        ([], _) => return Err(local_store::unknown(typed)),
         ([row], _) => row.session.id.to_string(),
         ([row, ..], 1) => row.facts.id.to_string(),
         _ => return Err(ambiguous(typed, found)),
@@ -78,8 +78,8 @@ fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
 }
 
 fn ambiguous(typed: &Alias, found: &[ConversationRow]) -> anyhow::Error {
-    let shown = list::as_table(&found[..found.len().min(SHOWN)], now());
-    let more = match found.len().saturating_sub(SHOWN) {
+    let shown = list::as_table(&found[..found.len().min(MAX_SHOWN)], now());
+    let more = match found.len().saturating_sub(MAX_SHOWN) {
         0 => String::new(),
         more => format!("\nand {more} more"),
     };

@@ -15,7 +15,7 @@ use crate::arguments::Common;
 use crate::{logging, output, setup};
 
 /// How long turns and writes get to finish.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a command that needs only the store.
 pub(super) fn on_store(
@@ -59,7 +59,7 @@ pub(super) fn gateway(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<
 
 /// Stops a gateway.
 pub(super) async fn leave(gateway: &Gateway) {
-    gateway.drain(LAST_WORDS).await;
+    gateway.drain(DRAIN_TIMEOUT).await;
 }
 
 /// Says what to do about an error, in terms of the terminal.
