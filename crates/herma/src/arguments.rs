@@ -32,8 +32,8 @@ Examples:
 Settings come from flags, then HERMA_* variables, then herma.toml, then defaults;
 `herma config` shows them.";
 
-/// A session gateway for AI agents: speaks the OpenAI API in front, calls any OpenAI-compatible model server behind, and keeps
-/// every conversation in between.
+/// A session gateway for AI agents: speaks the OpenAI API in front, calls any OpenAI-compatible model server behind,
+/// and keeps every conversation in between.
 #[derive(Parser)]
 #[command(name = "herma", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Arguments {

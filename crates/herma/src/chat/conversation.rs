@@ -37,8 +37,8 @@ impl Conversation {
         let Some(snapshot) = &old else {
             if !alias.may_be_created() {
                 bail!(
-                    "no conversation is known by {alias}; check the id, --data and --store, or leave out --session for a new \
-                     conversation"
+                    "no conversation is known by {alias}; check the id, --data and --store, or leave out --session \
+                     for a new conversation"
                 );
             }
             return Ok(Self { alias: Some(alias), session_key, old });

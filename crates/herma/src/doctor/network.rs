@@ -43,7 +43,8 @@ async fn taken(address: &ListenAddress) -> Check {
         _ => Check::warning(
             LISTEN,
             format!(
-                "{address} is taken by another program; stop it, or choose another port with HERMA_LISTEN or `server.listen`"
+                "{address} is taken by another program; stop it, or choose another port with HERMA_LISTEN or \
+                 `server.listen`"
             ),
         ),
     }

@@ -163,7 +163,8 @@ impl fmt::Display for Report {
 fn left(why: &Leaving) -> String {
     match why {
         Leaving::Taken(id) => format!(
-            "left out: {id} leads to a conversation that was not imported from this file; delete that one to import this"
+            "left out: {id} leads to a conversation that was not imported from this file; delete that one to import \
+             this"
         ),
         Leaving::Touched => {
             "left as it is: it has gone on in Herma since it was imported, and in Hermes too".to_owned()

@@ -29,8 +29,8 @@ pub(super) async fn set_up(
     if configured.is_none() && store.keys().await?.iter().all(|key| key.revoked_at.is_some()) {
         if !is_loopback {
             bail!(
-                "there is no API key, and {address} can be reached by others; make a key with `herma keys create --tenant \
-                 default` (same --data and --store), set HERMA_API_KEY, or listen on 127.0.0.1"
+                "there is no API key, and {address} can be reached by others; make a key with `herma keys create \
+                 --tenant default` (same --data and --store), set HERMA_API_KEY, or listen on 127.0.0.1"
             );
         }
         first_key::make(config, &**store, address).await?;

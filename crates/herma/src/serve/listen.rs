@@ -14,7 +14,8 @@ pub(super) async fn bind(address: &ListenAddress) -> anyhow::Result<TcpListener>
 fn refusal(address: &ListenAddress, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => format!(
-            "{address} is in use by another program, perhaps another herma; stop it, or choose another port, such as --listen {}",
+            "{address} is in use by another program, perhaps another herma; stop it, or choose another port, such as \
+             --listen {}",
             ListenAddress::loopback(0)
         ),
         ErrorKind::AddrNotAvailable => {

@@ -60,7 +60,8 @@ async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::
         }
         if seen >= MAX_SCANNED {
             bail!(
-                "no conversation is known by {typed}, and there are too many to look for one whose id begins so; give all of it"
+                "no conversation is known by {typed}, and there are too many to look for one whose id begins so; give \
+                 all of it"
             );
         }
     }

@@ -50,8 +50,8 @@ pub(crate) fn window_line(config: &Config) -> Option<&'static str> {
         || config.models.iter().any(|(_, model)| model.context_window.is_some());
     let is_wanted = config.upstream.base_url.is_some() && config.compaction.mode != CompactionMode::Off;
     (is_wanted && !is_known).then_some(
-        "no context window is set, so a conversation is compacted only when the model server says that it is too long; to \
-         do it in time, set --context-window, HERMA_CONTEXT_WINDOW or `upstream.context_window`",
+        "no context window is set, so a conversation is compacted only when the model server says that it is too \
+         long; to do it in time, set --context-window, HERMA_CONTEXT_WINDOW or `upstream.context_window`",
     )
 }
 

@@ -29,8 +29,8 @@ fn open(path: &Path) -> anyhow::Result<Arc<dyn Store>> {
         Ok(store) => Ok(Arc::new(store)),
         Err(error @ StoreError::Unusable(_)) => Err(error.into()),
         Err(error) => Err(anyhow!(
-            "cannot open {}: {error}; check that the file and its directory may be written and that the disk is not full, or \
-             point --data or --store elsewhere",
+            "cannot open {}: {error}; check that the file and its directory may be written and that the disk is not \
+             full, or point --data or --store elsewhere",
             path.display()
         )),
     }
@@ -40,8 +40,8 @@ fn sqlite_path(config: &Config) -> Result<&Path, Misuse> {
     match &config.store.url {
         StoreUrl::Sqlite(path) => Ok(path),
         url @ StoreUrl::Postgres(_) => Err(Misuse(format!(
-            "PostgreSQL is not in this release, so {url} cannot be used; use sqlite:PATH, or leave the store out for a file in \
-             the data directory"
+            "PostgreSQL is not in this release, so {url} cannot be used; use sqlite:PATH, or leave the store out for \
+             a file in the data directory"
         ))),
     }
 }

@@ -157,7 +157,8 @@ impl Connection {
                 }
                 () = tokio::time::sleep(left) => {
                     self.send_error(&ApiError::socket_too_old(lifetime)).await?;
-                    return Err(ConnectionEnd::Close(close_code::NORMAL, "the connection has been open for long enough"));
+                    let why = "the connection has been open for long enough";
+                    return Err(ConnectionEnd::Close(close_code::NORMAL, why));
                 }
                 received = receive(&mut self.socket) => received,
             };
