@@ -232,8 +232,7 @@ impl TranscriptReader {
             let same_place = self.fingerprints.get(at).filter(|known| fingerprint.matches(known)).map(|_| at);
             match same_place.or_else(|| self.fingerprints.iter().position(|known| fingerprint.matches(known))) {
                 Some(known) => carried.push(known),
-                None if matches!(&line.content, RowContent::Said(said) if copies::is_joined(said, &self.fingerprints)) =>
-                    {}
+                None if self.is_joined(&line) => {}
                 None => {
                     carried.push(self.known.len());
                     self.add_message(line);
@@ -244,6 +243,11 @@ impl TranscriptReader {
         carried.sort_unstable();
         carried.dedup();
         carried
+    }
+
+    /// Whether a line joins earlier messages.
+    fn is_joined(&self, line: &TranscriptLine) -> bool {
+        matches!(&line.content, RowContent::Said(said) if copies::is_joined(said, &self.fingerprints))
     }
 
     /// How many lines at the end are copies of the first messages.
