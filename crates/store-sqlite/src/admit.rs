@@ -1,6 +1,7 @@
 //! Giving a conversation's lease to a turn.
 //!
-//! Everything here happens inside one transaction that holds the write lock, so no other process can decide otherwise in between.
+//! Everything here happens inside one transaction that holds the write lock, so no other process can change the data in
+//! between.
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ pub(crate) fn admit(
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
-            // What does not exist yet is at no revision.
+            // A conversation that does not exist yet has no revision.
             _ if admission.scope.expected.is_some() => Err(StoreError::VersionMismatch),
             Target::New | Target::Alias { .. } => create(connection, instance, admission),
         };
@@ -89,7 +90,7 @@ pub(crate) fn admit(
     start(connection, instance, admission, state, resolution)
 }
 
-/// Makes the conversation of a turn, if it can be what it says.
+/// Makes the conversation of a turn, if what the request declares about it is valid.
 fn create(connection: &Connection, instance: &mut Instance, admission: &Admission) -> StoreResult<AdmitOutcome> {
     let creation = &admission.creation;
     let declared = match creation.kind {
@@ -105,8 +106,9 @@ fn create(connection: &Connection, instance: &mut Instance, admission: &Admissio
     start(connection, instance, admission, state, Resolution::Created)
 }
 
-/// What is wrong with a request was found in the conversation as its caller saw it. If that has changed, or changes because a dead
-/// owner's turn is ended here, the caller has to look again.
+/// The outcome for a request that may only repeat an earlier one, but repeats none. The caller found that in the
+/// conversation as it read it. If that has changed, or changes here because a dead owner's turn is ended, the caller
+/// has to read again.
 fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admission) -> StoreResult<AdmitOutcome> {
     let Some((mut state, _)) = find(connection, admission)? else {
         return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
@@ -140,9 +142,9 @@ fn refusal(state: &ConversationState, admission: &Admission) -> Option<Refusal> 
     }
 }
 
-/// [`StoreError::VersionMismatch`] if a turn expects another revision of its conversation. A turn that would have to wait
-/// is refused at once, because the turns before it change the revision. The retry of a failed request is let in: that
-/// failure is the change, and the request was at the expected revision when it first came.
+/// [`StoreError::VersionMismatch`] if a turn expects another revision of its conversation. A turn that would have to
+/// wait is refused at once, because the turns before it change the revision. The retry of a failed request is let in:
+/// its own failure is the change, and the request was at the expected revision when it first came.
 fn check_revision(
     connection: &Connection,
     state: &ConversationState,
@@ -161,7 +163,8 @@ fn check_revision(
     checked
 }
 
-/// The turn that the admission has to wait for because it holds the lease. One that did not yield in time is ended here.
+/// The running turn that the admission has to wait for. A turn that did not yield in time to an interrupt is ended
+/// here.
 fn live_turn(
     connection: &Connection,
     instance: &Instance,
@@ -197,7 +200,7 @@ enum Ahead {
     Waiting(TurnId),
 }
 
-/// Who goes before an admission: the turn that runs, or one that came earlier.
+/// The turn that goes before an admission: the running turn, or one that waits longer.
 fn ahead(
     connection: &Connection,
     instance: &Instance,
@@ -267,8 +270,8 @@ fn wait(
     if is_visible_while_queued {
         waiting::keep(connection, ticket, &admission.messages)?;
     }
-    // A further attempt may give up its place. Until it begins, its key leads to the turn that it repeats. One whose
-    // own id is given out is a turn of its own from here on.
+    // A further attempt may give up its place. Until it begins, its idempotency key leads to the turn that it repeats.
+    // If its own id was given out, it is a turn of its own from here on.
     if let Some(repeated) = &repeated {
         retry::bind(connection, admission, repeated.key)?;
     } else if is_visible_while_queued || !admission.is_further_attempt() {
@@ -279,7 +282,7 @@ fn wait(
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running, since, attempt_of })
 }
 
-/// The turn gets the lease: a new fence, its messages, its row.
+/// Gives the turn the lease: a new fence, its messages, its row.
 fn start(
     connection: &Connection,
     instance: &mut Instance,
@@ -367,7 +370,8 @@ fn start(
     })))
 }
 
-/// Gives a conversation its session key. By itself, for the index of keys is not to be written with every turn.
+/// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with
+/// every turn.
 fn bring_key(connection: &Connection, state: &ConversationState) -> StoreResult<()> {
     let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
     connection

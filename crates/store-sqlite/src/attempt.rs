@@ -10,7 +10,7 @@ use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert};
 use crate::{rewinds, waiting};
 
-/// What a turn is given with the lease.
+/// What a turn gets with the lease.
 #[derive(Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) owner: i64,
@@ -19,7 +19,7 @@ pub(crate) struct Grant {
     pub(crate) brings_key: bool,
 }
 
-/// The turn that was given the lease.
+/// The turn that got the lease.
 pub(crate) struct TurnRow {
     pub(crate) key: i64,
     pub(crate) id: TurnId,
@@ -27,7 +27,7 @@ pub(crate) struct TurnRow {
     pub(crate) started_at: Timestamp,
 }
 
-/// Writes the row of a turn that was never tried, or has it leave the queue.
+/// Writes the row of a turn that runs for the first time, or takes it out of the queue.
 pub(crate) fn first_attempt(
     connection: &Connection,
     admission: &Admission,
@@ -64,7 +64,7 @@ pub(crate) fn first_attempt(
     Ok(row(key, admission.now))
 }
 
-/// What a turn's row says that was given the lease now.
+/// The columns of a turn that gets the lease now.
 fn started<'a>(admission: &'a Admission, state: &ConversationState, grant: Grant) -> TurnColumns<'a> {
     TurnColumns {
         conversation_pk: state.key,
@@ -82,7 +82,7 @@ fn started<'a>(admission: &'a Admission, state: &ConversationState, grant: Grant
     }
 }
 
-/// Runs an unanswered turn again, if the last that was said in the conversation and not rewound is its.
+/// Runs an unanswered turn again. `None` unless the last message that is not rewound belongs to that turn.
 pub(crate) fn next_attempt(
     connection: &Connection,
     admission: &Admission,
@@ -115,7 +115,7 @@ pub(crate) fn next_attempt(
         connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
     }
     expiry::look_again(connection, key)?;
-    // How the attempt before ended stays in the row until this one ends, for the case that it is taken back.
+    // How the previous attempt ended stays in the row until this one ends, in case this one is retracted.
     let attempt = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
@@ -142,9 +142,9 @@ pub(crate) fn next_attempt(
     Ok(Some(TurnRow { key, id, attempt, started_at: Timestamp(created_at) }))
 }
 
-/// Runs an unanswered turn again at the end of its conversation, in a row of its own that takes over the turn's id. The
-/// old row stays, under an id that no turn has, and keeps what the turn said where it failed. `None` if the turn has an
-/// answer, runs, or belongs to another conversation.
+/// Runs an unanswered turn again at the end of its conversation, in a new row that takes the turn's id. The old row
+/// stays under an unused id and keeps the messages of the failed attempt. `None` if the turn has an answer, runs, or
+/// belongs to another conversation.
 pub(crate) fn attempt_at_the_end(
     connection: &Connection,
     admission: &Admission,
@@ -191,20 +191,21 @@ pub(crate) fn attempt_at_the_end(
 pub(crate) enum WaitsAs {
     /// Its own.
     Itself,
-    /// That of the promised turn that it tries again.
+    /// The id of the turn that it tries again. That turn was visible while queued.
     AttemptOf(RepeatedTurn),
     /// The turn that it wants to try again has an answer, runs, or belongs to another conversation.
     Nothing,
 }
 
-/// A promised turn that failed.
+/// A failed turn that was visible while queued.
 pub(crate) struct RepeatedTurn {
     pub(crate) turn: TurnId,
     pub(crate) key: i64,
     pub(crate) asked_at: Timestamp,
 }
 
-/// Decides under which id an admission waits. The id of a promised turn was given out, so all its attempts have it.
+/// Decides under which id an admission waits. Clients know the id of a turn that is visible while queued, so all its
+/// attempts have that id.
 pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversation: i64) -> StoreResult<WaitsAs> {
     let is_visible_while_queued = admission.response.as_ref().is_some_and(|response| response.visible_while_queued);
     let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| is_visible_while_queued) else {
@@ -255,8 +256,8 @@ impl UnansweredTurn {
     }
 }
 
-/// Takes an attempt back that began anew: the turn's id returns to the row where the turn had failed before, and the
-/// attempt's own row goes. `false`, and nothing has happened, if the attempt did not begin anew.
+/// Retracts an attempt that `attempt_at_the_end` began: deletes its row and gives the turn's id back to the row of the
+/// failed attempt. `false`, without any change, if the attempt was not begun that way.
 pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) -> StoreResult<bool> {
     let left: Option<i64> = connection
         .query_row(

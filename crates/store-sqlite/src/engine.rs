@@ -1,4 +1,4 @@
-//! [`SqliteStore`]: a file with its threads, and the ways to them.
+//! [`SqliteStore`]: a database file with its threads, and the ways to write to it.
 
 mod port;
 
@@ -33,12 +33,13 @@ pub struct SqliteStore {
     renewals: Arc<Renewals>,
     delivered: Delivered,
     stop: Arc<AtomicBool>,
-    /// Writer, sync and, last, pulse.
+    /// Writer, sync and, last, maintenance.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SqliteStore {
-    /// Opens a file, or makes it. A file that is damaged, another program's, or written by a newer Herma is refused untouched.
+    /// Opens a file, or creates it. Refuses a file that is damaged, belongs to another program or was written by a
+    /// newer Herma, and leaves it unchanged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let refused = |what: &str, error: &std::io::Error| {
             StoreError::Unusable(format!("cannot {what} {}: {error}", path.display()))
@@ -50,7 +51,7 @@ impl SqliteStore {
         open::make_private(path).map_err(|error| refused("make", &error))?;
         let mut connection = open::writer(path)?;
         migrations::run(&mut connection)?;
-        // All processes must mean the same log and the same locks, by whatever link or relative path they came.
+        // All processes must use the same log and the same locks, whichever link or relative path they were given.
         let path = &std::fs::canonicalize(path).map_err(|error| refused("find", &error))?;
         let pulse_connection = open::writer(path)?;
         let log = open::log_path(path);
@@ -88,7 +89,7 @@ impl SqliteStore {
         })
     }
 
-    /// The schema that files of this program have.
+    /// The newest schema version that this program knows.
     pub fn schema_version() -> i32 {
         migrations::newest()
     }
@@ -110,7 +111,7 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// The same for a write that deletes text: the log is emptied soon after it.
+    /// Like `write`, for a write that deletes text: the log is truncated soon after it.
     async fn erase<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<T> + Send + 'static,
@@ -118,14 +119,14 @@ impl SqliteStore {
         let erasures = Arc::clone(&self.writer.erasures);
         self.write(move |connection, instance| {
             let outcome = work(connection, instance);
-            // The writer empties the log only after the transaction that this is part of.
+            // The writer truncates the log only after the transaction that this is part of.
             erasures.ask();
             outcome
         })
         .await
     }
 
-    /// Runs a write, keeps it if what came of it is to be kept, and then waits until it is on disk.
+    /// Runs a write and keeps it only if `keep` says so of its outcome. Waits until it is on disk.
     async fn write_if<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
@@ -143,7 +144,7 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs a write that may be lost with the machine: what it wrote can be made again.
+    /// Runs a write that may be lost in a power failure, because it can be made again.
     async fn write_undurably<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
@@ -160,9 +161,9 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs a write that a turn cannot go on without, again and again while the database is locked or away. If it fails
-    /// for another reason, the turn is given up: the next admission or sweep takes its lease over and records it as
-    /// interrupted.
+    /// Runs a write that a turn cannot continue without. Repeats it while the database is locked or unreachable. If it
+    /// fails for another reason, the turn is given up: the next admission or sweep takes over its lease and records it
+    /// as interrupted.
     async fn under_lease<T: Send + 'static>(
         &self,
         lease: Lease,
@@ -174,7 +175,7 @@ impl SqliteStore {
         loop {
             let outcome = self.try_under_lease(Arc::clone(&work)).await;
             let Err(StoreError::Unavailable(why)) = &outcome else {
-                // A turn that was asked to stop has yet to be ended otherwise.
+                // A turn that was asked to stop still has the lease. The caller ends it in another way.
                 held.is_written = matches!(outcome, Ok(_) | Err(StoreError::StopRequested(_)));
                 return outcome;
             };
@@ -200,7 +201,7 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.dropped()))
     }
 
-    /// Why work was refused before it ran.
+    /// The error for work that was dropped before it ran.
     fn not_taken(&self) -> StoreError {
         if self.stop.load(Ordering::Acquire) {
             return StoreError::Closed;
@@ -208,7 +209,7 @@ impl SqliteStore {
         StoreError::Unavailable("the database did not take the write".to_owned())
     }
 
-    /// Why work without an answer ended that is never refused while the store is open.
+    /// The error for work that is never refused while the store is open, but gave no answer.
     fn dropped(&self) -> StoreError {
         if self.stop.load(Ordering::Acquire) {
             return StoreError::Closed;
@@ -227,14 +228,15 @@ impl SqliteStore {
     }
 }
 
-/// Makes the names of the database and its log durable, for syncing the log's contents alone is not enough while it is new. The
-/// database itself must never be opened past SQLite: closing it again would drop the locks that SQLite holds on it.
+/// Makes the directory entries of the database and its log durable. Syncing only the log's contents is not enough while
+/// it is new. Only SQLite may open the database file: if this process closed it again, SQLite's locks on it would be
+/// lost.
 fn sync_names(path: &Path, log: &File) -> std::io::Result<()> {
     log.sync_all()?;
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
-/// Gives a turn up unless what it has to write is written.
+/// Gives its turn up when dropped, unless the turn's write has succeeded.
 struct UnwrittenTurn {
     writer: Arc<Writer>,
     lease: Lease,
@@ -250,7 +252,7 @@ impl Drop for UnwrittenTurn {
 }
 
 impl Drop for SqliteStore {
-    /// What was asked for is still finished, as long as the process lives; [`herma_store::Store::close`] waits for it.
+    /// Work that is queued is still done while the process lives. [`herma_store::Store::close`] waits for it.
     fn drop(&mut self) {
         self.readers.close();
         self.stop.store(true, Ordering::Release);

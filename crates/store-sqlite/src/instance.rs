@@ -1,9 +1,11 @@
-//! This process among others on the same file.
+//! This process, and the other processes that use the same file.
 //!
-//! Each process that takes leases holds an OS lock on a file of its own. The lock goes with the process, however it
-//! ends, so a lease whose owner's lock can be taken is dead. An owner that has stopped without ending keeps its lock.
-//! It is dead once this process has itself watched it renew nothing for [`LEASE`], by the monotonic clock and while the
-//! database took writes. No wall clock decides.
+//! Each process that takes leases holds an OS lock on a file of its own. The OS frees the lock when the process ends,
+//! however it ends. So a lease is dead if its owner's lock can be taken.
+//!
+//! A process that is stopped but not ended keeps its lock. It counts as dead once this process has seen it renew
+//! nothing for [`LEASE`]. That time is measured by the monotonic clock and counts only while the database took writes.
+//! The wall clock decides nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
@@ -20,12 +22,12 @@ use crate::failure::{StoreResult, Translate};
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
 use crate::retry;
 
-/// How long an owner must be watched renewing nothing until its leases can be taken over.
+/// How long an owner must be seen renewing nothing before its leases can be taken over.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
-/// Longest time between two looks that counts as watched. After a longer one the database may have been locked in
-/// between.
+/// The longest gap between two checks that counts as watched time. During a longer gap the database may have been
+/// locked.
 const LONGEST_GAP: Duration = Duration::from_secs(4);
-/// From here on an owner is late, and the watching process writes at every look, to know that the owner could have
+/// From here on an owner is late. The watching process then writes at every check, to prove that the owner could have
 /// written too.
 const LATE: Duration = Duration::from_secs(4);
 
@@ -35,11 +37,11 @@ pub(crate) struct Instance {
     clock: Clock,
     registered: Option<Registered>,
     renewals: Arc<Renewals>,
-    /// Turns of this process that run or wait, by their key, with the fence they run under; waiting ones have none yet.
+    /// Turns of this process that run or wait, by their row key, with their fence. Waiting turns have fence 0.
     pub(crate) live: HashMap<i64, Fence>,
-    /// Turns that the current transaction ends. They live on if it is rolled back.
+    /// Turns that the current transaction ends. A rollback makes them live again.
     ended: Vec<Lease>,
-    /// What this process has seen of the owners of live turns, by their key.
+    /// Other owners of live turns, by their key, as this process last saw them.
     watched: HashMap<i64, Watched>,
 }
 
@@ -48,7 +50,7 @@ struct Registered {
     name: String,
     file: PathBuf,
     renewal: Renewal,
-    /// What the last renewal stored. Every renewal stores another value.
+    /// The value that the last renewal stored. Every renewal stores a different one.
     stored: i64,
     /// Held as long as the process lives.
     _lock: File,
@@ -61,7 +63,7 @@ struct Watched {
     unrenewed: Duration,
 }
 
-/// A moment to go back to.
+/// The state that a rollback restores.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     renewal: Option<(Renewal, i64)>,
@@ -87,17 +89,17 @@ impl Instance {
         }
     }
 
-    /// The last committed renewal, for the rest of the process.
+    /// The last committed renewal, for other parts of the process.
     pub(crate) fn renewals(&self) -> Arc<Renewals> {
         Arc::clone(&self.renewals)
     }
 
-    /// The series of renewals that a lease belongs to which is given now.
+    /// The renewal series of a lease that is given now.
     pub(crate) fn renewal_series(&self) -> u64 {
         self.registered.as_ref().map_or(0, |registered| registered.renewal.series)
     }
 
-    /// This process' key, made at its first lease; renews its leases when that is due.
+    /// This process's key. Registers the process at its first lease, and renews its leases when that is due.
     pub(crate) fn key(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         let at = (self.clock)();
         match &self.registered {
@@ -107,13 +109,13 @@ impl Instance {
         }
     }
 
-    /// Renews whether that is due or not, and so finds out whether the database takes writes. Registers this process if
-    /// it has to.
+    /// Renews the leases even if that is not due, and so shows whether the database takes writes. Registers this
+    /// process if needed.
     pub(crate) fn renew(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         let at = (self.clock)();
         let Some(own) = &mut self.registered else { return self.register(connection, now) };
         let stored = now.plus(LEASE).0.max(own.stored + 1);
-        // Others may have cleared the row away while this process had no lease to renew.
+        // Another process may have deleted the row while this process had no lease to renew.
         connection
             .prepare_cached(
                 "INSERT INTO instances (pk, name, expires_at) VALUES (?1, ?2, ?3)
@@ -142,12 +144,12 @@ impl Instance {
         Ok(key)
     }
 
-    /// This process' key, if it has had a lease.
+    /// This process's key, if it has ever had a lease.
     pub(crate) fn registered_key(&self) -> Option<i64> {
         self.registered.as_ref().map(|registered| registered.key)
     }
 
-    /// Forgets processes that have ended: they own nothing any more, whether they are remembered or not.
+    /// Deletes the rows of processes that have ended. They own nothing any more, with or without a row.
     fn clear_away(&self, connection: &Connection) -> StoreResult<()> {
         let known: Vec<(i64, String)> = connection
             .prepare("SELECT pk, name FROM instances")
@@ -161,13 +163,13 @@ impl Instance {
         Ok(())
     }
 
-    /// What of this process is stored, before a job or a transaction.
+    /// The state before a job or a transaction, for `restore`.
     pub(crate) fn mark(&self) -> Mark {
         let renewal = self.registered.as_ref().map(|registered| (registered.renewal, registered.stored));
         Mark { renewal, ended: self.ended.len() }
     }
 
-    /// Goes back to what is stored, after a job or a transaction was rolled back.
+    /// Returns to `mark` after a job or a transaction was rolled back.
     pub(crate) fn restore(&mut self, mark: Mark) {
         let revived = self.ended.drain(mark.ended.min(self.ended.len())..);
         self.live.extend(revived.map(|lease| (lease.turn, lease.fence)));
@@ -177,7 +179,7 @@ impl Instance {
         }
     }
 
-    /// Takes note that a transaction was committed.
+    /// Publishes the renewal after a transaction was committed.
     pub(crate) fn is_stored(&mut self) {
         self.ended.clear();
         self.renewals.publish(self.registered.as_ref().map(|registered| (registered.key, registered.renewal)));
@@ -189,7 +191,7 @@ impl Instance {
         }
     }
 
-    /// Reads which turns are this process' own, after a rollback has made memory wrong.
+    /// Forgets the turns that are not stored as live. Called after a rollback, when memory may be wrong.
     pub(crate) fn reload_live(&mut self, connection: &Connection) {
         let Some(registered) = &self.registered else {
             self.live.clear();
@@ -210,7 +212,7 @@ impl Instance {
         }
     }
 
-    /// Forgets a turn that the current transaction ends. A rollback brings it back: its owner will try again.
+    /// Forgets a turn that the current transaction ends. A rollback makes it live again, and its owner will try again.
     pub(crate) fn end(&mut self, lease: Lease) {
         if self.is_live(lease) {
             self.live.remove(&lease.turn);
@@ -222,7 +224,7 @@ impl Instance {
         self.live.get(&lease.turn) == Some(&lease.fence)
     }
 
-    /// Looks at the owners of live turns. Called every few seconds, inside a transaction that writes.
+    /// Checks when the owners of live turns last renewed. Called every few seconds, inside a transaction that writes.
     pub(crate) fn watch(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<()> {
         let looked = (self.clock)();
         let own = self.registered_key();
@@ -252,12 +254,12 @@ impl Instance {
         Ok(())
     }
 
-    /// Starts watching anew: the database did not take what was to be written.
+    /// Starts watching again from zero, because the database did not take a write.
     pub(crate) fn forget_what_was_watched(&mut self) {
         self.watched.clear();
     }
 
-    /// Whether the owner of a turn is gone. For this process' own turns: whether it has given them up.
+    /// Whether the owner of a turn is dead. For this process's own turns: whether they were given up.
     pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64) -> StoreResult<bool> {
         if self.registered.as_ref().is_some_and(|own| own.key == owner) {
             return Ok(!self.live.contains_key(&turn));
@@ -279,7 +281,7 @@ impl Instance {
         Ok((path, file))
     }
 
-    /// Removes the file of a lock that is free.
+    /// Whether a process has ended. Also removes its lock file then.
     fn lock_is_free(&self, name: &str) -> bool {
         let path = self.directory.join(name);
         match File::open(&path) {

@@ -1,12 +1,12 @@
 //! The [`herma_store::Store`] port on one SQLite file.
 //!
-//! - One writer thread (`writer`) commits whatever is queued as one transaction; one sync thread makes commits durable
-//!   behind it, so that an admission never waits for another turn's `fsync`. Readers have connections of their own.
+//! - One writer thread (`writer`) commits all queued jobs as one transaction. One sync thread makes the commits durable
+//!   afterwards, so an admission never waits for another turn's `fsync`. Readers have connections of their own.
 //! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`). A
 //!   lease is dead if its owner's lock can be taken, or if this process has watched it stay unrenewed for 10 s.
 //! - `renewals` tells the rest of the process when its own leases were last renewed.
-//! - [`hermes`] reads the files of another program, whose conversations are to be brought in.
-//! - One file per operation; each is a function over a connection inside a transaction that somebody else began.
+//! - [`hermes`] reads the files of Hermes Agent, whose conversations can be imported.
+//! - Each operation has one file. It is a function over a connection; the caller has begun the transaction.
 
 mod admit;
 mod attempt;

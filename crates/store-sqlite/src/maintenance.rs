@@ -1,5 +1,5 @@
-//! What has to happen from time to time: noticing other processes, renewing leases, finding dead owners, emptying the log,
-//! writing the search index, waking those who follow the events.
+//! The maintenance thread: it sends notices of changes, renews leases, finds dead owners, empties the log, writes the
+//! search index and wakes the followers of events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::{events, queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
-/// How long after a renewal was asked for it may be asked for again.
+/// Shortest time between two requests for a renewal.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// Log size from which it is copied into the database, and the pages it then holds that are not copied yet. The file keeps its size
-/// when the log starts over.
+/// The log is copied into the database if it has at least this many bytes and this many uncopied pages. Both count,
+/// because the file keeps its size when the log restarts.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: i64 = 4096;
-/// Log size from which its file is emptied: it grew while a long reader needed its beginning.
+/// From this size on the log's file is truncated. It gets so large only while a long read needs its beginning.
 const LARGE_LOG: u64 = 48 * 1024 * 1024;
-/// How long after one attempt to empty the log's file the next one is made.
+/// Shortest time between two attempts to truncate the log's file.
 const EMPTY_AGAIN: Duration = Duration::from_secs(1);
-/// How often old idempotency keys are forgotten.
+/// How often old idempotency keys are deleted.
 const FORGET: Duration = Duration::from_secs(60 * 60);
-/// How long an idempotency key is remembered.
+/// How long an idempotency key is kept.
 const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The milliseconds of now.
+/// The current time.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A thread that does all of this until it is told to stop.
+/// The maintenance thread. It runs until `stop` is set.
 pub(crate) struct Maintenance {
     pub(crate) connection: Connection,
     pub(crate) log: PathBuf,
@@ -96,13 +96,13 @@ impl Maintenance {
                 self.background(|connection, instance| instance.key(connection, now()).map(drop));
             }
         }
-        // Other processes may keep the log open, and know nothing of what was deleted here.
+        // Truncate now: other processes may keep the log open, and do not know what was deleted here.
         if self.writer.erasures.are_due() {
             self.empty_log();
         }
     }
 
-    /// Counts up with what others write, this process' writer included.
+    /// A number that changes with every commit of another connection, this process's writer included.
     fn version(&self) -> Option<i64> {
         self.connection.pragma_query_value(None, "data_version", |row| row.get(0)).ok()
     }
@@ -114,14 +114,14 @@ impl Maintenance {
         if !self.notices.are_wanted(own) {
             return;
         }
-        // Before the look: what is committed during it is seen by the next one.
+        // Read the version first: a commit during the check is then found by the next check.
         let version = self.version();
         let is_committed = version.is_none() || version != *seen;
         *seen = version;
         self.notices.look(&self.connection, own, is_committed);
     }
 
-    /// Wakes those who follow the events, if there are more. While nobody does, nothing is looked at.
+    /// Wakes the followers of events if there are new ones. Reads nothing while there are no followers.
     fn wake_followers(&self, followed: &mut Option<i64>) {
         if self.new_events.receiver_count() == 0 {
             return;
@@ -136,7 +136,7 @@ impl Maintenance {
         }
     }
 
-    /// Has something written that comes again by itself if the database does not take it now.
+    /// Queues a write that will be repeated anyway, so it may be refused if the database is locked.
     fn background(&self, work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<()> + Send + 'static) {
         self.writer.submit_lazy(Patience::Refused, move |connection, instance| keep(work(connection, instance)));
     }
@@ -147,7 +147,7 @@ impl Maintenance {
             .unwrap_or(false)
     }
 
-    /// Also for other processes' turns when this one has none: somebody here may be following one.
+    /// Also sweeps for turns of other processes if this one has none: a client here may be following one.
     fn sweep(&self) {
         if self.has_live_turns() {
             self.background(|connection, instance| sweep(connection, instance, now()));
@@ -175,14 +175,14 @@ impl Maintenance {
             .unwrap_or(0)
     }
 
-    /// Copies the log into the database without holding anybody up, then lets the writer start it over.
+    /// Copies the log into the database without blocking readers or writers, then has the writer restart it.
     fn checkpoint(&self) {
         let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         tracing::debug!(?copied, "log copied into the database");
         self.writer.restart_log();
     }
 
-    /// Copies the log into the database without blocking readers or writers, then has the writer empty its file.
+    /// Copies the log into the database without blocking readers or writers, then has the writer truncate its file.
     fn empty_log(&self) {
         let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         tracing::debug!(?copied, "log copied into the database");
@@ -204,7 +204,7 @@ pub(crate) fn keep<T>(outcome: StoreResult<T>) -> Step {
     }
 }
 
-/// Ends the turns of processes that are gone, and those that this one has given up.
+/// Ends the turns of dead processes, and the turns that this process has given up.
 pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Timestamp) -> StoreResult<()> {
     instance.watch(connection, now)?;
     let mut select = connection

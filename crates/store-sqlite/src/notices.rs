@@ -1,16 +1,16 @@
-//! What is waited for here, and whether it has happened.
+//! Subscriptions of this process, and whether what they wait for has happened.
 //!
-//! SQLite says that another connection has committed something, not what. So the pulse looks at what is subscribed, and
-//! at nothing else: one look-up by an index each, and only after a commit. Every look makes a stamp; a notice is sent
-//! when the stamp differs from the last one and the notice is due. Without subscriptions nothing is looked at.
+//! SQLite reports that another connection has committed something, but not what. So maintenance checks what is
+//! subscribed: one index look-up each, and only after a commit. Without subscriptions it reads nothing. Every check
+//! makes a stamp. A notice is sent if the stamp differs from the last one and the notice is due.
 //!
-//! Commits of this process are found in the same way. A turn that must not wait for a look is told by the gateway, which
-//! made the commit: the next in line, or the listeners of a turn's log.
+//! Commits of this process are found in the same way. Turns that must not wait for a check are told by the gateway,
+//! which made the commit: the next turn in line, and the listeners of a turn's log.
 //!
-//! A subscription is looked at once even if nothing was committed since it was made, and that look compares with no
-//! stamp. So a change between the caller's read and the first look is not lost.
+//! A new subscription is checked once even if nothing was committed since, and that check compares with no stamp. So a
+//! change between the caller's read and the first check is not lost.
 //!
-//! The map of subscriptions is not locked while the database is read: callers subscribe on async threads.
+//! Never lock the map of subscriptions while reading the database: callers subscribe on async threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,11 +28,11 @@ use crate::rows;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner<'a> {
     pub(crate) key: i64,
-    /// How many turns it knows to run or wait.
+    /// How many of its turns run or wait, as far as it knows.
     pub(crate) live: &'a AtomicUsize,
 }
 
-/// What is subscribed in this process.
+/// The subscriptions of this process.
 #[derive(Default)]
 pub(crate) struct Notices {
     watched: Mutex<HashMap<Notice, Watched>>,
@@ -40,19 +40,19 @@ pub(crate) struct Notices {
 
 struct Watched {
     notices: watch::Sender<()>,
-    /// What the last look saw.
+    /// The stamp of the last check.
     seen: Option<Stamp>,
-    /// Whether there is a subscription that was made after the last look began.
+    /// Whether a subscription was made after the last check began.
     is_new: bool,
 }
 
-/// What a look has seen. Differs after every change that a notice tells of.
+/// What a check has read. It differs after every change that the notice is about.
 type Stamp = Vec<i64>;
 
-/// One look at what is subscribed.
+/// The result of one check.
 struct Look {
     stamp: Stamp,
-    /// Whether a notice is sent if the stamp is another one.
+    /// Whether a notice is sent if the stamp has changed.
     is_due: bool,
 }
 
@@ -77,14 +77,14 @@ impl Notices {
         self.lock().clear();
     }
 
-    /// Whether there is anything to look at. Forgets notices without subscriptions.
+    /// Whether there is anything to check. Forgets notices without subscriptions.
     pub(crate) fn are_wanted(&self, own: Option<Owner<'_>>) -> bool {
         let mut watched = self.lock();
         watched.retain(|_, watched| watched.notices.receiver_count() > 0);
         watched.keys().any(|notice| is_wanted(*notice, own))
     }
 
-    /// Looks at what is subscribed, or only at what is new if nothing was committed since the last time.
+    /// Checks all subscriptions, or only the new ones if nothing was committed since the last time.
     pub(crate) fn look(&self, connection: &Connection, own: Option<Owner<'_>>, is_committed: bool) {
         for (notice, before) in self.to_look_at(own, is_committed) {
             let look = self.look_at(connection, notice, own);
@@ -126,8 +126,8 @@ impl Notices {
         }
     }
 
-    /// Due if the conversation has no running turn and the first in line waits here. If that one waits in another
-    /// process, that process is told.
+    /// Due if the conversation has no running turn and the first turn in line waits in this process. If it waits in
+    /// another process, that process sends the notice.
     fn conversation(&self, connection: &Connection, conversation: ConversationId) -> StoreResult<Look> {
         let found: Option<(Stamp, bool, Option<TurnId>)> = connection
             .prepare_cached(
@@ -178,8 +178,8 @@ fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Look> {
     Ok(Look { stamp: stamp.unwrap_or_default(), is_due: true })
 }
 
-/// Due if a turn of any process is asked to stop, which is rare, or if fewer turns of this process live than it knows:
-/// another process has ended one.
+/// Due if a turn of any process is asked to stop, which is rare. Also due if this process knows of more live turns than
+/// are stored: then another process has ended one.
 fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Look> {
     let Some(own) = own else { return Ok(Look { stamp: Vec::new(), is_due: false }) };
     let live = own.live.load(Ordering::Acquire);
@@ -194,7 +194,7 @@ fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Look> {
             stamp.push(row.get(2).translated()?);
         }
     }
-    // A turn that began or ended during the look is not lost.
+    // A turn that began or ended during this check does not count as lost.
     let lost = live.min(own.live.load(Ordering::Acquire)).saturating_sub(stored);
     let is_due = !stamp.is_empty() || lost > 0;
     stamp.push(i64::try_from(lost).unwrap_or(i64::MAX));

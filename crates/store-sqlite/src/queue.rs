@@ -1,4 +1,4 @@
-//! Waiting turns: rows in ticket order, those of dead processes left out.
+//! Waiting turns: rows in ticket order, without those of dead processes.
 
 use herma_model::{Resolution, Timestamp, TurnFailure, TurnId, TurnState};
 use herma_store::{Admission, NewResponse, RetryIdentity, Scope, StoreError, Ticket, TurnPolicy};
@@ -12,7 +12,7 @@ use crate::tables::{TurnColumns, insert};
 use crate::takeover::Why;
 use crate::waiting;
 
-/// A turn in line.
+/// A waiting turn.
 pub(crate) struct Waiter {
     key: i64,
     owner: i64,
@@ -21,25 +21,25 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Whether the asking turn has to let this one go first.
+    /// Whether the admission has to let this turn go first.
     pub(crate) fn goes_before(&self, admission: &Admission) -> bool {
         Some(Ticket(self.key)) != admission.ticket && self.priority >= priority(admission.policy)
     }
 }
 
-/// An interrupting turn goes before those that merely wait.
+/// An interrupting turn goes before the others.
 fn priority(policy: TurnPolicy) -> i64 {
     i64::from(policy == TurnPolicy::Interrupt)
 }
 
-/// The first turn in line that is still wanted, if any. Removes those before it whose process is gone.
+/// The first waiting turn whose process lives, if any. Removes those before it whose process is dead.
 pub(crate) fn first(
     connection: &Connection,
     instance: &Instance,
     conversation: i64,
     now: Timestamp,
 ) -> StoreResult<Option<Waiter>> {
-    // Both conditions on the state, because only the first makes the index of live turns usable.
+    // Both conditions on the state are needed: only the first one makes the index of live turns usable.
     let mut select = connection
         .prepare_cached(
             "SELECT pk, owner, priority, coalesce(attempt_of, id) FROM turns
@@ -90,7 +90,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Waiter> {
     })
 }
 
-/// Whether a turn still has its place, or has given it up or lost it.
+/// Whether a turn still has its place in the queue.
 pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ticket) -> StoreResult<bool> {
     let stored = connection
         .prepare_cached("SELECT 1 FROM turns WHERE pk = ?1 AND state = 'queued'")
@@ -102,7 +102,8 @@ pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ti
     Ok(instance.live.contains_key(&ticket.0))
 }
 
-/// The conversation in which a turn waits. That need not be the one it is for: what a running turn says may make it a branch.
+/// The conversation in whose queue a turn waits. The turn may run in another one: the running turn can make it a
+/// branch.
 pub(crate) fn line_of(connection: &Connection, ticket: Ticket) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT conversation_pk FROM turns WHERE pk = ?1")
@@ -110,7 +111,7 @@ pub(crate) fn line_of(connection: &Connection, ticket: Ticket) -> StoreResult<i6
         .translated()
 }
 
-/// What a waiting turn is stored with.
+/// What is stored of a waiting turn.
 pub(crate) struct NewWaiter<'a> {
     pub(crate) tenant: i64,
     pub(crate) conversation: i64,
@@ -122,12 +123,12 @@ pub(crate) struct NewWaiter<'a> {
     pub(crate) retry: &'a RetryIdentity,
     pub(crate) resolution: &'a str,
     pub(crate) response: Option<&'a NewResponse>,
-    /// The turn under whose id it waits, if it is a further attempt of that one. It is forgotten when it gives up.
+    /// The turn under whose id it waits, if it is a further attempt of that turn. Its row is deleted when it gives up.
     pub(crate) attempt_of: Option<TurnId>,
     pub(crate) now: Timestamp,
 }
 
-/// Puts a turn in line: an interrupting one before those that merely wait.
+/// Adds a turn to the queue. An interrupting turn goes before the others.
 pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> StoreResult<i64> {
     let columns = TurnColumns {
         tenant_pk: waiter.tenant,
@@ -151,7 +152,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> StoreResul
     Ok(key)
 }
 
-/// A turn's row, if the turn never began and does not wait in a living process. One that was called off stays so.
+/// The row of a turn that never began and does not wait in a living process. `None` if a client cancelled it.
 fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> StoreResult<Option<i64>> {
     let row: Option<(i64, TurnState, i64)> = connection
         .query_row(
@@ -168,7 +169,7 @@ fn never_began(connection: &Connection, instance: &Instance, turn: TurnId) -> St
     })
 }
 
-/// Whether an admission can enter the line again under the id that it brings.
+/// Whether an admission can queue again under the id that it brings.
 pub(crate) fn may_enter_again(
     connection: &Connection,
     instance: &Instance,
@@ -177,7 +178,7 @@ pub(crate) fn may_enter_again(
     Ok(never_began(connection, instance, admission.turn)?.is_some())
 }
 
-/// Puts a turn in line again that never began, with its id, its age and what its response repeats of the request.
+/// Queues a turn again that never began. It keeps its id, its age and the request fields that its response repeats.
 pub(crate) fn enter_again(
     connection: &Connection,
     instance: &mut Instance,
@@ -217,7 +218,7 @@ pub(crate) fn enter_again(
     Ok((key, Timestamp(since)))
 }
 
-/// The rows of attempts that wait under the id of a turn that failed, and their owners.
+/// The waiting attempts of a failed turn: their row keys and their owners.
 pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> StoreResult<Vec<(i64, i64)>> {
     connection
         .prepare_cached("SELECT pk, owner FROM turns WHERE attempt_of = ?1 AND state = 'queued'")
@@ -227,7 +228,7 @@ pub(crate) fn attempts_of(connection: &Connection, turn: TurnId) -> StoreResult<
         .translated()
 }
 
-/// Takes a turn out of line for another that is being admitted. One that was promised ends, any other is forgotten.
+/// Removes a waiting turn. If it was visible while queued, it ends; else its row is deleted.
 fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> StoreResult<()> {
     let forgotten = connection
         .prepare_cached("DELETE FROM turns WHERE pk = ?1 AND state = 'queued' AND visible_while_queued = 0")
@@ -242,8 +243,8 @@ fn remove(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailu
     count(connection, conversation, -1)
 }
 
-/// Ends a turn that waits. Its conversation has had a turn then, even if it was its only one. The same request finds it
-/// by its key or its fingerprint, and may take it over.
+/// Ends a waiting turn. Its conversation is no longer provisional then, even if this was its only turn. The same
+/// request finds the turn by its key or its fingerprint, and may take it over.
 fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure, now: Timestamp) -> StoreResult<bool> {
     let ended = connection
         .execute(
@@ -256,7 +257,7 @@ fn end(connection: &Connection, conversation: i64, turn: i64, why: &TurnFailure,
     Ok(ended == 1)
 }
 
-/// Takes a turn out of line for good.
+/// Removes a turn from the queue for good, and its conversation if that was made only for it.
 pub(crate) fn leave(
     connection: &Connection,
     conversation: i64,
@@ -268,7 +269,7 @@ pub(crate) fn leave(
     conversation::abandon(connection, conversation, now)
 }
 
-/// Takes the caller's own turn out of line, if it waits.
+/// Removes the caller's own turn from the queue, if it waits.
 pub(crate) fn withdraw(
     connection: &Connection,
     instance: &mut Instance,
@@ -292,7 +293,7 @@ pub(crate) fn withdraw(
     Ok(())
 }
 
-/// A turn that came to nothing binds no idempotency key.
+/// Deletes the idempotency keys of a turn that was removed.
 pub(crate) fn forget_idempotency(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM idempotency WHERE turn_pk = ?1")
@@ -301,7 +302,7 @@ pub(crate) fn forget_idempotency(connection: &Connection, turn: i64) -> StoreRes
         .translated()
 }
 
-/// Counts who waits in a conversation.
+/// Changes the number of waiting turns of a conversation.
 pub(crate) fn count(connection: &Connection, conversation: i64, change: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE conversations SET waiting = waiting + ?2 WHERE pk = ?1")

@@ -1,4 +1,4 @@
-//! Recognising a request that was made before.
+//! Recognises a request that was made before.
 //!
 //! It is recognised by its idempotency key, as an SDK's own retry, as a request that its own retry overtook, or as
 //! another attempt of a first turn that failed.
@@ -12,10 +12,10 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::{queue, rows, snapshot};
 
-/// Most rows of one request that are looked at: its turn, and attempts that waited in processes that died.
+/// How many rows of one request are read at most: its turn, and attempts that waited in processes that died.
 const MOST_ATTEMPTS: usize = 16;
 
-/// What the request turns out to be, if it is not a new one.
+/// What the request repeats. `None` if it is a new one.
 pub(crate) fn recognise(
     connection: &Connection,
     instance: &Instance,
@@ -43,7 +43,7 @@ pub(crate) fn recognise(
     failed_opening(connection, admission)
 }
 
-/// Whether a turn was asked for by a request of the same identity.
+/// Whether a turn was requested with the same fingerprint.
 pub(crate) fn is_of(connection: &Connection, turn: TurnId, retry: &RetryIdentity) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND fingerprint = ?2")
@@ -51,7 +51,7 @@ pub(crate) fn is_of(connection: &Connection, turn: TurnId, retry: &RetryIdentity
         .translated()
 }
 
-/// The turn an earlier request of the same identity became.
+/// The turn of an earlier request with the same identity.
 struct Earlier {
     key: i64,
     turn: TurnId,
@@ -60,13 +60,13 @@ struct Earlier {
     conversation: ConversationId,
     /// Whether it got the lease at least once.
     has_begun: bool,
-    /// Whether its id is given out as soon as it waits.
+    /// Whether clients get its id while it waits.
     visible_while_queued: bool,
-    /// Whether anything of what it was asked is left.
+    /// Whether any message that it was asked with still exists.
     has_messages: bool,
     /// Whether this is the row of a further attempt that waits under the turn's id.
     is_waiting_attempt: bool,
-    /// Whether somebody called it off by its id: then it stays so, however often it is asked for.
+    /// Whether a client cancelled it by its id. Then it stays cancelled, even if the request is repeated.
     called_off: bool,
 }
 
@@ -112,11 +112,13 @@ fn by_key(
         .translated()
 }
 
-/// The turn that a retry repeats, or that a retry of this very request began before it, and the bit of its number.
+/// The turn that this request repeats, or that its own later retry began before it, and the bit of the attempt's
+/// number.
 ///
 /// A delivered turn counts only if the retry shows that its client has not seen the answer. A request counts as
-/// overtaken only if its client is gone: one that still waits is a request of its own, with the same words. An attempt
-/// whose process died while it waited counts only if there is no other. It may have waited to repeat a failed turn.
+/// overtaken only if its client is gone. If the client still waits, it is a new request with the same words. An attempt
+/// whose process died while it waited counts only if there is no other, because it may have waited to repeat a failed
+/// turn.
 fn by_fingerprint(
     connection: &Connection,
     instance: &Instance,
@@ -157,13 +159,13 @@ fn by_fingerprint(
     Ok(lost.map(|earlier| (bit, earlier)))
 }
 
-/// The earliest end of a turn that can still be recognised.
+/// The earliest end time of a turn that can still be recognised.
 fn earliest(now: Timestamp) -> i64 {
     now.0 - RETRY_WINDOW.as_millis() as i64
 }
 
-/// For a request that names no conversation: the conversation whose only turn has the same fingerprint and failed. A
-/// client that retries without a retry count would otherwise leave one conversation for each attempt.
+/// For a request that names no conversation: the conversation whose only turn has the same fingerprint and failed.
+/// Without this, a client that retries without a retry count would leave one conversation for each attempt.
 fn failed_opening(connection: &Connection, admission: &Admission) -> StoreResult<Option<AdmitOutcome>> {
     let is_visible_while_queued = admission.response.as_ref().is_some_and(|response| response.visible_while_queued);
     let names_none = admission.target == Target::New && admission.creation.parent.is_none();
@@ -186,7 +188,7 @@ fn failed_opening(connection: &Connection, admission: &Admission) -> StoreResult
     Ok(failed.map(|id| AdmitOutcome::Reopen(ConversationId::from_uuid(id))))
 }
 
-/// Takes turns out of the index of joinable ones: no request is recognised by their fingerprint any more.
+/// Takes turns out of the index of joinable turns: no request is recognised by their fingerprint any more.
 pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> StoreResult<()> {
     let mut update = connection.prepare_cached("UPDATE turns SET joinable = 0 WHERE id = ?1").translated()?;
     for turn in turns {
@@ -206,8 +208,9 @@ pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> StoreResult
         .translated()
 }
 
-/// A live or answered turn is joined. A request that repeats an unanswered one is told which, and asks for a further
-/// attempt of it. A turn whose process is gone is ended by the admission itself, if the request names its conversation.
+/// The outcome for a request that repeats an earlier turn. A live or answered turn is joined. If the turn is
+/// unanswered, the caller gets its id and asks for a further attempt. If the turn's process is dead and the request
+/// names its conversation, the admission itself ends the turn: `None`.
 fn again(
     connection: &Connection,
     instance: &Instance,
@@ -242,7 +245,7 @@ fn again(
     })
 }
 
-/// Whether an attempt waits under the id of a turn that failed, in a process that lives.
+/// Whether an attempt waits under the id of a failed turn, in a living process.
 fn waits_again(connection: &Connection, instance: &Instance, turn: TurnId) -> StoreResult<bool> {
     for (key, owner) in queue::attempts_of(connection, turn)? {
         if !instance.is_dead(connection, owner, key)? {
@@ -252,8 +255,8 @@ fn waits_again(connection: &Connection, instance: &Instance, turn: TurnId) -> St
     Ok(false)
 }
 
-/// Binds the request's idempotency key to the turn that now stands for it. A key that the turn has already keeps its
-/// age, so that it outlives an attempt that is taken back.
+/// Binds the request's idempotency key to its turn. If the key is already bound to this turn, its age does not change,
+/// so that it survives an attempt that is retracted.
 pub(crate) fn bind(connection: &Connection, admission: &Admission, turn: i64) -> StoreResult<()> {
     let Some(idempotency) = &admission.retry.idempotency else { return Ok(()) };
     let mut insert = connection

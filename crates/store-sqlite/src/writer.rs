@@ -1,10 +1,16 @@
-//! What writes: one pen, held by one thread at a time, and the thread that makes writes durable.
+//! All writes: one write connection, used by one thread at a time, and the thread that makes writes durable.
 //!
-//! Work waits for the writer thread, which drains what has gathered, runs it as one transaction with a savepoint a job, and commits without waiting
-//! for the disk. The work of a turn that is alone takes the pen itself while nobody else has it and nothing waits: then no other thread has to
-//! wake up, which would cost more than the transaction. Jobs that promise durability are handed to the sync thread, which syncs the write-ahead log once for
-//! all that have gathered; when no turn is left, the writer thread syncs by itself. A commit is therefore visible to every process at once and
-//! durable a moment later; who waits for durability is told only then.
+//! Jobs wait in a queue. The writer thread takes all of them and runs them as one transaction, each in its own
+//! savepoint. It commits without waiting for the disk.
+//!
+//! If this process has at most one turn, the connection is free and no job waits, the calling thread writes itself.
+//! Waking the writer thread would take longer than the transaction.
+//!
+//! Jobs that must be durable go to the sync thread. It syncs the write-ahead log once for all jobs that have gathered.
+//! If no turn is left, the writer thread syncs by itself.
+//!
+//! So a commit is visible to every process at once and durable a moment later. A caller that needs durability gets its
+//! answer only after the sync.
 
 mod write_connection;
 
@@ -25,33 +31,33 @@ use crate::failure::StoreResult;
 use crate::instance::Instance;
 use crate::sync::{self, Log};
 
-/// Most jobs in one transaction.
+/// The largest number of jobs in one transaction.
 const BATCH_JOBS: usize = 256;
-/// How long work that nobody waits for may lie before it gets a transaction of its own.
+/// How long lazy work may wait before it gets a transaction of its own.
 const LAZY_WAIT: Duration = Duration::from_millis(20);
-/// Pause before another transaction is tried after one could not begin. It doubles up to the longest one.
+/// Pause after a transaction could not begin. It doubles with each failure, up to [`LONGEST_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Told how the transaction that a job was part of ended.
+/// Called with the outcome of the transaction that a job was part of.
 pub(crate) type Finish = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
-/// What a job did inside its savepoint.
+/// What happens to the writes of a job.
 pub(crate) enum Step {
-    /// Keep it; say so when the transaction is committed.
+    /// Keep them; call back when the transaction is committed.
     Keep(Finish),
-    /// Keep it; say so when it is on disk.
+    /// Keep them; call back when they are on disk.
     KeepDurably(Finish),
-    /// Keep it; say so when the transaction is committed, and once more when it is on disk.
+    /// Keep them; call back when the transaction is committed, and again when it is on disk.
     KeepThenDurably(Finish, Finish),
-    /// Undo it; say so at once.
+    /// Undo them; call back at once.
     Undo(Finish),
 }
 
-/// What becomes of work when no transaction can begin, because the database is locked or away.
+/// What happens to work when no transaction can begin, because the database is locked or unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// It is refused, and its caller is told.
+    /// It is dropped, which its caller notices.
     Refused,
     /// It keeps its place in the queue until a transaction begins or the store is closed.
     Kept,
@@ -77,7 +83,7 @@ enum Job {
     Truncate(u64),
 }
 
-/// The way to the pen.
+/// Queues work for the write connection.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     /// How many turns of this process run or wait.
@@ -87,9 +93,9 @@ pub(crate) struct Writer {
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// Something came that the writer thread has to do.
+    /// Signalled when the writer thread has something to do.
     came: Condvar,
-    /// Nothing once the store is closed. Never asked for by who holds the queue.
+    /// `None` once the store is closed. Never lock this while holding `queue`.
     write_connection: Mutex<Option<WriteConnection>>,
 }
 
@@ -97,20 +103,21 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// What nobody waits for, and came after the jobs.
+    /// Work that no caller waits for. It came after all `jobs`.
     lazy: Vec<Work>,
-    /// When the first of that came.
+    /// When the oldest lazy work came.
     lazy_since: Option<Instant>,
-    /// Whether the writer thread knows that there is such work.
+    /// Whether the writer thread knows that there is lazy work.
     watched: bool,
     /// Whether the writer thread sleeps.
     sleeping: bool,
-    /// Whether no more will come.
+    /// Whether the store is closed, so that no more jobs are accepted.
     closed: bool,
 }
 
 impl Queue {
-    /// Has everything that came so far be done in the order it came: whoever asks later finds what was noted before, an answer's delivery say.
+    /// Queues a job behind all earlier work, lazy work included. So a later request finds what was noted before it, for
+    /// example the delivery of an answer.
     fn push(&mut self, job: Job) {
         let noted = self.take_lazy();
         self.jobs.extend(noted.map(Job::Work));
@@ -126,7 +133,7 @@ impl Queue {
         std::mem::take(&mut self.lazy).into_iter()
     }
 
-    /// Puts back what was taken out, before all that came since.
+    /// Puts work back in front of everything that came since.
     fn put_back(&mut self, batch: VecDeque<Work>) {
         for work in batch.into_iter().rev() {
             self.jobs.push_front(Job::Work(work));
@@ -139,7 +146,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the writer thread, which is a system call, if it sleeps.
+    /// Wakes the writer thread if it sleeps. That is a system call.
     fn wake(&self, queue: &mut Queue) {
         if std::mem::take(&mut queue.sleeping) {
             self.came.notify_one();
@@ -176,13 +183,13 @@ impl Writer {
         Ok((Self { shared, live, erasures }, vec![write, sync]))
     }
 
-    /// Queues work that somebody waits for.
+    /// Queues work whose caller waits for the outcome.
     pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
         self.enqueue(Job::Work(Work::new(Patience::Refused, work)));
     }
 
-    /// Does work of a turn, which takes no longer than it takes to wake a thread up: at once if the turn is alone and nothing is in its way. The
-    /// work of several is better done together.
+    /// Does a turn's short work. It runs on this thread if the turn is the only one and nothing blocks it; else it is
+    /// queued. With several turns, one transaction for all is cheaper.
     pub(crate) fn submit_short(
         &self,
         patience: Patience,
@@ -196,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// Queues work that nobody waits for: it rides with the next transaction.
+    /// Queues work that no caller waits for: it is written with the next transaction.
     pub(crate) fn submit_lazy(
         &self,
         patience: Patience,
@@ -213,18 +220,18 @@ impl Writer {
         }
     }
 
-    /// Says that nobody will end this turn of ours: whoever comes next takes its lease over. Needs no transaction, so it
-    /// works when the database does not.
+    /// Marks a turn of this process as given up: the next admission or sweep takes over its lease. Needs no
+    /// transaction, so it works even if the database does not.
     pub(crate) fn give_up(&self, lease: Lease) {
         self.enqueue(Job::GiveUp(lease));
     }
 
-    /// Lets the log start over, after somebody else has copied most of it into the database.
+    /// Restarts the log at its beginning. The caller has copied most of it into the database before.
     pub(crate) fn restart_log(&self) {
         self.enqueue(Job::Checkpoint);
     }
 
-    /// Empties the log's file. The caller has copied most of it into the database before.
+    /// Truncates the log's file. The caller has copied most of it into the database before.
     pub(crate) fn truncate_log(&self) {
         self.enqueue(Job::Truncate(self.erasures.asked()));
     }
@@ -238,7 +245,8 @@ impl Writer {
 
     fn enqueue(&self, job: Job) {
         let mut queue = self.shared.queue();
-        // A closed queue drops the work, and with it the channel its caller waits on, which says that the store is closed.
+        // A closed queue drops the work, and with it the channel that its caller waits on. The caller then reports that
+        // the store is closed.
         if !queue.closed {
             queue.push(job);
             self.shared.wake(&mut queue);
@@ -247,7 +255,8 @@ impl Writer {
 }
 
 impl Shared {
-    /// Writes on the calling thread, with what nobody waits for, unless somebody else writes or something waits: then the work is given back.
+    /// Writes on the calling thread, together with the lazy work. Returns the work if another thread writes or jobs
+    /// wait.
     fn write_here(&self, work: Work) -> Option<Work> {
         let Ok(mut held) = self.write_connection.try_lock() else { return Some(work) };
         let Some(write_connection) = held.as_mut() else { return Some(work) };
@@ -259,9 +268,9 @@ impl Shared {
             queue.take_lazy().collect()
         };
         batch.push_back(work);
-        // Another process may write: to wait for it is the writer thread's.
+        // If another process writes, the writer thread waits for it, not this thread.
         if write_connection.begin_at_once() {
-            // This thread may be the one that everybody's connections wait for: it must not wait for the disk.
+            // This may be an async thread that serves all connections, so it must not wait for the disk.
             write_connection.transact(&mut batch, Syncing::Behind);
         }
         if !batch.is_empty() {
@@ -272,14 +281,14 @@ impl Shared {
         None
     }
 
-    /// Writes what waits until no more will come.
+    /// The writer thread: writes what is queued until the store is closed and the queue is empty.
     fn run(&self) {
         let mut batch = VecDeque::new();
         let mut pause = FIRST_PAUSE;
         loop {
             let goes_on = self.wait();
             let mut held = self.write_connection.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever had the pen until now may have put something back.
+            // The thread that wrote before this one may have put work back.
             if !goes_on && self.queue().is_empty() {
                 *held = None;
                 return;
@@ -301,8 +310,8 @@ impl Shared {
         }
     }
 
-    /// Called when no transaction could begin: puts work back that is kept, refuses the rest, and pauses. A closed
-    /// store keeps nothing.
+    /// Called when no transaction could begin: puts back the work that may wait, drops the rest, and pauses. A closed
+    /// store puts nothing back.
     fn postpone(&self, batch: &mut VecDeque<Work>, error: &StoreError, pause: Duration) {
         let mut queue = self.queue();
         let is_closed = queue.closed;
@@ -319,7 +328,7 @@ impl Shared {
         }
     }
 
-    /// Waits for something worth a transaction. False when everything is done and no more will come.
+    /// Waits until there is work for a transaction. `false` if the store is closed and the queue is empty.
     fn wait(&self) -> bool {
         let mut queue = self.queue();
         loop {
@@ -344,7 +353,7 @@ impl Shared {
         }
     }
 
-    /// Takes what waits, as much as goes into one transaction, and does what needs none.
+    /// Moves jobs into `batch`, at most [`BATCH_JOBS`]. Does at once those that need no transaction.
     fn take(&self, write_connection: &mut WriteConnection, batch: &mut VecDeque<Work>) {
         let mut queue = self.queue();
         while batch.len() < BATCH_JOBS {

@@ -1,4 +1,4 @@
-//! The port's operations, each sent to the writer or to a reader.
+//! The operations of the port: each is sent to the writer or to a reader.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -119,7 +119,7 @@ impl Store for SqliteStore {
     }
 
     fn abandon(&self, lease: Lease) {
-        // To other processes this one is alive, so it ends the turn itself as far as it can.
+        // Other processes see that this one is alive, so it has to end the turn itself as far as it can.
         self.writer.submit_lazy(Patience::Kept, move |connection, instance| {
             instance.let_go(lease);
             maintenance::keep(maintenance::sweep(connection, instance, maintenance::now()))
@@ -167,7 +167,7 @@ impl Store for SqliteStore {
     }
 
     async fn confirm(&self, lease: Lease) -> Result<Lease, StoreError> {
-        // Before the read: a renewal that was committed by then was seen by every later takeover.
+        // Take the series before the read: a renewal that is committed by now is seen by every later takeover.
         let series = self.renewals.fresh_series().unwrap_or(lease.renewal_series);
         self.readers.read(move |connection| takeover::is_held(connection, lease)).await?;
         Ok(Lease { renewal_series: series, ..lease })
@@ -217,7 +217,7 @@ impl Store for SqliteStore {
         self.writer.submit(move |_, instance| {
             let live: Vec<i64> = instance.live.keys().copied().collect();
             let owner = instance.registered_key();
-            // When what it says is stored: before, the rows would be older than the list.
+            // Answer only after the commit: until then, the rows would be older than the list.
             Step::Keep(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| owner.map(|owner| (owner, live))));
             }))
@@ -341,7 +341,7 @@ impl Store for SqliteStore {
             let written = self.write_undurably(move |connection| {
                 search::indexer::write(connection, &batch, owner, maintenance::now())
             });
-            // While one batch is written, the one behind it is read and cut.
+            // While one batch is written, the next one is read and split into terms.
             next = match through {
                 Some(through) => {
                     let following = self
@@ -429,7 +429,7 @@ impl Store for SqliteStore {
         let scope = scope.clone();
         let (page, total) = self.readers.read(move |connection| events::page(connection, &scope, from, limit)).await?;
         if total > self.synced_events.load(Ordering::Acquire) {
-            // What was read is in the log by now, whoever wrote it: a sync of it makes all of that durable.
+            // What was read is in the log by now, whichever process wrote it. One sync makes all of it durable.
             self.write(|_, _| Ok(())).await?;
             self.synced_events.fetch_max(total, Ordering::AcqRel);
         }
@@ -454,7 +454,7 @@ impl Store for SqliteStore {
         });
         match is_found.await {
             Ok(found) => Ok(found.map(|is_inherited| Copying { is_inherited, pieces })),
-            // Nobody said so: the reason is the only thing that comes.
+            // The reader failed before it answered; its error is in the channel.
             Err(_) => Err(first_error(pieces).await),
         }
     }
@@ -466,14 +466,14 @@ impl Store for SqliteStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        // What every turn needs: the lock file of this process, a row of its own, and a log that can be synced.
+        // Tests what every turn needs: this process's lock file, its row, and a log that can be synced.
         self.write(|connection, instance| instance.renew(connection, maintenance::now()).map(drop)).await
     }
 
     async fn close(&self) {
         self.notices.close();
-        // One after the other, and the writer last: the last connection to close empties the log into the database, which one that only
-        // reads cannot, and which none does if two close at the same moment.
+        // Close one after the other, and the writer last. The last connection to close copies the log into the
+        // database. A read-only connection cannot do that, and no connection does it if two close at the same moment.
         self.readers.close();
         self.stop.store(true, Ordering::Release);
         let mut threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -490,7 +490,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Why pieces that nobody announced did not come.
+/// The error of a reader that failed before it answered.
 async fn first_error(mut pieces: mpsc::Receiver<Result<Piece, StoreError>>) -> StoreError {
     match pieces.recv().await {
         Some(Err(error)) => error,

@@ -1,4 +1,4 @@
-//! Who is alive, who is gone, and what a rollback takes back.
+//! Which processes count as alive, and what a rollback restores.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use super::*;
 const START: Timestamp = Timestamp(1_000_000);
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A file, and a monotonic clock that only the test moves.
+/// A database file, and a monotonic clock that only the test moves.
 struct Directory {
     directory: tempfile::TempDir,
     connection: Connection,
@@ -49,7 +49,7 @@ impl Directory {
         (owner, key)
     }
 
-    /// Watches for a while, looking as often as the sweep does.
+    /// Checks as often as the sweep does, `looks` times.
     fn watch(&self, watcher: &mut Instance, looks: u32) {
         for _ in 0..looks {
             self.pass(LOOK);

@@ -1,4 +1,4 @@
-//! What is looked at, and when: nothing that is not waited for, and nothing without a commit.
+//! What is checked, and when: only what is subscribed, and only after a commit.
 
 use std::pin::pin;
 use std::task::{Context, Waker};

@@ -1,4 +1,4 @@
-//! Who writes, in which order, and what becomes of work that cannot be written.
+//! Which thread writes, in which order, and what happens to work that cannot be written.
 
 use std::sync::mpsc;
 
@@ -8,7 +8,8 @@ use crate::open::BUSY_TIMEOUT;
 
 type Answers = mpsc::Receiver<(&'static str, StoreResult<()>)>;
 
-/// A writer that waits at its first job until the returned sender is dropped, so that what is submitted meanwhile is one batch.
+/// A writer that blocks in its first job until the returned sender is dropped. Everything submitted meanwhile becomes
+/// one batch.
 fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mpsc::Sender<()>) {
     let path = directory.join("test.db");
     let connection = crate::open::writer(&path).unwrap();
@@ -76,7 +77,7 @@ fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
     assert_eq!(notes(directory.path()), kept, "what was kept is what was said to be kept");
 }
 
-/// Does short work and says which thread did it.
+/// Submits short work that reports which thread ran it.
 fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>, name: &'static str) {
     let doers = doers.clone();
     writer.submit_short(Patience::Refused, move |connection, _| {

@@ -1,4 +1,4 @@
-//! The connection that writes: transactions of many jobs, each in a savepoint of its own.
+//! The write connection: it runs many jobs in one transaction, each in a savepoint of its own.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,21 +17,21 @@ use crate::instance::{Instance, Mark};
 use crate::open::BUSY_TIMEOUT;
 use crate::sync::Log;
 
-/// Longest time one transaction keeps other processes waiting.
+/// How long one transaction may keep other processes waiting.
 const BATCH_TIME: Duration = Duration::from_millis(5);
-/// How long readers may keep the log from starting over; then it goes on growing until the next time.
+/// How long to wait for readers that still need the log. After that the log keeps growing until the next try.
 const RESTART_WAIT: Duration = Duration::from_millis(20);
 
-/// Who makes durable what is written.
+/// Which thread syncs the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syncing {
-    /// Whoever writes, if no turn is left: a lone client need not wait for another thread to wake up.
+    /// The writing thread, if no turn is left: then a single client does not wait until another thread wakes up.
     HereIfAlone,
     /// The sync thread.
     Behind,
 }
 
-/// The connection that writes, and what is known of this process's turns.
+/// The write connection, and this process's leases.
 pub(super) struct WriteConnection {
     pub(super) connection: Connection,
     pub(super) instance: Instance,
@@ -42,7 +42,7 @@ pub(super) struct WriteConnection {
 }
 
 impl WriteConnection {
-    /// Lets the log start over.
+    /// Restarts the log at its beginning.
     pub(super) fn restart_log(&self) {
         let _ = self.connection.busy_timeout(RESTART_WAIT);
         let restarted = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
@@ -50,7 +50,8 @@ impl WriteConnection {
         tracing::debug!(?restarted, "log restarted");
     }
 
-    /// Empties the log's file, unless readers still need it. What was erased by then is in no file any more.
+    /// Truncates the log's file unless readers still need it. After that, what was erased before is in no file any
+    /// more.
     pub(super) fn truncate_log(&self, erasures: u64) {
         let _ = self.connection.busy_timeout(RESTART_WAIT);
         let busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
@@ -69,13 +70,13 @@ impl WriteConnection {
         begun.is_ok()
     }
 
-    /// Begins a transaction as soon as no other process has one.
+    /// Begins a transaction. Waits while another process has one.
     pub(super) fn begin(&self) -> StoreResult<()> {
         self.execute("BEGIN IMMEDIATE")
     }
 
-    /// Runs jobs from the front in the transaction that has begun; leaves in the batch what no longer fitted into its time. A job that panics takes
-    /// the transaction with it, and nothing else.
+    /// Runs jobs from the front of `batch` in the transaction that has begun. Jobs that do not fit into [`BATCH_TIME`]
+    /// stay in `batch`. If a job panics, only this transaction is rolled back.
     pub(super) fn transact(&mut self, batch: &mut VecDeque<Work>, syncing: Syncing) {
         let before = self.instance.mark();
         let ended = catch_unwind(AssertUnwindSafe(|| self.transact_whole(batch, before, syncing)));
@@ -138,8 +139,8 @@ impl WriteConnection {
         self.live.store(self.instance.live.len(), Ordering::Release);
     }
 
-    /// Runs one job. The second answer is an error if the transaction around it is no longer whole: a full or failing disk makes SQLite
-    /// roll back all of it, and what follows would be written without one.
+    /// Runs one job. The second value is an error if the transaction is broken: on a full or failing disk SQLite rolls
+    /// back all of it, and later writes would be outside any transaction.
     fn in_savepoint(&mut self, work: Work) -> (Step, StoreResult<()>) {
         if let Err(error) = self.execute("SAVEPOINT job") {
             refuse(work, &error);
@@ -166,7 +167,7 @@ impl WriteConnection {
     }
 }
 
-/// Dropping the work drops the channel its caller waits on; the reason goes to the log.
+/// Drops the work, and with it the channel that its caller waits on. The reason is logged.
 fn refuse(work: Work, error: &StoreError) {
     tracing::error!(%error, "a write could not begin");
     drop(work);
