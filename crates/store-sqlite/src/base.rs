@@ -1,4 +1,4 @@
-//! What a session stands on: the compaction whose summary stands for everything before a point.
+//! The base of a session: the compaction whose summary replaces everything before a place.
 
 use herma_model::{Base, CompactionId, Rewinds, Seq};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -6,25 +6,25 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, MESSAGE, SUMMARY};
 
-/// A compaction as that which a session stands on.
+/// A compaction that is the base of a session.
 #[derive(Clone, Copy)]
 pub(crate) struct CompactionBase {
     pub(crate) key: i64,
-    /// Whose ledger it is in: of a branch, perhaps the source's.
+    /// The conversation in whose ledger it is. For a branch this may be the source.
     pub(crate) conversation: i64,
     pub(crate) id: CompactionId,
-    /// The last message it stands for.
+    /// The last place that its summary replaces.
     pub(crate) through: i64,
-    /// No later message lies in an earlier session than this.
+    /// All later messages are in this session or after it.
     pub(crate) tail: i64,
-    /// The compaction beneath it.
+    /// The base of this compaction.
     pub(crate) below: Option<i64>,
 }
 
 const BASE_COLUMNS: &str = "k.pk, k.id, k.through_seq, k.tail_session_pk, k.base_pk, k.conversation_pk";
 
 impl CompactionBase {
-    /// What a session stands on, if anything was compacted away.
+    /// The base of a session. `None` if nothing was compacted.
     pub(crate) fn of_session(connection: &Connection, session: i64) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(&format!(
@@ -34,8 +34,8 @@ impl CompactionBase {
             .translated()
     }
 
-    /// What the model is shown in place of a session's old messages: what the session stands on, or the first beneath
-    /// that whose summary no rewind hides.
+    /// The base that the model is shown. If a rewind hides the summary of the session's base, it is the next base
+    /// beneath whose summary is visible.
     pub(crate) fn shown(connection: &Connection, session: i64, rewinds: &Rewinds) -> StoreResult<Option<Self>> {
         let compaction_base = Self::of_session(connection, session)?;
         if rewinds.is_empty() {
@@ -46,7 +46,7 @@ impl CompactionBase {
         })
     }
 
-    /// The same, when a place in the session was the last. `rewinds` are those that had been made by then.
+    /// The base that the model was shown when `place` was the last. `rewinds` are those that had been made by then.
     pub(crate) fn at(
         connection: &Connection,
         session: i64,
@@ -59,7 +59,7 @@ impl CompactionBase {
         })
     }
 
-    /// The first from a compaction down that is wanted, by the place of its summary.
+    /// The first base that `is_wanted` accepts, from a compaction downwards.
     fn first_of(
         connection: &Connection,
         mut compaction_base: Option<Self>,
@@ -81,7 +81,7 @@ impl CompactionBase {
             .translated()
     }
 
-    /// What this one stands on itself.
+    /// The base of this compaction.
     pub(crate) fn beneath(self, connection: &Connection) -> StoreResult<Option<Self>> {
         let Some(key) = self.below else { return Ok(None) };
         connection
@@ -102,7 +102,7 @@ impl CompactionBase {
         })
     }
 
-    /// Its summary, and what it carries.
+    /// Its summary, and the messages that it carries.
     pub(crate) fn base(self, connection: &Connection) -> StoreResult<Base> {
         let summary = connection
             .prepare_cached(&format!(

@@ -1,4 +1,5 @@
-//! Beginning a conversation where an answer of another one ended. Nothing is copied, and that other one never notices.
+//! Makes a conversation that begins where an answer of another one ended. Nothing is copied, and the other one does not
+//! change.
 
 use herma_model::alias::Namespace;
 use herma_model::{CreatorKind, Happening, ParentRelation, Seq, SessionKind, TurnId};
@@ -15,17 +16,17 @@ use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, SessionColumns, insert};
 use crate::{conversation, events, listing, rewinds, snapshot};
 
-/// What came of a turn that asks for a branch.
+/// The outcome for a turn that asks for a branch.
 pub(crate) enum Branching {
-    /// It is there, without a turn.
+    /// The branch exists. Its turn has not started yet.
     Made(Box<ConversationState>),
-    /// The source is not as it was seen.
+    /// The source has changed since the caller read it.
     Stale,
     /// It cannot be made.
     Refused(Refusal),
 }
 
-/// Makes the branch of a turn, where an earlier turn ended.
+/// Makes the branch of a turn, at the end of turn `source`.
 pub(crate) fn create(connection: &Connection, admission: &Admission, source: TurnId) -> StoreResult<Branching> {
     let Some(inherited) = Segment::up_to(connection, admission.scope.tenant, source)? else {
         return Ok(Branching::Refused(Refusal::NotFound));
@@ -39,7 +40,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
         return Ok(Branching::Refused(Refusal::SessionKeyConflict));
     }
     admission.scope.check(source.facts.id, source.revision())?;
-    // What is inherited cannot change any more, but what it is seen through can: by an undo.
+    // Inherited messages cannot change any more, but an undo can change the base through which they are seen.
     let now = Seen::At(source.facts.id, Version(source.version));
     if admission.seen != Seen::Nothing && admission.seen != now {
         return Ok(Branching::Stale);
@@ -48,7 +49,7 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
     make(connection, &of_turn(admission), &source, point).map(Box::new).map(Branching::Made)
 }
 
-/// Makes the branch of a turn that does not want to wait in a conversation it may use.
+/// Makes the branch of a turn that does not want to wait for the running turn.
 pub(crate) fn leave(
     connection: &Connection,
     admission: &Admission,
@@ -92,7 +93,7 @@ pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> StoreResult<Br
     listing::by_key(connection, made.key).map(Box::new).map(BranchOutcome::Made)
 }
 
-/// Makes what was declared as a branch, at the end of its source.
+/// Makes a conversation that was declared as a branch, at the end of its source.
 pub(crate) fn declared(
     connection: &Connection,
     new: &NewConversation,
@@ -111,7 +112,7 @@ pub(crate) fn declared(
     make(connection, &making, source, Point::end(connection, source)?)
 }
 
-/// What a turn makes a branch of.
+/// The branch that a turn makes.
 const fn of_turn(admission: &Admission) -> Making<'_> {
     Making {
         tenant: admission.scope.tenant,
@@ -125,7 +126,7 @@ const fn of_turn(admission: &Admission) -> Making<'_> {
     }
 }
 
-/// Makes a branch. A session key that it is made with counts only if the source has none.
+/// Makes a branch. Its own session key counts only if the source has none.
 fn make(
     connection: &Connection,
     making: &Making<'_>,
@@ -156,7 +157,7 @@ fn make(
     };
     let key = insert(connection, &conversation)?;
     let id = making.session_id();
-    // What the source inherited itself may be deleted: what it stands on there, the source knows.
+    // Read the base from the source: the conversation that the source inherits from may be deleted.
     let compaction_base = CompactionBase::at(connection, parent.session, through, &rewinds)?;
     let first = SessionColumns {
         kind: SessionKind::Branch.as_str(),

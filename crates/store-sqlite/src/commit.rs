@@ -62,7 +62,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     Ok(Committed { version: Version(version), revision, messages })
 }
 
-/// Writes steps of a turn that goes on, or changes nothing. What was shown of them is in the journal no longer.
+/// Writes steps of a turn that continues, or changes nothing. Their streamed output is removed from the journal.
 pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Committed> {
     let Append { lease, session, messages, record, now } = append;
     let held = LeasedConversation::by(connection, *lease)?;
@@ -94,7 +94,8 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Co
     Ok(Committed { version: Version(held.version), revision, messages })
 }
 
-/// A conversation whose lease is held: its head, its next place, its next version, and what its revision is made of.
+/// The conversation of a lease that is still held: its head, its next place, its next version and the parts of its
+/// revision.
 struct LeasedConversation {
     session: i64,
     seq: i64,
@@ -129,7 +130,7 @@ impl LeasedConversation {
     }
 }
 
-/// Writes messages of a turn from a place of its session on.
+/// Writes messages of a turn, beginning at `seq`.
 fn insert(
     connection: &Connection,
     lease: Lease,
@@ -206,7 +207,7 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
     if ended == 1 { Ok(()) } else { Err(stop_requested(connection, commit.lease.turn)?) }
 }
 
-/// Why a turn that was asked to stop can write no more of its answer.
+/// The error for a turn that was asked to stop: it may write no more of its answer.
 fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<StoreError> {
     let kind = connection
         .query_row("SELECT stop_kind FROM turns WHERE pk = ?1", [turn], |row| {
@@ -216,7 +217,7 @@ fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<StoreError>
     Ok(StoreError::StopRequested(kind.unwrap_or(StopKind::Interrupt)))
 }
 
-/// Notes that a turn's answer was written to its end.
+/// Notes that a turn's answer was delivered completely.
 pub(crate) fn mark_delivered(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE turns SET delivered = 1 WHERE id = ?1 AND tenant_pk = ?2")

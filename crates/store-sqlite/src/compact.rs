@@ -1,6 +1,7 @@
-//! Putting a summary in place of what is old, as one step.
+//! Puts a summary in place of old messages, in one transaction.
 //!
-//! No message is copied or moved: the summary is a new one, and the head session is made to stand on it.
+//! No message is copied or moved. The summary is a new message, and the compaction becomes the base of the head
+//! session.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::tables::{CompactionColumns, add_compaction, carry, insert_message, st
 use crate::takeover::live_turn;
 use crate::{conversation, events, ledger, rewinds, snapshot};
 
-/// Compacts, or changes nothing but that a dead owner's turn is ended.
+/// Compacts, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn compact(
     connection: &Connection,
     instance: &mut Instance,
@@ -74,7 +75,7 @@ pub(crate) fn compact(
     Ok(CompactOutcome::Compacted(done))
 }
 
-/// Whether something was taken out of what was said since a plan was made.
+/// Whether a message was rewritten or removed since the plan was made.
 fn was_rewritten(connection: &Connection, state: &ConversationState, compaction: &NewCompaction) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM conversations WHERE pk = ?1 AND rewrites <> ?2")
@@ -82,7 +83,8 @@ fn was_rewritten(connection: &Connection, state: &ConversationState, compaction:
         .translated()
 }
 
-/// What a plan covers may have been taken back since, and something else said in its place.
+/// Whether the last message that the plan covers is still there. It may have been retracted, and another one stored at
+/// its place.
 fn covers_what_is_there(
     connection: &Connection,
     state: &ConversationState,
@@ -120,17 +122,17 @@ fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> Store
     snapshot::load(connection, lease.conversation)
 }
 
-/// A conversation as somebody finds it who holds no lease.
+/// A conversation as a caller without a lease finds it.
 pub(crate) enum Idle {
     /// No turn is running.
     Free(Box<ConversationState>),
-    /// This one is.
+    /// This turn is running.
     Busy(TurnId),
     /// It does not exist for the caller.
     NotFound,
 }
 
-/// Finds a conversation in which nobody is writing. A dead owner's turn is ended first.
+/// Finds a conversation that has no running turn. A dead owner's turn is ended first.
 pub(crate) fn idle(
     connection: &Connection,
     instance: &Instance,
@@ -144,7 +146,7 @@ pub(crate) fn idle(
     Ok(live.map_or(Idle::Free(Box::new(state)), |live| Idle::Busy(live.id)))
 }
 
-/// Writes the summary and the row of the ledger, which know each other.
+/// Writes the summary and the row of the ledger, which refer to each other.
 fn write(
     connection: &Connection,
     state: &ConversationState,
@@ -182,7 +184,7 @@ fn write(
     add_compaction(connection, &columns.with_usage(compaction.usage))
 }
 
-/// The session in which the first message after a place lies; if there is none yet, it will be this head or a later one.
+/// The session of the first message after `through`. If there is none yet, it is the head.
 fn tail(
     connection: &Connection,
     state: &ConversationState,
@@ -196,7 +198,7 @@ fn tail(
     Ok(first.unwrap_or(state.head))
 }
 
-/// A conversation after a row was added to its ledger, which is told.
+/// The conversation after a row was added to its ledger. Also writes the event.
 pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) -> StoreResult<Box<Compacted>> {
     let state = snapshot::load(connection, conversation)?;
     let record = ledger::by_key(connection, key)?;

@@ -1,4 +1,4 @@
-//! Making a conversation, going on with it in a new session, and unmaking one whose first turn came to nothing.
+//! Makes a conversation, continues it in a new session, and removes one whose first turn was retracted.
 
 use herma_model::alias::Namespace;
 use herma_model::{
@@ -15,16 +15,16 @@ use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert};
 use crate::{erase, events, snapshot};
 
-/// Where a conversation's first message stands.
+/// The place of a conversation's first message.
 const FIRST_SEQ: i64 = 1;
 
-/// What a conversation is made of.
+/// What a new conversation is made of.
 pub(crate) struct Making<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) creation: &'a Creation,
     /// The name the client chose. In the namespace of sessions it becomes the first session's id.
     pub(crate) name: Option<(&'a Alias, Namespace)>,
-    /// Its session key; a turn brings its own when it starts.
+    /// Its session key. A turn that brings a key of its own sets it when it starts.
     pub(crate) session_key: Option<&'a SessionKey>,
     pub(crate) title: Option<&'a str>,
     pub(crate) metadata: Option<&'a str>,
@@ -34,7 +34,7 @@ pub(crate) struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// What a turn makes that finds no conversation.
+    /// The conversation of a turn that found none.
     fn of(admission: &'a Admission, parent: Option<&'a Parent>) -> Self {
         let name = match &admission.target {
             Target::Alias { alias, namespace, .. } => Some((alias, *namespace)),
@@ -127,7 +127,7 @@ pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> StoreResult<
     })
 }
 
-/// Makes a new session the first of its conversation, and gives both their names.
+/// Makes a session the first of its conversation, and stores the names of both.
 pub(crate) fn begin(
     connection: &Connection,
     tenant: TenantId,
@@ -166,7 +166,7 @@ fn new_facts(making: &Making<'_>, session: SessionId) -> ConversationFacts {
     }
 }
 
-/// Ends the head and starts its continuation, with its name.
+/// Ends the head session and makes the session that continues it, with its name.
 pub(crate) fn go_on(
     connection: &Connection,
     state: &ConversationState,
@@ -205,7 +205,8 @@ pub(crate) fn go_on(
     Ok(head)
 }
 
-/// Called when the turn that made a conversation has come to nothing: whoever waits in it makes it in its place.
+/// Called when the turn that made a conversation was retracted. The conversation is provisional until a waiting turn
+/// starts in it, and is deleted if none waits.
 pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let provisional = connection
         .execute("UPDATE conversations SET provisional = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
@@ -216,7 +217,8 @@ pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp)
     abandon(connection, conversation, now)
 }
 
-/// Makes a conversation in which nothing is left to be summarised begin at its root again, a branch with what it inherited.
+/// Returns a conversation without messages to its first session, without compactions of its own. A branch keeps the
+/// base that it inherited.
 fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let moved = snapshot::load(connection, conversation)?.facts.previous.is_some();
     let inherited = inherited_ground(connection, conversation)?;
@@ -259,7 +261,7 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
     Ok(())
 }
 
-/// The compaction that a branch stood on when it was made.
+/// The base that a branch had when it was made.
 fn inherited_ground(connection: &Connection, conversation: i64) -> StoreResult<Option<i64>> {
     let head = connection
         .query_row("SELECT head_pk FROM conversations WHERE pk = ?1", [conversation], |row| row.get(0))
@@ -271,7 +273,7 @@ fn inherited_ground(connection: &Connection, conversation: i64) -> StoreResult<O
     Ok(compaction_base.map(|compaction_base| compaction_base.key))
 }
 
-/// Called when somebody stops waiting: nothing is left of a conversation that nobody will make any more.
+/// Deletes a provisional conversation in which no turn waits any more.
 pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let wanted = connection
         .prepare_cached("SELECT provisional = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")

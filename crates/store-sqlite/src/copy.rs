@@ -1,12 +1,12 @@
-//! Taking conversations out, and having them again.
+//! Exports conversations and restores them.
 //!
-//! - `read`: what is stored of a conversation, or of what a branch inherits of it, as pieces that know no keys.
-//! - `restore`: whether a conversation can be had again, and what must be there for it.
-//! - `measure`: whether it can be true.
+//! - `read`: a stored conversation, or what a branch inherits of it, as pieces without row keys.
+//! - `restore`: whether a conversation can be restored, and what must exist for it.
+//! - `measure`: whether a copy is plausible.
 //! - `row`: the conversation's own row.
-//! - `write`: the rows of all pieces. An import is written by it, too.
+//! - `write`: the rows of all pieces. Imports use it too.
 //!
-//! What a branch inherits comes back as a conversation that was deleted: for the branch alone, until it is restored itself.
+//! What a branch inherits is restored as a deleted conversation: only the branch sees it, until it is restored itself.
 
 mod measure;
 mod read;
@@ -28,10 +28,10 @@ use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::{rewinds, snapshot};
 
-/// How many pieces wait to be taken: each may be as large as a message.
+/// How many pieces may wait for the receiver. Each may be as large as a message.
 pub(crate) const WAITING: usize = 4;
 
-/// Says whether the conversation that a name leads to is there, and whether it is inherited; then hands out its pieces.
+/// Sends whether the conversation exists and is inherited, then sends its pieces.
 pub(crate) fn out(
     connection: &Connection,
     scope: &Scope,
@@ -46,7 +46,7 @@ pub(crate) fn out(
     };
     let _ = found.send(Some(is_inherited(connection, state.key)?));
     let mut hand_out = |piece| taker.blocking_send(Ok(piece)).map_err(|_| StoreError::Closed);
-    // Also what nothing is inherited of: a branch may begin where its source does.
+    // From -1, to include sources of which nothing is inherited: a branch may begin where its source does.
     let lineage = Lineage::after(connection, &state, -1)?;
     let sources = lineage.segments().split_last().map_or(&[][..], |(_, sources)| sources);
     let rewinds = rewinds::of(connection, state.key)?;

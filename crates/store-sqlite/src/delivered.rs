@@ -1,7 +1,7 @@
 //! The turns that this process has delivered lately.
 //!
-//! A retry may still join a delivered turn for a while. After that its entry in the index of joinable turns is only
-//! dead weight. Such entries are taken out in batches: turns that were delivered together lie on the same pages.
+//! A retry may join a delivered turn for a while. After that, its entry in the index of joinable turns is useless.
+//! Entries are removed in batches, because turns that were delivered together are on the same pages.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Instant;
 use herma_model::TurnId;
 use herma_model::limits::RETRY_WINDOW;
 
-/// How many turns are taken out of the index at a time, at least.
+/// The smallest number of turns that are removed from the index at a time.
 const BATCH: usize = 64;
 
 /// Delivered turns in the order of their delivery.

@@ -1,4 +1,4 @@
-//! Conversations without a turn: making one, changing what its client says about it, and ending it.
+//! Conversations without a turn: makes one, changes its description, and ends it.
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, EndReason, Happening, SessionKind, Timestamp};
@@ -12,7 +12,7 @@ use crate::instance::Instance;
 use crate::parent::{self, Declared};
 use crate::{branch, events, listing, queue, snapshot, title};
 
-/// Makes a conversation, or nothing if its name is not free or its parent not there.
+/// Makes a conversation. Changes nothing if its name is taken or its parent does not exist.
 pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreResult<CreateOutcome> {
     if let Some(alias) = &new.alias {
         if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
@@ -56,7 +56,7 @@ fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias)
     listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
-/// Changes what is said about a conversation. A turn notices nothing, so the version stays; clients see another revision.
+/// Changes a conversation's description. Turns do not see it, so the version stays; clients see another revision.
 pub(crate) fn update(
     connection: &Connection,
     scope: &Scope,
@@ -89,7 +89,7 @@ pub(crate) fn update(
     Ok(Some(after))
 }
 
-/// Ends a conversation for a reason, or opens it again for none.
+/// Ends a conversation if there is a reason, or opens it again if there is none.
 pub(crate) fn end(
     connection: &Connection,
     instance: &Instance,

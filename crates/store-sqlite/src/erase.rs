@@ -1,7 +1,8 @@
-//! Deleting a conversation with everything that leads to it.
+//! Deletes a conversation and everything that leads to it.
 //!
-//! Branches refer to what they inherit. As far as they do, a deleted conversation stays: its sessions, messages, turns and compactions up to
-//! the last place that any of them inherits. No name and no turn leads there, and it goes with the last branch that needs it.
+//! Branches refer to what they inherit. So a deleted conversation keeps its sessions, messages, turns and compactions
+//! up to the last inherited place. No name and no turn leads there. These rows are deleted with the last branch that
+//! needs them.
 
 use herma_model::{Alias, Happening, Timestamp, TurnId};
 use herma_store::{Children, DeleteOutcome, Scope};
@@ -13,7 +14,7 @@ use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::{events, parent, queue, rows, snapshot, takeover};
 
-/// Deletes, or changes nothing but that dead owners' turns are ended.
+/// Deletes, or changes nothing except that dead owners' turns are ended.
 pub(crate) fn delete(
     connection: &Connection,
     instance: &Instance,
@@ -39,7 +40,7 @@ pub(crate) fn delete(
             return Ok(DeleteOutcome::Busy(turn));
         }
     }
-    // Those that inherit go first, so that nothing is kept for them.
+    // Delete descendants first, so that nothing is kept for them.
     for child in below.iter().rev() {
         erase(connection, *child, now)?;
     }
@@ -47,7 +48,7 @@ pub(crate) fn delete(
     Ok(DeleteOutcome::Deleted(state.facts.id))
 }
 
-/// What comes from a conversation and exists for the caller, with what comes from that; every one after what it comes from.
+/// The descendants of a conversation that the caller can see, each after its parent.
 fn below(connection: &Connection, scope: &Scope, conversation: i64) -> StoreResult<Vec<i64>> {
     let mut select = connection
         .prepare_cached("SELECT pk, session_key FROM conversations WHERE parent_pk = ?1 ORDER BY updated_at, pk")
@@ -67,7 +68,7 @@ fn below(connection: &Connection, scope: &Scope, conversation: i64) -> StoreResu
     Ok(all)
 }
 
-/// The turn that runs or waits in a conversation. Those of dead owners are ended.
+/// The turn that runs or waits in a conversation. Turns of dead owners are ended.
 fn occupied(
     connection: &Connection,
     instance: &Instance,
@@ -81,7 +82,7 @@ fn occupied(
     Ok(queue::first(connection, instance, conversation, now)?.map(|first| first.id))
 }
 
-/// Removes a conversation as far as nobody inherits it, and what was kept for it alone.
+/// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed.
 pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let facts = snapshot::load(connection, conversation)?.facts;
     events::tell(connection, conversation, &facts, Happening::Deleted, now)?;
@@ -99,8 +100,8 @@ pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) 
     Ok(())
 }
 
-/// Removes all that was said in a conversation and all that leads to it, but not the conversation. `false`, and nothing has happened,
-/// if somebody inherits from it.
+/// Deletes all messages and names of a conversation, but not its row. `false`, without any change, if a branch inherits
+/// from it.
 pub(crate) fn empty(connection: &Connection, conversation: i64) -> StoreResult<bool> {
     if Rest::of(connection, conversation)?.is_some() {
         return Ok(false);
@@ -108,7 +109,7 @@ pub(crate) fn empty(connection: &Connection, conversation: i64) -> StoreResult<b
     cut_back(connection, conversation, Rest::NOTHING).map(|()| true)
 }
 
-/// How far branches inherit a conversation.
+/// The last session and the last place that branches inherit from a conversation.
 #[derive(Clone, Copy)]
 struct Rest {
     session: i64,
@@ -138,7 +139,7 @@ fn if_deleted(connection: &Connection, conversation: i64) -> StoreResult<Option<
         .translated()
 }
 
-/// Removes all that leads to a conversation, and what lies after the rest of it.
+/// Deletes all names of a conversation, and everything after `rest`.
 fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> StoreResult<()> {
     for statement in [
         "DELETE FROM aliases WHERE conversation_pk = ?1",
@@ -164,7 +165,8 @@ fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> StoreResu
         .translated()
 }
 
-/// Removes the turns that began after a place. Those before it are nothing but the makers of what they said.
+/// Deletes the turns that began after `through`. Earlier turns stay as the authors of inherited messages, but cannot be
+/// fetched or joined.
 fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> StoreResult<()> {
     let turns: Vec<(i64, bool)> = connection
         .prepare_cached(
@@ -187,7 +189,7 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
     Ok(())
 }
 
-/// Leaves of a conversation what is there to be inherited.
+/// Marks a conversation as deleted and clears what branches do not inherit.
 fn bury(connection: &Connection, conversation: i64, rest: Rest) -> StoreResult<()> {
     for statement in [
         "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1",

@@ -1,10 +1,10 @@
-//! Which deletions the write-ahead log may still show.
+//! Counts the deletions that the write-ahead log may still contain.
 //!
-//! SQLite writes zeros over what is deleted. The log keeps the pages as they were before until its file is emptied.
+//! SQLite overwrites deleted text with zeros. The log keeps the old pages until its file is truncated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts deletions, and those that are in no file any more.
+/// Counts all deletions, and those that are in no file any more.
 #[derive(Debug)]
 pub(crate) struct Erasures {
     asked: AtomicU64,
@@ -12,14 +12,14 @@ pub(crate) struct Erasures {
 }
 
 impl Default for Erasures {
-    /// Begins with one deletion that is due: a process that was killed may have left one behind.
+    /// Begins with one deletion that is due, because a killed process may have left one in the log.
     fn default() -> Self {
         Self { asked: AtomicU64::new(1), done: AtomicU64::new(0) }
     }
 }
 
 impl Erasures {
-    /// Takes note of a deletion that was committed.
+    /// Counts a deletion of the current transaction.
     pub(crate) fn ask(&self) {
         self.asked.fetch_add(1, Ordering::AcqRel);
     }
@@ -29,12 +29,12 @@ impl Erasures {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Takes note that the log was emptied after this many deletions.
+    /// Notes that the log was truncated after this many deletions.
     pub(crate) fn are_done(&self, asked: u64) {
         self.done.fetch_max(asked, Ordering::AcqRel);
     }
 
-    /// Whether the log has yet to be emptied for a deletion.
+    /// Whether the log must still be truncated for a deletion.
     pub(crate) fn are_due(&self) -> bool {
         self.done.load(Ordering::Acquire) < self.asked()
     }

@@ -1,7 +1,8 @@
-//! Telling what happens to conversations, inside the transaction in which it happens, and reading it back in order.
+//! Writes events of conversations in the transaction that causes them, and reads them in order.
 //!
-//! Events are numbered for every tenant. Who may see one is decided when it is read, by the session key that the conversation has then: it
-//! may have got one since. The oldest go as new ones come, so nothing has to be cleaned up.
+//! Events are numbered per tenant. Whether a caller may see one is decided when it is read, by the conversation's
+//! session key at that time: the conversation may have got one since. New events push out the oldest ones, so nothing
+//! has to be cleaned up.
 
 use herma_model::{ConversationFacts, EventId, EventKind, Happening, SessionKind, Timestamp};
 use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
@@ -10,7 +11,7 @@ use rusqlite::{Connection, params};
 use crate::failure::{StoreResult, Translate};
 use crate::{listing, rows};
 
-/// Tells what has just happened to a conversation. Facts are those after it; of a deletion, the last.
+/// Writes an event. `facts` are those after the change; for a deletion, the last ones.
 pub(crate) fn tell(
     connection: &Connection,
     conversation: i64,
@@ -54,7 +55,7 @@ pub(crate) fn tell(
         .translated()
 }
 
-/// Tells of a conversation that came from elsewhere, as it is now.
+/// Writes the events of a conversation that was imported or restored.
 pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
     let row = listing::by_key(connection, conversation)?;
     let told = [
@@ -69,7 +70,7 @@ pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Times
     Ok(())
 }
 
-/// Forgets what was told of a conversation that goes.
+/// Deletes the events of a conversation that is deleted.
 fn forget(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM events WHERE conversation_pk = ?1")
@@ -78,7 +79,7 @@ fn forget(connection: &Connection, conversation: i64) -> StoreResult<()> {
         .translated()
 }
 
-/// Forgets the compactions that were told of a conversation in which there were none after all.
+/// Deletes the compaction events of a conversation whose compactions were retracted.
 pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute(
@@ -89,7 +90,7 @@ pub(crate) fn forget_compactions(connection: &Connection, conversation: i64) -> 
         .translated()
 }
 
-/// Forgets what a conversation was called.
+/// Deletes the title events of a conversation.
 pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute(
@@ -100,7 +101,7 @@ pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> Store
         .translated()
 }
 
-/// How many events there have been in all. It only ever grows.
+/// How many events there have been in all. It never decreases.
 pub(crate) fn total(connection: &Connection) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT coalesce(sum(event_count), 0) FROM tenants")
@@ -108,8 +109,8 @@ pub(crate) fn total(connection: &Connection) -> StoreResult<i64> {
         .translated()
 }
 
-/// Reads a page, and how many events there were in all by then. The caller holds a read transaction, and sees to it that what was read
-/// is on disk before it is shown.
+/// Reads a page, and the number of all events at that time. The caller holds a read transaction, and makes sure that
+/// what was read is on disk before a client sees it.
 pub(crate) fn page(
     connection: &Connection,
     scope: &Scope,
@@ -152,11 +153,11 @@ fn event(row: &rusqlite::Row<'_>, id: EventId) -> rusqlite::Result<Event> {
 
 /// The events of a tenant.
 struct Feed {
-    /// The moment at which the tenant was made: hardly two have the same.
+    /// When the tenant was made, which identifies it: two tenants rarely have the same value.
     id: u64,
-    /// The number of the last one.
+    /// The number of the last event.
     count: i64,
-    /// The number of the last one that is no longer kept.
+    /// The number of the last event that was deleted.
     forgotten: i64,
 }
 

@@ -1,7 +1,7 @@
-//! Responses that were kept long enough.
+//! Deletes responses that were kept long enough.
 //!
-//! Turns are looked at in the order they were made, from a mark on, and the mark stops at the first response that is to be kept still. So no
-//! index is needed for their age, and a turn pays nothing for it.
+//! Turns are checked in the order of their keys, after a stored mark. The mark stops at the first response that must
+//! still be kept. So no index by age is needed, and turns pay nothing for this.
 
 use herma_model::{Timestamp, TurnState};
 use herma_store::Expired;
@@ -10,17 +10,17 @@ use rusqlite::Connection;
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
-/// Most turns that one step looks at.
+/// The largest number of turns that one step checks.
 const STEP: usize = 1000;
 
-/// Whether turns were made since the mark.
+/// Whether there are turns after the mark.
 pub(crate) fn is_due(connection: &Connection) -> StoreResult<bool> {
     connection
         .query_row("SELECT EXISTS (SELECT 1 FROM turns WHERE pk > (SELECT through FROM expiry))", [], |row| row.get(0))
         .translated()
 }
 
-/// Forgets responses that ended before a moment, some at a time.
+/// Makes responses unavailable that ended before `before`, up to [`STEP`] turns at a time.
 pub(crate) fn step(connection: &Connection, before: Timestamp) -> StoreResult<Expired> {
     let turns = next(connection)?;
     let passed = turns.iter().take_while(|turn| turn.is_passed(before)).count();
@@ -35,7 +35,7 @@ pub(crate) fn step(connection: &Connection, before: Timestamp) -> StoreResult<Ex
     Ok(Expired { responses, is_all: passed < STEP })
 }
 
-/// Makes a turn one that cannot be fetched as a response.
+/// Makes a turn's response unavailable.
 pub(crate) fn forget(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE turns SET kept = 0, echo = NULL WHERE pk = ?1")
@@ -44,7 +44,7 @@ pub(crate) fn forget(connection: &Connection, turn: i64) -> StoreResult<()> {
         .translated()
 }
 
-/// A turn that is tried again may be a response again: it is looked at anew.
+/// Moves the mark before a turn that is tried again: it may become a response again.
 pub(crate) fn look_again(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE expiry SET through = ?1 - 1 WHERE through >= ?1")
@@ -57,12 +57,12 @@ struct Aged {
     key: i64,
     /// Whether it can be fetched as a response.
     is_response: bool,
-    /// When it ended; none while it is live.
+    /// When it ended. `None` while it is live.
     ended_at: Option<i64>,
 }
 
 impl Aged {
-    /// Whether nothing is to be kept of it as a response.
+    /// Whether the mark may pass it: it is no response, or it is old enough.
     fn is_passed(&self, before: Timestamp) -> bool {
         !self.is_response || self.ended_at.is_some_and(|at| at < before.0)
     }

@@ -1,4 +1,4 @@
-//! SQLite's errors in the port's words.
+//! Translates SQLite's errors into those of the port.
 
 use herma_store::StoreError;
 use rusqlite::ErrorCode;
@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 /// Result of an operation inside a transaction.
 pub(crate) type StoreResult<T> = Result<T, StoreError>;
 
-/// Says what an SQLite error means to the gateway.
+/// What an SQLite error means to the gateway.
 pub(crate) fn translate(error: &rusqlite::Error) -> StoreError {
     let text = error.to_string();
     match error.sqlite_error_code() {
@@ -16,7 +16,7 @@ pub(crate) fn translate(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => {
             StoreError::Unavailable("the disk is full; free some space and try again".to_owned())
         }
-        // A statement that this file cannot run now will not run later either.
+        // A statement that fails on this file now will also fail later.
         Some(
             ErrorCode::ConstraintViolation
             | ErrorCode::TypeMismatch

@@ -1,6 +1,8 @@
-//! The typed graph around a conversation, walked from a place in it: up along the parents, then down, every session before what came from it.
+//! Walks the typed graph around a conversation: first up along its ancestors, then down, each session before its
+//! children.
 //!
-//! A step is a look-up by key or the next entry of an index, so a page costs the same wherever it begins and however large the graph is.
+//! A step is a look-up by key or the next entry of an index. So a page costs the same wherever it begins and however
+//! large the graph is.
 
 use herma_model::{Alias, KeyScope};
 use herma_store::{
@@ -54,14 +56,14 @@ pub(crate) fn page(
 enum Step {
     To(LineagePlace),
     End,
-    /// The node is in this graph no more: something that it came from was deleted.
+    /// The node is no longer in this graph, because an ancestor of it was deleted.
     Lost,
 }
 
 struct Graph<'a> {
     keys: &'a KeyScope,
     conversation: i64,
-    /// Its first session.
+    /// The conversation's first session.
     root: i64,
     parent: CachedStatement<'a>,
     session_key: CachedStatement<'a>,
@@ -90,7 +92,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Whether a place is still there for the caller.
+    /// Whether a place still exists for the caller.
     fn has(&mut self, place: LineagePlace) -> StoreResult<bool> {
         let (LineagePlace::Above(session) | LineagePlace::Below(session)) = place;
         self.sees(session)
@@ -117,7 +119,7 @@ impl<'a> Graph<'a> {
         Ok(Step::End)
     }
 
-    /// The ancestor above a session; after the last of them, the conversation's first session.
+    /// The ancestor above a session. After the last ancestor, the conversation's first session.
     fn above(&mut self, session: i64) -> StoreResult<Step> {
         let parent = self.parent(session)?;
         let is_seen = parent.map(|parent| self.sees(parent)).transpose()?.unwrap_or(false);
@@ -129,13 +131,13 @@ impl<'a> Graph<'a> {
         self.parent.query_row([session], |row| row.get(0)).optional().map(Option::flatten).translated()
     }
 
-    /// Whether a session is there for the caller.
+    /// Whether a session exists for the caller.
     fn sees(&mut self, session: i64) -> StoreResult<bool> {
         let seen = self.session_key.query_row([session], |row| rows::sees(self.keys, row, 0)).optional();
         seen.map(|seen| seen.unwrap_or(false)).translated()
     }
 
-    /// What came from a session after another that did.
+    /// The next child of a session, after child `after`.
     fn child(&mut self, session: i64, after: i64) -> StoreResult<Option<i64>> {
         let mut children = self.children.query([session, after]).translated()?;
         while let Some(child) = children.next().translated()? {

@@ -1,7 +1,7 @@
-//! Reading the databases of Hermes, while it may be writing them. Nothing is changed, and nothing is judged: rows come out as they are.
+//! Reads the databases of Hermes, even while Hermes writes them. Changes and interprets nothing.
 //!
-//! - [`HermesFile`]: `state.db`, its sessions and their messages. Columns that an older Hermes did not have read as empty, those
-//!   that are not known here are left out.
+//! - [`HermesFile`]: `state.db`, its sessions and their messages. A column that an older Hermes did not have reads as
+//!   empty. Unknown columns are ignored.
 //! - [`ResponseStore`]: `response_store.db`, the names that its Responses API gave out.
 
 mod cells;
@@ -22,13 +22,13 @@ use crate::open::BUSY_TIMEOUT;
 /// Why a file of Hermes cannot be read. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum HermesError {
-    /// There is none, or it is no file.
+    /// It does not exist, or is not a file.
     #[error("there is no file {}", .0.display())]
     Missing(PathBuf),
-    /// It is something else.
+    /// It is not an SQLite database.
     #[error("{} is not an SQLite database", .0.display())]
     NotADatabase(PathBuf),
-    /// SQLite says that it is broken; restoring a backup may help, or Hermes' own repair at its next start.
+    /// SQLite says that it is damaged. A backup may help, or Hermes' own repair at its next start.
     #[error("{} is damaged ({reason}); restore it from a backup, or let Hermes repair it by starting it", path.display())]
     Damaged {
         /// The file.
@@ -41,10 +41,10 @@ pub enum HermesError {
     NotHermes {
         /// The file.
         path: PathBuf,
-        /// The table or column that every version of it has.
+        /// A table or column that every version of Hermes has.
         missing: String,
     },
-    /// A Hermes wrote it that is newer than what is known here.
+    /// It was written by a newer Hermes than this program knows.
     #[error("{} was written by a newer Hermes (schema {schema}; up to {NEWEST_SCHEMA} is known)", path.display())]
     Newer {
         /// The file.
@@ -73,7 +73,7 @@ impl HermesError {
     }
 }
 
-/// A connection that only reads, and sees what others write meanwhile.
+/// A read-only connection that sees what other processes write meanwhile.
 fn connect(path: &Path) -> Result<Connection, HermesError> {
     if !path.is_file() {
         return Err(HermesError::Missing(path.to_owned()));
@@ -84,7 +84,7 @@ fn connect(path: &Path) -> Result<Connection, HermesError> {
     Ok(connection)
 }
 
-/// The columns of a table; none if there is no such table.
+/// The columns of a table. Empty if there is no such table.
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     connection.prepare("SELECT name FROM pragma_table_info(?1)")?.query_map([table], |row| row.get(0))?.collect()
 }

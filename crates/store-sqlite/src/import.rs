@@ -1,9 +1,9 @@
-//! Bringing in conversations of another program: new ones whole, known ones as far as they have gone on.
+//! Imports conversations of another program: new ones completely, known ones as far as they have grown.
 //!
-//! - `plan`: lays a conversation out as the pieces of a copy: a restore and an import have the same writer.
-//! - `write`: has the pieces written, and remembers what was brought.
-//! - `link`: the tie to where it comes from.
-//! - `known`: what was brought before, and whether what comes now goes on from it.
+//! - `plan`: turns a conversation into the pieces of a copy, so that restore and import share one writer.
+//! - `write`: writes the pieces, and stores what was imported.
+//! - `link`: connects a conversation to its parent.
+//! - `known`: what was imported before, and whether the new data continues it.
 
 mod known;
 mod link;
@@ -21,7 +21,7 @@ use self::write::Target;
 use crate::failure::StoreResult;
 use crate::{erase, events, listing, parent, snapshot, tables};
 
-/// Brings in all of an import.
+/// Imports all conversations.
 pub(crate) fn bring(connection: &Connection, import: &Import) -> StoreResult<ImportOutcome> {
     let arrivals = import.conversations.iter().map(|new| bring_one(connection, import, new));
     arrivals.collect::<StoreResult<Vec<_>>>().map(|arrivals| ImportOutcome { arrivals })
@@ -54,7 +54,7 @@ fn make(connection: &Connection, import: &Import, new: &ImportedConversation) ->
     Ok((Fate::Made, Some(conversation)))
 }
 
-/// The first session, from one on, whose id leads somewhere already.
+/// The first session, from index `from` on, whose id is already a name here.
 fn taken(
     connection: &Connection,
     import: &Import,
@@ -75,7 +75,7 @@ fn leads(connection: &Connection, import: &Import, name: &str) -> StoreResult<Op
     Ok(found.map(|(state, _)| state.key))
 }
 
-/// Brings a conversation that was brought before up to date, unless something has happened to it here.
+/// Updates a conversation that was imported before, unless it was changed here.
 fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, known: &Known) -> StoreResult<Fate> {
     let state = snapshot::load(connection, known.conversation)?;
     let id = state.facts.id;
@@ -102,7 +102,7 @@ fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, 
     Ok(fate)
 }
 
-/// Tells what is different about a conversation that was brought up to date.
+/// Writes events for what changed in an updated conversation.
 fn tell_changes(connection: &Connection, target: &Target<'_>, before: &ConversationRow) -> StoreResult<()> {
     let after = listing::by_key(connection, target.conversation)?;
     if after.facts.head.id != before.facts.head.id {
@@ -124,7 +124,7 @@ fn again(connection: &Connection, target: &Target<'_>) -> StoreResult<Fate> {
     Ok(Fate::Replaced)
 }
 
-/// Gives a conversation further names, and says which of them lead elsewhere.
+/// Gives a conversation further names. Returns the names that lead elsewhere.
 fn name(
     connection: &Connection,
     import: &Import,

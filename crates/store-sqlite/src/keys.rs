@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
-/// The tenant of this name, made if it is new.
+/// The tenant of this name. Made if it is new.
 pub(crate) fn ensure_tenant(connection: &Connection, name: &str, now: Timestamp) -> StoreResult<TenantId> {
     connection
         .execute(
@@ -82,7 +82,7 @@ pub(crate) fn revoke(connection: &Connection, id: ApiKeyId, now: Timestamp) -> S
         .translated()
 }
 
-/// Whom a valid key stands for.
+/// The principal of a valid key.
 pub(crate) fn principal_of(connection: &Connection, hash: KeyHash) -> StoreResult<Option<Principal>> {
     connection
         .prepare_cached(

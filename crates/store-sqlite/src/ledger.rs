@@ -14,7 +14,7 @@ use crate::rows::{self, MESSAGE_WIDTH, SUMMARY};
 use crate::snapshot;
 use crate::tables::{CompactionColumns, add_compaction};
 
-/// What came of a compaction, as a column. The table's own `outcome` has no word for one that left its range out.
+/// The outcome of a compaction, as a column. The table's own `outcome` has no value for a trimmed one.
 pub(crate) const OUTCOME: &str = "iif(k.outcome = 'applied' AND k.trimmed = 1, 'trimmed', k.outcome)";
 
 const ROW: &str = "k.pk, k.action, k.mode, k.trigger, b.id, a.id, k.first_seq, k.through_seq, k.model, k.tokens_before, k.tokens_after, \
@@ -116,7 +116,7 @@ fn with_carried(connection: &Connection, (key, mut compaction): (i64, Compaction
     Ok(compaction)
 }
 
-/// Notes a compaction that came to nothing; the context stayed as large as it was.
+/// Records a compaction that failed. The context did not change.
 pub(crate) fn record_failed(connection: &Connection, failed: &FailedCompaction) -> StoreResult<()> {
     let conversation = connection
         .prepare_cached(

@@ -1,4 +1,5 @@
-//! Where a transcript lies: in its conversation, and of a branch before that in the conversations it comes from.
+//! Where the messages of a transcript are stored: in its conversation and, for a branch, also in the conversations it
+//! comes from.
 
 use herma_model::{SessionKind, TenantId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -6,16 +7,16 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::failure::{StoreResult, Translate};
 use crate::rows::ConversationState;
 
-/// After every place there can be.
+/// A place after every other.
 pub(crate) const END: i64 = i64::MAX;
 
 /// The part of a transcript that lies in one conversation.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment {
     pub(crate) conversation: i64,
-    /// The last session of that conversation that is part of it.
+    /// The last session of that conversation that belongs to it.
     pub(crate) session: i64,
-    /// The last place that is.
+    /// The last place that belongs to it.
     pub(crate) through: i64,
 }
 
@@ -28,8 +29,8 @@ impl Segment {
     /// Whether a model ever answered in it: a turn was completed with at least one message of its own.
     ///
     /// This is the rule of `conversations.answered`. A commit sets the column when such a turn ends; all other writers
-    /// ask here. An answer that was removed later still counts in its own conversation, but a branch does not inherit a
-    /// turn of which no message is left. Items that a client added are no answer.
+    /// ask here. An answer that was removed later still counts in its own conversation. A branch does not inherit a
+    /// turn whose messages were all removed. Items that a client added are no answer.
     pub(crate) fn has_answer(self, connection: &Connection) -> StoreResult<bool> {
         connection
             .prepare_cached(
@@ -43,7 +44,7 @@ impl Segment {
             .translated()
     }
 
-    /// What was said in its own conversation when a completed turn ended.
+    /// The transcript in its own conversation up to the end of a completed turn.
     pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(
@@ -56,7 +57,7 @@ impl Segment {
             .translated()
     }
 
-    /// What a branch inherits of the conversation that it directly comes from.
+    /// What a branch inherits of its direct source.
     pub(crate) fn inherited(connection: &Connection, conversation: i64) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(
@@ -72,16 +73,16 @@ impl Segment {
     }
 }
 
-/// The parts of a transcript, its own the last. Sessions and places only ever count up along it.
+/// The parts of a transcript, its own part last. Sessions and places increase along it.
 pub(crate) struct Lineage(Vec<Segment>);
 
 impl Lineage {
-    /// The parts of a conversation's transcript in which something may have been said after a place.
+    /// The parts of a conversation's transcript that can have messages after `place`.
     pub(crate) fn after(connection: &Connection, state: &ConversationState, place: i64) -> StoreResult<Self> {
         Self::of(connection, state, state.head, END, place)
     }
 
-    /// The same, as it was when the conversation had gone no further than a session and a place.
+    /// The same, as it was when `session` and `through` were the last.
     pub(crate) fn of(
         connection: &Connection,
         state: &ConversationState,
@@ -101,7 +102,7 @@ impl Lineage {
         Ok(Self(segments))
     }
 
-    /// The parts of a conversation's transcript up to one of them, in which something may have been said after a place.
+    /// The parts of a conversation's transcript up to `last` that can have messages after `place`.
     pub(crate) fn to(
         connection: &Connection,
         state: &ConversationState,
@@ -124,7 +125,7 @@ impl Lineage {
         &self.0
     }
 
-    /// The conversation in which a place lies.
+    /// The conversation that stores a place.
     pub(crate) fn holder(&self, place: i64) -> Option<i64> {
         self.0.iter().find(|segment| place <= segment.through).map(|segment| segment.conversation)
     }
@@ -139,7 +140,7 @@ impl Lineage {
         Ok(false)
     }
 
-    /// The first session, from one on, in which something was said after a place.
+    /// The first session, from `from` on, that has a message after `place`.
     pub(crate) fn first_after(&self, connection: &Connection, place: i64, from: i64) -> StoreResult<Option<i64>> {
         let mut select = connection
             .prepare_cached(
@@ -156,7 +157,7 @@ impl Lineage {
         Ok(None)
     }
 
-    /// How many messages were said.
+    /// How many messages it has.
     pub(crate) fn count(&self, connection: &Connection) -> StoreResult<i64> {
         let mut select = connection
             .prepare_cached(

@@ -1,7 +1,7 @@
-//! A page of a list: the ranges that it is made of, walked together in one order.
+//! A page of a list: merges ranges of indexes in one order.
 //!
-//! Every range is read along an index. What no index knows of (a title, a door, which keys the caller may use) is looked at row by row, up to a
-//! limit: then the page ends early, and the next one goes on from there.
+//! Every range is read along an index. Conditions without an index (a title, a front door, the caller's session keys)
+//! are checked row by row, up to a limit. At the limit the page ends early, and the next page continues there.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -16,7 +16,8 @@ use crate::listing::{Conversations, Selection};
 use crate::ranges::{Family, Range, Wanted};
 use crate::snapshot;
 
-/// Most conversations and sessions that one page looks at after those that it was told to leave out: about a millisecond.
+/// The largest number of conversations and sessions that one page examines, not counting those before the last skipped
+/// row. That takes about a millisecond.
 const MOST_EXAMINED: usize = 1_000;
 
 /// A page of conversations or of sessions.
@@ -60,7 +61,7 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
     Ok(gathering.page())
 }
 
-/// A conversation in the order of a list.
+/// A conversation with its position in the list.
 #[derive(Clone, Copy)]
 struct Candidate {
     at: i64,
@@ -68,7 +69,7 @@ struct Candidate {
     is_wanted: bool,
 }
 
-/// One range, read as far as its next conversation.
+/// One range, read up to its next conversation.
 struct Walk<'a> {
     rows: Rows<'a>,
     next: Option<Candidate>,
@@ -81,7 +82,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Gives away the next conversation and reads on.
+    /// Returns the next conversation and reads the following one.
     fn step(&mut self, wanted: &Wanted<'_>) -> StoreResult<Option<Candidate>> {
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Candidate { key: row.get(0)?, at: row.get(1)?, is_wanted: wanted.matches(row)? })
@@ -105,21 +106,21 @@ fn nearest<'w, 'a>(walks: &'w mut [Walk<'a>], order: ListOrder) -> Option<&'w mu
     })
 }
 
-/// The rows of a page as they are found.
+/// The page that is being filled.
 struct Gathering<'a> {
     connection: &'a Connection,
     conversations: Conversations<'a>,
     wanted: &'a Wanted<'a>,
     rows: Vec<(Cursor, ConversationRow)>,
-    /// How many rows are still to be left out.
+    /// How many rows are still to be skipped.
     to_skip: usize,
-    /// The last place that was looked at.
+    /// The last position that was examined.
     last: Option<Cursor>,
     examined: usize,
 }
 
 impl Gathering<'_> {
-    /// Adds what a conversation has for the list. Says whether the page is full or has looked at enough.
+    /// Adds the rows of a conversation. Returns whether the page is full or the scan limit is reached.
     fn take(&mut self, candidate: Option<Candidate>) -> StoreResult<bool> {
         let Some(Candidate { at, key, is_wanted }) = candidate else { return Ok(true) };
         self.examined += 1;
@@ -142,7 +143,7 @@ impl Gathering<'_> {
         Ok(self.is_done())
     }
 
-    /// Adds the sessions of a conversation. Breaks off if the page ends before the last of them.
+    /// Adds the sessions of a conversation. Breaks if the page is full before the last of them.
     fn take_sessions(&mut self, place: Cursor) -> StoreResult<ControlFlow<()>> {
         let ListFilter { order, after, .. } = self.wanted.filter;
         let begun = after.filter(|after| after.row == place.row).map_or(0, |after| after.session);
@@ -166,7 +167,7 @@ impl Gathering<'_> {
         })
     }
 
-    /// Whether a row is one of those to be left out. What is looked at up to there does not count.
+    /// Whether the next row is skipped. Rows that were examined before it do not count for the scan limit.
     fn skips(&mut self) -> bool {
         let skips = self.to_skip > 0;
         if skips {
@@ -180,7 +181,8 @@ impl Gathering<'_> {
         self.rows.len() > self.wanted.filter.limit || self.is_tired()
     }
 
-    /// Whether the page has looked at enough. Whoever counts rows goes on by how many there are, so for them there is at least one.
+    /// Whether the scan limit is reached. A client that pages by row count needs at least one row to make progress, so
+    /// then an empty page continues.
     fn is_tired(&self) -> bool {
         let is_counted = self.wanted.filter.skip.is_some();
         self.examined >= MOST_EXAMINED && (!is_counted || !self.rows.is_empty())
@@ -198,6 +200,6 @@ impl Gathering<'_> {
     }
 }
 
-/// Origins that a conversation can have.
+/// The kinds of origin that a conversation can have.
 pub(crate) const ORIGINS: [SessionKind; 4] =
     [SessionKind::Main, SessionKind::Auxiliary, SessionKind::Background, SessionKind::Branch];

@@ -1,4 +1,4 @@
-//! Rows for people and front ends.
+//! Rows of conversations and sessions, as lists show them.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -37,7 +37,7 @@ pub(crate) fn by_key(connection: &Connection, conversation: i64) -> StoreResult<
     Conversations::of(connection)?.by_key(conversation)
 }
 
-/// Conversations that are known to exist, one after the other, each at its head.
+/// Reads conversations that are known to exist, one after the other, each at its head.
 pub(crate) struct Conversations<'c> {
     select: CachedStatement<'c>,
     sessions: Sessions<'c>,
@@ -57,14 +57,14 @@ impl<'c> Conversations<'c> {
     }
 }
 
-/// The sessions of a conversation in one order, after one of them if that is not 0.
+/// The sessions of a conversation in one order, after session `begun` if that is not 0.
 pub(crate) struct Selection {
     pub(crate) conversation: i64,
     pub(crate) is_ascending: bool,
     pub(crate) begun: i64,
 }
 
-/// One session, as far as it is not its conversation's.
+/// The fields of a session that are not its conversation's.
 pub(crate) struct OneSession {
     pub(crate) key: i64,
     pub(crate) conversation: i64,
@@ -77,7 +77,7 @@ pub(crate) struct OneSession {
 const ONE_SESSION: &str = "s.pk, s.parent_pk, s.created_at, s.ended_at, s.end_reason, s.conversation_pk";
 
 impl Selection {
-    /// Hands out one session after the other until it is told that it was enough.
+    /// Calls back with one session after the other until the callback breaks.
     pub(crate) fn each(
         &self,
         connection: &Connection,
@@ -127,7 +127,7 @@ impl OneSession {
         })
     }
 
-    /// The row of its conversation, at this session and with its own times.
+    /// The row of its conversation, at this session and with the session's times.
     pub(crate) fn row(self, conversation: ConversationRow) -> ConversationRow {
         let updated_at = self.ended.map_or(conversation.updated_at, |(at, _)| at);
         let created_at = self.created_at;

@@ -1,7 +1,7 @@
-//! The schema, as numbered files that only ever go forward.
+//! The schema, as numbered files that are applied in order and never reverted.
 //!
-//! Each file runs once, under the write lock, and leaves its checksum behind: a file that was changed afterwards, or a
-//! database that a newer Herma has written, is refused before anything is touched.
+//! Each file runs once, under the write lock, and its checksum is stored. If a file was changed afterwards, or if a
+//! newer Herma has written the database, the database is refused and not changed.
 
 use herma_store::StoreError;
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -40,12 +40,12 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 20, sql: include_str!("../migrations/0020_plain_names.sql") },
 ];
 
-/// The newest schema this program knows.
+/// The newest schema version that this program knows.
 pub(crate) fn newest() -> i32 {
     MIGRATIONS.last().map_or(0, |migration| migration.number)
 }
 
-/// Brings the schema up to date.
+/// Migrates the schema to the newest version.
 pub(crate) fn run(connection: &mut Connection) -> StoreResult<()> {
     if version(connection)? == newest() {
         return verify(connection);

@@ -1,4 +1,4 @@
-//! Opening the file: look before touching, then set up connections.
+//! Opens the file: checks it without changing it, then sets up connections.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::failure::{StoreResult, Translate, translate};
 use crate::migrations;
 
-/// How long a writer waits for another process' transaction.
+/// How long a writer waits for another process's transaction.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a file is looked at before it is refused, and the pause between: somebody else may be making it.
+/// How often a file is checked before it is refused, and the pause between. Another process may be creating it.
 const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Refuses files that are not ours, damaged, or written by a newer Herma, without changing them.
+/// Refuses a file that belongs to another program, is damaged, or was written by a newer Herma. Does not change it.
 pub(crate) fn look(path: &Path) -> StoreResult<()> {
     for _ in 1..LOOKS {
         if look_once(path).is_ok() {
@@ -41,7 +41,7 @@ fn look_once(path: &Path) -> StoreResult<()> {
     };
     let connection = looking(path).map_err(|error| refuse(&error))?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
-    // All of it as it was at one moment.
+    // One transaction, so that all values are from the same moment.
     let connection = connection.unchecked_transaction().map_err(|error| refuse(&error))?;
     let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let application = read("application_id").map_err(|error| refuse(&error))?;
@@ -63,7 +63,8 @@ fn look_once(path: &Path) -> StoreResult<()> {
     Ok(())
 }
 
-/// A connection that leaves no trace. Without a log nobody has the file open, and there is nothing to lock or to put beside it.
+/// A connection that changes nothing. If there is no log, no process has the file open, so it needs no locks and no
+/// files beside it.
 fn looking(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -76,14 +77,14 @@ fn looking(path: &Path) -> rusqlite::Result<Connection> {
     }
 }
 
-/// The write-ahead log of a database.
+/// The path of a database's write-ahead log.
 pub(crate) fn log_path(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     PathBuf::from(log)
 }
 
-/// Makes a new file readable by its owner alone; the log takes its permissions over. A file that is there is left as it is.
+/// Creates a new file that only its owner can read; the log gets the same permissions. An existing file is not changed.
 #[cfg(unix)]
 pub(crate) fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -99,7 +100,7 @@ pub(crate) fn make_private(_path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A connection that may write. The schema is brought up to date by the first one.
+/// A connection that may write. The first one also migrates the schema.
 pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
     let connection = Connection::open(path).translated()?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
@@ -111,19 +112,20 @@ pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
             path.display()
         )));
     }
-    // Durability is the sync thread's: it syncs the log behind each commit that somebody waits for.
+    // The sync thread makes commits durable: it syncs the log after each commit whose caller waits for that.
     connection.pragma_update(None, "synchronous", "NORMAL").translated()?;
     connection.pragma_update(None, "wal_autocheckpoint", 0).translated()?;
-    // Enforced while developing; the statements themselves keep the references whole, and checking costs a tenth of a turn.
+    // Only in debug builds: the statements themselves keep references valid, and checking costs a tenth of a turn.
     connection.pragma_update(None, "foreign_keys", cfg!(debug_assertions)).translated()?;
     connection.pragma_update(None, "temp_store", "MEMORY").translated()?;
-    // What is deleted is written over with zeros. The pulse empties the log behind it.
+    // SQLite overwrites deleted text with zeros. Maintenance truncates the log afterwards.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).translated()?;
     keep_statements(&connection, 128)?;
     Ok(connection)
 }
 
-/// Tries again while another process has the file to itself, where SQLite does not wait by itself: it is being made, or its log emptied.
+/// Tries again while another process has an exclusive lock and SQLite does not wait by itself: the file is being
+/// created, or its log truncated.
 fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> StoreResult<T> {
     let began = Instant::now();
     loop {
@@ -138,8 +140,8 @@ fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> StoreResult
     }
 }
 
-/// What a reading connection may keep of the file, as SQLite counts it: enough for the inner pages of a million conversations, so that a look-up
-/// reads one page and not three.
+/// The page cache of a reading connection, in SQLite's unit. It holds the inner pages for a million conversations, so
+/// that a look-up reads one page instead of three.
 const READER_CACHE_KIB: i64 = -8 * 1024;
 
 /// A connection that only reads.
@@ -152,8 +154,8 @@ pub(crate) fn reader(path: &Path) -> StoreResult<Connection> {
     Ok(connection)
 }
 
-/// Keeps so many statements, each as it was first planned. SQLite would plan one anew whenever a value is bound that might let it use a
-/// partial index, which costs more than most look-ups; where we want such an index, the statement says so itself.
+/// Caches this many statements, each with its first plan. Without this, SQLite plans again when a bound value might
+/// allow a partial index, which costs more than most look-ups. Statements that need such an index name it.
 fn keep_statements(connection: &Connection, count: usize) -> StoreResult<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).translated()?;
     connection.set_prepared_statement_cache_capacity(count);

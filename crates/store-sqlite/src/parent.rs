@@ -1,4 +1,4 @@
-//! The parent of a new session: found by any name, kept by name and by key.
+//! The parent of a new session: found by any name, stored by name and by key.
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, InvalidDeclaration, ParentRelation, SessionId, SessionKey};
@@ -15,22 +15,22 @@ pub(crate) struct Parent {
     pub(crate) conversation: i64,
     pub(crate) id: SessionId,
     pub(crate) relation: ParentRelation,
-    /// Who may see what came from it, unless that says otherwise.
+    /// The session key of its conversation. New sessions inherit it if they bring none.
     pub(crate) session_key: Option<SessionKey>,
 }
 
-/// What a creation says of its parent.
+/// The parent that a creation declares.
 pub(crate) enum Declared {
-    /// There is none, or it is this one.
+    /// There is no parent, or it is this one.
     Parent(Option<Parent>),
     /// It does not exist for the caller.
     NoParent,
-    /// The kind does not go with it.
+    /// The declared kind and parent do not match.
     Invalid(InvalidDeclaration),
 }
 
 impl Declared {
-    /// Reads what is declared of something that is no branch.
+    /// Reads what is declared for a conversation that is not a branch.
     pub(crate) fn of(connection: &Connection, scope: &Scope, creation: &Creation) -> StoreResult<Self> {
         let relation = match creation.kind.declare(creation.parent.is_some()) {
             Ok(relation) => relation,
@@ -62,7 +62,8 @@ impl Parent {
     }
 }
 
-/// The conversation that something new is to come from, and the session the name is the id of. One that nobody has made yet is none.
+/// The conversation that a new one comes from, and the session if the name is a session's id. `None` for a provisional
+/// conversation.
 pub(crate) fn source(
     connection: &Connection,
     scope: &Scope,
@@ -72,8 +73,8 @@ pub(crate) fn source(
     Ok(found.filter(|(state, _)| !state.provisional))
 }
 
-/// Has what comes from a conversation's sessions, from a key on, know them by name alone, for they go. Should they come back,
-/// [`reunite`] finds it.
+/// Called before sessions of a conversation are deleted, from key `from` on: their children keep only their name. If
+/// the sessions are restored, [`reunite`] finds the children again.
 pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> StoreResult<()> {
     let going = "SELECT pk FROM sessions WHERE conversation_pk = ?1 AND pk >= ?2";
     for statement in [
@@ -91,7 +92,7 @@ pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> S
     Ok(())
 }
 
-/// Has what comes from a conversation's sessions, and knows them by name alone, know them again.
+/// Connects children that know their parent only by name to the sessions of this conversation.
 pub(crate) fn reunite(connection: &Connection, conversation: i64) -> StoreResult<()> {
     for statement in [
         "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c JOIN sessions p ON p.conversation_pk = c.pk
@@ -104,7 +105,7 @@ pub(crate) fn reunite(connection: &Connection, conversation: i64) -> StoreResult
     Ok(())
 }
 
-/// Whether a conversation is another, or comes from it.
+/// Whether a conversation is another one, or descends from it.
 pub(crate) fn comes_from(connection: &Connection, conversation: i64, other: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(

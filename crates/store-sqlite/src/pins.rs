@@ -15,7 +15,7 @@ use crate::rows::{self, MESSAGE};
 use crate::said::{self, Place};
 use crate::{rewinds, snapshot};
 
-/// Pins a message and what belongs to it.
+/// Pins a message, together with its tool call or results.
 pub(crate) fn pin(
     connection: &Connection,
     scope: &Scope,
@@ -47,7 +47,7 @@ pub(crate) fn pin(
     Ok(PinOutcome::Done)
 }
 
-/// Lets go of a message and of what belongs to it.
+/// Unpins a message, together with its tool call or results.
 pub(crate) fn unpin(
     connection: &Connection,
     scope: &Scope,
@@ -69,7 +69,7 @@ pub(crate) fn unpin(
     Ok(PinOutcome::Done)
 }
 
-/// Gives a conversation another revision. Its version stays, because a turn is shown the same.
+/// Gives a conversation another revision. Its version does not change, because the model is shown the same.
 fn note_change(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute("UPDATE conversations SET changes = changes + 1 WHERE pk = ?1", [conversation])
@@ -105,7 +105,7 @@ fn places(connection: &Connection, conversation: i64) -> StoreResult<HashSet<i64
         .translated()
 }
 
-/// A message, as far as it matters what belongs to it.
+/// The fields of a message that tell which messages belong together.
 struct Said {
     key: i64,
     seq: i64,
@@ -141,7 +141,7 @@ impl Said {
     }
 }
 
-/// The conversation a name leads to, and in it a message with what belongs to it.
+/// The conversation that a name leads to, and a message of it with its tool call or results.
 fn find(
     connection: &Connection,
     scope: &Scope,
@@ -166,7 +166,7 @@ fn find(
     )))
 }
 
-/// The message whose call a result answers: the last one before it that is no result itself.
+/// The message whose call a result answers: the last message before it that is not a result.
 fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> StoreResult<Option<Said>> {
     let mut select = connection
         .prepare_cached(&format!("SELECT {SAID} AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"))

@@ -1,4 +1,5 @@
-//! Where a branch leaves its source: always after an answer, so that what it inherits never changes again and makes sense to a model.
+//! Where a branch leaves its source: always after an answer. So what it inherits never changes again, and makes sense
+//! to a model.
 
 use herma_model::{MessageId, Rewinds, Seq, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,13 +12,13 @@ use crate::{rewinds, said};
 /// A place to branch at.
 #[derive(Clone, Copy)]
 pub(crate) struct Point {
-    /// What is inherited, as far as it lies in the conversation in which it ends.
+    /// What is inherited, as far as it is stored in the conversation in which it ends.
     pub(crate) inherited: Segment,
     /// The session of the source that the branch has as its parent.
     pub(crate) parent: i64,
 }
 
-/// What came of looking for the place of a message.
+/// The result of looking for the place of a message.
 pub(crate) enum Found {
     Point(Point),
     NoSuchMessage,
@@ -25,7 +26,7 @@ pub(crate) enum Found {
 }
 
 impl Point {
-    /// After the last answer that no rewind hides and, if nothing was asked between the two, after the last summary.
+    /// After the last answer that no rewind hides. If a summary follows and no message in between, after that summary.
     pub(crate) fn end(connection: &Connection, state: &ConversationState) -> StoreResult<Self> {
         let begun = beginning(connection, state.key)?;
         let rewinds = rewinds::of(connection, state.key)?;
@@ -71,7 +72,7 @@ impl Point {
         };
         let is_own = place.conversation == state.key;
         let rewinds = rewinds::of(connection, state.key)?;
-        // A message that was rewound is followed in the line in which it was said, to the end of that line.
+        // For a message that was rewound, search in the transcript as it was before that rewind, up to its end.
         let end = match rewinds.is_empty() {
             true => None,
             false => rewinds.end_of_line(place.read(connection)?.seq),
@@ -79,7 +80,7 @@ impl Point {
         let line = end.map_or(*segment, |Seq(end)| Segment { through: segment.through.min(end), ..*segment });
         let hidden = end.map_or_else(|| rewinds.clone(), |end| rewinds.before(end));
         let answer = first_answer(connection, place.key, &line, &hidden)?;
-        // What a branch inherits ends with an answer, also if that was cut out of what was said since.
+        // What a branch inherits ends with an answer, even if the message of that answer was removed since.
         let inherited = (segment.session, segment.through);
         let is_whole = !is_own && end.is_none() && !rewinds.hide(Seq(segment.through));
         let Some((session, through)) = answer.or(is_whole.then_some(inherited)) else {
@@ -96,7 +97,7 @@ fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// Where a conversation begins: before its first message, of a branch after what it inherits.
+/// Where a conversation begins: before its first message, or, for a branch, after what it inherits.
 fn beginning(connection: &Connection, conversation: i64) -> StoreResult<Place> {
     connection
         .prepare_cached(
@@ -106,7 +107,8 @@ fn beginning(connection: &Connection, conversation: i64) -> StoreResult<Place> {
         .translated()
 }
 
-/// The last message of the last completed turn in a part of a transcript. A turn whose end a rewind hides does not count.
+/// The last message of the last completed turn in a part of a transcript. A turn whose end is hidden by a rewind does
+/// not count.
 fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> StoreResult<Option<Place>> {
     let (shown, is_answered) = (rewinds::shows("m.seq", "?4"), rewinds::shows("t.last_seq", "?4"));
     connection
@@ -123,8 +125,8 @@ fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> S
         .translated()
 }
 
-/// The last summary after a place, unless something was said between them that has no answer. One of a turn that may still be taken back
-/// does not count, nor does one in a range that a rewind hides.
+/// The last summary after a place, unless a message lies between them. A summary of a turn that may still be retracted
+/// does not count, nor does one that a rewind hides.
 fn summary_after(
     connection: &Connection,
     conversation: i64,
@@ -147,8 +149,8 @@ fn summary_after(
         .translated()
 }
 
-/// The first answer from a message on that no rewind hides, unless it is that of the message's own turn. An answer is
-/// one that calls nothing, or the last message of a completed turn.
+/// The first answer from a message on. Answers that a rewind hides do not count, except that of the message's own turn.
+/// An answer is a complete assistant message without calls, or the last message of a completed turn.
 fn first_answer(
     connection: &Connection,
     message: i64,

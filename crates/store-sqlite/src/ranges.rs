@@ -1,4 +1,4 @@
-//! What a list asks for, as ranges of indexes, and as a question to every row in them.
+//! Turns a list filter into ranges of indexes, and into a check of each row in them.
 
 use herma_model::{KeyScope, SessionKey, SessionKind};
 use herma_store::{Archived, ListFilter, ListOrder, ListView, Scope};
@@ -10,14 +10,14 @@ use crate::list::ORIGINS;
 use crate::listing::OneSession;
 use crate::rows;
 
-/// A conversation that others are related to, and the session by which it was named.
+/// A conversation whose relatives are listed, and the session by which it was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Family {
     pub(crate) conversation: i64,
     pub(crate) session: Option<i64>,
 }
 
-/// What a list asks for, its names looked up.
+/// A list filter whose names were looked up.
 pub(crate) struct Wanted<'a> {
     scope: &'a Scope,
     pub(crate) filter: &'a ListFilter,
@@ -26,7 +26,7 @@ pub(crate) struct Wanted<'a> {
     title: Option<String>,
 }
 
-/// Columns that [`Wanted::matches`] looks at, after the key and the moment of the list's order.
+/// The columns that [`Wanted::matches`] checks, after the key and the time by which the list is ordered.
 const LOOKED_AT: &str =
     "c.origin_kind, c.previous_pk IS NOT NULL, c.archived, c.session_key, c.source, c.updated_at, c.title, c.answered";
 
@@ -35,7 +35,7 @@ impl<'a> Wanted<'a> {
         Self { scope, filter, parent, root, title: filter.title.as_deref().map(str::to_lowercase) }
     }
 
-    /// Whether a conversation of a range is one that is asked for.
+    /// Whether a conversation of a range passes the filter.
     pub(crate) fn matches(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
         let filter = self.filter;
         let origin = rows::word(row, 2, SessionKind::parse)?;
@@ -71,7 +71,7 @@ impl<'a> Wanted<'a> {
         Ok(self.title.as_ref().is_none_or(|part| title.is_some_and(|title| title.to_lowercase().contains(part))))
     }
 
-    /// Whether a session of such a conversation is one that is asked for.
+    /// Whether a session of such a conversation passes the filter.
     pub(crate) fn has(&self, connection: &Connection, session: &OneSession) -> StoreResult<bool> {
         if self.filter.kind.is_some_and(|kind| kind != session.facts.kind) {
             return Ok(false);
@@ -92,7 +92,8 @@ impl<'a> Wanted<'a> {
             && self.filter.user_facing.is_none_or(|wanted| wanted == origin.is_user_facing())
     }
 
-    /// Where the list can have something: of one conversation, of its children, of a key, or of every origin there can be.
+    /// The parts of indexes that cover the list: one conversation, its children, a session key, or every kind of
+    /// origin.
     fn places(&self) -> Vec<Place> {
         let filter = self.filter;
         let tenant = Value::Integer(self.scope.tenant.0);
@@ -126,7 +127,7 @@ impl<'a> Wanted<'a> {
         let mut places = Vec::new();
         for origin in ORIGINS.iter().filter(of_kind) {
             for (index, clause) in indexes {
-                // In the text, so that each has a statement of its own to be kept.
+                // The origin is part of the SQL text, so that each origin has a cached statement of its own.
                 let origin = origin.as_str();
                 let clause = format!("c.tenant_pk = ? AND c.origin_kind = '{origin}' AND c.deleted = 0{clause}");
                 places.push(Place::new(index, &clause, vec![tenant.clone()]));
@@ -136,7 +137,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Whether a row is as it is asked for: with an answer, or without.
+/// Whether a row has an answer or not, as the filter asks.
 fn answered(wanted: Option<bool>, row: &Row<'_>) -> rusqlite::Result<bool> {
     match wanted {
         Some(wanted) => Ok(row.get::<_, bool>(9)? == wanted),
@@ -175,12 +176,13 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Every range in which the list can have something.
+    /// All ranges that together cover the list.
     pub(crate) fn all(wanted: &Wanted<'_>) -> Vec<Self> {
         let Some(after) = wanted.filter.after else {
             return wanted.places().into_iter().map(|place| Self::of(wanted.filter, place)).collect();
         };
-        // Those of the same moment as the last row, and those beyond it: as one condition SQLite would read all of that moment again.
+        // Two ranges: rows with the same time as the cursor, and rows beyond it. With one condition for both, SQLite
+        // would read all rows of that time again.
         let order = wanted.filter.order;
         let (at, beyond) = (moment(order), if order.is_ascending() { ">" } else { "<" });
         // A page of sessions may have ended in the middle of a conversation.
@@ -198,7 +200,8 @@ impl Range {
     fn of(filter: &ListFilter, mut place: Place) -> Self {
         let order = filter.order;
         let (at, direction) = (moment(order), if order.is_ascending() { "ASC" } else { "DESC" });
-        // A cursor lies within both bounds and is the nearer one: a second bound on that side might be the one that SQLite begins at.
+        // The cursor replaces the time bound on its side, because it is the stricter one. With both, SQLite might begin
+        // at the wrong one.
         let is_begun = filter.after.is_some();
         for (clause, bound, is_passed) in [
             (" AND c.updated_at >= ?", filter.since, is_begun && order.is_ascending()),

@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 use crate::failure::{StoreResult, Translate};
 use crate::open;
 
-/// Most reads at one time, each with a connection of its own; more would only wait for the same disk, and cost memory.
+/// The largest number of reads at one time, each with its own connection. More would only wait for the same disk and
+/// cost memory.
 const AT_ONCE: usize = 4;
 
 /// A pool of reading connections.
@@ -18,7 +19,7 @@ const AT_ONCE: usize = 4;
 pub(crate) struct Readers {
     path: Arc<PathBuf>,
     places: Arc<Semaphore>,
-    /// Nothing once the store is closed.
+    /// `None` once the store is closed.
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
@@ -50,7 +51,7 @@ impl Readers {
         done.await.unwrap_or_else(|_| Err(StoreError::Unavailable("a read was broken off".to_owned())))
     }
 
-    /// Closes the connections that nobody uses, and the others when they come back.
+    /// Closes the idle connections, and the others when they are returned.
     pub(crate) fn close(&self) {
         *self.lock() = None;
     }

@@ -1,15 +1,15 @@
-//! When this process last renewed its leases, as the rest of the process may know it.
+//! When this process last renewed its leases, for other parts of the process.
 //!
-//! A renewal is published only after its transaction was committed. Times are of the monotonic clock, so a step of the
-//! wall clock means nothing here.
+//! A renewal is published only after its transaction was committed. Times are of the monotonic clock, so changes of the
+//! wall clock have no effect.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often an owner renews.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(3);
-/// How long after a renewal no other process can have taken a lease over. Well below [`crate::instance::LEASE`]: what
-/// was decided by it still has to be carried out.
+/// How long after a renewal no other process can have taken over a lease. It is well below [`crate::instance::LEASE`],
+/// so that there is time to act on the answer.
 const FRESH: Duration = Duration::from_secs(7);
 
 /// A monotonic clock.
@@ -47,7 +47,7 @@ impl Renewals {
         *self.lock() = renewal;
     }
 
-    /// This process' key, if it has had a lease.
+    /// This process's key, if it has ever had a lease.
     pub(crate) fn owner(&self) -> Option<i64> {
         self.lock().map(|(owner, _)| owner)
     }

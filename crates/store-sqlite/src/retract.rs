@@ -1,4 +1,4 @@
-//! Taking a refused turn back: as if it had never been asked for.
+//! Retracts a refused turn: afterwards it was never requested.
 
 use herma_model::turn::FailureCode;
 use herma_model::{Resolution, Timestamp, TurnState};
@@ -13,7 +13,8 @@ use crate::queue::forget_idempotency;
 use crate::rows;
 use crate::takeover::clear_journal;
 
-/// Removes a running turn and what it wrote. A further attempt of an unanswered turn becomes that unanswered turn again.
+/// Removes a running turn and what it wrote. If it was a further attempt, the turn becomes the unanswered turn of
+/// before.
 pub(crate) fn retract(
     connection: &Connection,
     instance: &mut Instance,
@@ -69,7 +70,7 @@ pub(crate) fn retract(
     Ok(())
 }
 
-/// A turn whose appended messages were all removed has answered nothing yet.
+/// Resets the answer of a turn whose appended messages were all removed.
 fn forget_appends(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .execute(
@@ -82,7 +83,8 @@ fn forget_appends(connection: &Connection, turn: i64) -> StoreResult<()> {
         .translated()
 }
 
-/// Takes the session key from a conversation that is still there. One that has gone had it to the end, so that nobody else is told.
+/// Removes the session key from a conversation that still exists. A deleted one has kept it until its deletion event,
+/// so that no other caller saw that event.
 fn take_key_back(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute("UPDATE conversations SET session_key = NULL WHERE pk = ?1", [conversation])
@@ -90,7 +92,7 @@ fn take_key_back(connection: &Connection, conversation: i64) -> StoreResult<()> 
         .translated()
 }
 
-/// Removes what the attempt wrote, wherever the head has gone since, and every trace of it.
+/// Removes all messages of the attempt, in whichever session they are, with their pins.
 fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> StoreResult<usize> {
     let own = "session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4";
     let delete = |statement: &str| {
@@ -108,8 +110,9 @@ fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> S
     delete(&format!("DELETE FROM messages WHERE {own}"))
 }
 
-/// The place after the last that is taken: a summary that was written meanwhile keeps its own. A branch begins after what it inherits. Where
-/// the last messages before the turn were removed, their places stay empty, and what the turn did not bring decides.
+/// The place after the last stored message. A summary that was written meanwhile keeps its place. An empty branch
+/// begins after what it inherits. The caller keeps a higher number if messages before the turn were removed, because
+/// their places stay empty.
 fn next_seq(connection: &Connection, conversation: i64) -> StoreResult<i64> {
     connection
         .query_row(
@@ -144,7 +147,8 @@ impl Retracted {
     }
 }
 
-/// How the attempt before ended is still in the turn's row, but for the state, which its failure tells.
+/// Restores the state of the previous attempt. The row still has everything else of it, and its failure code tells the
+/// state.
 fn become_unanswered_again(connection: &Connection, turn: i64) -> StoreResult<()> {
     let failure = connection
         .query_row("SELECT failure_code FROM turns WHERE pk = ?1", [turn], |row| {

@@ -1,6 +1,6 @@
-//! Going back to an earlier place, and taking that back.
+//! Rewinds a conversation to an earlier place, and undoes that.
 //!
-//! No message and no session changes: the conversation gets one more range of places that the model is not shown.
+//! No message and no session changes. The conversation gets one more range of places that the model is not shown.
 
 use herma_model::{Alias, Rewinds, RewoundRange, Seq, Timestamp};
 use herma_store::{Rewind, RewindOutcome, RewindPoint, Scope};
@@ -13,7 +13,7 @@ use crate::lineage::Lineage;
 use crate::rows::ConversationState;
 use crate::{listing, rewinds, said};
 
-/// Rewinds, or changes nothing but that a dead owner's turn is ended.
+/// Rewinds, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewind) -> StoreResult<RewindOutcome> {
     let place = match Place::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
         Ok(place) => place,
@@ -42,7 +42,7 @@ pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewi
     place.set(connection, &wanted, rewind.now).map(RewindOutcome::Done)
 }
 
-/// Gives the model back what was rewound since the last turn.
+/// Shows the model again what was rewound since the last turn.
 pub(crate) fn restore(
     connection: &Connection,
     instance: &Instance,
@@ -60,12 +60,12 @@ pub(crate) fn restore(
     place.set(connection, &place.earlier, now).map(RewindOutcome::Done)
 }
 
-/// A conversation in which no turn runs, and its rewinds.
+/// A conversation without a running turn, and its rewinds.
 struct Place {
     state: ConversationState,
     lineage: Lineage,
     all: Rewinds,
-    /// Without the one that can still be taken back.
+    /// The rewinds without the one that can still be undone.
     earlier: Rewinds,
 }
 
@@ -93,7 +93,7 @@ impl Place {
         Ok(Ok(Self { state, lineage, all, earlier }))
     }
 
-    /// The place before the last so many turns that the model is shown, or how many there are.
+    /// The place before the last `wanted` visible turns. An error with the number of visible turns if there are fewer.
     fn before_turns(&self, connection: &Connection, wanted: u32) -> StoreResult<Result<Seq, u32>> {
         let mut select = connection
             .prepare_cached(
@@ -123,7 +123,7 @@ impl Place {
         Ok(first.filter(|_| count == wanted).ok_or(count))
     }
 
-    /// Has these rewinds be in force. What was counted or summarised of the view before does not hold any more.
+    /// Stores the rewinds. Counted tokens and prepared summaries of the old view are no longer valid.
     fn set(
         &self,
         connection: &Connection,
@@ -143,7 +143,7 @@ impl Place {
     }
 }
 
-/// Whether anything was said after a place that these rewinds do not hide.
+/// Whether there is a message after a place that these rewinds do not hide.
 fn said_after(connection: &Connection, lineage: &Lineage, place: Seq, hiding: &Rewinds) -> StoreResult<bool> {
     let shown = rewinds::shows("m.seq", "?5");
     let mut select = connection

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row};
 
 use crate::failure::{StoreResult, Translate};
 
-/// A condition on a column with a place: no rewind hides it. `rewinds` is a column or a parameter with the stored form.
+/// An SQL condition: no rewind hides `place`. `rewinds` is a column or a parameter with the stored form.
 pub(crate) fn shows(place: &str, rewinds: &str) -> String {
     format!(
         "NOT EXISTS (SELECT 1 FROM json_each({rewinds}) w
@@ -22,7 +22,7 @@ pub(crate) fn of(connection: &Connection, conversation: i64) -> StoreResult<Rewi
         .translated()
 }
 
-/// Reads the stored form. What cannot be read is an error, because it would show the model what was rewound.
+/// Reads the stored form. Unreadable data is an error; ignoring it would show the model what was rewound.
 pub(crate) fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Rewinds> {
     let Some(stored) = row.get_ref(column)?.as_str_or_null()? else { return Ok(Rewinds::default()) };
     serde_json::from_str(stored)

@@ -1,4 +1,4 @@
-//! Taking something out of what was said. Places are never given again: where a message was, a gap stays.
+//! Rewrites or removes a message. Its place is never used again: after a removal there is a gap.
 
 use herma_model::{Message, Role, Timestamp, Utterance};
 use herma_store::{Rewrite, RewriteOutcome};
@@ -11,7 +11,7 @@ use crate::lineage::{END, Lineage};
 use crate::said::{self, Place};
 use crate::{rows, title};
 
-/// Rewrites or removes a message, or changes nothing but that a dead owner's turn is ended.
+/// Rewrites or removes a message, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Rewrite) -> StoreResult<RewriteOutcome> {
     let state = match idle(connection, instance, &rewrite.scope, &rewrite.alias, rewrite.now)? {
         Idle::Free(state) => *state,
@@ -40,7 +40,7 @@ pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Re
     Ok(RewriteOutcome::Done)
 }
 
-/// Whether a branch begins at a message of its conversation, or after it.
+/// Whether a branch inherits a message of its conversation.
 fn is_inherited(connection: &Connection, conversation: i64, message: &Message) -> StoreResult<bool> {
     connection
         .prepare_cached(
@@ -72,7 +72,7 @@ fn replace(connection: &Connection, place: Place, said: &Utterance) -> StoreResu
         .translated()
 }
 
-/// Removes a message from wherever it is kept, and from its turn, which begins with the next one it said, if there is any.
+/// Removes a message, its pin, and its place in its turn. The turn then begins with its next message, if there is one.
 fn remove(connection: &Connection, place: Place, message: &Message) -> StoreResult<()> {
     for statement in [
         "DELETE FROM pins WHERE conversation_pk = ?1 AND seq = ?2 AND message_pk = ?3",
@@ -95,7 +95,7 @@ fn remove(connection: &Connection, place: Place, message: &Message) -> StoreResu
         .translated()
 }
 
-/// What was read or counted of the conversation before does not hold any more.
+/// Marks what was read or counted of the conversation before as no longer valid.
 fn note(connection: &Connection, conversation: i64, is_removed: bool, now: Timestamp) -> StoreResult<()> {
     connection
         .prepare_cached(

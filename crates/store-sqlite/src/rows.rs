@@ -1,4 +1,4 @@
-//! Rows as the model's types. Nothing here decides anything.
+//! Converts rows to the types of `model`. Nothing here decides anything.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type};
 use uuid::Uuid;
 
-/// A stored word that this program does not know: a damaged row, or one from a newer schema.
+/// A stored word that this program does not know: the row is damaged or from a newer schema.
 pub(crate) fn unknown(column: usize, word: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(
         column,
@@ -68,7 +68,7 @@ pub(crate) fn usage(row: &Row<'_>, from: usize) -> rusqlite::Result<Usage> {
     })
 }
 
-/// Whether a conversation exists for a caller, by the column with its session key.
+/// Whether a caller can see a conversation, by the column with its session key.
 pub(crate) fn sees(keys: &KeyScope, row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
     let key = row.get_ref(column)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok());
     Ok(keys.sees(key.as_ref()))
@@ -81,7 +81,7 @@ pub(crate) struct ConversationState {
     pub(crate) fence: i64,
     /// The fence of the last turn that ended.
     pub(crate) last_fence: i64,
-    /// How often anything but a turn changed it.
+    /// How many changes were not made by a turn.
     pub(crate) changes: i64,
     pub(crate) running: Option<i64>,
     pub(crate) waiting: i64,
@@ -148,7 +148,8 @@ pub(crate) const MESSAGE_WIDTH: usize = 13;
 /// Columns of [`summary`], from `messages m` joined with `sessions s` and `compactions k`.
 pub(crate) const SUMMARY: &str = "m.id, m.seq, s.id, k.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
 
-/// Columns of [`entry`], from `messages m` joined with `sessions s` and, where there is one, `turns t` or `compactions k`.
+/// Columns of [`entry`], from `messages m` joined with `sessions s`, and left joined with `turns t` and `compactions
+/// k`.
 pub(crate) const ENTRY: &str = "m.id, m.seq, s.id, coalesce(t.attempt_of, t.id, k.id), m.attempt, m.created_at, \
      m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, k.pk IS NOT NULL";
 

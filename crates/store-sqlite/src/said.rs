@@ -1,4 +1,4 @@
-//! Finding one message that was said. Its id tells its turn, and the turn where its messages lie; so nothing is looked through.
+//! Finds one message. Its id contains its turn, and the turn knows where its messages are, so nothing is scanned.
 
 use herma_model::{Message, MessageId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,17 +7,17 @@ use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, MESSAGE};
 
-/// Where a message lies.
+/// Where a message is stored.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     /// The key of its row.
     pub(crate) key: i64,
-    /// The conversation in which it was said: of a branch, perhaps one that it comes from.
+    /// The conversation that stores it. For a branch this may be one that it comes from.
     pub(crate) conversation: i64,
 }
 
 impl Place {
-    /// What was said there.
+    /// Reads the message.
     pub(crate) fn read(self, connection: &Connection) -> StoreResult<Message> {
         connection
             .prepare_cached(&format!(
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// The message of a transcript that has an id; summaries are not among them.
+/// The message of a transcript with this id. Summaries are not found.
 pub(crate) fn find(
     connection: &Connection,
     tenant: TenantId,
@@ -49,7 +49,7 @@ pub(crate) fn find(
     Ok(None)
 }
 
-/// Where messages of a turn lie.
+/// Where messages of a turn are stored.
 struct Range {
     conversation: i64,
     session: i64,
@@ -58,8 +58,8 @@ struct Range {
 }
 
 impl Range {
-    /// Where the turn that an id tells has its messages: one place, and one for every time it began anew. Empty if the
-    /// id was not made of a turn's.
+    /// The ranges of the turn whose id is in the message's id: one, and one more for each time it was run again at the
+    /// end. Empty if the id was not made from a turn's.
     fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> StoreResult<Vec<Self>> {
         connection
             .prepare_cached(
@@ -81,7 +81,7 @@ impl Range {
             .translated()
     }
 
-    /// From the last session on, in which nearly always all of a turn lies.
+    /// Searches from the turn's last session, which nearly always has all its messages.
     fn look(&self, connection: &Connection, segment: &Segment, id: MessageId) -> StoreResult<Option<Place>> {
         connection
             .prepare_cached(
@@ -99,7 +99,7 @@ impl Range {
     }
 }
 
-/// Messages that were stored before their ids told their turns.
+/// Finds a message that was stored before ids contained their turn.
 fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> StoreResult<Option<Place>> {
     let mut select = connection
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Looking a name up, and reading a conversation at one version.
+//! Looks a name up, and reads a conversation at one version.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,7 @@ use crate::point::Point;
 use crate::rewinds;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
 
-/// Where a name leads: the conversation, and the session the name is the id of, if it is one's.
+/// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(
     connection: &Connection,
     tenant: TenantId,
@@ -27,7 +27,7 @@ pub(crate) fn find(
     let turn = TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session);
     let led = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
         Some(conversation) => Some((conversation, None)),
-        // Sessions that were brought in may have names like those of turns.
+        // Imported sessions may have names that look like turn ids.
         None => by_alias(connection, tenant, alias, namespace)?,
     };
     let Some((conversation, session)) = led else { return Ok(None) };
@@ -102,7 +102,8 @@ impl<'c> Sessions<'c> {
         self.0.query_row([key], |row| Ok(SessionId::from_name(row.get_ref(0)?.as_str()?)))
     }
 
-    /// Reads [`STATE`] from the first columns of a row, and its sessions: as one join it costs SQLite three times as much.
+    /// Reads [`STATE`] from the first columns of a row, then its sessions. One join of both would take SQLite three
+    /// times as long.
     pub(crate) fn state(&mut self, row: &Row<'_>) -> rusqlite::Result<ConversationState> {
         let head_key: i64 = row.get(7)?;
         let head = self.facts(head_key)?;
@@ -130,7 +131,7 @@ impl<'c> Sessions<'c> {
     }
 }
 
-/// Where a name leads for a caller that may go there. [`herma_store::StoreError::VersionMismatch`] if the caller expects
+/// Where a name leads, if the caller may see it. [`herma_store::StoreError::VersionMismatch`] if the caller expects
 /// another revision of the conversation.
 pub(crate) fn visible(
     connection: &Connection,
@@ -146,7 +147,7 @@ pub(crate) fn visible(
     Ok(found)
 }
 
-/// Reads the conversation a name leads to. The caller holds a read transaction.
+/// Reads the conversation that a name leads to. The caller holds a read transaction.
 pub(crate) fn open(
     connection: &Connection,
     scope: &Scope,
@@ -171,7 +172,7 @@ pub(crate) fn open(
         unanswered.retain(|turn, _| read.contains(turn));
         begun_anew.retain(|turn, _| read.contains(turn));
     }
-    // What a branch is to begin with has no history of its own yet.
+    // These extents are read for a branch that does not exist yet, so it has no history of its own.
     let is_to_be = matches!(extent, Extent::At(_) | Extent::Completed);
     Ok(Some(Snapshot {
         base: compaction_base.map(|compaction_base| compaction_base.base(connection)).transpose()?.map(Arc::new),
@@ -191,7 +192,7 @@ pub(crate) fn open(
     }))
 }
 
-/// How far a reading goes, and what stands for the beginning.
+/// Up to where a transcript is read, and the base that stands for its beginning.
 struct Reach {
     /// The last part that is read.
     last: Segment,
@@ -233,14 +234,14 @@ impl Reach {
         Ok(Some(Self { last: Segment { conversation: state.key, session, through: END }, compaction_base, rewinds }))
     }
 
-    /// What had been said when a place was the last, by a session that knows what stood there.
+    /// The reach when `last.through` was the last place. `session` knows which compaction was the base there.
     fn at(connection: &Connection, last: Segment, session: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let rewinds = rewinds.before(Seq(last.through));
         Ok(Self { last, compaction_base: CompactionBase::at(connection, session, last.through, &rewinds)?, rewinds })
     }
 }
 
-/// The place after a session's last.
+/// The place after a session's last message.
 fn after_session(connection: &Connection, session: i64) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM messages WHERE session_pk = ?1")
@@ -248,19 +249,18 @@ fn after_session(connection: &Connection, session: i64) -> StoreResult<i64> {
         .translated()
 }
 
-/// What was said after a place.
+/// The messages after a place.
 #[derive(Default)]
 struct Said {
     messages: Vec<Arc<Message>>,
-    /// What rewinds have hidden.
+    /// Messages that rewinds hide.
     rewound: Vec<Arc<Message>>,
-    /// The first turn that said any of it.
+    /// The lowest key of their turns.
     first_turn: Option<i64>,
 }
 
 impl Said {
-    /// Reads it from a session on. Sessions are numbered in the order in which they follow each other, so nothing has
-    /// to be sorted.
+    /// Reads them from session `from` on. Sessions are numbered in their order, so nothing has to be sorted.
     fn read(connection: &Connection, lineage: &Lineage, from: i64, after: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut select = connection
         .prepare_cached(&format!(
@@ -285,11 +285,11 @@ impl Said {
     }
 }
 
-/// The turns of a transcript, from one on, that failed.
+/// The failed turns of a transcript, from one turn on.
 struct Failed {
-    /// Those without an answer.
+    /// Turns without an answer.
     unanswered: HashMap<TurnId, Unanswered>,
-    /// Those that began anew after they had failed, and the first attempt there.
+    /// Turns that failed and were run again at the end, with the number of their first attempt there.
     begun_anew: HashMap<TurnId, u32>,
 }
 
@@ -297,9 +297,9 @@ impl Failed {
     fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut failed = Self { unanswered: HashMap::new(), begun_anew: HashMap::new() };
         let Some(first) = first else { return Ok(failed) };
-        // A branch may have the place where a turn failed, but not the later one: then the turn is unanswered there.
-        // The same holds if a rewind hides the later one. What was left behind before the first turn may still be
-        // carried.
+        // A branch may inherit the place where a turn failed, but not the later place where it ran again. Then the turn
+        // is unanswered in the branch. The same holds if a rewind hides the later place. Failed attempts before the
+        // first turn are read too, because a compaction may carry their messages.
         static FAILED: LazyLock<String> = LazyLock::new(|| {
             let failed = format!(
                 "SELECT coalesce(t.attempt_of, t.id), t.state, t.attempt, t.attempt_of IS NOT NULL AND EXISTS (
@@ -325,7 +325,7 @@ impl Failed {
                     let first = failed.begun_anew.entry(id).or_default();
                     *first = (attempt + 1).max(*first);
                 } else if !failed.unanswered.contains_key(&id) || !rewinds.hide(Seq(row.get(4).translated()?)) {
-                    // Of a turn with two places, the one that is shown counts.
+                    // If a turn has two places, the visible one counts.
                     let state = rows::word(row, 1, TurnState::parse).translated()?;
                     failed.unanswered.insert(id, Unanswered { state, attempt });
                 }
@@ -335,7 +335,7 @@ impl Failed {
     }
 }
 
-/// What a conversation keeps for its next turn.
+/// What a conversation stores for its next turn.
 struct Kept {
     system: Arc<[Payload]>,
     counted: Option<Counted>,

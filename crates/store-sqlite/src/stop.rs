@@ -1,4 +1,4 @@
-//! Calling a turn off, whichever process runs it.
+//! Stops a turn, whichever process runs it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::instance::Instance;
 use crate::takeover::{self, Why, take_over};
 use crate::{queue, rows, snapshot};
 
-/// A turn that somebody wants to end.
+/// The turn that is to be stopped.
 struct Wanted {
     key: i64,
     state: TurnState,
@@ -19,7 +19,7 @@ struct Wanted {
     session_key: Option<SessionKey>,
 }
 
-/// Ends a turn that waits, asks one that runs to end, and ends one that was asked longer than `grace` ago.
+/// Ends a waiting turn, and asks a running one to end. Ends a running turn that was asked longer than `grace` ago.
 pub(crate) fn stop(
     connection: &Connection,
     instance: &mut Instance,
@@ -53,8 +53,7 @@ pub(crate) fn stop(
     }
 }
 
-/// Takes the attempts of a failed turn out of line that wait under its id, if there are any. Then the turn was
-/// cancelled.
+/// Removes the waiting attempts of a failed turn from the queue, if there are any. Then the turn counts as cancelled.
 fn stop_waiting_attempts(
     connection: &Connection,
     instance: &mut Instance,

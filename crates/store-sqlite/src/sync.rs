@@ -1,4 +1,4 @@
-//! Making commits durable: the write-ahead log is synced behind them.
+//! Makes commits durable: syncs the write-ahead log after them.
 
 use std::fs::File;
 use std::sync::mpsc::Receiver;
@@ -10,7 +10,7 @@ use herma_store::StoreError;
 use crate::failure::StoreResult;
 use crate::writer::Finish;
 
-/// A sync that takes this long is reported: every answer waits for one.
+/// A sync that takes this long is logged as slow, because every answer waits for one.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// The log, and whether a sync of it has ever failed.
@@ -24,7 +24,8 @@ impl Log {
         Self { file, broken: Mutex::default() }
     }
 
-    /// Makes every commit so far durable. After a failure nobody knows what is on disk: nothing is acknowledged again until a restart.
+    /// Makes every commit so far durable. After a failure it is unknown what is on disk, so every later call fails
+    /// until a restart.
     pub(crate) fn sync(&self) -> StoreResult<()> {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();
@@ -38,7 +39,7 @@ impl Log {
         broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Syncs once for everybody who has come to wait, then tells them.
+    /// Syncs once for all callers in `waiting`, then calls them back.
     pub(crate) fn sync_for(&self, waiting: Vec<Finish>) {
         let outcome = self.sync();
         for finish in waiting {
@@ -54,7 +55,7 @@ fn warn_if_slow(taken: Duration) {
     }
 }
 
-/// Syncs for those who come, until nobody can come any more.
+/// The sync thread: it runs until all senders are dropped.
 pub(crate) fn run(log: &Log, queue: &Receiver<Vec<Finish>>) {
     while let Ok(mut waiting) = queue.recv() {
         waiting.extend(queue.try_iter().flatten());

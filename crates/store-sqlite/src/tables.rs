@@ -1,8 +1,8 @@
-//! The rows of a conversation: one struct and one INSERT for each table, used by all that write such rows.
+//! The rows of a conversation: one struct and one INSERT for each table, used by all writers of such rows.
 //!
 //! A field of a struct is a column of the same name, so a new column is one line here. A writer sets what it knows and
-//! takes the rest from `Default`, which states the default of each column. Columns that are always at their default when
-//! a row is added, such as `running_turn`, are left to the schema.
+//! takes the rest from `Default`, which states the default of each column. Columns that always have their default in a
+//! new row, such as `running_turn`, are left to the schema.
 //!
 //! No INSERT here has a RETURNING clause: SQLite keeps a journal for such statements, which grows with the transaction.
 
@@ -23,14 +23,14 @@ pub(crate) use self::sessions::{SessionColumns, stand_on};
 pub(crate) use self::turns::TurnColumns;
 use crate::failure::{StoreResult, Translate};
 
-/// A row that is to be written. [`table`] implements it.
+/// A row that can be written. [`table`] implements it.
 pub(crate) trait Row {
     /// Adds the row.
     const INSERT: &'static str;
-    /// Writes it over another one, whose key is the last parameter.
+    /// Overwrites another row, whose key is the last parameter.
     const REPLACE: &'static str;
 
-    /// Runs something with the values of all columns, in the order of the statements.
+    /// Calls `run` with the values of all columns, in the order of the statements.
     fn with_values<T>(&self, run: impl FnOnce(&[&dyn ToSql]) -> T) -> T;
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn insert<R: Row>(connection: &Connection, row: &R) -> StoreResult<i6
     Ok(connection.last_insert_rowid())
 }
 
-/// Writes a row over the one that has a key.
+/// Overwrites the row with this key.
 pub(crate) fn replace<R: Row>(connection: &Connection, key: i64, row: &R) -> StoreResult<()> {
     let mut update = connection.prepare_cached(R::REPLACE).translated()?;
     row.with_values(|values| update.execute(&*[values, &[&key]].concat())).map(drop).translated()

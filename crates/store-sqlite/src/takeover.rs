@@ -1,4 +1,4 @@
-//! Ending a turn on its owner's behalf: its process is gone, or it did not end when it was asked to.
+//! Ends a turn in place of its owner: the owner's process is dead, or the turn did not end when it was asked to.
 
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
@@ -11,19 +11,19 @@ use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
 use crate::tables::insert_message;
 
-/// Why a turn is ended by somebody else.
+/// Why a turn is taken over.
 #[derive(Clone, Copy)]
 pub(crate) enum Why {
-    /// Its owner is gone.
+    /// Its owner is dead.
     OwnerGone,
     /// It did not yield to an interrupt.
     Interrupted,
-    /// It did not end when it was called off.
+    /// It did not end when a client cancelled it.
     Cancelled,
 }
 
 impl Why {
-    /// Why a turn is ended that was asked to stop and did not.
+    /// The reason for a turn that was asked to stop and did not.
     pub(crate) const fn of(asked: Option<StopKind>) -> Self {
         match asked {
             Some(StopKind::Cancel) => Self::Cancelled,
@@ -48,11 +48,11 @@ pub(crate) struct LiveTurn {
     pub(crate) id: TurnId,
     /// When it was asked to stop.
     pub(crate) stop_requested: Option<Timestamp>,
-    /// And how.
+    /// How it was asked to stop.
     pub(crate) stop_kind: Option<StopKind>,
 }
 
-/// The turn that holds a conversation's lease, if it still does. A dead owner's turn is ended here.
+/// The running turn of a conversation. `None` if there is none, or if its owner was dead: then the turn is ended here.
 pub(crate) fn live_turn(
     connection: &Connection,
     instance: &Instance,
@@ -78,7 +78,7 @@ pub(crate) fn live_turn(
     Ok(Some(live))
 }
 
-/// Ends the running turn without an answer, with what its journal says was shown, and frees the lease.
+/// Ends the running turn without an answer, stores its journal as a partial answer, and frees the lease.
 pub(crate) fn take_over(
     connection: &Connection,
     conversation: &mut ConversationState,
@@ -148,8 +148,8 @@ pub(crate) fn appended(connection: &Connection, turn: i64) -> StoreResult<usize>
         .translated()
 }
 
-/// What a running turn is known to have shown since its last append, from a part of its journal on, and how many parts
-/// there are.
+/// The streamed output of a running turn since its last append, from part `from` of its journal on, and the number of
+/// parts.
 pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> StoreResult<(StreamedOutput, u32)> {
     let mut select = connection
         .prepare_cached("SELECT text, record, part FROM turn_journal WHERE turn_pk = ?1 AND part >= ?2 ORDER BY part")
@@ -165,7 +165,7 @@ pub(crate) fn journal(connection: &Connection, turn: i64, from: u32) -> StoreRes
     Ok((shown, parts))
 }
 
-/// Drops a turn's journal once the turn has ended.
+/// Deletes a turn's journal.
 pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM turn_journal WHERE turn_pk = ?1")
@@ -185,7 +185,7 @@ pub(crate) fn is_held(connection: &Connection, lease: Lease) -> StoreResult<()> 
     if is_held { Ok(()) } else { Err(StoreError::Fenced) }
 }
 
-/// Adds what was shown to the journal of a turn that still runs under its fence; otherwise [`StoreError::Fenced`].
+/// Adds streamed output to the journal of a turn that still runs under its fence. Otherwise [`StoreError::Fenced`].
 pub(crate) fn append_journal(
     connection: &Connection,
     turn: i64,

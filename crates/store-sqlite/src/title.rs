@@ -1,4 +1,5 @@
-//! What a conversation is called: given by somebody, or made for one that nobody gave a title. The index of the search follows by triggers.
+//! A conversation's title: given by a client, or made for a conversation without one. Triggers keep the search index up
+//! to date.
 
 use herma_model::{ConversationId, Happening, TenantId, Timestamp};
 use herma_store::MadeTitle;
@@ -7,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::failure::{StoreResult, Translate};
 use crate::{events, snapshot};
 
-/// Gives a conversation the title that somebody wants, or takes it away for good.
+/// Sets the title that a client gives. `None` removes it, and no title is made for the conversation any more.
 pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str>) -> StoreResult<()> {
     connection
         .prepare_cached(
@@ -18,7 +19,7 @@ pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str
         .translated()
 }
 
-/// Gives a conversation a title that was made for it, unless it has one or is to have none. Says whether it did.
+/// Sets a made title, unless the conversation has one or a client removed it. Returns whether it was set.
 pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle, now: Timestamp) -> StoreResult<bool> {
     let (title, is_echo) = match title {
         MadeTitle::FirstWords(title) => (title, true),
@@ -37,7 +38,8 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
     Ok(titled == 1)
 }
 
-/// Takes away a title that repeats what was said, and what was told of it, for that may be what is gone now. The next answer brings another.
+/// Removes a title that is an excerpt, and its events, because the deleted text may be in it. The next answer makes a
+/// new title.
 pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let forgotten = connection
         .prepare_cached(
@@ -53,7 +55,7 @@ pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now
     Ok(())
 }
 
-/// Gives a conversation a title that was made for it, by its id; one that is gone has no title.
+/// Like [`make`], by the conversation's id. `false` if the conversation is deleted.
 pub(crate) fn make_for(
     connection: &Connection,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! The full view: all that was said, and where it was compacted.
+//! The full view: all messages, and where they were compacted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) fn page(
     Ok(Some(MessagePage { pinned, rewound, entries, has_more, turn_states }))
 }
 
-/// Which places an order goes through, and how.
+/// The range of places that an order covers, and its direction.
 struct Span {
     after: i64,
     last: i64,

@@ -1,4 +1,4 @@
-//! Turns as they are stored.
+//! Reads stored turns.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreR
         TurnState::Completed => {}
         TurnState::Queued | TurnState::Running => {
             let appended = takeover::appended(connection, key)?;
-            // Without an append the stored record is that of the attempt before.
+            // Without an append, the stored record belongs to the previous attempt.
             if appended == 0 {
                 record.shown.record.clear();
             }
@@ -72,7 +72,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreR
     Ok(Some(record))
 }
 
-/// What a running turn has shown since a place in its journal.
+/// The streamed output of a running turn since part `from` of its journal.
 pub(crate) fn streamed_since(
     connection: &Connection,
     scope: &Scope,
@@ -165,14 +165,15 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
     Ok((row.get(AT)?, record))
 }
 
-/// A moment in the life of a turn.
+/// The beginning or the end of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moment {
     Beginning,
     End,
 }
 
-/// A conversation as it was when a turn began or ended, whatever was compacted since. A turn's own compactions lie between the two.
+/// A conversation as it was when a turn began or ended, without later compactions. The turn's own compactions are
+/// between the two.
 fn as_it_was(
     connection: &Connection,
     now: &ConversationFacts,
@@ -213,14 +214,14 @@ fn as_it_was(
     })
 }
 
-/// The sessions that can have messages of a turn: its last one alone, if what it brought is there too. Else a split lies
-/// between the two.
+/// The sessions that can have messages of a turn. It is only the turn's last session if that has the input too;
+/// otherwise there was a split in between.
 const SESSIONS: &str = "sessions s ON s.conversation_pk = t.conversation_pk
      AND s.pk BETWEEN iif(EXISTS (SELECT 1 FROM messages f WHERE f.session_pk = t.session_pk AND f.seq = t.first_seq),
      t.session_pk, 0)
      AND t.session_pk";
 
-/// What a turn brought.
+/// The input of a turn.
 fn input(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
@@ -258,7 +259,7 @@ fn compactions(connection: &Connection, turn: i64) -> StoreResult<Vec<(Compactio
         .translated()
 }
 
-/// What a turn answered with. If it has no answer, that includes what its last attempt had shown of one.
+/// The messages of a turn's answer. If it has none, what its last attempt had streamed.
 fn said(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
@@ -275,7 +276,7 @@ fn said(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec
         .translated()
 }
 
-/// Writes the row of a turn that belongs to no conversation. Nothing leads to it.
+/// Writes the row of a stateless turn, which belongs to no conversation. No name leads to it.
 pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> StoreResult<()> {
     let (state, finish, failure) = match &turn.outcome {
         StatelessOutcome::Completed(finish) => (TurnState::Completed, Some(finish), None),
@@ -300,7 +301,7 @@ pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> S
     insert(connection, &columns.with_usage(finish.and_then(|finish| finish.usage))).map(drop)
 }
 
-/// Makes a turn one that cannot be fetched as a response.
+/// Makes a turn's response unavailable.
 pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<bool> {
     let stored: Option<(i64, Option<String>)> = connection
         .prepare_cached(
@@ -321,9 +322,9 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
     Ok(true)
 }
 
-/// Turns of one process that somebody asked to stop, or has taken from it.
+/// Turns of one process that were asked to stop, or that another process has taken over.
 ///
-/// The list was taken before the rows are read: a turn may have got its lease since, or have ended by itself, and that is no reason.
+/// The list of turns is older than the rows. A turn that has started or ended by itself since then is not reported.
 pub(crate) fn stop_requests(
     connection: &Connection,
     owner: i64,

@@ -1,4 +1,4 @@
-//! Taking a compaction back: the head stands again on what was beneath it.
+//! Undoes a compaction: the base beneath it becomes the base of the head again.
 
 use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
 use herma_model::provenance::CompactionMode;
@@ -13,7 +13,7 @@ use crate::instance::Instance;
 use crate::tables::{CompactionColumns, add_compaction, stand_on};
 use crate::{rewinds, rows};
 
-/// Undoes, or changes nothing but that a dead owner's turn is ended.
+/// Undoes, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) -> StoreResult<UndoOutcome> {
     let state = match idle(connection, instance, &undo.scope, &undo.alias, undo.now)? {
         Idle::Free(state) => *state,
@@ -63,7 +63,7 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
     compacted(connection, state.key, key).map(UndoOutcome::Undone)
 }
 
-/// A row of the ledger that somebody wants taken back.
+/// The row of the ledger that is to be undone.
 struct Target {
     key: i64,
     action: CompactionAction,

@@ -1,4 +1,5 @@
-//! What a turn brings that waits and was promised. A turn that begins brings it again, so then it is dropped here.
+//! The input of turns that wait and are visible while queued. When such a turn begins, the caller sends the input
+//! again, so it is deleted here.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use rusqlite::{Connection, params};
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
-/// Keeps what a waiting turn brings.
+/// Stores the input of a waiting turn.
 pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) -> StoreResult<()> {
     let mut insert = connection
         .prepare_cached(
@@ -35,7 +36,7 @@ pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) 
     Ok(())
 }
 
-/// Drops it.
+/// Deletes the stored input of a turn.
 pub(crate) fn drop_all(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM waiting_messages WHERE turn_pk = ?1")
@@ -44,7 +45,7 @@ pub(crate) fn drop_all(connection: &Connection, turn: i64) -> StoreResult<()> {
         .translated()
 }
 
-/// What a turn would have brought, as if it had been said in the session where it waited.
+/// The input of a turn that has not begun, as if it were in the session where it waits.
 pub(crate) fn messages(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(

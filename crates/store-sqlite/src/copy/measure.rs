@@ -1,4 +1,4 @@
-//! What of a copy can be true: places that lie where they can, counts that can be counted on, kinds and parents that a session can have, a title that can be read.
+//! Checks whether a copy is plausible: its places, counts, kinds of sessions, parents and title.
 
 use herma_model::copy::{Copied, CopiedConversation, CopiedSession, CopiedSource};
 use herma_model::limits::MAX_TITLE;
@@ -7,10 +7,10 @@ use herma_model::{ConversationId, CreatorKind, ParentRelation, Seq, SessionKind,
 
 use super::restore::{Attempt, broken};
 
-/// More than anybody counts to, and few enough to be added up.
+/// The largest count that is accepted. Sums of such counts do not overflow.
 const MOST: u64 = 1 << 53;
 
-/// All of a conversation.
+/// Checks a whole conversation.
 pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     let what = &copied.what;
     let Some(last) = what.next_place.0.checked_sub(1).filter(|last| is_countable(*last)) else {
@@ -34,7 +34,8 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
     belongings(copied, last)
 }
 
-/// The first session is what the conversation began as, and has a parent that goes with it or none; each further one goes on from the one before.
+/// Checks the kinds of sessions. The first session has the conversation's kind of origin, and a matching parent or
+/// none. Each later session continues the one before.
 fn kinds(own: ConversationId, origin: SessionKind, sessions: &[CopiedSession]) -> Attempt<()> {
     let mut before: Option<&CopiedSession> = None;
     for session in sessions {
@@ -58,7 +59,7 @@ fn kinds(own: ConversationId, origin: SessionKind, sessions: &[CopiedSession]) -
     Ok(())
 }
 
-/// Whether a first session can have been made so. Of what came from elsewhere less may be known.
+/// Whether a first session can have been made like this. An imported session may lack details.
 fn is_declared(session: &CopiedSession, relation: Option<ParentRelation>) -> bool {
     let is_imported = session.creator_kind == CreatorKind::Import;
     match relation {
@@ -69,7 +70,7 @@ fn is_declared(session: &CopiedSession, relation: Option<ParentRelation>) -> boo
     }
 }
 
-/// All that is inherited of one.
+/// Checks what is inherited of a conversation.
 pub(super) fn source(copied: &Copied<CopiedSource>) -> Attempt<()> {
     if !is_countable(copied.what.through.0) {
         return broken("what is inherited ends at no place".to_owned());

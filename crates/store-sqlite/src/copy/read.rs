@@ -1,4 +1,4 @@
-//! What is stored of a conversation, as pieces.
+//! Reads a stored conversation as pieces.
 
 use std::collections::HashSet;
 
@@ -22,10 +22,10 @@ use crate::ledger::OUTCOME;
 use crate::lineage::{END, Segment};
 use crate::{rewinds, rows};
 
-/// Where pieces go.
+/// Receives the pieces.
 pub(super) type Taker<'a> = &'a mut dyn FnMut(Piece) -> StoreResult<()>;
 
-/// A conversation with all that belongs to it, but for what it inherits.
+/// A conversation with everything that belongs to it, but without what it inherits.
 pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<'_>) -> StoreResult<()> {
     let mut described = connection
         .prepare_cached(
@@ -43,7 +43,7 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<
     belongings(connection, whole, &rewinds, take)
 }
 
-/// What is inherited of a conversation, by one with these rewinds.
+/// What a branch with these rewinds inherits of a conversation.
 pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
     let described = connection
         .prepare_cached("SELECT id, origin_kind, source, created_at FROM conversations WHERE pk = ?1")
@@ -103,7 +103,7 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
     })
 }
 
-/// Places that a statement finds for a key.
+/// The places that a statement finds for a key.
 fn places(connection: &Connection, statement: &str, key: i64) -> StoreResult<Vec<Seq>> {
     connection
         .prepare_cached(statement)
@@ -111,7 +111,7 @@ fn places(connection: &Connection, statement: &str, key: i64) -> StoreResult<Vec
         .translated()
 }
 
-/// Names beside those that a conversation and its sessions have by themselves.
+/// Names other than the ids of the conversation and its sessions.
 fn names(connection: &Connection, conversation: i64) -> StoreResult<Vec<CopiedName>> {
     let own = connection
         .query_row("SELECT id FROM conversations WHERE pk = ?1", [conversation], |row| rows::uuid(row, 0))
@@ -147,7 +147,7 @@ fn sessions(connection: &Connection, part: Segment, take: Taker<'_>) -> StoreRes
     while let Some(row) = found.next().translated()? {
         let mut session = session(row).translated()?;
         if is_part {
-            // What is inherited stands on what the branch stands on, and its own parents are nobody's business.
+            // The base of an inherited session is that of the branch. Its parents' conversations are not shown.
             session.base_compaction = None;
             session.parent.iter_mut().for_each(|parent| parent.conversation_id = None);
         }
@@ -217,7 +217,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<CopiedMessage> {
     })
 }
 
-/// Hands out the ledger. A compaction names its turn only if that turn was handed out: a restore knows no other.
+/// Sends the ledger. A compaction names its turn only if that turn was sent, because a restore knows no other.
 fn compactions(connection: &Connection, part: Segment, turns: &HashSet<TurnId>, take: Taker<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
@@ -273,7 +273,7 @@ fn compaction(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedCompaction)> {
     Ok((row.get(0)?, compaction))
 }
 
-/// A 16-byte id that may be absent.
+/// A 16-byte id, or `None`.
 pub(super) fn optional_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     Ok(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes))
 }

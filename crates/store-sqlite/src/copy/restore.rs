@@ -1,4 +1,4 @@
-//! Having a conversation again, if nothing here is in its way.
+//! Restores a conversation, if nothing stored here conflicts with it.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,11 @@ use crate::lineage::Segment;
 use crate::tables::{alias, insert, replace};
 use crate::{events, parent};
 
-/// Why a restoration goes no further. All that it wrote is taken back.
+/// Why a restoration stops. Everything it wrote is rolled back.
 pub(crate) enum Halt {
     /// The store failed.
     Failed(StoreError),
-    /// It cannot be.
+    /// The restoration is not possible.
     Left(RestoreOutcome),
 }
 
@@ -30,33 +30,33 @@ impl From<StoreError> for Halt {
     }
 }
 
-/// A step of a restoration.
+/// The result of a step of a restoration.
 pub(crate) type Attempt<T> = Result<T, Halt>;
 
-/// Something that a piece names is not there.
+/// The outcome for pieces that contradict each other.
 pub(super) fn broken<T>(what: String) -> Attempt<T> {
     Err(Halt::Left(RestoreOutcome::Broken(what)))
 }
 
-/// Restores. The caller takes back what was written unless the outcome is that it is made.
+/// Restores. The caller rolls back what was written unless the outcome is `Made`.
 pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> StoreResult<RestoreOutcome> {
     match attempt(connection, restoration) {
         Ok(()) => Ok(RestoreOutcome::Made),
         Err(Halt::Left(outcome)) => Ok(outcome),
-        // What the schema refuses was never written by a store.
+        // A store never writes rows that the schema refuses, so the copy is broken.
         Err(Halt::Failed(StoreError::Failed(why))) if why.contains(CONTRADICTS) => Ok(RestoreOutcome::Broken(why)),
         Err(Halt::Failed(error)) => Err(error),
     }
 }
 
-/// How SQLite says that a row contradicts the schema.
+/// How SQLite reports that a row violates the schema.
 const CONTRADICTS: &str = "constraint failed";
 
-/// A conversation of this id that is stored.
+/// A stored conversation with this id.
 struct Stored {
     key: i64,
     tenant: TenantId,
-    /// Whether it is only there for those who inherit from it.
+    /// Whether it exists only for the branches that inherit from it.
     is_deleted: bool,
 }
 
@@ -116,7 +116,7 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
     Ok(events::tell_arrival(connection, key, restoration.now)?)
 }
 
-/// Whether what is stored under the id is what comes.
+/// Whether the stored conversation with this id is the same as the restored one.
 fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation>) -> StoreResult<RestoreOutcome> {
     let mut gathering = Gathering::default();
     read::conversation(connection, Segment::whole(key), &mut |piece| {
@@ -127,14 +127,14 @@ fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation
     Ok(if is_same { RestoreOutcome::AlreadyHere } else { RestoreOutcome::Differs })
 }
 
-/// The same wherever its parent is: that may be in another store.
+/// Removes the ids of the parents' conversations: a parent may be in another store.
 fn without_parents(mut conversation: Copied<CopiedConversation>) -> Copied<CopiedConversation> {
     let parents = conversation.sessions.iter_mut().filter_map(|session| session.parent.as_mut());
     parents.for_each(|parent| parent.conversation_id = None);
     conversation
 }
 
-/// Checks that none of its names leads anywhere.
+/// Checks that none of its names is taken.
 fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversation>) -> Attempt<()> {
     let mut select = connection
         .prepare_cached("SELECT 1 FROM aliases WHERE tenant_pk = ?1 AND namespace = ?2 AND alias = ?3")
@@ -154,7 +154,7 @@ fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversa
     Ok(())
 }
 
-/// A branch of a conversation with a session key is for those who may use that key.
+/// A branch of a conversation with a session key must have the same key, so that others do not see what it inherits.
 fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attempt<()> {
     let mut select = connection
         .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND deleted = 0 AND session_key IS NOT NULL AND session_key IS NOT ?2")
@@ -168,7 +168,7 @@ fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attem
     Ok(())
 }
 
-/// Gives a conversation its names.
+/// Stores a conversation's names.
 fn name(writer: &PieceWriter<'_>, further: &[CopiedName]) -> StoreResult<()> {
     let names = writer.names();
     names.of_conversation(writer.id)?;
@@ -181,7 +181,7 @@ fn name(writer: &PieceWriter<'_>, further: &[CopiedName]) -> StoreResult<()> {
     Ok(())
 }
 
-/// Whether a conversation is among those that it comes from.
+/// Whether a conversation is its own ancestor.
 fn comes_from_itself(connection: &Connection, key: i64) -> StoreResult<bool> {
     let above: Option<i64> = connection
         .query_row("SELECT parent_pk FROM conversations WHERE pk = ?1", [key], |row| row.get(0))
@@ -189,7 +189,7 @@ fn comes_from_itself(connection: &Connection, key: i64) -> StoreResult<bool> {
     above.map_or(Ok(false), |above| parent::comes_from(connection, above, key))
 }
 
-/// Has what is inherited of a conversation be there.
+/// Restores what a branch inherits of a conversation, or checks that it is there.
 fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSource>) -> Attempt<()> {
     let id = source.what.id;
     let key = match stored(connection, id)? {
@@ -206,7 +206,7 @@ fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSour
     Ok(hide(connection, key, source.what.through)?)
 }
 
-/// Has nothing be known of what is only inherited but what is said in it.
+/// Clears everything of a conversation that is only inherited, except its messages.
 fn hide(connection: &Connection, key: i64, through: Seq) -> StoreResult<()> {
     connection
         .execute("UPDATE sessions SET parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1", [key])
@@ -220,7 +220,7 @@ fn hide(connection: &Connection, key: i64, through: Seq) -> StoreResult<()> {
         .translated()
 }
 
-/// Whether a conversation that goes on here says what is inherited of it.
+/// Checks that a conversation that is not deleted here has the messages that are inherited of it.
 fn found(connection: &Connection, key: i64, source: &Copied<CopiedSource>) -> Attempt<()> {
     let mut select = connection
         .prepare_cached(

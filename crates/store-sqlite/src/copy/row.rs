@@ -6,7 +6,7 @@ use herma_model::{EndReason, SessionKey, TenantId, Timestamp};
 use crate::tables::ConversationColumns;
 use crate::{rewinds, rows};
 
-/// That of a whole conversation.
+/// The row of a whole conversation.
 pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timestamp) -> ConversationColumns<'_> {
     let columns = ConversationColumns {
         tenant_pk: tenant.0,
@@ -19,7 +19,8 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         metadata: what.metadata.as_deref(),
         system: rows::system_to(&what.system),
         archived: what.archived,
-        // A reader of the conversation as it was before must not take this for the same. No count of changes is this high.
+        // The present time is higher than any count of changes. So no reader takes this for an earlier state of the
+        // conversation.
         version: now.0,
         changes: now.0,
         next_seq: what.next_place.0,
@@ -43,7 +44,7 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
     columns.with_usage(what.usage)
 }
 
-/// That of a conversation that is only there because a branch inherits from it.
+/// The row of a conversation that exists only because a branch inherits from it.
 pub(super) fn inherited_row(tenant: TenantId, what: &CopiedSource) -> ConversationColumns<'_> {
     ConversationColumns {
         tenant_pk: tenant.0,

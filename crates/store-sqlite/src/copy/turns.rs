@@ -1,4 +1,4 @@
-//! The turns of a conversation, as pieces.
+//! Reads the turns of a conversation as pieces.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t
      t.visible_while_queued, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, \
      t.attempt_of";
 
-/// What is said of a turn that runs while its conversation is taken out.
+/// The failure of a turn that runs during the export.
 const RUNNING: &str = "it was running when the conversation was exported";
 
-/// Hands out the turns of a conversation that have begun or ended, and says which they are.
+/// Sends the turns of a conversation that have begun or ended. Returns their ids.
 pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> StoreResult<HashSet<TurnId>> {
     let is_part = part.through != END;
-    // Turns without messages are those of which nothing is left or which never began; nobody inherits them.
+    // A turn without messages never began, or all its messages were deleted. Branches do not inherit it.
     let without_messages = if is_part {
         ""
     } else {
@@ -107,7 +107,7 @@ fn usage(row: &Row<'_>) -> rusqlite::Result<Option<Usage>> {
     Ok(Some(Usage { cache_write, ..rows::usage(row, 13)? }))
 }
 
-/// Nobody will end it where it is brought.
+/// Ends a live turn in the copy: where it is restored, no process runs it.
 fn cut_off(turn: &mut CopiedTurn, last: Seq) {
     let code = FailureCode::Abandoned;
     turn.state = code.ends_as();

@@ -1,6 +1,7 @@
-//! Writing the pieces of a conversation: one that is restored, what is inherited of one, or one that is imported.
+//! Writes the pieces of a conversation that is restored, inherited or imported.
 //!
-//! What a branch here inherits of a deleted conversation is still stored. It is not written again, and must be the same.
+//! What a branch here inherits of a deleted conversation is still stored. It is not written again, but must be the
+//! same.
 
 mod ledger;
 mod turns;
@@ -19,13 +20,13 @@ use crate::lineage::{Lineage, Segment};
 use crate::snapshot;
 use crate::tables::{Names, SessionColumns, chain, insert, insert_message, stand_on};
 
-/// What is written so far, by what the pieces call it.
+/// What was written so far, by the ids that pieces use.
 pub(crate) struct PieceWriter<'a> {
     pub(super) connection: &'a Connection,
     pub(super) tenant: TenantId,
     pub(super) conversation: i64,
     pub(super) id: ConversationId,
-    /// Up to this place all messages are stored.
+    /// All messages up to this place are stored.
     reach: i64,
     /// The keys of the sessions that pieces may name.
     pub(crate) sessions: HashMap<SessionId, i64>,
@@ -45,7 +46,7 @@ impl<'a> PieceWriter<'a> {
         Self { connection, tenant, conversation, id, reach, sessions, turns, summaries }
     }
 
-    /// Writes pieces into a conversation, and returns where all of it lies. They follow what is stored of it.
+    /// Writes pieces after what is stored of the conversation. Returns the parts of its transcript.
     pub(crate) fn write<T>(&mut self, copied: &Copied<T>) -> Attempt<Lineage> {
         for session in &copied.sessions {
             self.session(session)?;
@@ -77,7 +78,7 @@ impl<'a> PieceWriter<'a> {
         self.connection
     }
 
-    /// The names that the conversation has by itself.
+    /// The names that every conversation has.
     pub(crate) fn names(&self) -> Names<'a> {
         Names { connection: self.connection, tenant: self.tenant, conversation: self.conversation }
     }
@@ -116,7 +117,7 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// The row of a session that is stored because a branch inherits from it. It gets back what a deletion took from it.
+    /// The row of a session that is stored because a branch inherits from it. Restores what its deletion cleared.
     fn kept_session(&self, session: &SessionColumns<'_>) -> Attempt<Option<i64>> {
         let kept: Option<(i64, Option<String>)> = self
             .connection
@@ -140,7 +141,7 @@ impl<'a> PieceWriter<'a> {
         Ok(Some(key))
     }
 
-    /// The row of a parent, if that is here: another session of its name is not taken for it.
+    /// The row of a parent, if it is stored here. Another session with the same name does not count.
     fn parent(&self, parent: &CopiedParent) -> Attempt<Option<i64>> {
         match parent.conversation_id {
             Some(conversation) => Ok(self.session_of(conversation, &parent.session_id, "AND c.deleted = 0")?),
@@ -151,7 +152,7 @@ impl<'a> PieceWriter<'a> {
         }
     }
 
-    /// The row of the session after which another one goes on.
+    /// The row of the session that another one continues.
     fn base(&self, base: &CopiedBase) -> Attempt<i64> {
         match base.conversation_id {
             Some(conversation) => {
@@ -175,12 +176,12 @@ impl<'a> PieceWriter<'a> {
             .translated()
     }
 
-    /// A session of this conversation.
+    /// The row of a session of this conversation.
     pub(crate) fn own_session(&self, id: &SessionId) -> Attempt<i64> {
         self.sessions.get(id).map_or_else(|| broken(format!("there is no session {id}")), |key| Ok(*key))
     }
 
-    /// This conversation and those it inherits from, which can never be itself.
+    /// This conversation and those it inherits from. An error if it would inherit from itself.
     fn sources(&self) -> Attempt<Vec<i64>> {
         let mut sources = vec![self.conversation];
         let mut heir = self.conversation;
@@ -194,7 +195,7 @@ impl<'a> PieceWriter<'a> {
         Ok(sources)
     }
 
-    /// The row of a turn or a compaction that is stored, and the conversation it belongs to.
+    /// The row of a stored turn or compaction, and its conversation.
     fn stored(&self, table: &str, id: Uuid) -> StoreResult<Option<(i64, i64)>> {
         self.connection
             .prepare_cached(&format!("SELECT pk, conversation_pk FROM {table} WHERE id = ?1"))
@@ -249,7 +250,7 @@ impl<'a> PieceWriter<'a> {
             .translated()
     }
 
-    /// Makes a session of this conversation stand on a compaction.
+    /// Makes a compaction the base of a session of this conversation.
     pub(crate) fn stand_on(&self, session: &SessionId, compaction: CompactionId) -> Attempt<()> {
         let compaction = self.compaction_key(compaction)?;
         Ok(stand_on(self.connection, self.own_session(session)?, Some(compaction))?)

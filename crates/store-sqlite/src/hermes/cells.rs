@@ -1,13 +1,13 @@
-//! Cells of tables whose columns may hold anything, whatever type they were declared with.
+//! Cells of tables whose columns may hold values of any type.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-/// What a cell says as text.
+/// A cell as text.
 pub(super) enum Cell {
     Nothing,
     Text(String),
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     Damaged,
 }
 
@@ -25,7 +25,7 @@ impl Cell {
     }
 }
 
-/// A text that may be missing. One that cannot be read is.
+/// A text. `None` if it is missing or cannot be read.
 pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     Ok(match Cell::read(row, column)? {
         Cell::Text(text) if !text.is_empty() => Some(text),
@@ -33,7 +33,7 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Stri
     })
 }
 
-/// A number that may be missing.
+/// A number. `None` if it is missing.
 pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<f64>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Integer(number) => Some(number as f64),
@@ -43,12 +43,12 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<f6
     })
 }
 
-/// A count; what is missing counts nothing.
+/// A count. Zero if it is missing.
 pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(number(row, column)?.filter(|number| *number > 0.0).map_or(0, |number| number as u64))
 }
 
-/// A switch; `otherwise` where it is missing.
+/// A boolean. `otherwise` if it is missing.
 pub(super) fn switch(row: &Row<'_>, column: usize, otherwise: bool) -> rusqlite::Result<bool> {
     Ok(number(row, column)?.map_or(otherwise, |number| number != 0.0))
 }

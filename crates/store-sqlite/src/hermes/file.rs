@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::{HermesError, HermesMessage, HermesSession, columns, connect};
 
-/// The newest schema of Hermes that is known.
+/// The newest schema of Hermes that this program knows.
 pub const NEWEST_SCHEMA: i64 = 22;
 
-/// What every version of Hermes has.
+/// The tables and columns that every version of Hermes has.
 const ALWAYS: [(&str, &[&str]); 2] =
     [("sessions", &["id", "started_at"]), ("messages", &["id", "session_id", "role", "content"])];
 
@@ -23,7 +23,7 @@ pub struct HermesFile {
 }
 
 impl HermesFile {
-    /// Opens a file and looks all of it over, so that whatever is wrong with it shows before anything is made of it.
+    /// Opens a file and checks its structure, so that errors appear before anything is imported.
     pub fn open(path: &Path) -> Result<Self, HermesError> {
         let connection = connect(path)?;
         let file = Self::look(&connection, path).map_err(|error| HermesError::of(path, &error))??;
@@ -63,12 +63,12 @@ impl HermesFile {
         Ok(Ok(Look { schema, sessions, messages }))
     }
 
-    /// The schema that it says it has; the oldest ones say nothing.
+    /// The schema version that the file states. The oldest versions state none.
     pub fn schema(&self) -> Option<i64> {
         self.schema
     }
 
-    /// How many messages there are, for those who wait.
+    /// The number of messages, to show progress.
     pub fn message_count(&self) -> Result<u64, HermesError> {
         let count = self.connection.query_row("SELECT count(*) FROM messages", [], |row| row.get::<_, i64>(0));
         count.map(i64::unsigned_abs).map_err(|error| self.failed(&error))
@@ -80,8 +80,8 @@ impl HermesFile {
         collect(&self.connection, &select, [], HermesSession::read).map_err(|error| self.failed(&error))
     }
 
-    /// Sessions with their messages in the order in which they were written, all as they were at one moment. One that has gone since
-    /// it was listed is left out.
+    /// Sessions with their messages in the order of writing, all read in one transaction. A session that was deleted
+    /// since it was listed is left out.
     pub fn transcripts(&self, ids: &[&str]) -> Result<Vec<(HermesSession, Vec<HermesMessage>)>, HermesError> {
         self.read_transcripts(ids).map_err(|error| self.failed(&error))
     }
@@ -116,7 +116,7 @@ impl HermesFile {
     }
 }
 
-/// What a file turned out to be.
+/// What was found out about a file.
 struct Look {
     schema: Option<i64>,
     sessions: String,
@@ -130,7 +130,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection.query_row("SELECT max(version) FROM schema_version", [], |row| row.get(0))
 }
 
-/// What to select so that the columns come in their order, those that are not there empty.
+/// A column list in which missing columns are NULL, so that the positions are always the same.
 fn list(there: &[String], wanted: &[&'static str]) -> String {
     let select = |column: &'static str| if there.iter().any(|name| name == column) { column } else { "NULL" };
     wanted.iter().copied().map(select).collect::<Vec<_>>().join(", ")

@@ -9,11 +9,11 @@ use super::cells::{Cell, count, number, switch, text};
 pub struct HermesSession {
     /// Its id.
     pub id: String,
-    /// Which door it came through.
+    /// The front door that it came through.
     pub source: Option<String>,
-    /// The session it comes from, by whatever relation.
+    /// The session it comes from, by any relation.
     pub parent: Option<String>,
-    /// The settings of its model, a JSON object; relations are marked in it.
+    /// The settings of its model, a JSON object. It also marks relations between sessions.
     pub model_config: Option<String>,
     /// When it began.
     pub started_at: Option<f64>,
@@ -25,13 +25,13 @@ pub struct HermesSession {
     pub title: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
-    /// The key of the channel it was held in.
+    /// The key of the channel it belongs to.
     pub session_key: Option<String>,
-    /// Where its agent worked.
+    /// The working directory of its agent.
     pub cwd: Option<String>,
-    /// Whether it was put away.
+    /// Whether it is archived.
     pub archived: bool,
-    /// Whom it was held with, and where: user, chat, kind of chat, thread, display name, branch, profile.
+    /// Whom it was with, and where: user, chat, kind of chat, thread, display name, branch, profile.
     pub user_id: Option<String>,
     /// See `user_id`.
     pub chat_id: Option<String>,
@@ -45,7 +45,7 @@ pub struct HermesSession {
     pub git_branch: Option<String>,
     /// See `user_id`.
     pub profile_name: Option<String>,
-    /// What it cost, in dollars.
+    /// Its cost in dollars.
     pub cost: Option<f64>,
     /// Tokens of prompts, without those that were read from or written to a cache.
     pub input_tokens: u64,
@@ -60,7 +60,7 @@ pub struct HermesSession {
 }
 
 impl HermesSession {
-    /// The columns that are read. Of two names for the same, both.
+    /// The columns that are read. If a value can be in one of two columns, both.
     pub(super) const COLUMNS: [&str; 26] = [
         "id",
         "source",
@@ -126,27 +126,27 @@ impl HermesSession {
 pub struct HermesMessage {
     /// Its number, in the order in which rows were written.
     pub row: i64,
-    /// Who said it.
+    /// The role of its author.
     pub role: String,
-    /// What was said: text, or parts as JSON behind a mark.
+    /// Its content: text, or parts as JSON after a marker.
     pub content: Option<String>,
-    /// Of a tool, the call it answers.
+    /// For a tool message, the call it answers.
     pub tool_call_id: Option<String>,
     /// The calls of an assistant, a JSON array.
     pub tool_calls: Option<String>,
-    /// How an answer ended.
+    /// Why an answer ended.
     pub finish_reason: Option<String>,
-    /// What an assistant thought.
+    /// The reasoning of an assistant.
     pub reasoning: Option<String>,
-    /// The same, by its other name.
+    /// The same, under its other name.
     pub reasoning_content: Option<String>,
-    /// When, in seconds since the Unix epoch.
+    /// Its time, in seconds since the Unix epoch.
     pub timestamp: Option<f64>,
-    /// Whether it is part of what the model is shown.
+    /// Whether the model is shown it.
     pub active: bool,
-    /// Whether it no longer is because it was summarised. What is neither was taken back.
+    /// Whether it is inactive because it was summarised. A message that is neither active nor compacted was taken back.
     pub compacted: bool,
-    /// A column that holds bytes which are no text.
+    /// A column whose bytes are not text.
     pub damaged: Option<&'static str>,
 }
 

@@ -8,16 +8,16 @@ use serde::Deserialize;
 use super::cells::text;
 use super::{HermesError, columns, connect};
 
-/// A name that the Responses API of Hermes gave out or was given, and the session it leads to.
+/// A name of Hermes' Responses API, and the session it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenName {
     /// The slug of a conversation, or the id of a response.
     pub name: String,
-    /// The session's id; absent if the store does not say it.
+    /// The session's id. `None` if the store does not have it.
     pub session: Option<String>,
 }
 
-/// What is read of a stored response.
+/// The fields of a stored response that are read.
 #[derive(Deserialize)]
 struct Data {
     session_id: Option<String>,

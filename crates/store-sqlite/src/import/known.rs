@@ -1,4 +1,4 @@
-//! What was brought before.
+//! What was imported before.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
-/// A conversation that was brought before.
+/// A conversation that was imported before.
 pub(super) struct Known {
     pub(super) conversation: i64,
-    /// What was brought, digested.
+    /// The digest of what was imported.
     pub(super) content: [u8; 16],
-    /// The version it had then.
+    /// The version it had after the import.
     pub(super) version: i64,
     /// Its sessions, in order.
     pub(super) sessions: Vec<KnownSession>,
 }
 
-/// A session that was brought before.
+/// A session that was imported before.
 pub(super) struct KnownSession {
     pub(super) key: i64,
     /// Its id here.
@@ -29,24 +29,24 @@ pub(super) struct KnownSession {
 }
 
 impl Known {
-    /// Whether its sessions are the first ones of what comes now.
+    /// Whether its sessions are the first ones of the new data.
     pub(super) fn began_as(&self, new: &ImportedConversation) -> bool {
         self.sessions.len() <= new.sessions.len()
             && self.sessions.iter().zip(&new.sessions).all(|(known, new)| known.origin == new.origin)
     }
 }
 
-/// What the sessions of a conversation became when they were brought before.
+/// What the sessions of a conversation became in earlier imports.
 pub(super) enum Found {
-    /// None was.
+    /// None was imported before.
     Nothing,
-    /// They became this.
+    /// All are in this conversation.
     One(Known),
-    /// They became parts of several.
+    /// They are in several conversations.
     Several,
 }
 
-/// Looks for a conversation by the sessions it consists of.
+/// Finds a conversation by the sessions it consists of.
 pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<Found> {
     let mut select = connection
         .prepare_cached(
@@ -90,7 +90,7 @@ fn sessions(connection: &Connection, conversation: i64) -> StoreResult<Vec<Known
         .translated()
 }
 
-/// Whether somebody has pinned something in it.
+/// Whether a message of it is pinned.
 pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM pins WHERE conversation_pk = ?1")
@@ -98,7 +98,7 @@ pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> StoreResu
         .translated()
 }
 
-/// An entry that is stored.
+/// A stored entry.
 pub(super) struct Stored {
     pub(super) session: i64,
     pub(super) seq: i64,

@@ -1,4 +1,4 @@
-//! Tying what is brought to what it comes from, as soon as both are there.
+//! Connects an imported conversation to its parent, as soon as both exist.
 
 use herma_model::Alias;
 use herma_model::alias::Namespace;
@@ -8,8 +8,9 @@ use rusqlite::{Connection, params};
 use crate::failure::{StoreResult, Translate};
 use crate::{parent, snapshot};
 
-/// Has a conversation know its parent not by name alone. One that is not there, and one that comes from this very conversation, stay names; and
-/// whoever has the name of a parent is a stranger unless it came from this file, or is the one that was lost.
+/// Stores the key of a conversation's parent beside its name. A parent that does not exist, or that descends from this
+/// conversation, stays a name only. So does a conversation of that name that did not come from the same file, unless it
+/// is the parent that was deleted here before.
 pub(super) fn link(
     connection: &Connection,
     import: &Import,
@@ -40,7 +41,7 @@ pub(super) fn link(
     Ok(())
 }
 
-/// Whether a conversation is the parent that is meant, and not just called like it.
+/// Whether a conversation is the parent that is meant, and does not only have its name.
 fn is_meant(connection: &Connection, import: &Import, parent: i64, child: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(

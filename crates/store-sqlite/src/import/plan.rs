@@ -1,7 +1,7 @@
-//! An imported conversation as the pieces of a copy, so that one writer writes both.
+//! Turns an imported conversation into the pieces of a copy, so that one writer writes both.
 //!
-//! Entries stand one after the other from place 1 on. All ids follow from the conversation's id and the numbers that
-//! entries have in their file: the same import lays out the same pieces again.
+//! Entries are placed one after the other from place 1 on. All ids are derived from the conversation's id and the
+//! numbers of the entries in their file. So the same import always makes the same pieces.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,15 +22,15 @@ use super::known::{Known, KnownSession, Stored};
 
 const UNANSWERED: &str = "there was no answer when the conversation was imported";
 
-/// A conversation, laid out.
+/// A conversation as pieces.
 pub(super) struct Plan {
     pub(super) whole: Copied<()>,
-    /// What it says, digested.
+    /// The digest of its content.
     pub(super) content: [u8; 16],
 }
 
 impl Plan {
-    /// Lays a conversation out. Sessions that were brought before keep the ids that they have here.
+    /// Makes the pieces. Sessions that were imported before keep the ids that they have here.
     pub(super) fn of(id: ConversationId, new: &ImportedConversation, known: &[KnownSession]) -> Self {
         let known = known.iter().map(|session| &session.id);
         let further = new.sessions.iter().skip(known.len()).map(|session| &session.id);
@@ -57,7 +57,7 @@ impl Plan {
         Self { content: digest(new, &layout.marks), whole: layout.whole }
     }
 
-    /// Whether it begins with all that is stored.
+    /// Whether it begins with everything that is stored.
     pub(super) fn goes_on_from(&self, stored: &[Stored], known: &Known) -> bool {
         let keys: HashMap<&SessionId, i64> = known.sessions.iter().map(|session| (&session.id, session.key)).collect();
         stored.len() <= self.whole.messages.len()
@@ -67,7 +67,7 @@ impl Plan {
             })
     }
 
-    /// What follows the first messages and sessions, with the turns that go on after those.
+    /// What follows the first messages and sessions, including the turns that continue after them.
     pub(super) fn after(&self, messages: usize, sessions: usize) -> Copied<()> {
         let Copied { turns, compactions, .. } = &self.whole;
         let (last, messages) = self.whole.messages.split_at(messages);
@@ -83,7 +83,7 @@ impl Plan {
     }
 }
 
-/// Where the message of each number stands.
+/// The place of each message, by its number.
 fn places(new: &ImportedConversation) -> HashMap<i64, Seq> {
     let entries = new.sessions.iter().flat_map(|session| &session.entries);
     let said = entries.zip(1..).filter_map(|(entry, place)| match entry {
@@ -102,7 +102,7 @@ struct Layout<'a> {
     places: HashMap<i64, Seq>,
     /// The number of the turn that the last message belongs to.
     turn: Option<i64>,
-    /// The last place that the last compaction stands for.
+    /// The last place that the last compaction covers.
     covered: i64,
     whole: Copied<()>,
     /// The session and the identity of each entry.
@@ -110,7 +110,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// The session at an index. All but the first go on from the one before.
+    /// Adds the session at an index. All but the first continue the one before.
     fn session(&mut self, at: usize) {
         let session = &self.new.sessions[at];
         let before = at.checked_sub(1).map(|before| self.sessions[before]);
@@ -170,7 +170,7 @@ impl Layout<'_> {
         self.push(session, written);
     }
 
-    /// A turn of which nothing is known yet but that it was asked. Without an answer it was cut off.
+    /// A new turn of which only the input is known. Without an answer it counts as abandoned.
     fn begin(&self, message: &ImportedMessage, place: Seq) -> CopiedTurn {
         let (code, text) = (FailureCode::Abandoned, UNANSWERED.to_owned());
         CopiedTurn {
@@ -201,7 +201,7 @@ impl Layout<'_> {
         }
     }
 
-    /// A compaction and its summary. It stands on the one before, and never ends before that one does.
+    /// Adds a compaction and its summary. The compaction before is its base, and it covers at least as much.
     fn compact(&mut self, session: usize, compaction: &ImportedCompaction) {
         let id = CompactionId::from_uuid(derived(self.id, "compaction", compaction.origin));
         let through = compaction.through.and_then(|origin| self.places.get(&origin));
@@ -262,7 +262,7 @@ impl Layout<'_> {
     }
 }
 
-/// Says the same of two plans that would be written the same. Sizes and times follow from the rest.
+/// The digest of a plan: equal for plans that would write the same. Sizes and times follow from the rest.
 fn digest(new: &ImportedConversation, marks: &[[u8; 24]]) -> [u8; 16] {
     let origins = new.sessions.iter().map(|session| session.origin.as_bytes());
     let title = new.title.as_deref().unwrap_or_default().as_bytes();
@@ -271,7 +271,7 @@ fn digest(new: &ImportedConversation, marks: &[[u8; 24]]) -> [u8; 16] {
     Digest::of_fields(own.chain(marks.iter().map(<[u8; 24]>::as_slice))).0
 }
 
-/// A unique value that is the same whenever it is made of the same.
+/// An id that is always the same for the same arguments.
 fn derived(conversation: ConversationId, what: &str, origin: i64) -> Uuid {
     let fields = [conversation.uuid().into_bytes().to_vec(), what.as_bytes().to_vec(), origin.to_le_bytes().to_vec()];
     Uuid::from_bytes(Digest::of_fields(fields.iter().map(Vec::as_slice)).0)

@@ -1,4 +1,4 @@
-//! Writing what is brought.
+//! Writes imported conversations.
 
 use herma_model::copy::{Copied, CopiedSession};
 use herma_model::{ConversationId, EndReason, SessionKey};
@@ -20,7 +20,7 @@ pub(super) struct Target<'a> {
     pub(super) id: ConversationId,
 }
 
-/// Makes a conversation in which nothing was said.
+/// Makes the row of a conversation without messages.
 pub(super) fn conversation(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<i64> {
     let columns = ConversationColumns {
         tenant_pk: import.tenant.0,
@@ -40,14 +40,14 @@ pub(super) fn conversation(connection: &Connection, import: &Import, new: &Impor
 }
 
 impl Target<'_> {
-    /// Writes everything into a conversation that is empty.
+    /// Writes everything into an empty conversation.
     pub(super) fn all(&self, connection: &Connection) -> StoreResult<()> {
         let mut writer = self.writer(connection);
         writer.names().of_conversation(self.id)?;
         self.write(&mut writer, &self.plan.whole)
     }
 
-    /// Writes what is not stored yet, and returns how many messages that were.
+    /// Writes what is not stored yet. Returns the number of new messages.
     pub(super) fn rest(&self, connection: &Connection, stored: &[Stored], known: &Known) -> StoreResult<u64> {
         let mut writer = self.writer(connection);
         writer.sessions = known.sessions.iter().map(|session| (session.id.clone(), session.key)).collect();
@@ -72,7 +72,7 @@ impl Target<'_> {
         self.remember(writer)
     }
 
-    /// The session that was the head has ended if another follows it, and may have been compacted in place.
+    /// Updates the session that was the head: it has ended if another follows, and may have been compacted in place.
     fn go_on_from(&self, writer: &PieceWriter<'_>, head: &CopiedSession) -> StoreResult<()> {
         if let Some(compaction) = head.base_compaction {
             writer.stand_on(&head.id, compaction).map_err(unwritten)?;
@@ -86,7 +86,7 @@ impl Target<'_> {
             .translated()
     }
 
-    /// Brings the counts of the conversation up to date. A title that it got here stays.
+    /// Updates the counts of the conversation. A title that it got here stays.
     fn update(&self, connection: &Connection) -> StoreResult<()> {
         let Target { new, plan, conversation, .. } = self;
         let Copied { messages, turns, compactions, .. } = &plan.whole;
@@ -117,7 +117,7 @@ impl Target<'_> {
             .translated()
     }
 
-    /// Remembers what was brought, and at which version.
+    /// Stores what was imported, and the version after it.
     fn remember(&self, writer: &PieceWriter<'_>) -> StoreResult<()> {
         let Target { import, new, plan, conversation, .. } = self;
         let mut insert = writer

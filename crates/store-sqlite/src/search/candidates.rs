@@ -1,4 +1,4 @@
-//! Rows that may be hits, newest first, a window at a time.
+//! Rows that may be hits, newest first, one window at a time.
 
 use herma_model::TenantId;
 use herma_store::search::{Manner, Stage, Wanted};
@@ -7,28 +7,29 @@ use rusqlite::{Connection, Params};
 use super::terms;
 use crate::failure::{StoreResult, Translate};
 
-/// Most candidates that are ranked against each other.
+/// The largest number of candidates that are ranked against each other.
 const WINDOW: usize = 500;
 const MOST: i64 = WINDOW as i64;
-/// Candidates of one stage, from a newest row on.
+/// Candidates of one stage, newest first.
 pub(super) struct Window {
     pub(super) keys: Vec<i64>,
-    /// The row before the oldest that was considered; zero at the end.
+    /// The key below the oldest row that was considered; zero at the end.
     pub(super) bottom: i64,
 }
 
-/// Where candidates come from.
+/// Finds candidates.
 pub(super) struct Candidates<'a> {
     connection: &'a Connection,
     by_words: String,
     by_parts: String,
-    /// Up to where messages are indexed.
+    /// All messages up to this key are indexed.
     through: i64,
 }
 
 impl<'a> Candidates<'a> {
     pub(super) fn new(connection: &'a Connection, tenant: TenantId, wanted: &Wanted) -> StoreResult<Self> {
-        // To step through the entries of somebody whose everything is costs more than all the rest.
+        // If there is only one tenant, do not filter by it: its term has an entry for every row, and reading them would
+        // cost more than the rest.
         let tenant = among_others(connection, tenant)?.then_some(tenant.0);
         Ok(Self {
             connection,
@@ -41,7 +42,7 @@ impl<'a> Candidates<'a> {
         })
     }
 
-    /// The newest candidates of a stage that are not above `top` and above `floor`.
+    /// The newest candidates of a stage whose keys are at most `top` and above `floor`.
     pub(super) fn window(&self, stage: Stage, top: i64, floor: i64) -> StoreResult<Window> {
         let mut keys = match stage {
             Stage::Titles => self.titles(top, floor)?,
@@ -80,7 +81,7 @@ impl<'a> Candidates<'a> {
         Ok(keys)
     }
 
-    /// Messages of one conversation that may be hits, of those not above `top` and above `floor`.
+    /// Candidates among the messages of one conversation whose keys are at most `top` and above `floor`.
     pub(super) fn of_conversation(
         &self,
         conversation: i64,
@@ -121,7 +122,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Whether a tenant shares the store with others.
+/// Whether the store has other tenants.
 fn among_others(connection: &Connection, tenant: TenantId) -> StoreResult<bool> {
     connection
         .prepare_cached("SELECT 1 FROM tenants WHERE pk <> ?1 LIMIT 1")

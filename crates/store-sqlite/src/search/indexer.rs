@@ -1,7 +1,8 @@
-//! Writing the index behind the turns.
+//! Writes the search index after the turns.
 //!
-//! Texts are read and cut into terms outside of any transaction that writes; what is written is checked against the rows as they are by then, together with
-//! the mark up to which everything is indexed. So a crash, another process that was quicker, or a message that went meanwhile leave the index right.
+//! Texts are read and split into terms outside of write transactions. The write transaction checks that the rows have
+//! not changed, and moves the mark up to which everything is indexed. So the index stays correct after a crash, beside
+//! other processes, and if a message is deleted meanwhile.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::maintenance;
 use crate::writer::Writer;
 
-/// Most that is indexed at once.
+/// The largest batch that is indexed at once.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     /// Bytes of text.
@@ -27,19 +28,19 @@ pub(crate) struct Size {
 impl Size {
     /// Other writers wait a few milliseconds for it.
     pub(crate) const SMALL: Self = Self { text: 16 * 1024, rows: 128 };
-    /// Where much is to be done: what is written at once need not be merged later.
+    /// For much text: a large batch needs fewer merges of the index later.
     pub(crate) const LARGE: Self = Self { text: 256 * 1024, rows: 2048 };
 }
 
-/// How long nothing must have been said before the index is written, as long as no more than this many messages wait for it.
+/// The index is written if no message came for `QUIET`, or if more than `MOST_WAITING` messages wait.
 const QUIET: Duration = Duration::from_secs(1);
 const MOST_WAITING: i64 = 2000;
-/// How much of a tick may go into it when nobody is served.
+/// How much of a tick indexing may take while no turn runs.
 const SLICE: Duration = Duration::from_millis(50);
-/// How long others leave the index to who wrote to it last.
+/// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
-/// The index's share of a process.
+/// Decides when this process writes the index.
 pub(crate) struct Indexer {
     owner: i64,
     newest: i64,
@@ -74,7 +75,7 @@ impl Indexer {
         let is_due = waiting.forgotten
             || waiting.messages > MOST_WAITING
             || (!is_serving && self.since.elapsed() > QUIET && (waiting.messages > 0 || waiting.again));
-        // What was deleted does not wait until another process has done its part.
+        // Deletions do not wait for the process that has claimed the index.
         if !is_due || (waiting.claimed && !waiting.forgotten) {
             return Ok(());
         }
@@ -119,33 +120,33 @@ impl Indexer {
     }
 }
 
-/// A number that no other process has.
+/// A random number that identifies this process.
 pub(crate) fn own_name() -> i64 {
     Uuid::new_v4().as_u64_pair().0.cast_signed()
 }
 
-/// Rows that are to be indexed together.
+/// Rows that are indexed together.
 pub(crate) struct Batch {
-    /// What is taken out of the index, before anything else is done.
+    /// Rows whose terms are removed from the index first.
     forgotten: Vec<Forgotten>,
     entries: Vec<Entry>,
-    /// From where on to where everything is indexed then; absent for rows that have changed.
+    /// Everything in this range of message keys is indexed after the write. `None` for rows that have changed.
     mark: Option<(i64, i64)>,
 }
 
 impl Batch {
-    /// Whether it has rows that were there when the newest message was this one.
+    /// Whether it has rows up to message `newest`.
     pub(crate) fn is_of(&self, newest: i64) -> bool {
         self.mark.is_none_or(|(from, _)| from < newest)
     }
 
-    /// Up to where everything is indexed when it is written; nothing for rows that have changed.
+    /// The message key up to which everything is indexed after the write. `None` for rows that have changed.
     pub(crate) fn through(&self) -> Option<i64> {
         self.mark.map(|(_, through)| through)
     }
 }
 
-/// A row that has gone or changed, as the index knows it.
+/// A deleted or changed row, with the terms that the index has of it.
 struct Forgotten {
     /// Its key in `search_forget`.
     pk: i64,
@@ -155,7 +156,7 @@ struct Forgotten {
 
 struct Entry {
     key: i64,
-    /// What its terms were made of; nothing if nothing is there.
+    /// What its terms were made from. `None` if the row is gone.
     made_of: Option<Origin>,
     terms: String,
     /// Bytes that were read for it.
@@ -163,7 +164,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What it costs: to read and cut, or to write. A long text of few terms is soon written, but not soon read.
+    /// Its cost, the larger of reading and writing. A long text with few terms is slow to read but quick to write.
     fn size(&self) -> usize {
         self.read.max(self.terms.len() / 4)
     }
@@ -175,7 +176,7 @@ enum Origin {
     Title(String),
 }
 
-/// What is to be indexed next.
+/// The batch that is to be indexed next.
 pub(crate) fn next(connection: &Connection, most: Size) -> StoreResult<Option<Batch>> {
     let forgotten = forgotten(connection, most)?;
     if !forgotten.is_empty() {
@@ -195,7 +196,7 @@ pub(crate) fn next(connection: &Connection, most: Size) -> StoreResult<Option<Ba
     following(connection, from, most)
 }
 
-/// What is to be taken out of the index.
+/// Rows whose terms are to be removed from the index.
 fn forgotten(connection: &Connection, most: Size) -> StoreResult<Vec<Forgotten>> {
     let mut select = connection
         .prepare_cached("SELECT pk, key, said, tenant_pk, conversation_pk FROM search_forget ORDER BY pk LIMIT ?1")
@@ -219,7 +220,7 @@ fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<Forgotten> {
     Ok(Forgotten { pk: row.get(0)?, key, terms: terms::of_text(&text, row.get(3)?, row.get(4)?) })
 }
 
-/// What is to be indexed when everything up to a message is.
+/// The batch after message `from`.
 pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> StoreResult<Option<Batch>> {
     let mut select = connection
         .prepare_cached(
@@ -286,7 +287,7 @@ fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<Entry> {
     Ok(Entry { key, read: title.len(), made_of: Some(Origin::Title(title)), terms })
 }
 
-/// Writes a batch; `false` if something is not any more as it was when the batch was made, and nothing was written.
+/// Writes a batch. `false`, and nothing is written, if a row has changed since the batch was made.
 pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
     let through: i64 = connection
         .prepare_cached("SELECT through FROM search_state")
@@ -325,8 +326,8 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
     Ok(true)
 }
 
-/// Takes the terms of deleted or changed rows out of the index. Returns `false` and does nothing if these rows are no
-/// longer the first in `search_forget`: another process has taken them out, and terms must be taken out exactly once.
+/// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
+/// longer the first in `search_forget`: another process has removed them, and terms must be removed exactly once.
 fn forget(connection: &Connection, forgotten: &[Forgotten]) -> StoreResult<bool> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT min(pk) FROM search_forget")

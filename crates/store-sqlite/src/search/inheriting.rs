@@ -1,5 +1,5 @@
-//! Whose a message is that was said in a deleted conversation: the branches' that inherit it. It is found in one of them, the oldest that the caller
-//! asked for and may see.
+//! Messages of deleted conversations: they belong to the branches that inherit them. A search finds such a message in
+//! the oldest of these branches that the caller asked for and may see.
 
 use herma_model::SessionKind;
 use herma_store::Scope;
@@ -10,7 +10,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::lineage::Segment;
 use crate::rows;
 
-/// The first branch that inherits a place of a deleted conversation, directly or from a branch that was deleted, too.
+/// The first branch that inherits a place of a deleted conversation, directly or through deleted branches.
 pub(super) fn first(
     connection: &Connection,
     conversation: i64,
@@ -40,7 +40,7 @@ pub(super) fn first(
     Ok(None)
 }
 
-/// The deleted conversations that a conversation inherits from, with none between that is not.
+/// The deleted conversations that a conversation inherits from, up to the first one that is not deleted.
 pub(super) fn sources(connection: &Connection, conversation: i64) -> StoreResult<Vec<i64>> {
     let mut is_deleted = connection.prepare_cached("SELECT deleted FROM conversations WHERE pk = ?1").translated()?;
     let mut sources = Vec::new();
@@ -55,7 +55,8 @@ pub(super) fn sources(connection: &Connection, conversation: i64) -> StoreResult
     Ok(sources)
 }
 
-/// Whether a branch is one that the caller asked for and may see. A place that it inherits lies before its own sessions, so as to the kind it is a branch.
+/// Whether the caller asked for a branch and may see it. Inherited places are before the branch's own sessions, so
+/// their kind is `branch`.
 fn is_wanted(row: &Row<'_>, scope: &Scope, filter: &SearchFilter) -> rusqlite::Result<bool> {
     let key = row.get_ref(2)?.as_str_or_null()?;
     let source = row.get_ref(3)?.as_str_or_null()?;

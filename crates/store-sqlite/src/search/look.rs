@@ -1,4 +1,4 @@
-//! Whether a candidate is a hit: it is the caller's to see, it is where was asked for, and its text has what is wanted.
+//! Decides whether a candidate is a hit: the caller may see it, it passes the filter, and its text matches.
 
 use herma_model::{ConversationId, MessageId, MessageStatus, Role, Seq, SessionId, SessionKey, SessionKind, Timestamp};
 use herma_store::Scope;
@@ -9,18 +9,18 @@ use super::inheriting;
 use crate::failure::{StoreResult, Translate};
 use crate::{rewinds, rows};
 
-/// A hit, before it is read as a whole.
+/// A hit with its score, before it is read as a whole.
 pub(super) struct Rated {
     pub(super) score: Score,
-    /// The message's row, or the conversation's if its title was found.
+    /// The key of the message, or of the conversation if its title matched.
     pub(super) key: i64,
-    /// Where it is found: the conversation that it was said in, or, if that was deleted, a branch that inherits it.
+    /// The conversation in which it is found. If its own was deleted, this is a branch that inherits it.
     pub(super) conversation: i64,
     /// Whether it is found in a branch that inherits it.
     is_inherited: bool,
 }
 
-/// Messages `m` that were said, with their session and conversation.
+/// Messages `m` with their session and conversation, without summaries.
 const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind, c.deleted, m.seq FROM messages m
      CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk
      WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role) AND (:since IS NULL OR m.created_at >= :since)
@@ -31,12 +31,13 @@ const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind,
      WHERE c.pk = :key AND c.title IS NOT NULL AND c.title_is_excerpt = 0 AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
      AND (:until IS NULL OR c.created_at < :until) AND c.tenant_pk = :tenant AND c.deleted = 0";
 
-/// What holds for both. Of what was said in a deleted conversation nothing is asked here: somebody else inherits it.
+/// Conditions for both. Messages of a deleted conversation pass here; they are checked in the branch that inherits
+/// them.
 const EITHER: &str =
     "(c.deleted = 1 OR (:kind IS NULL OR s.kind = :kind) AND (:origin IS NULL OR c.origin_kind = :origin)
      AND (:source IS NULL OR c.source = :source) AND (:session_key IS NULL OR c.session_key = :session_key))";
 
-/// Looks at rows for one search.
+/// Checks candidates for one search.
 pub(super) struct Look<'a> {
     connection: &'a Connection,
     scope: &'a Scope,
@@ -49,7 +50,7 @@ impl<'a> Look<'a> {
         Self { connection, scope, search, now }
     }
 
-    /// How good a candidate of a stage is, if it is a hit there. What is a hit as words is none as parts.
+    /// The score of a candidate in a stage, if it is a hit there. A hit as words is not a hit as parts again.
     pub(super) fn rate(&self, stage: Stage, key: i64) -> StoreResult<Option<Rated>> {
         let Some(row) = self.read(stage, key)? else { return Ok(None) };
         let folded = match stage {
@@ -68,7 +69,7 @@ impl<'a> Look<'a> {
         Ok(score.map(|score| rated(search::with_age(score, row.created_at, self.now))))
     }
 
-    /// The row of a candidate, if it is one that the caller asked for and may see.
+    /// The row of a candidate, if the caller asked for it and may see it.
     fn read(&self, stage: Stage, key: i64) -> StoreResult<Option<Candidate>> {
         let filter = &self.search.filter;
         let columns = if stage == Stage::Titles { TITLES } else { MESSAGES };
@@ -107,7 +108,7 @@ impl<'a> Look<'a> {
         inheriting::sources(self.connection, conversation)
     }
 
-    /// A hit as it is shown.
+    /// A hit as the caller gets it.
     pub(super) fn show(&self, stage: Stage, rated: &Rated) -> StoreResult<Hit> {
         let read = |row: &Row<'_>| self.hit(stage, row);
         let shown = match stage {

@@ -1,9 +1,12 @@
-//! Full text in SQLite.
+//! Full-text search in SQLite.
 //!
-//! One FTS5 table that stores no text has, for every message and title, the terms by which it can be found (`terms`): words, single letters and pairs of
-//! letters of scripts without spaces, groups of three letters for parts of words, beginnings, its tenant and its conversation. What the index
-//! yields is a candidate; whether it is a hit, its text says (`candidates`, `look`, and `inheriting` for what is only inherited). The index is written behind the turns (`indexer`), and what it does not have yet is
-//! looked at as it is.
+//! One FTS5 table holds the terms (`terms`) of every message and title, but no text. Terms are words, single characters
+//! and pairs of characters of scripts without spaces, groups of three letters for parts of words, beginnings of words,
+//! the tenant and the conversation.
+//!
+//! The index yields candidates (`candidates`). The text of a candidate decides whether it is a hit (`look`, and
+//! `inheriting` for messages of deleted conversations). The index is written after the turns (`indexer`). Messages that
+//! are not indexed yet are searched directly.
 
 mod candidates;
 pub(crate) mod indexer;

@@ -1,8 +1,8 @@
 //! A page of hits.
 //!
-//! A search goes through titles, then messages that have it as words, then those that have it only as parts of words; each from the newest row back, a
-//! window of candidates at a time, and ranks the hits of a window. So a common word costs no more than a rare one, and whoever goes on
-//! reading gets everything.
+//! A search has three stages: titles, messages that match as words, and messages that match only as parts of words.
+//! Each stage goes from the newest row back, one window of candidates at a time, and ranks the hits of that window. So
+//! a common word costs no more than a rare one, and later pages reach every hit.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -16,18 +16,19 @@ use super::candidates::{Candidates, Window};
 use super::look::{Look, Rated};
 use crate::failure::{StoreResult, Translate};
 
-/// How long a page may take before it is answered with what there is, and how long if there is nothing yet.
+/// How long a page may take if it has hits, and if it has none yet. After that it ends early.
 const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_FOR_NOTHING: Duration = Duration::from_secs(2);
 
-/// How many rows the index goes through at once, and how quickly it must find nothing there to be let go through more.
+/// How many rows of the index one window covers. If it finds nothing within `QUICKLY`, the next window covers four
+/// times as many.
 const STRETCH: i64 = 1_000_000;
 const QUICKLY: Duration = Duration::from_millis(10);
 
-/// Better than any hit.
+/// A position before every hit.
 const BEFORE_ALL: (Score, i64) = (Score(i64::MAX), i64::MAX);
 
-/// The best hits that come after a cursor.
+/// The best hits after the cursor.
 pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> StoreResult<SearchPage> {
     let start = match search.after {
         Some(cursor) => cursor,
@@ -48,7 +49,7 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> S
     looking.page(start)
 }
 
-/// The newest message.
+/// The key of the newest message.
 pub(crate) fn newest(connection: &Connection) -> StoreResult<i64> {
     first(connection, "SELECT coalesce(max(pk), 0) FROM messages")
 }
@@ -101,7 +102,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Where to look after a window.
+    /// Where to continue after a window.
     fn next(&self, at: &SearchCursor, window: &Window) -> Option<SearchCursor> {
         let further = SearchCursor { bottom: None, last: BEFORE_ALL, ..*at };
         if window.bottom > 0 {
@@ -131,7 +132,7 @@ impl Looking<'_> {
         if self.search.grouping == Grouping::None {
             return Ok(hits);
         }
-        // One more than a page: that there is another says that there is a next one.
+        // One more than a page: the additional hit shows that there is a next page.
         let mut fresh = Vec::new();
         for hit in hits {
             if fresh.len() > self.search.limit {
@@ -144,7 +145,7 @@ impl Looking<'_> {
         Ok(fresh)
     }
 
-    /// Whether a conversation has a hit in what was gone through before a window.
+    /// Whether a conversation has a hit in an earlier window.
     fn was_shown(&self, at: &SearchCursor, conversation: i64) -> StoreResult<bool> {
         let above = |stage: Stage| match stage {
             _ if stage < at.stage => 0,

@@ -1,6 +1,6 @@
-//! The terms of the index: what a text is found by, and what to ask for.
+//! The terms of the index: those of a text, and those that a search asks for.
 //!
-//! Terms that are not words begin with a letter that no text has words with, so that they are never mistaken for one.
+//! Terms that are not words begin with a character that no word contains.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ const CONVERSATION: char = '\u{e001}';
 const PART: &str = "\u{e002}";
 const BEGINNING: &str = "\u{e003}";
 
-/// Longest word that is a term as a whole, in letters; of a longer one it is the first of them.
+/// The longest word that is indexed whole, in letters. A longer word is cut to this length.
 const LONGEST: usize = 40;
-/// Most groups of three that are asked for at once: more would hardly leave out anything else.
+/// The largest number of three-letter groups that are asked for. More would hardly exclude other texts.
 const PARTS_ASKED: usize = 24;
 
-/// The terms of a folded text, apart by spaces.
+/// The terms of a folded text, separated by spaces.
 pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64) -> String {
     let mut terms = Terms { line: String::with_capacity(folded.len() * 4), ..Terms::default() };
     let _ = write!(terms.line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
@@ -42,11 +42,12 @@ pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64) -> String {
     terms.line
 }
 
-/// Terms as they are found, those of few letters each once. A word that was cut may be there twice, which an index does not mind.
+/// Collects terms. Short terms are collected once. A word that was cut may appear twice, which does not matter to the
+/// index.
 #[derive(Default)]
 struct Terms {
     line: String,
-    /// The letters of each, 21 bits for every one, and above them whether they begin a word.
+    /// The letters of each short term, 21 bits each. The highest bit says whether they begin a word.
     known: HashSet<u64>,
 }
 
@@ -73,7 +74,7 @@ fn marked(mark: &str, letters: &[char]) -> String {
     mark.chars().chain(letters.iter().copied()).collect()
 }
 
-/// What to ask the index for: everything that may be a hit is among what it yields, of one tenant or of all.
+/// The query for the index. It yields every possible hit, of one tenant or of all.
 pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: Option<i64>) -> String {
     let groups = wanted.groups.iter().map(|group| {
         let alternatives: Vec<String> = group.iter().map(|term| any_of(&asked(term, manner))).collect();
@@ -83,7 +84,7 @@ pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: Option<i64>) -
     tenant.into_iter().chain(groups).collect::<Vec<_>>().join(" AND ")
 }
 
-/// The same, of one conversation.
+/// The same query within one conversation.
 pub(super) fn within(expression: &str, conversation: i64) -> String {
     format!("\"{CONVERSATION}{conversation}\" AND {expression}")
 }
@@ -93,7 +94,7 @@ fn any_of(terms: &[String]) -> String {
     format!("({})", quoted.join(" AND "))
 }
 
-/// The terms that every text has in which this one occurs.
+/// The terms that every text with this search term has.
 fn asked(term: &Term, manner: Manner) -> Vec<String> {
     let parts = manner == Manner::Parts && term.has_parts();
     let last = term.words.len() - 1;

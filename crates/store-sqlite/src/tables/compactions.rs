@@ -41,7 +41,7 @@ table! {
 }
 
 impl CompactionColumns<'_> {
-    /// With what the summary cost.
+    /// With the tokens that the summary cost.
     pub(crate) fn with_usage(self, usage: Usage) -> Self {
         Self {
             input_tokens: usage.input as i64,
@@ -53,7 +53,7 @@ impl CompactionColumns<'_> {
     }
 }
 
-/// Adds a row of the ledger. Its summary, if it has one, knows it from then on.
+/// Adds a row of the ledger, and stores its key in its summary, if it has one.
 pub(crate) fn add_compaction(connection: &Connection, row: &CompactionColumns<'_>) -> StoreResult<i64> {
     let key = insert(connection, row)?;
     if let Some(summary) = row.summary_pk {
@@ -65,7 +65,7 @@ pub(crate) fn add_compaction(connection: &Connection, row: &CompactionColumns<'_
     Ok(key)
 }
 
-/// Notes which messages a compaction keeps word for word, and returns the first place at which there is none.
+/// Stores which messages a compaction carries word for word. Returns the first place without a message.
 pub(crate) fn carry(
     connection: &Connection,
     conversation: i64,
@@ -77,7 +77,7 @@ pub(crate) fn carry(
     keep_places(connection, &keep, compaction, conversation, lineage, places)
 }
 
-/// Pins messages by their places, and returns the first place at which there is none.
+/// Pins messages by their places. Returns the first place without a message.
 pub(crate) fn pin(
     connection: &Connection,
     conversation: i64,
@@ -88,8 +88,8 @@ pub(crate) fn pin(
     keep_places(connection, &keep, conversation, conversation, lineage, places)
 }
 
-/// What was said at a place. Most of it is pinned. The rest is new, so the latest sessions are looked through first: the
-/// cost does not grow with the number of sessions.
+/// The message at a place. Most such messages are pinned already. The others are new, so the latest sessions are
+/// searched first, and the cost does not grow with the number of sessions.
 const SAID_AT: &str = "SELECT ?1, ?3, message FROM (SELECT coalesce(
      (SELECT message_pk FROM pins WHERE conversation_pk = ?2 AND seq = ?3),
      (SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?4 AND m.seq = ?3

@@ -65,8 +65,8 @@ impl ConversationColumns<'_> {
     }
 }
 
-/// Makes a conversation's row name its first and its last session, the one before that, and the conversation that the
-/// first one's parent lies in. They are read from the table `sessions`.
+/// Stores a conversation's first and last session, the one before the last, and the conversation of the first one's
+/// parent. They are read from the table `sessions`.
 pub(crate) fn chain(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .prepare_cached(

@@ -8,7 +8,7 @@ use crate::failure::StoreResult;
 use crate::rows;
 
 table! {
-    /// A new message. A summary learns its compaction when that is added.
+    /// A new message. A summary gets the key of its compaction when that is added.
     MessageColumns<'a> in "messages" {
         session_pk: i64,
         seq: i64,
@@ -26,7 +26,7 @@ table! {
     }
 }
 
-/// Writes one message at its place, and returns its key. A summary is of turn 0 and attempt 0.
+/// Writes one message at its place. Returns its key. A summary has turn 0 and attempt 0.
 pub(crate) fn insert_message(
     connection: &Connection,
     session: i64,

@@ -28,7 +28,7 @@ table! {
     }
 }
 
-/// Makes a session stand on a compaction.
+/// Sets or clears the base of a session.
 pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE sessions SET base_compaction_pk = ?2 WHERE pk = ?1")

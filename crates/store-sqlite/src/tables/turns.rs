@@ -52,7 +52,7 @@ table! {
 }
 
 impl<'a> TurnColumns<'a> {
-    /// With what the model server counted.
+    /// With the tokens that the model server counted.
     pub(crate) fn with_usage(self, usage: Option<Usage>) -> Self {
         Self {
             input_tokens: usage.map(|usage| usage.input as i64),
@@ -64,7 +64,7 @@ impl<'a> TurnColumns<'a> {
         }
     }
 
-    /// With what is known of the response that the turn is.
+    /// With the fields of the turn's response.
     pub(crate) fn with_response(self, response: Option<&'a NewResponse>) -> Self {
         Self {
             echo: response.map(|response| response.echo.as_ref()),

@@ -1,4 +1,4 @@
-//! Compactions, what they keep, and pins.
+//! Compactions, the messages that they carry, and pins.
 
 use herma_model::compaction::CompactionOutcome;
 use herma_model::copy::CopiedCompaction;
@@ -38,7 +38,7 @@ impl PieceWriter<'_> {
             Some(_) => Some(lineage.first_after(self.connection, compaction.last_place.0, 0)?.unwrap_or(after)),
             None => None,
         };
-        // The table has no word for a compaction that left its range out, but a column.
+        // The table has no value for a trimmed compaction, but a column.
         let trimmed = compaction.outcome == CompactionOutcome::Trimmed;
         let outcome = if trimmed { CompactionOutcome::Applied } else { compaction.outcome };
         let columns = CompactionColumns {
@@ -70,7 +70,7 @@ impl PieceWriter<'_> {
         Ok(columns.with_usage(compaction.usage))
     }
 
-    /// A compaction that is stored because a branch stands on it gets back what a deletion took from it.
+    /// Restores what a deletion cleared in a compaction that is stored because it is the base of a branch.
     fn keep_compaction(&self, key: i64, columns: &CompactionColumns<'_>) -> StoreResult<()> {
         self.connection
             .prepare_cached("UPDATE compactions SET outcome = ?2, turn_pk = ?3 WHERE pk = ?1")
@@ -84,7 +84,7 @@ impl PieceWriter<'_> {
         present(pin(self.connection, self.conversation, lineage, places.iter().copied())?)
     }
 
-    /// Writes down which compactions were taken back, now that every row is there.
+    /// Stores which compactions were undone, after all rows exist.
     pub(super) fn undone(&self, compactions: &[CopiedCompaction]) -> Attempt<()> {
         for compaction in compactions {
             let Some(undo) = compaction.undone_by else { continue };
@@ -97,7 +97,7 @@ impl PieceWriter<'_> {
         Ok(())
     }
 
-    /// The row of a compaction, of this conversation or of one it inherits from, and of no other.
+    /// The row of a compaction of this conversation, or of one it inherits from.
     pub(super) fn compaction_key(&self, id: CompactionId) -> Attempt<i64> {
         match self.stored("compactions", id.uuid())? {
             Some((key, holder)) if self.sources()?.contains(&holder) => Ok(key),

@@ -1,4 +1,4 @@
-//! Turns, and what those would have brought that never began.
+//! Turns, and the input of turns that never began.
 
 use herma_model::copy::CopiedTurn;
 use herma_model::generation::FinishReason;
@@ -33,7 +33,8 @@ impl PieceWriter<'_> {
         Ok(waiting::keep(self.connection, key, &brought.collect::<Vec<_>>())?)
     }
 
-    /// It is delivered, and no request can be a retry of it: those are known by who made them, which does not travel.
+    /// The columns of a restored turn. It counts as delivered, and no request is a retry of it: fingerprints depend on
+    /// the caller and are not exported.
     fn columns<'a>(&self, turn: &'a CopiedTurn) -> TurnColumns<'a> {
         let failure = turn.failure.as_ref();
         let columns = TurnColumns {
@@ -69,8 +70,8 @@ impl PieceWriter<'_> {
         columns.with_usage(turn.usage)
     }
 
-    /// Writes down how a turn ended that is stored: because a branch inherits it, or because it had no answer when it
-    /// was imported. A turn that was answered stays so.
+    /// Updates how a stored turn ended. It is stored because a branch inherits it, or because it had no answer when it
+    /// was imported. An answered turn does not change.
     fn end_turn(&self, key: i64, turn: &TurnColumns<'_>) -> StoreResult<()> {
         self.connection
             .prepare_cached(
