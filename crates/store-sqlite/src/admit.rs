@@ -16,7 +16,7 @@ use herma_store::{
 use rusqlite::{Connection, params};
 
 use crate::attempt::{Grant, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
-use crate::branch::{self, Branching};
+use crate::branch::{self, TurnBranch};
 use crate::conversation;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
@@ -24,7 +24,7 @@ use crate::parent::Declared;
 use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::tables::insert_message;
-use crate::takeover::{self, Why, take_over};
+use crate::takeover::{self, TakeoverReason, take_over};
 use crate::{retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
@@ -52,9 +52,9 @@ pub(crate) fn admit(
     let Some((mut state, resolution)) = find(connection, admission)? else {
         return match &admission.target {
             Target::Branch { source } => match branch::create(connection, admission, *source)? {
-                Branching::Made(state) => start(connection, instance, admission, *state, Resolution::Branched),
-                Branching::Stale => Ok(AdmitOutcome::Stale),
-                Branching::Refused(refusal) => Ok(AdmitOutcome::Refused(refusal)),
+                TurnBranch::Made(state) => start(connection, instance, admission, *state, Resolution::Branched),
+                TurnBranch::Stale => Ok(AdmitOutcome::Stale),
+                TurnBranch::Refused(refusal) => Ok(AdmitOutcome::Refused(refusal)),
             },
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
@@ -68,7 +68,7 @@ pub(crate) fn admit(
     if let Some(refusal) = refusal(&state, admission) {
         return Ok(AdmitOutcome::Refused(refusal));
     }
-    let ahead = ahead(connection, instance, &mut state, admission)?;
+    let ahead = turn_ahead(connection, instance, &mut state, admission)?;
     check_revision(connection, &state, admission, ahead.is_some())?;
     if let Some(ahead) = ahead
         && (admission.policy != TurnPolicy::Branch || admission.is_further_attempt() || state.provisional)
@@ -184,7 +184,7 @@ fn live_turn(
                     .translated()?;
             }
             Some(at) if now.since(at) > admission.interrupt_grace => {
-                take_over(connection, state, live.key, Why::of(live.stop_kind), now)?;
+                take_over(connection, state, live.key, TakeoverReason::of(live.stop_kind), now)?;
                 return Ok(None);
             }
             Some(_) => {}
@@ -195,26 +195,26 @@ fn live_turn(
 
 /// The turn that an admission has to wait for.
 #[derive(Clone, Copy)]
-enum Ahead {
+enum TurnAhead {
     Running(TurnId),
     Waiting(TurnId),
 }
 
 /// The turn that goes before an admission: the running turn, or one that waits longer.
-fn ahead(
+fn turn_ahead(
     connection: &Connection,
     instance: &Instance,
     state: &mut ConversationState,
     admission: &Admission,
-) -> StoreResult<Option<Ahead>> {
+) -> StoreResult<Option<TurnAhead>> {
     if let Some(running) = live_turn(connection, instance, state, admission)? {
-        return Ok(Some(Ahead::Running(running)));
+        return Ok(Some(TurnAhead::Running(running)));
     }
     if state.waiting == 0 {
         return Ok(None);
     }
     let first = queue::first(connection, instance, state.key, admission.now)?;
-    Ok(first.filter(|first| first.goes_before(admission)).map(|first| Ahead::Waiting(first.id)))
+    Ok(first.filter(|first| first.goes_before(admission)).map(|first| TurnAhead::Waiting(first.id)))
 }
 
 fn wait(
@@ -223,12 +223,12 @@ fn wait(
     admission: &Admission,
     state: &ConversationState,
     resolution: Resolution,
-    ahead: Ahead,
+    ahead: TurnAhead,
 ) -> StoreResult<AdmitOutcome> {
     let facts = Arc::new(state.facts.clone());
     let (running, ahead) = match ahead {
-        Ahead::Running(turn) => (Some(turn), turn),
-        Ahead::Waiting(turn) => (None, turn),
+        TurnAhead::Running(turn) => (Some(turn), turn),
+        TurnAhead::Waiting(turn) => (None, turn),
     };
     if let Some(ticket) = admission.ticket {
         return Ok(AdmitOutcome::Queued { ticket, facts, running, since: admission.now, attempt_of: None });
@@ -268,7 +268,7 @@ fn wait(
     };
     let is_visible_while_queued = response.is_some_and(|response| response.visible_while_queued);
     if is_visible_while_queued {
-        waiting::keep(connection, ticket, &admission.messages)?;
+        waiting::store(connection, ticket, &admission.messages)?;
     }
     // A further attempt may give up its place. Until it begins, its idempotency key leads to the turn that it repeats.
     // If its own id was given out, it is a turn of its own from here on.
@@ -342,7 +342,7 @@ fn start(
     retry::bind(connection, admission, row.key)?;
     if brings_key {
         state.facts.session_key.clone_from(&admission.session_key);
-        bring_key(connection, &state)?;
+        store_session_key(connection, &state)?;
     }
     if let Some(ticket) = ticket {
         instance.live.remove(&ticket.0);
@@ -372,7 +372,7 @@ fn start(
 
 /// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with
 /// every turn.
-fn bring_key(connection: &Connection, state: &ConversationState) -> StoreResult<()> {
+fn store_session_key(connection: &Connection, state: &ConversationState) -> StoreResult<()> {
     let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
     connection
         .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")

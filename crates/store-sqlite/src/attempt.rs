@@ -49,7 +49,7 @@ pub(crate) fn first_attempt(
                 update.query_row(set, |row| row.get(0)).optional()
             })
             .translated()?;
-        waiting::drop_all(connection, ticket.0)?;
+        waiting::delete(connection, ticket.0)?;
         let lost = || StoreError::Unavailable("the turn lost its place in the queue".to_owned());
         return queued_at.map(|at| row(ticket.0, Timestamp(at))).ok_or_else(lost);
     }
@@ -114,7 +114,7 @@ pub(crate) fn next_attempt(
     if let Some(ticket) = admission.ticket {
         connection.execute("DELETE FROM turns WHERE pk = ?1 AND state = 'queued'", [ticket.0]).translated()?;
     }
-    expiry::look_again(connection, key)?;
+    expiry::check_again(connection, key)?;
     // How the previous attempt ended stays in the row until this one ends, in case this one is retracted.
     let attempt = connection
         .query_row(
@@ -258,7 +258,7 @@ impl UnansweredTurn {
 
 /// Retracts an attempt that `attempt_at_the_end` began: deletes its row and gives the turn's id back to the row of the
 /// failed attempt. `false`, without any change, if the attempt was not begun that way.
-pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) -> StoreResult<bool> {
+pub(crate) fn retract_attempt_at_the_end(connection: &Connection, turn: i64, attempt: u32) -> StoreResult<bool> {
     let left: Option<i64> = connection
         .query_row(
             "SELECT l.pk FROM turns t JOIN turns l ON l.attempt_of = t.id WHERE t.pk = ?1 AND l.attempt + 1 = ?2
@@ -277,7 +277,7 @@ pub(crate) fn give_place_back(connection: &Connection, turn: i64, attempt: u32) 
             [left, turn],
         )
         .translated()?;
-    expiry::look_again(connection, left)?;
+    expiry::check_again(connection, left)?;
     connection.execute("DELETE FROM turns WHERE pk = ?1", [turn]).translated()?;
     connection.execute("UPDATE turns SET id = attempt_of, attempt_of = NULL WHERE pk = ?1", [left]).translated()?;
     Ok(true)

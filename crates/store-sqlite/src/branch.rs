@@ -7,17 +7,17 @@ use herma_store::{Admission, BranchOutcome, BranchPoint, NewBranch, NewConversat
 use rusqlite::Connection;
 
 use crate::base::CompactionBase;
-use crate::conversation::Making;
+use crate::conversation::ConversationDraft;
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
-use crate::point::{Found, Point};
+use crate::point::{Point, PointOutcome};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, SessionColumns, insert};
 use crate::{conversation, events, listing, rewinds, snapshot};
 
 /// The outcome for a turn that asks for a branch.
-pub(crate) enum Branching {
+pub(crate) enum TurnBranch {
     /// The branch exists. Its turn has not started yet.
     Made(Box<ConversationState>),
     /// The source has changed since the caller read it.
@@ -27,26 +27,26 @@ pub(crate) enum Branching {
 }
 
 /// Makes the branch of a turn, at the end of turn `source`.
-pub(crate) fn create(connection: &Connection, admission: &Admission, source: TurnId) -> StoreResult<Branching> {
+pub(crate) fn create(connection: &Connection, admission: &Admission, source: TurnId) -> StoreResult<TurnBranch> {
     let Some(inherited) = Segment::up_to(connection, admission.scope.tenant, source)? else {
-        return Ok(Branching::Refused(Refusal::NotFound));
+        return Ok(TurnBranch::Refused(Refusal::NotFound));
     };
     let source = snapshot::load(connection, inherited.conversation)?;
     let stored = source.facts.session_key.as_ref();
     if !admission.scope.keys.sees(stored) {
-        return Ok(Branching::Refused(Refusal::NotFound));
+        return Ok(TurnBranch::Refused(Refusal::NotFound));
     }
     if stored.is_some() && admission.session_key.as_ref().is_some_and(|asked| Some(asked) != stored) {
-        return Ok(Branching::Refused(Refusal::SessionKeyConflict));
+        return Ok(TurnBranch::Refused(Refusal::SessionKeyConflict));
     }
     admission.scope.check(source.facts.id, source.revision())?;
     // Inherited messages cannot change any more, but an undo can change the base through which they are seen.
     let now = Seen::At(source.facts.id, Version(source.version));
     if admission.seen != Seen::Nothing && admission.seen != now {
-        return Ok(Branching::Stale);
+        return Ok(TurnBranch::Stale);
     }
     let point = Point { inherited, parent: inherited.session };
-    make(connection, &of_turn(admission), &source, point).map(Box::new).map(Branching::Made)
+    make(connection, &of_turn(admission), &source, point).map(Box::new).map(TurnBranch::Made)
 }
 
 /// Makes the branch of a turn that does not want to wait for the running turn.
@@ -74,12 +74,12 @@ pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> StoreResult<Br
     let point = match new.at {
         BranchPoint::End => Point::end(connection, &source)?,
         BranchPoint::Message(message) => match Point::at(connection, new.scope.tenant, &source, message)? {
-            Found::Point(point) => point,
-            Found::NoSuchMessage => return Ok(BranchOutcome::NoSuchMessage),
-            Found::Unanswered => return Ok(BranchOutcome::Unanswered),
+            PointOutcome::Point(point) => point,
+            PointOutcome::NoSuchMessage => return Ok(BranchOutcome::NoSuchMessage),
+            PointOutcome::Unanswered => return Ok(BranchOutcome::Unanswered),
         },
     };
-    let making = Making {
+    let draft = ConversationDraft {
         tenant: new.scope.tenant,
         creation: &new.creation,
         name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
@@ -89,7 +89,7 @@ pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> StoreResult<Br
         parent: None,
         now: new.now,
     };
-    let made = make(connection, &making, &source, point)?;
+    let made = make(connection, &draft, &source, point)?;
     listing::by_key(connection, made.key).map(Box::new).map(BranchOutcome::Made)
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn declared(
     new: &NewConversation,
     source: &ConversationState,
 ) -> StoreResult<ConversationState> {
-    let making = Making {
+    let draft = ConversationDraft {
         tenant: new.scope.tenant,
         creation: &new.creation,
         name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
@@ -109,12 +109,12 @@ pub(crate) fn declared(
         parent: None,
         now: new.now,
     };
-    make(connection, &making, source, Point::end(connection, source)?)
+    make(connection, &draft, source, Point::end(connection, source)?)
 }
 
 /// The branch that a turn makes.
-const fn of_turn(admission: &Admission) -> Making<'_> {
-    Making {
+const fn of_turn(admission: &Admission) -> ConversationDraft<'_> {
+    ConversationDraft {
         tenant: admission.scope.tenant,
         creation: &admission.creation,
         name: None,
@@ -129,7 +129,7 @@ const fn of_turn(admission: &Admission) -> Making<'_> {
 /// Makes a branch. Its own session key counts only if the source has none.
 fn make(
     connection: &Connection,
-    making: &Making<'_>,
+    draft: &ConversationDraft<'_>,
     source: &ConversationState,
     point: Point,
 ) -> StoreResult<ConversationState> {
@@ -141,10 +141,10 @@ fn make(
         .and_then(|mut select| select.query_row([source.key], |row| row.get(0)))
         .translated()?;
     let parent = Parent::session(connection, point.parent, source, ParentRelation::Branch)?;
-    let making = &Making {
-        session_key: source.facts.session_key.as_ref().or(making.session_key),
+    let draft = &ConversationDraft {
+        session_key: source.facts.session_key.as_ref().or(draft.session_key),
         parent: Some(&parent),
-        ..*making
+        ..*draft
     };
     let conversation = ConversationColumns {
         origin_kind: SessionKind::Branch.as_str(),
@@ -153,10 +153,10 @@ fn make(
         message_count: inherited.count(connection)?,
         answered: inherited.has_answer(connection)?,
         rewinds: rewinds::to(&rewinds),
-        ..making.columns()
+        ..draft.columns()
     };
     let key = insert(connection, &conversation)?;
-    let id = making.session_id();
+    let id = draft.session_id();
     // Read the base from the source: the conversation that the source inherits from may be deleted.
     let compaction_base = CompactionBase::at(connection, parent.session, through, &rewinds)?;
     let first = SessionColumns {
@@ -165,10 +165,10 @@ fn make(
         base_session_pk: Some(session),
         base_seq: Some(through),
         base_compaction_pk: compaction_base.map(|compaction_base| compaction_base.key),
-        ..making.session_columns(key, &id)
+        ..draft.session_columns(key, &id)
     };
     let head = insert(connection, &first)?;
-    conversation::begin(connection, making.tenant, making.creation.conversation, key, head, &id)?;
+    conversation::begin(connection, draft.tenant, draft.creation.conversation, key, head, &id)?;
     connection
         .execute(
             "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins WHERE conversation_pk = ?1 AND seq <= ?3",
@@ -176,8 +176,8 @@ fn make(
         )
         .translated()?;
     let made = snapshot::load(connection, key)?;
-    for what in [Happening::Created { title: making.title }, Happening::Branched] {
-        events::tell(connection, key, &made.facts, what, making.now)?;
+    for what in [Happening::Created { title: draft.title }, Happening::Branched] {
+        events::record(connection, key, &made.facts, what, draft.now)?;
     }
     Ok(made)
 }

@@ -17,7 +17,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::Lineage;
 use crate::rows::ConversationState;
-use crate::tables::{CompactionColumns, add_compaction, carry, insert_message, stand_on};
+use crate::tables::{CompactionColumns, add_compaction, carry, insert_message, set_base};
 use crate::takeover::live_turn;
 use crate::{conversation, events, ledger, rewinds, snapshot};
 
@@ -32,7 +32,7 @@ pub(crate) fn compact(
         Authority::Idle { scope, .. } => (scope.tenant, None),
     };
     let state = match &compaction.authority {
-        Authority::Lease(lease) => held(connection, instance, *lease)?,
+        Authority::Lease(lease) => leased(connection, instance, *lease)?,
         Authority::Idle { scope, alias } => match idle(connection, instance, scope, alias, compaction.now)? {
             Idle::Free(state) if state.ended => return Ok(CompactOutcome::Ended),
             Idle::Free(state) => *state,
@@ -43,16 +43,16 @@ pub(crate) fn compact(
     let compaction_base = CompactionBase::shown(connection, state.head, &rewinds::of(connection, state.key)?)?;
     if compaction_base.map(|compaction_base| compaction_base.id) != compaction.base
         || was_rewritten(connection, &state, compaction)?
-        || !covers_what_is_there(connection, &state, compaction_base, compaction)?
+        || !still_covers(connection, &state, compaction_base, compaction)?
     {
         return Ok(CompactOutcome::Stale);
     }
     let head = match compaction.mode {
-        CompactionMode::Split => conversation::go_on(connection, &state, compaction)?,
+        CompactionMode::Split => conversation::split(connection, &state, compaction)?,
         CompactionMode::InPlace => state.head,
     };
     let key = write(connection, &state, head, compaction_base, (tenant, turn), compaction)?;
-    stand_on(connection, head, Some(key))?;
+    set_base(connection, head, Some(key))?;
     let lineage = Lineage::after(connection, &state, 0)?;
     carry(connection, state.key, &lineage, key, compaction.carried.iter().copied())?;
     connection
@@ -70,7 +70,7 @@ pub(crate) fn compact(
     }
     let done = compacted(connection, state.key, key)?;
     if head != state.head {
-        events::tell(connection, state.key, &done.facts, Happening::HeadMoved, compaction.now)?;
+        events::record(connection, state.key, &done.facts, Happening::HeadMoved, compaction.now)?;
     }
     Ok(CompactOutcome::Compacted(done))
 }
@@ -85,7 +85,7 @@ fn was_rewritten(connection: &Connection, state: &ConversationState, compaction:
 
 /// Whether the last message that the plan covers is still there. It may have been retracted, and another one stored at
 /// its place.
-fn covers_what_is_there(
+fn still_covers(
     connection: &Connection,
     state: &ConversationState,
     compaction_base: Option<CompactionBase>,
@@ -108,7 +108,7 @@ fn covers_what_is_there(
 }
 
 /// The conversation of a turn that holds its lease.
-fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> StoreResult<ConversationState> {
+fn leased(connection: &Connection, instance: &mut Instance, lease: Lease) -> StoreResult<ConversationState> {
     let holds = connection
         .prepare_cached(
             "SELECT 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
@@ -116,7 +116,7 @@ fn held(connection: &Connection, instance: &mut Instance, lease: Lease) -> Store
         .and_then(|mut select| select.exists([lease.conversation, lease.tenant.0, lease.turn, lease.fence.0]))
         .translated()?;
     if !holds {
-        instance.let_go(lease);
+        instance.forget_given_up(lease);
         return Err(StoreError::Fenced);
     }
     snapshot::load(connection, lease.conversation)
@@ -203,7 +203,7 @@ pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) ->
     let state = snapshot::load(connection, conversation)?;
     let record = ledger::by_key(connection, key)?;
     let what = Happening::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };
-    events::tell(connection, conversation, &state.facts, what, record.created_at)?;
+    events::record(connection, conversation, &state.facts, what, record.created_at)?;
     let (version, revision) = (Version(state.version), state.revision());
     Ok(Box::new(Compacted { record, version, revision, facts: Arc::new(state.facts) }))
 }

@@ -19,7 +19,7 @@ use crate::{erase, events, snapshot};
 const FIRST_SEQ: i64 = 1;
 
 /// What a new conversation is made of.
-pub(crate) struct Making<'a> {
+pub(crate) struct ConversationDraft<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) creation: &'a Creation,
     /// The name the client chose. In the namespace of sessions it becomes the first session's id.
@@ -33,7 +33,7 @@ pub(crate) struct Making<'a> {
     pub(crate) now: Timestamp,
 }
 
-impl<'a> Making<'a> {
+impl<'a> ConversationDraft<'a> {
     /// The conversation of a turn that found none.
     fn of(admission: &'a Admission, parent: Option<&'a Parent>) -> Self {
         let name = match &admission.target {
@@ -97,20 +97,20 @@ pub(crate) fn create(
     admission: &Admission,
     parent: Option<&Parent>,
 ) -> StoreResult<ConversationState> {
-    make(connection, &Making::of(admission, parent))
+    make(connection, &ConversationDraft::of(admission, parent))
 }
 
 /// Makes a conversation, its first session and their names.
-pub(crate) fn make(connection: &Connection, making: &Making<'_>) -> StoreResult<ConversationState> {
-    let session_id = making.session_id();
-    let key = insert(connection, &making.columns())?;
-    let head = insert(connection, &making.session_columns(key, &session_id))?;
-    begin(connection, making.tenant, making.creation.conversation, key, head, &session_id)?;
-    if let Some((chat_id, Namespace::ChatId)) = making.name {
-        alias(connection, making.tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
+pub(crate) fn make(connection: &Connection, draft: &ConversationDraft<'_>) -> StoreResult<ConversationState> {
+    let session_id = draft.session_id();
+    let key = insert(connection, &draft.columns())?;
+    let head = insert(connection, &draft.session_columns(key, &session_id))?;
+    begin(connection, draft.tenant, draft.creation.conversation, key, head, &session_id)?;
+    if let Some((chat_id, Namespace::ChatId)) = draft.name {
+        alias(connection, draft.tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
     }
-    let facts = new_facts(making, session_id);
-    events::tell(connection, key, &facts, Happening::Created { title: making.title }, making.now)?;
+    let facts = new_facts(draft, session_id);
+    events::record(connection, key, &facts, Happening::Created { title: draft.title }, draft.now)?;
     Ok(ConversationState {
         key,
         version: 0,
@@ -145,29 +145,29 @@ pub(crate) fn begin(
     names.of_session(id, session)
 }
 
-fn new_facts(making: &Making<'_>, session: SessionId) -> ConversationFacts {
-    let creation = making.creation;
+fn new_facts(draft: &ConversationDraft<'_>, session: SessionId) -> ConversationFacts {
+    let creation = draft.creation;
     ConversationFacts {
         id: creation.conversation,
         root: session.clone(),
         head: SessionFacts {
             id: session,
             kind: creation.kind,
-            parent: making.parent.map(|parent| (parent.id.clone(), parent.relation)),
+            parent: draft.parent.map(|parent| (parent.id.clone(), parent.relation)),
             creator: creation.creator,
             reason: creation.reason.clone(),
             depth: 0,
         },
         previous: None,
         origin_kind: creation.kind,
-        session_key: making.session_key.cloned(),
+        session_key: draft.session_key.cloned(),
         compaction_mode: None,
         compaction_count: 0,
     }
 }
 
 /// Ends the head session and makes the session that continues it, with its name.
-pub(crate) fn go_on(
+pub(crate) fn split(
     connection: &Connection,
     state: &ConversationState,
     compaction: &NewCompaction,
@@ -207,7 +207,7 @@ pub(crate) fn go_on(
 
 /// Called when the turn that made a conversation was retracted. The conversation is provisional until a waiting turn
 /// starts in it, and is deleted if none waits.
-pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
+pub(crate) fn retract_creation(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let provisional = connection
         .execute("UPDATE conversations SET provisional = 1 WHERE pk = ?1 AND turn_count = 0", [conversation])
         .translated()?;
@@ -221,7 +221,7 @@ pub(crate) fn unmake(connection: &Connection, conversation: i64, now: Timestamp)
 /// base that it inherited.
 fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let moved = snapshot::load(connection, conversation)?.facts.previous.is_some();
-    let inherited = inherited_ground(connection, conversation)?;
+    let inherited = inherited_base(connection, conversation)?;
     connection
         .execute(
             "DELETE FROM messages WHERE session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1)",
@@ -230,7 +230,7 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
         .translated()?;
     let begun = "SELECT root_pk FROM conversations WHERE pk = ?1";
     let root: i64 = connection.query_row(begun, [conversation], |row| row.get(0)).translated()?;
-    parent::forget(connection, conversation, root + 1)?;
+    parent::disconnect_children(connection, conversation, root + 1)?;
     for statement in [
         "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1)",
         "DELETE FROM compactions WHERE conversation_pk = ?1",
@@ -256,13 +256,13 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
     events::forget_compactions(connection, conversation)?;
     if moved {
         let facts = snapshot::load(connection, conversation)?.facts;
-        events::tell(connection, conversation, &facts, Happening::HeadMoved, now)?;
+        events::record(connection, conversation, &facts, Happening::HeadMoved, now)?;
     }
     Ok(())
 }
 
 /// The base that a branch had when it was made.
-fn inherited_ground(connection: &Connection, conversation: i64) -> StoreResult<Option<i64>> {
+fn inherited_base(connection: &Connection, conversation: i64) -> StoreResult<Option<i64>> {
     let head = connection
         .query_row("SELECT head_pk FROM conversations WHERE pk = ?1", [conversation], |row| row.get(0))
         .translated()?;

@@ -6,7 +6,7 @@ use herma_store::{Change, ConversationRow, CreateOutcome, EndOutcome, NewConvers
 use rusqlite::{Connection, params};
 
 use crate::compact::{Idle, idle};
-use crate::conversation::{self, Making};
+use crate::conversation::{self, ConversationDraft};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::parent::{self, Declared};
@@ -30,7 +30,7 @@ pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreRes
         Declared::NoParent => return Ok(CreateOutcome::NoParent),
         Declared::Invalid(why) => return Ok(CreateOutcome::Undeclarable(why)),
     };
-    let making = Making {
+    let draft = ConversationDraft {
         tenant: new.scope.tenant,
         creation: &new.creation,
         name: new.alias.as_ref().map(|alias| (alias, Namespace::Session)),
@@ -40,7 +40,7 @@ pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreRes
         parent: parent.as_ref(),
         now: new.now,
     };
-    let state = conversation::make(connection, &making)?;
+    let state = conversation::make(connection, &draft)?;
     listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
@@ -80,11 +80,11 @@ pub(crate) fn update(
     let after = listing::by_key(connection, state.key)?;
     if after.title != before.title {
         let renamed = Happening::Renamed { title: after.title.as_deref() };
-        events::tell(connection, state.key, &after.facts, renamed, now)?;
+        events::record(connection, state.key, &after.facts, renamed, now)?;
     }
     if after.archived != before.archived {
         let put_away = Happening::Archived { archived: after.archived };
-        events::tell(connection, state.key, &after.facts, put_away, now)?;
+        events::record(connection, state.key, &after.facts, put_away, now)?;
     }
     Ok(Some(after))
 }
@@ -115,7 +115,7 @@ pub(crate) fn end(
             )
             .translated()?;
         let what = reason.map_or(Happening::Reopened, |end_reason| Happening::Ended { end_reason });
-        events::tell(connection, state.key, &state.facts, what, now)?;
+        events::record(connection, state.key, &state.facts, what, now)?;
     }
     listing::by_key(connection, state.key).map(Box::new).map(EndOutcome::Done)
 }

@@ -19,7 +19,7 @@ use crate::maintenance::Maintenance;
 use crate::notices::Notices;
 use crate::readers::Readers;
 use crate::renewals::Renewals;
-use crate::writer::{FIRST_PAUSE, LONGEST_PAUSE, Patience, Step, Writer};
+use crate::writer::{FIRST_PAUSE, JobOutcome, LONGEST_PAUSE, WhenUnavailable, Writer};
 use crate::{migrations, open};
 
 /// A store in one SQLite file.
@@ -47,13 +47,13 @@ impl SqliteStore {
         if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory).map_err(|error| refused("make the directory of", &error))?;
         }
-        open::look(path)?;
+        open::inspect(path)?;
         open::make_private(path).map_err(|error| refused("make", &error))?;
         let mut connection = open::writer(path)?;
         migrations::run(&mut connection)?;
         // All processes must use the same log and the same locks, whichever link or relative path they were given.
         let path = &std::fs::canonicalize(path).map_err(|error| refused("find", &error))?;
-        let pulse_connection = open::writer(path)?;
+        let maintenance_connection = open::writer(path)?;
         let log = open::log_path(path);
         let log_file = File::options().read(true).write(true).create(true).truncate(false).open(&log);
         let log_file = log_file.map_err(|error| refused("open the log of", &error))?;
@@ -67,7 +67,7 @@ impl SqliteStore {
         let notices = Arc::new(Notices::default());
         let new_events = watch::Sender::new(0);
         let maintenance = Maintenance {
-            connection: pulse_connection,
+            connection: maintenance_connection,
             log,
             writer: Arc::clone(&writer),
             notices: Arc::clone(&notices),
@@ -101,10 +101,10 @@ impl SqliteStore {
     ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, instance| match work(connection, instance) {
-            Ok(value) => Step::KeepDurably(Box::new(move |committed| {
+            Ok(value) => JobOutcome::KeepDurably(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| value));
             })),
-            Err(error) => Step::Undo(Box::new(move |_| {
+            Err(error) => JobOutcome::Undo(Box::new(move |_| {
                 let _ = answer.send(Err(error));
             })),
         });
@@ -120,7 +120,7 @@ impl SqliteStore {
         self.write(move |connection, instance| {
             let outcome = work(connection, instance);
             // The writer truncates the log only after the transaction that this is part of.
-            erasures.ask();
+            erasures.add();
             outcome
         })
         .await
@@ -134,10 +134,10 @@ impl SqliteStore {
     ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, _| match work(connection) {
-            Ok(value) if keep(&value) => Step::KeepDurably(Box::new(move |committed| {
+            Ok(value) if keep(&value) => JobOutcome::KeepDurably(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| value));
             })),
-            outcome => Step::Undo(Box::new(move |_| {
+            outcome => JobOutcome::Undo(Box::new(move |_| {
                 let _ = answer.send(outcome);
             })),
         });
@@ -151,10 +151,10 @@ impl SqliteStore {
     ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |connection, _| match work(connection) {
-            Ok(value) => Step::Keep(Box::new(move |committed| {
+            Ok(value) => JobOutcome::Keep(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| value));
             })),
-            Err(error) => Step::Undo(Box::new(move |_| {
+            Err(error) => JobOutcome::Undo(Box::new(move |_| {
                 let _ = answer.send(Err(error));
             })),
         });
@@ -190,11 +190,11 @@ impl SqliteStore {
         work: Arc<impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static>,
     ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
-        self.writer.submit_short(Patience::Kept, move |connection, instance| match work(connection, instance) {
-            Ok(value) => Step::KeepDurably(Box::new(move |committed| {
+        self.writer.submit_short(WhenUnavailable::Wait, move |connection, instance| match work(connection, instance) {
+            Ok(value) => JobOutcome::KeepDurably(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| value));
             })),
-            Err(error) => Step::Undo(Box::new(move |_| {
+            Err(error) => JobOutcome::Undo(Box::new(move |_| {
                 let _ = answer.send(Err(error));
             })),
         });
@@ -218,11 +218,11 @@ impl SqliteStore {
     }
 
     fn write_lazily(&self, work: impl FnOnce(&Connection) -> StoreResult<()> + Send + 'static) {
-        self.writer.submit_lazy(Patience::Kept, move |connection, _| match work(connection) {
-            Ok(()) => Step::Keep(Box::new(|_| {})),
+        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| match work(connection) {
+            Ok(()) => JobOutcome::Keep(Box::new(|_| {})),
             Err(error) => {
                 tracing::warn!(%error, "a note on a turn was not written");
-                Step::Undo(Box::new(|_| {}))
+                JobOutcome::Undo(Box::new(|_| {}))
             }
         });
     }

@@ -31,17 +31,17 @@ pub(crate) fn delete(
     if let Some(first) = queue::first(connection, instance, state.key, now)? {
         return Ok(DeleteOutcome::Busy(first.id));
     }
-    let below = match children {
+    let descendants = match children {
         Children::Keep => Vec::new(),
-        Children::Delete => below(connection, scope, state.key)?,
+        Children::Delete => descendants(connection, scope, state.key)?,
     };
-    for child in &below {
-        if let Some(turn) = occupied(connection, instance, *child, now)? {
+    for child in &descendants {
+        if let Some(turn) = busy_turn(connection, instance, *child, now)? {
             return Ok(DeleteOutcome::Busy(turn));
         }
     }
     // Delete descendants first, so that nothing is kept for them.
-    for child in below.iter().rev() {
+    for child in descendants.iter().rev() {
         erase(connection, *child, now)?;
     }
     erase(connection, state.key, now)?;
@@ -49,7 +49,7 @@ pub(crate) fn delete(
 }
 
 /// The descendants of a conversation that the caller can see, each after its parent.
-fn below(connection: &Connection, scope: &Scope, conversation: i64) -> StoreResult<Vec<i64>> {
+fn descendants(connection: &Connection, scope: &Scope, conversation: i64) -> StoreResult<Vec<i64>> {
     let mut select = connection
         .prepare_cached("SELECT pk, session_key FROM conversations WHERE parent_pk = ?1 ORDER BY updated_at, pk")
         .translated()?;
@@ -69,7 +69,7 @@ fn below(connection: &Connection, scope: &Scope, conversation: i64) -> StoreResu
 }
 
 /// The turn that runs or waits in a conversation. Turns of dead owners are ended.
-fn occupied(
+fn busy_turn(
     connection: &Connection,
     instance: &Instance,
     conversation: i64,
@@ -85,14 +85,14 @@ fn occupied(
 /// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed.
 pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let facts = snapshot::load(connection, conversation)?.facts;
-    events::tell(connection, conversation, &facts, Happening::Deleted, now)?;
+    events::record(connection, conversation, &facts, Happening::Deleted, now)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);
-        let rest = Rest::of(connection, conversation)?;
-        cut_back(connection, conversation, rest.unwrap_or(Rest::NOTHING))?;
+        let rest = InheritedPart::of(connection, conversation)?;
+        cut_back(connection, conversation, rest.unwrap_or(InheritedPart::NOTHING))?;
         if let Some(rest) = rest {
-            return bury(connection, conversation, rest);
+            return mark_deleted(connection, conversation, rest);
         }
         connection.execute("DELETE FROM conversations WHERE pk = ?1", [conversation]).translated()?;
         next = source.map(|source| if_deleted(connection, source)).transpose()?.flatten();
@@ -103,20 +103,20 @@ pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) 
 /// Deletes all messages and names of a conversation, but not its row. `false`, without any change, if a branch inherits
 /// from it.
 pub(crate) fn empty(connection: &Connection, conversation: i64) -> StoreResult<bool> {
-    if Rest::of(connection, conversation)?.is_some() {
+    if InheritedPart::of(connection, conversation)?.is_some() {
         return Ok(false);
     }
-    cut_back(connection, conversation, Rest::NOTHING).map(|()| true)
+    cut_back(connection, conversation, InheritedPart::NOTHING).map(|()| true)
 }
 
 /// The last session and the last place that branches inherit from a conversation.
 #[derive(Clone, Copy)]
-struct Rest {
+struct InheritedPart {
     session: i64,
     through: i64,
 }
 
-impl Rest {
+impl InheritedPart {
     /// Before every session and every place.
     const NOTHING: Self = Self { session: 0, through: 0 };
 
@@ -140,7 +140,7 @@ fn if_deleted(connection: &Connection, conversation: i64) -> StoreResult<Option<
 }
 
 /// Deletes all names of a conversation, and everything after `rest`.
-fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> StoreResult<()> {
+fn cut_back(connection: &Connection, conversation: i64, rest: InheritedPart) -> StoreResult<()> {
     for statement in [
         "DELETE FROM aliases WHERE conversation_pk = ?1",
         "DELETE FROM pins WHERE conversation_pk = ?1",
@@ -148,7 +148,7 @@ fn cut_back(connection: &Connection, conversation: i64, rest: Rest) -> StoreResu
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }
-    parent::forget(connection, conversation, 0)?;
+    parent::disconnect_children(connection, conversation, 0)?;
     forget_turns(connection, conversation, rest.through)?;
     let later = "SELECT k.pk FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk
          WHERE k.conversation_pk = ?1 AND (m.seq IS NULL OR m.seq > ?2)";
@@ -190,7 +190,7 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
 }
 
 /// Marks a conversation as deleted and clears what branches do not inherit.
-fn bury(connection: &Connection, conversation: i64, rest: Rest) -> StoreResult<()> {
+fn mark_deleted(connection: &Connection, conversation: i64, rest: InheritedPart) -> StoreResult<()> {
     for statement in [
         "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1",
         "UPDATE compactions SET undone_by_pk = NULL WHERE conversation_pk = ?1",

@@ -7,35 +7,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counts all deletions, and those that are in no file any more.
 #[derive(Debug)]
 pub(crate) struct Erasures {
-    asked: AtomicU64,
+    total: AtomicU64,
     done: AtomicU64,
 }
 
 impl Default for Erasures {
     /// Begins with one deletion that is due, because a killed process may have left one in the log.
     fn default() -> Self {
-        Self { asked: AtomicU64::new(1), done: AtomicU64::new(0) }
+        Self { total: AtomicU64::new(1), done: AtomicU64::new(0) }
     }
 }
 
 impl Erasures {
     /// Counts a deletion of the current transaction.
-    pub(crate) fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn add(&self) {
+        self.total.fetch_add(1, Ordering::AcqRel);
     }
 
     /// How many deletions there were so far.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Acquire)
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Acquire)
     }
 
     /// Notes that the log was truncated after this many deletions.
-    pub(crate) fn are_done(&self, asked: u64) {
-        self.done.fetch_max(asked, Ordering::AcqRel);
+    pub(crate) fn mark_done(&self, total: u64) {
+        self.done.fetch_max(total, Ordering::AcqRel);
     }
 
     /// Whether the log must still be truncated for a deletion.
-    pub(crate) fn are_due(&self) -> bool {
-        self.done.load(Ordering::Acquire) < self.asked()
+    pub(crate) fn is_due(&self) -> bool {
+        self.done.load(Ordering::Acquire) < self.total()
     }
 }

@@ -12,7 +12,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::{listing, rows};
 
 /// Writes an event. `facts` are those after the change; for a deletion, the last ones.
-pub(crate) fn tell(
+pub(crate) fn record(
     connection: &Connection,
     conversation: i64,
     facts: &ConversationFacts,
@@ -56,7 +56,7 @@ pub(crate) fn tell(
 }
 
 /// Writes the events of a conversation that was imported or restored.
-pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
+pub(crate) fn record_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
     let row = listing::by_key(connection, conversation)?;
     let told = [
         Some(Happening::Created { title: row.title.as_deref() }),
@@ -65,7 +65,7 @@ pub(crate) fn tell_arrival(connection: &Connection, conversation: i64, at: Times
         row.ended.map(|(_, end_reason)| Happening::Ended { end_reason }),
     ];
     for what in told.into_iter().flatten() {
-        tell(connection, conversation, &row.facts, what, at)?;
+        record(connection, conversation, &row.facts, what, at)?;
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) fn forget(connection: &Connection, turn: i64) -> StoreResult<()> {
 }
 
 /// Moves the mark before a turn that is tried again: it may become a response again.
-pub(crate) fn look_again(connection: &Connection, turn: i64) -> StoreResult<()> {
+pub(crate) fn check_again(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE expiry SET through = ?1 - 1 WHERE through >= ?1")
         .and_then(|mut update| update.execute([turn]))
@@ -53,7 +53,7 @@ pub(crate) fn look_again(connection: &Connection, turn: i64) -> StoreResult<()> 
         .translated()
 }
 
-struct Aged {
+struct ExpiringTurn {
     key: i64,
     /// Whether it can be fetched as a response.
     is_response: bool,
@@ -61,18 +61,18 @@ struct Aged {
     ended_at: Option<i64>,
 }
 
-impl Aged {
+impl ExpiringTurn {
     /// Whether the mark may pass it: it is no response, or it is old enough.
     fn is_passed(&self, before: Timestamp) -> bool {
         !self.is_response || self.ended_at.is_some_and(|at| at < before.0)
     }
 }
 
-fn next(connection: &Connection) -> StoreResult<Vec<Aged>> {
+fn next(connection: &Connection) -> StoreResult<Vec<ExpiringTurn>> {
     let read = |row: &rusqlite::Row<'_>| {
         let is_live = rows::word(row, 2, TurnState::parse)?.is_live();
         let ended_at: Option<i64> = row.get(3)?;
-        Ok(Aged { key: row.get(0)?, is_response: row.get(1)?, ended_at: ended_at.filter(|_| !is_live) })
+        Ok(ExpiringTurn { key: row.get(0)?, is_response: row.get(1)?, ended_at: ended_at.filter(|_| !is_live) })
     };
     connection
         .prepare_cached(

@@ -36,13 +36,13 @@ pub(crate) fn page(
     let mut page = LineagePage { nodes: Vec::new(), edges: Vec::new(), next: None };
     loop {
         let next = match graph.following(last)? {
-            Step::To(_) if page.nodes.len() == range.limit => {
+            NextNode::To(_) if page.nodes.len() == range.limit => {
                 page.next = last.map(|after| LineageCursor { conversation: state.facts.id, after });
                 break;
             }
-            Step::To(next) => next,
-            Step::End => break,
-            Step::Lost => return Ok(LineageOutcome::CursorGone),
+            NextNode::To(next) => next,
+            NextNode::End => break,
+            NextNode::Lost => return Ok(LineageOutcome::CursorGone),
         };
         let (node, edge) = graph.node(next)?;
         page.nodes.push(node);
@@ -53,7 +53,7 @@ pub(crate) fn page(
 }
 
 /// What comes after a node.
-enum Step {
+enum NextNode {
     To(LineagePlace),
     End,
     /// The node is no longer in this graph, because an ancestor of it was deleted.
@@ -99,32 +99,32 @@ impl<'a> Graph<'a> {
     }
 
     /// The node after a place, or the first one.
-    fn following(&mut self, place: Option<LineagePlace>) -> StoreResult<Step> {
+    fn following(&mut self, place: Option<LineagePlace>) -> StoreResult<NextNode> {
         let below = match place {
             None => return self.above(self.root),
             Some(LineagePlace::Above(session)) => return self.above(session),
             Some(LineagePlace::Below(session)) => session,
         };
         if let Some(child) = self.child(below, 0)? {
-            return Ok(Step::To(LineagePlace::Below(child)));
+            return Ok(NextNode::To(LineagePlace::Below(child)));
         }
         let mut session = below;
         while session != self.root {
-            let Some(parent) = self.parent(session)? else { return Ok(Step::Lost) };
+            let Some(parent) = self.parent(session)? else { return Ok(NextNode::Lost) };
             if let Some(sibling) = self.child(parent, session)? {
-                return Ok(Step::To(LineagePlace::Below(sibling)));
+                return Ok(NextNode::To(LineagePlace::Below(sibling)));
             }
             session = parent;
         }
-        Ok(Step::End)
+        Ok(NextNode::End)
     }
 
     /// The ancestor above a session. After the last ancestor, the conversation's first session.
-    fn above(&mut self, session: i64) -> StoreResult<Step> {
+    fn above(&mut self, session: i64) -> StoreResult<NextNode> {
         let parent = self.parent(session)?;
         let is_seen = parent.map(|parent| self.sees(parent)).transpose()?.unwrap_or(false);
         let next = parent.filter(|_| is_seen).map_or(LineagePlace::Below(self.root), LineagePlace::Above);
-        Ok(Step::To(next))
+        Ok(NextNode::To(next))
     }
 
     fn parent(&mut self, session: i64) -> StoreResult<Option<i64>> {

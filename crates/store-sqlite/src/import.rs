@@ -15,28 +15,28 @@ use herma_model::{Alias, Happening, SessionId};
 use herma_store::{Arrival, ConversationRow, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
 use rusqlite::Connection;
 
-use self::known::Known;
+use self::known::KnownConversation;
 use self::plan::Plan;
-use self::write::Target;
+use self::write::ImportTarget;
 use crate::failure::StoreResult;
 use crate::{erase, events, listing, parent, snapshot, tables};
 
 /// Imports all conversations.
-pub(crate) fn bring(connection: &Connection, import: &Import) -> StoreResult<ImportOutcome> {
-    let arrivals = import.conversations.iter().map(|new| bring_one(connection, import, new));
+pub(crate) fn import_all(connection: &Connection, import: &Import) -> StoreResult<ImportOutcome> {
+    let arrivals = import.conversations.iter().map(|new| import_one(connection, import, new));
     arrivals.collect::<StoreResult<Vec<_>>>().map(|arrivals| ImportOutcome { arrivals })
 }
 
-fn bring_one(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<Arrival> {
+fn import_one(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<Arrival> {
     let (fate, conversation) = match known::find(connection, import, new)? {
-        known::Found::Nothing => make(connection, import, new)?,
-        known::Found::Several => (Fate::Left(Leaving::Rearranged), None),
-        known::Found::One(known) => (follow(connection, import, new, &known)?, Some(known.conversation)),
+        known::EarlierImport::Nothing => make(connection, import, new)?,
+        known::EarlierImport::Several => (Fate::Left(Leaving::Rearranged), None),
+        known::EarlierImport::One(known) => (update(connection, import, new, &known)?, Some(known.conversation)),
     };
     let names_taken = match conversation {
         Some(conversation) => {
             link::link(connection, import, new, conversation)?;
-            name(connection, import, new, conversation)?
+            add_names(connection, import, new, conversation)?
         }
         None => Vec::new(),
     };
@@ -49,8 +49,8 @@ fn make(connection: &Connection, import: &Import, new: &ImportedConversation) ->
     }
     let plan = Plan::of(new.id, new, &[]);
     let conversation = write::conversation(connection, import, new)?;
-    Target { import, new, plan: &plan, conversation, id: new.id }.all(connection)?;
-    events::tell_arrival(connection, conversation, import.now)?;
+    ImportTarget { import, new, plan: &plan, conversation, id: new.id }.all(connection)?;
+    events::record_arrival(connection, conversation, import.now)?;
     Ok((Fate::Made, Some(conversation)))
 }
 
@@ -62,21 +62,26 @@ fn taken(
     from: usize,
 ) -> StoreResult<Option<SessionId>> {
     for session in &new.sessions[from..] {
-        if leads(connection, import, session.id.as_str())?.is_some() {
+        if find_name(connection, import, session.id.as_str())?.is_some() {
             return Ok(Some(session.id.clone()));
         }
     }
     Ok(None)
 }
 
-fn leads(connection: &Connection, import: &Import, name: &str) -> StoreResult<Option<i64>> {
+fn find_name(connection: &Connection, import: &Import, name: &str) -> StoreResult<Option<i64>> {
     let Ok(alias) = Alias::parse(name) else { return Ok(None) };
     let found = snapshot::find(connection, import.tenant, &alias, Namespace::Session)?;
     Ok(found.map(|(state, _)| state.key))
 }
 
 /// Updates a conversation that was imported before, unless it was changed here.
-fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, known: &Known) -> StoreResult<Fate> {
+fn update(
+    connection: &Connection,
+    import: &Import,
+    new: &ImportedConversation,
+    known: &KnownConversation,
+) -> StoreResult<Fate> {
     let state = snapshot::load(connection, known.conversation)?;
     let id = state.facts.id;
     let plan = Plan::of(id, new, &known.sessions);
@@ -92,40 +97,40 @@ fn follow(connection: &Connection, import: &Import, new: &ImportedConversation, 
     if let Some(taken) = taken(connection, import, new, known.sessions.len())? {
         return Ok(Fate::Left(Leaving::Taken(taken)));
     }
-    let target = Target { import, new, plan: &plan, conversation: known.conversation, id };
+    let target = ImportTarget { import, new, plan: &plan, conversation: known.conversation, id };
     let before = listing::by_key(connection, known.conversation)?;
     let fate = match known::stored(connection, known)? {
-        stored if plan.goes_on_from(&stored, known) => Fate::Extended(target.rest(connection, &stored, known)?),
-        _ => again(connection, &target)?,
+        stored if plan.continues(&stored, known) => Fate::Extended(target.rest(connection, &stored, known)?),
+        _ => replace_all(connection, &target)?,
     };
-    tell_changes(connection, &target, &before)?;
+    record_changes(connection, &target, &before)?;
     Ok(fate)
 }
 
 /// Writes events for what changed in an updated conversation.
-fn tell_changes(connection: &Connection, target: &Target<'_>, before: &ConversationRow) -> StoreResult<()> {
+fn record_changes(connection: &Connection, target: &ImportTarget<'_>, before: &ConversationRow) -> StoreResult<()> {
     let after = listing::by_key(connection, target.conversation)?;
     if after.facts.head.id != before.facts.head.id {
-        events::tell(connection, target.conversation, &after.facts, Happening::HeadMoved, target.import.now)?;
+        events::record(connection, target.conversation, &after.facts, Happening::HeadMoved, target.import.now)?;
     }
     if after.title != before.title {
         let renamed = Happening::Renamed { title: after.title.as_deref() };
-        events::tell(connection, target.conversation, &after.facts, renamed, target.import.now)?;
+        events::record(connection, target.conversation, &after.facts, renamed, target.import.now)?;
     }
     Ok(())
 }
 
-fn again(connection: &Connection, target: &Target<'_>) -> StoreResult<Fate> {
+fn replace_all(connection: &Connection, target: &ImportTarget<'_>) -> StoreResult<Fate> {
     if !erase::empty(connection, target.conversation)? {
         return Ok(Fate::Left(Leaving::Inherited));
     }
     target.all(connection)?;
-    parent::reunite(connection, target.conversation)?;
+    parent::reconnect_children(connection, target.conversation)?;
     Ok(Fate::Replaced)
 }
 
 /// Gives a conversation further names. Returns the names that lead elsewhere.
-fn name(
+fn add_names(
     connection: &Connection,
     import: &Import,
     new: &ImportedConversation,
@@ -133,7 +138,7 @@ fn name(
 ) -> StoreResult<Vec<Alias>> {
     let mut taken = Vec::new();
     for alias in &new.names {
-        match leads(connection, import, alias.as_str())? {
+        match find_name(connection, import, alias.as_str())? {
             Some(other) if other != conversation => taken.push(alias.clone()),
             Some(_) => {}
             None => tables::alias(connection, import.tenant, Namespace::Session, alias.as_str(), conversation, None)?,

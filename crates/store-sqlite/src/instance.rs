@@ -42,7 +42,7 @@ pub(crate) struct Instance {
     /// Turns that the current transaction ends. A rollback makes them live again.
     ended: Vec<Lease>,
     /// Other owners of live turns, by their key, as this process last saw them.
-    watched: HashMap<i64, Watched>,
+    watched: HashMap<i64, WatchedOwner>,
 }
 
 struct Registered {
@@ -57,7 +57,7 @@ struct Registered {
 }
 
 /// Another owner as this process last saw it.
-struct Watched {
+struct WatchedOwner {
     stored: i64,
     looked: Instant,
     unrenewed: Duration,
@@ -180,7 +180,7 @@ impl Instance {
     }
 
     /// Publishes the renewal after a transaction was committed.
-    pub(crate) fn is_stored(&mut self) {
+    pub(crate) fn note_commit(&mut self) {
         self.ended.clear();
         self.renewals.publish(self.registered.as_ref().map(|registered| (registered.key, registered.renewal)));
     }
@@ -206,7 +206,7 @@ impl Instance {
     }
 
     /// Forgets a turn that was given up, unless a later attempt of it runs here by now.
-    pub(crate) fn let_go(&mut self, lease: Lease) {
+    pub(crate) fn forget_given_up(&mut self, lease: Lease) {
         if self.is_live(lease) {
             self.live.remove(&lease.turn);
         }
@@ -243,19 +243,19 @@ impl Instance {
                 .map(|seen| (seen.unrenewed, looked.duration_since(seen.looked)))
                 .filter(|(_, gap)| *gap <= LONGEST_GAP)
                 .map_or(Duration::ZERO, |(unrenewed, gap)| unrenewed + gap);
-            self.watched.insert(owner, Watched { stored, looked, unrenewed });
+            self.watched.insert(owner, WatchedOwner { stored, looked, unrenewed });
         }
         if self.watched.values().any(|seen| seen.unrenewed >= LATE)
             && let Err(error) = self.renew(connection, now)
         {
-            self.forget_what_was_watched();
+            self.restart_watching();
             return Err(error);
         }
         Ok(())
     }
 
     /// Starts watching again from zero, because the database did not take a write.
-    pub(crate) fn forget_what_was_watched(&mut self) {
+    pub(crate) fn restart_watching(&mut self) {
         self.watched.clear();
     }
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Rows, params_from_iter};
 
 use crate::failure::{StoreResult, Translate};
 use crate::listing::{Conversations, Selection};
-use crate::ranges::{Family, Range, Wanted};
+use crate::ranges::{Family, Range, ResolvedFilter};
 use crate::snapshot;
 
 /// The largest number of conversations and sessions that one page examines, not counting those before the last skipped
@@ -32,7 +32,7 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
     if parent == Some(None) || root == Some(None) {
         return Ok(nothing);
     }
-    let wanted = Wanted::new(scope, filter, parent.flatten(), root.flatten());
+    let wanted = ResolvedFilter::new(scope, filter, parent.flatten(), root.flatten());
     let ranges = Range::all(&wanted);
     let mut statements = Vec::with_capacity(ranges.len());
     for range in &ranges {
@@ -43,7 +43,7 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
         let rows = statement.query(params_from_iter(range.values)).translated()?;
         walks.push(Walk::begin(rows, &wanted)?);
     }
-    let mut gathering = Gathering {
+    let mut builder = PageBuilder {
         connection,
         conversations: Conversations::of(connection)?,
         wanted: &wanted,
@@ -54,16 +54,16 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
     };
     while let Some(next) = nearest(&mut walks, filter.order) {
         let candidate = next.step(&wanted)?;
-        if gathering.take(candidate)? {
+        if builder.take(candidate)? {
             break;
         }
     }
-    Ok(gathering.page())
+    Ok(builder.page())
 }
 
 /// A conversation with its position in the list.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct ListCandidate {
     at: i64,
     key: i64,
     is_wanted: bool,
@@ -72,20 +72,20 @@ struct Candidate {
 /// One range, read up to its next conversation.
 struct Walk<'a> {
     rows: Rows<'a>,
-    next: Option<Candidate>,
+    next: Option<ListCandidate>,
 }
 
 impl<'a> Walk<'a> {
-    fn begin(rows: Rows<'a>, wanted: &Wanted<'_>) -> StoreResult<Self> {
+    fn begin(rows: Rows<'a>, wanted: &ResolvedFilter<'_>) -> StoreResult<Self> {
         let mut walk = Self { rows, next: None };
         walk.step(wanted)?;
         Ok(walk)
     }
 
     /// Returns the next conversation and reads the following one.
-    fn step(&mut self, wanted: &Wanted<'_>) -> StoreResult<Option<Candidate>> {
+    fn step(&mut self, wanted: &ResolvedFilter<'_>) -> StoreResult<Option<ListCandidate>> {
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(Candidate { key: row.get(0)?, at: row.get(1)?, is_wanted: wanted.matches(row)? })
+            Ok(ListCandidate { key: row.get(0)?, at: row.get(1)?, is_wanted: wanted.matches(row)? })
         };
         let row = self.rows.next().translated()?;
         let following = row.map(read).transpose().translated()?;
@@ -95,7 +95,7 @@ impl<'a> Walk<'a> {
 
 /// The range whose next conversation comes first.
 fn nearest<'w, 'a>(walks: &'w mut [Walk<'a>], order: ListOrder) -> Option<&'w mut Walk<'a>> {
-    let compare = |one: &Candidate, other: &Candidate| {
+    let compare = |one: &ListCandidate, other: &ListCandidate| {
         let ascending = (one.at, one.key).cmp(&(other.at, other.key));
         if order.is_ascending() { ascending } else { ascending.reverse() }
     };
@@ -107,10 +107,10 @@ fn nearest<'w, 'a>(walks: &'w mut [Walk<'a>], order: ListOrder) -> Option<&'w mu
 }
 
 /// The page that is being filled.
-struct Gathering<'a> {
+struct PageBuilder<'a> {
     connection: &'a Connection,
     conversations: Conversations<'a>,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a ResolvedFilter<'a>,
     rows: Vec<(Cursor, ConversationRow)>,
     /// How many rows are still to be skipped.
     to_skip: usize,
@@ -119,10 +119,10 @@ struct Gathering<'a> {
     examined: usize,
 }
 
-impl Gathering<'_> {
+impl PageBuilder<'_> {
     /// Adds the rows of a conversation. Returns whether the page is full or the scan limit is reached.
-    fn take(&mut self, candidate: Option<Candidate>) -> StoreResult<bool> {
-        let Some(Candidate { at, key, is_wanted }) = candidate else { return Ok(true) };
+    fn take(&mut self, candidate: Option<ListCandidate>) -> StoreResult<bool> {
+        let Some(ListCandidate { at, key, is_wanted }) = candidate else { return Ok(true) };
         self.examined += 1;
         let place = Cursor { at: Timestamp(at), row: key, session: 0 };
         if is_wanted {
@@ -178,12 +178,12 @@ impl Gathering<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.rows.len() > self.wanted.filter.limit || self.is_tired()
+        self.rows.len() > self.wanted.filter.limit || self.scan_limit_reached()
     }
 
     /// Whether the scan limit is reached. A client that pages by row count needs at least one row to make progress, so
     /// then an empty page continues.
-    fn is_tired(&self) -> bool {
+    fn scan_limit_reached(&self) -> bool {
         let is_counted = self.wanted.filter.skip.is_some();
         self.examined >= MOST_EXAMINED && (!is_counted || !self.rows.is_empty())
     }
@@ -194,7 +194,7 @@ impl Gathering<'_> {
             self.rows.truncate(limit);
             self.rows.last().map(|(place, _)| *place).or(self.wanted.filter.after)
         } else {
-            self.last.filter(|_| self.is_tired())
+            self.last.filter(|_| self.scan_limit_reached())
         };
         Page { rows: self.rows.into_iter().map(|(_, row)| row).collect(), next }
     }

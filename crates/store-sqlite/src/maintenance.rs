@@ -16,8 +16,8 @@ use crate::instance::Instance;
 use crate::notices::{Notices, Owner};
 use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
-use crate::takeover::{Why, take_over};
-use crate::writer::{Patience, Step, Writer};
+use crate::takeover::{TakeoverReason, take_over};
+use crate::writer::{JobOutcome, WhenUnavailable, Writer};
 use crate::{events, queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ impl Maintenance {
             if log > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
                 self.checkpoint();
             }
-            if (log > LARGE_LOG || self.writer.erasures.are_due()) && emptied.elapsed() >= EMPTY_AGAIN {
+            if (log > LARGE_LOG || self.writer.erasures.is_due()) && emptied.elapsed() >= EMPTY_AGAIN {
                 emptied = Instant::now();
                 self.empty_log();
             }
@@ -87,7 +87,7 @@ impl Maintenance {
             self.wake_followers(&mut followed);
             let is_serving = self.writer.live.load(Ordering::Acquire) > 0;
             indexer.tick(&self.connection, &self.writer, is_serving);
-            self.look_around(is_serving, &mut seen);
+            self.check_notices(is_serving, &mut seen);
             if !is_serving {
                 continue;
             }
@@ -97,7 +97,7 @@ impl Maintenance {
             }
         }
         // Truncate now: other processes may keep the log open, and do not know what was deleted here.
-        if self.writer.erasures.are_due() {
+        if self.writer.erasures.is_due() {
             self.empty_log();
         }
     }
@@ -108,7 +108,7 @@ impl Maintenance {
     }
 
     /// Sends the notices that are due.
-    fn look_around(&self, is_serving: bool, seen: &mut Option<i64>) {
+    fn check_notices(&self, is_serving: bool, seen: &mut Option<i64>) {
         let live = &*self.writer.live;
         let own = self.renewals.owner().filter(|_| is_serving).map(|key| Owner { key, live });
         if !self.notices.are_wanted(own) {
@@ -118,7 +118,7 @@ impl Maintenance {
         let version = self.version();
         let is_committed = version.is_none() || version != *seen;
         *seen = version;
-        self.notices.look(&self.connection, own, is_committed);
+        self.notices.check(&self.connection, own, is_committed);
     }
 
     /// Wakes the followers of events if there are new ones. Reads nothing while there are no followers.
@@ -138,7 +138,8 @@ impl Maintenance {
 
     /// Queues a write that will be repeated anyway, so it may be refused if the database is locked.
     fn background(&self, work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<()> + Send + 'static) {
-        self.writer.submit_lazy(Patience::Refused, move |connection, instance| keep(work(connection, instance)));
+        self.writer
+            .submit_lazy(WhenUnavailable::Refuse, move |connection, instance| keep_or_log(work(connection, instance)));
     }
 
     fn has_live_turns(&self) -> bool {
@@ -194,12 +195,12 @@ fn log_size(log: &Path) -> u64 {
     std::fs::metadata(log).map_or(0, |meta| meta.len())
 }
 
-pub(crate) fn keep<T>(outcome: StoreResult<T>) -> Step {
+pub(crate) fn keep_or_log<T>(outcome: StoreResult<T>) -> JobOutcome {
     match outcome {
-        Ok(_) => Step::Keep(Box::new(|_| {})),
+        Ok(_) => JobOutcome::Keep(Box::new(|_| {})),
         Err(error) => {
             tracing::warn!(%error, "background work on the store failed");
-            Step::Undo(Box::new(|_| {}))
+            JobOutcome::Undo(Box::new(|_| {}))
         }
     }
 }
@@ -222,11 +223,11 @@ pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Times
         }
         if queued {
             tracing::warn!("the owner of a waiting turn is gone; the turn is ended");
-            queue::leave(connection, conversation, turn, &Why::OwnerGone.failure(), now)?;
+            queue::leave(connection, conversation, turn, &TakeoverReason::OwnerGone.failure(), now)?;
             continue;
         }
         let mut state = snapshot::load(connection, conversation)?;
-        take_over(connection, &mut state, turn, Why::OwnerGone, now)?;
+        take_over(connection, &mut state, turn, TakeoverReason::OwnerGone, now)?;
     }
     Ok(())
 }

@@ -35,10 +35,10 @@ pub(crate) struct Owner<'a> {
 /// The subscriptions of this process.
 #[derive(Default)]
 pub(crate) struct Notices {
-    watched: Mutex<HashMap<Notice, Watched>>,
+    watched: Mutex<HashMap<Notice, WatchedNotice>>,
 }
 
-struct Watched {
+struct WatchedNotice {
     notices: watch::Sender<()>,
     /// The stamp of the last check.
     seen: Option<Stamp>,
@@ -50,20 +50,20 @@ struct Watched {
 type Stamp = Vec<i64>;
 
 /// The result of one check.
-struct Look {
+struct Observation {
     stamp: Stamp,
     /// Whether a notice is sent if the stamp has changed.
     is_due: bool,
 }
 
 impl Notices {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Notice, Watched>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Notice, WatchedNotice>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn subscribe(&self, notice: Notice) -> Subscription {
         let mut watched = self.lock();
-        let watched = watched.entry(notice).or_insert_with(|| Watched {
+        let watched = watched.entry(notice).or_insert_with(|| WatchedNotice {
             notices: watch::Sender::new(()),
             seen: None,
             is_new: true,
@@ -85,17 +85,17 @@ impl Notices {
     }
 
     /// Checks all subscriptions, or only the new ones if nothing was committed since the last time.
-    pub(crate) fn look(&self, connection: &Connection, own: Option<Owner<'_>>, is_committed: bool) {
-        for (notice, before) in self.to_look_at(own, is_committed) {
-            let look = self.look_at(connection, notice, own);
+    pub(crate) fn check(&self, connection: &Connection, own: Option<Owner<'_>>, is_committed: bool) {
+        for (notice, before) in self.to_check(own, is_committed) {
+            let observed = self.check_one(connection, notice, own);
             let mut all = self.lock();
             let Some(watched) = all.get_mut(&notice) else { continue };
-            match look {
-                Ok(look) => {
-                    if look.is_due && before.as_ref() != Some(&look.stamp) {
+            match observed {
+                Ok(observed) => {
+                    if observed.is_due && before.as_ref() != Some(&observed.stamp) {
                         watched.notices.send_replace(());
                     }
-                    watched.seen = Some(look.stamp);
+                    watched.seen = Some(observed.stamp);
                 }
                 Err(error) => {
                     tracing::debug!(%error, ?notice, "what is waited for could not be looked at; it is tried again");
@@ -105,7 +105,7 @@ impl Notices {
         }
     }
 
-    fn to_look_at(&self, own: Option<Owner<'_>>, is_committed: bool) -> Vec<(Notice, Option<Stamp>)> {
+    fn to_check(&self, own: Option<Owner<'_>>, is_committed: bool) -> Vec<(Notice, Option<Stamp>)> {
         let mut all = self.lock();
         let wanted =
             all.iter_mut().filter(|(notice, watched)| (is_committed || watched.is_new) && is_wanted(**notice, own));
@@ -117,7 +117,7 @@ impl Notices {
             .collect()
     }
 
-    fn look_at(&self, connection: &Connection, notice: Notice, own: Option<Owner<'_>>) -> StoreResult<Look> {
+    fn check_one(&self, connection: &Connection, notice: Notice, own: Option<Owner<'_>>) -> StoreResult<Observation> {
         match notice {
             Notice::ConversationFree(conversation) => self.conversation(connection, conversation),
             Notice::WaitEnded(turn) => waits(connection, turn),
@@ -128,7 +128,7 @@ impl Notices {
 
     /// Due if the conversation has no running turn and the first turn in line waits in this process. If it waits in
     /// another process, that process sends the notice.
-    fn conversation(&self, connection: &Connection, conversation: ConversationId) -> StoreResult<Look> {
+    fn conversation(&self, connection: &Connection, conversation: ConversationId) -> StoreResult<Observation> {
         let found: Option<(Stamp, bool, Option<TurnId>)> = connection
             .prepare_cached(
                 "SELECT c.version, c.fence, coalesce(c.running_turn, 0), t.pk, t.id
@@ -147,21 +147,21 @@ impl Notices {
                     .optional()
             })
             .translated()?;
-        let Some((stamp, is_free, first)) = found else { return Ok(Look { stamp: Vec::new(), is_due: true }) };
+        let Some((stamp, is_free, first)) = found else { return Ok(Observation { stamp: Vec::new(), is_due: true }) };
         let is_ours = first.is_none_or(|first| self.lock().contains_key(&Notice::WaitEnded(first)));
-        Ok(Look { stamp, is_due: is_free && is_ours })
+        Ok(Observation { stamp, is_due: is_free && is_ours })
     }
 }
 
-fn waits(connection: &Connection, turn: TurnId) -> StoreResult<Look> {
+fn waits(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
     let waits = connection
         .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND state = 'queued'")
         .and_then(|mut select| select.exists([turn.uuid().as_bytes()]))
         .translated()?;
-    Ok(Look { stamp: vec![waits.into()], is_due: !waits })
+    Ok(Observation { stamp: vec![waits.into()], is_due: !waits })
 }
 
-fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Look> {
+fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
     let stamp: Option<Stamp> = connection
         .prepare_cached(
             "SELECT t.pk, t.attempt, t.fence, t.first_seq IS NOT NULL, coalesce(t.ended_at, 0),
@@ -175,13 +175,13 @@ fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Look> {
             select.query_row([turn.uuid().as_bytes()], |row| (0..8).map(|column| row.get(column)).collect()).optional()
         })
         .translated()?;
-    Ok(Look { stamp: stamp.unwrap_or_default(), is_due: true })
+    Ok(Observation { stamp: stamp.unwrap_or_default(), is_due: true })
 }
 
 /// Due if a turn of any process is asked to stop, which is rare. Also due if this process knows of more live turns than
 /// are stored: then another process has ended one.
-fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Look> {
-    let Some(own) = own else { return Ok(Look { stamp: Vec::new(), is_due: false }) };
+fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Observation> {
+    let Some(own) = own else { return Ok(Observation { stamp: Vec::new(), is_due: false }) };
     let live = own.live.load(Ordering::Acquire);
     let mut select = connection
         .prepare_cached("SELECT owner, stop_requested IS NOT NULL, pk FROM turns WHERE state IN ('queued', 'running')")
@@ -198,7 +198,7 @@ fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Look> {
     let lost = live.min(own.live.load(Ordering::Acquire)).saturating_sub(stored);
     let is_due = !stamp.is_empty() || lost > 0;
     stamp.push(i64::try_from(lost).unwrap_or(i64::MAX));
-    Ok(Look { stamp, is_due })
+    Ok(Observation { stamp, is_due })
 }
 
 /// Only a process with turns of its own can be asked to stop one.

@@ -14,21 +14,21 @@ use crate::migrations;
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a file is checked before it is refused, and the pause between. Another process may be creating it.
-const LOOKS: u32 = 3;
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const INSPECTIONS: u32 = 3;
+const INSPECTION_PAUSE: Duration = Duration::from_millis(20);
 
 /// Refuses a file that belongs to another program, is damaged, or was written by a newer Herma. Does not change it.
-pub(crate) fn look(path: &Path) -> StoreResult<()> {
-    for _ in 1..LOOKS {
-        if look_once(path).is_ok() {
+pub(crate) fn inspect(path: &Path) -> StoreResult<()> {
+    for _ in 1..INSPECTIONS {
+        if inspect_once(path).is_ok() {
             return Ok(());
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(INSPECTION_PAUSE);
     }
-    look_once(path)
+    inspect_once(path)
 }
 
-fn look_once(path: &Path) -> StoreResult<()> {
+fn inspect_once(path: &Path) -> StoreResult<()> {
     if !path.exists() || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0) {
         return Ok(());
     }
@@ -39,7 +39,7 @@ fn look_once(path: &Path) -> StoreResult<()> {
         )),
         other => other,
     };
-    let connection = looking(path).map_err(|error| refuse(&error))?;
+    let connection = inspection_connection(path).map_err(|error| refuse(&error))?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
     // One transaction, so that all values are from the same moment.
     let connection = connection.unchecked_transaction().map_err(|error| refuse(&error))?;
@@ -65,7 +65,7 @@ fn look_once(path: &Path) -> StoreResult<()> {
 
 /// A connection that changes nothing. If there is no log, no process has the file open, so it needs no locks and no
 /// files beside it.
-fn looking(path: &Path) -> rusqlite::Result<Connection> {
+fn inspection_connection(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match real.to_str().filter(|_| !log_path(&real).exists()) {
@@ -104,8 +104,9 @@ pub(crate) fn make_private(_path: &Path) -> std::io::Result<()> {
 pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
     let connection = Connection::open(path).translated()?;
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
-    let mode =
-        patiently(|| connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)))?;
+    let mode = retry_while_locked(|| {
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))
+    })?;
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(StoreError::Unusable(format!(
             "{} cannot use a write-ahead log (is it on a network file system?); put the data directory on a local disk",
@@ -126,7 +127,7 @@ pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
 
 /// Tries again while another process has an exclusive lock and SQLite does not wait by itself: the file is being
 /// created, or its log truncated.
-fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> StoreResult<T> {
+fn retry_while_locked<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> StoreResult<T> {
     let began = Instant::now();
     loop {
         match attempt() {

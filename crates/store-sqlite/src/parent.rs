@@ -74,8 +74,8 @@ pub(crate) fn source(
 }
 
 /// Called before sessions of a conversation are deleted, from key `from` on: their children keep only their name. If
-/// the sessions are restored, [`reunite`] finds the children again.
-pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> StoreResult<()> {
+/// the sessions are restored, [`reconnect_children`] finds the children again.
+pub(crate) fn disconnect_children(connection: &Connection, conversation: i64, from: i64) -> StoreResult<()> {
     let going = "SELECT pk FROM sessions WHERE conversation_pk = ?1 AND pk >= ?2";
     for statement in [
         &format!(
@@ -93,7 +93,7 @@ pub(crate) fn forget(connection: &Connection, conversation: i64, from: i64) -> S
 }
 
 /// Connects children that know their parent only by name to the sessions of this conversation.
-pub(crate) fn reunite(connection: &Connection, conversation: i64) -> StoreResult<()> {
+pub(crate) fn reconnect_children(connection: &Connection, conversation: i64) -> StoreResult<()> {
     for statement in [
         "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c JOIN sessions p ON p.conversation_pk = c.pk
          WHERE c.pk = ?1 AND sessions.missing_parent = c.id AND sessions.parent_id = p.id AND sessions.tenant_pk = c.tenant_pk",

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
 use crate::rows::{self, MESSAGE};
-use crate::said::{self, Place};
+use crate::said::{self, MessagePlace};
 use crate::{rewinds, snapshot};
 
 /// Pins a message, together with its tool call or results.
@@ -29,7 +29,7 @@ pub(crate) fn pin(
         return Ok(PinOutcome::NotWhole);
     }
     let already = places(connection, conversation)?;
-    let new: Vec<&Said> = group.iter().filter(|said| !already.contains(&said.seq)).collect();
+    let new: Vec<&PinCandidate> = group.iter().filter(|said| !already.contains(&said.seq)).collect();
     if already.len() + new.len() > MAX_PINNED {
         return Ok(PinOutcome::TooMany { limit: MAX_PINNED });
     }
@@ -106,7 +106,7 @@ fn places(connection: &Connection, conversation: i64) -> StoreResult<HashSet<i64
 }
 
 /// The fields of a message that tell which messages belong together.
-struct Said {
+struct PinCandidate {
     key: i64,
     seq: i64,
     role: Role,
@@ -114,11 +114,12 @@ struct Said {
     status: MessageStatus,
 }
 
-const SAID: &str = "m.pk, m.seq, m.role, m.calls, m.status FROM sessions s JOIN messages m ON m.session_pk = s.pk
+const PIN_CANDIDATE: &str =
+    "m.pk, m.seq, m.role, m.calls, m.status FROM sessions s JOIN messages m ON m.session_pk = s.pk
      WHERE m.compaction_pk IS NULL AND s.conversation_pk = ?1 AND m.seq <= ?2";
 
-impl Said {
-    fn at(connection: &Connection, place: Place) -> StoreResult<Self> {
+impl PinCandidate {
+    fn at(connection: &Connection, place: MessagePlace) -> StoreResult<Self> {
         connection
             .prepare_cached("SELECT pk, seq, role, calls, status FROM messages WHERE pk = ?1")
             .and_then(|mut select| select.query_row([place.key], Self::read))
@@ -147,11 +148,11 @@ fn find(
     scope: &Scope,
     alias: &Alias,
     message: MessageId,
-) -> StoreResult<Option<(i64, Vec<Said>)>> {
+) -> StoreResult<Option<(i64, Vec<PinCandidate>)>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let lineage = Lineage::after(connection, &state, 0)?;
     let Some(place) = said::find(connection, scope.tenant, &lineage, message)? else { return Ok(None) };
-    let said = Said::at(connection, place)?;
+    let said = PinCandidate::at(connection, place)?;
     let caller = match said.role {
         Role::Assistant if !said.calls.is_empty() => Ok(said),
         Role::Tool => caller(connection, &lineage, &said)?.ok_or(said),
@@ -167,13 +168,13 @@ fn find(
 }
 
 /// The message whose call a result answers: the last message before it that is not a result.
-fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> StoreResult<Option<Said>> {
+fn caller(connection: &Connection, lineage: &Lineage, result: &PinCandidate) -> StoreResult<Option<PinCandidate>> {
     let mut select = connection
-        .prepare_cached(&format!("SELECT {SAID} AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"))
+        .prepare_cached(&format!("SELECT {PIN_CANDIDATE} AND m.role <> 'tool' ORDER BY s.pk DESC, m.seq DESC LIMIT 1"))
         .translated()?;
     for segment in lineage.segments().iter().rev() {
         let range = [segment.conversation, segment.through.min(result.seq - 1)];
-        if let Some(before) = select.query_row(range, Said::read).optional().translated()? {
+        if let Some(before) = select.query_row(range, PinCandidate::read).optional().translated()? {
             return Ok(Some(before).filter(|before| result.answers(before)));
         }
     }
@@ -181,15 +182,15 @@ fn caller(connection: &Connection, lineage: &Lineage, result: &Said) -> StoreRes
 }
 
 /// A message with calls, and the results that directly follow it.
-fn group(connection: &Connection, lineage: &Lineage, caller: Said) -> StoreResult<Vec<Said>> {
+fn group(connection: &Connection, lineage: &Lineage, caller: PinCandidate) -> StoreResult<Vec<PinCandidate>> {
     let mut select =
-        connection.prepare_cached(&format!("SELECT {SAID} AND m.seq > ?3 ORDER BY s.pk, m.seq")).translated()?;
+        connection.prepare_cached(&format!("SELECT {PIN_CANDIDATE} AND m.seq > ?3 ORDER BY s.pk, m.seq")).translated()?;
     let after = caller.seq;
     let mut group = vec![caller];
     for segment in lineage.segments() {
         let mut following = select.query([segment.conversation, segment.through, after]).translated()?;
         while let Some(row) = following.next().translated()? {
-            let next = Said::read(row).translated()?;
+            let next = PinCandidate::read(row).translated()?;
             if next.role != Role::Tool {
                 return Ok(group);
             }

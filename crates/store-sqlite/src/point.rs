@@ -19,7 +19,7 @@ pub(crate) struct Point {
 }
 
 /// The result of looking for the place of a message.
-pub(crate) enum Found {
+pub(crate) enum PointOutcome {
     Point(Point),
     NoSuchMessage,
     Unanswered,
@@ -64,11 +64,13 @@ impl Point {
         tenant: TenantId,
         state: &ConversationState,
         message: MessageId,
-    ) -> StoreResult<Found> {
+    ) -> StoreResult<PointOutcome> {
         let lineage = Lineage::after(connection, state, 0)?;
-        let Some(place) = said::find(connection, tenant, &lineage, message)? else { return Ok(Found::NoSuchMessage) };
+        let Some(place) = said::find(connection, tenant, &lineage, message)? else {
+            return Ok(PointOutcome::NoSuchMessage);
+        };
         let Some(segment) = lineage.segments().iter().find(|segment| segment.conversation == place.conversation) else {
-            return Ok(Found::NoSuchMessage);
+            return Ok(PointOutcome::NoSuchMessage);
         };
         let is_own = place.conversation == state.key;
         let rewinds = rewinds::of(connection, state.key)?;
@@ -84,21 +86,21 @@ impl Point {
         let inherited = (segment.session, segment.through);
         let is_whole = !is_own && end.is_none() && !rewinds.hide(Seq(segment.through));
         let Some((session, through)) = answer.or(is_whole.then_some(inherited)) else {
-            return Ok(Found::Unanswered);
+            return Ok(PointOutcome::Unanswered);
         };
         let parent = if is_own { session } else { beginning(connection, state.key)?.0 };
-        Ok(Found::Point(Self { inherited: Segment { session, through, ..*segment }, parent }))
+        Ok(PointOutcome::Point(Self { inherited: Segment { session, through, ..*segment }, parent }))
     }
 }
 
-type Place = (i64, i64);
+type SessionPlace = (i64, i64);
 
-fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+fn place(row: &Row<'_>) -> rusqlite::Result<SessionPlace> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
 /// Where a conversation begins: before its first message, or, for a branch, after what it inherits.
-fn beginning(connection: &Connection, conversation: i64) -> StoreResult<Place> {
+fn beginning(connection: &Connection, conversation: i64) -> StoreResult<SessionPlace> {
     connection
         .prepare_cached(
             "SELECT r.pk, coalesce(r.base_seq, 0) FROM conversations c JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1",
@@ -109,7 +111,7 @@ fn beginning(connection: &Connection, conversation: i64) -> StoreResult<Place> {
 
 /// The last message of the last completed turn in a part of a transcript. A turn whose end is hidden by a rewind does
 /// not count.
-fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> StoreResult<Option<Place>> {
+fn last_answer(connection: &Connection, within: Segment, rewinds: &Rewinds) -> StoreResult<Option<SessionPlace>> {
     let (shown, is_answered) = (rewinds::shows("m.seq", "?4"), rewinds::shows("t.last_seq", "?4"));
     connection
         .prepare_cached(&format!(
@@ -132,7 +134,7 @@ fn summary_after(
     conversation: i64,
     after: i64,
     rewinds: &Rewinds,
-) -> StoreResult<Option<Place>> {
+) -> StoreResult<Option<SessionPlace>> {
     let (shown, is_said) = (rewinds::shows("m.seq", "?4"), rewinds::shows("n.seq", "?4"));
     connection
         .prepare_cached(&format!(
@@ -156,7 +158,7 @@ fn first_answer(
     message: i64,
     within: &Segment,
     rewinds: &Rewinds,
-) -> StoreResult<Option<Place>> {
+) -> StoreResult<Option<SessionPlace>> {
     let shown = rewinds::shows("m.seq", "?5");
     connection
         .prepare_cached(&format!(

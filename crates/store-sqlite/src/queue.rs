@@ -9,7 +9,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert};
-use crate::takeover::Why;
+use crate::takeover::TakeoverReason;
 use crate::waiting;
 
 /// A waiting turn.
@@ -52,7 +52,7 @@ pub(crate) fn first(
         if !instance.is_dead(connection, waiter.owner, waiter.key)? {
             return Ok(Some(waiter));
         }
-        remove(connection, conversation, waiter.key, &Why::OwnerGone.failure(), now)?;
+        remove(connection, conversation, waiter.key, &TakeoverReason::OwnerGone.failure(), now)?;
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn length(
     let mut length = 0;
     for waiter in waiters {
         if instance.is_dead(connection, waiter.owner, waiter.key)? {
-            remove(connection, conversation, waiter.key, &Why::OwnerGone.failure(), now)?;
+            remove(connection, conversation, waiter.key, &TakeoverReason::OwnerGone.failure(), now)?;
         } else {
             length += 1;
         }
@@ -213,7 +213,7 @@ pub(crate) fn enter_again(
             |row| row.get(0),
         )
         .translated()?;
-    waiting::drop_all(connection, key)?;
+    waiting::delete(connection, key)?;
     count(connection, state.key, 1)?;
     Ok((key, Timestamp(since)))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Family {
 }
 
 /// A list filter whose names were looked up.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ResolvedFilter<'a> {
     scope: &'a Scope,
     pub(crate) filter: &'a ListFilter,
     parent: Option<Family>,
@@ -26,11 +26,11 @@ pub(crate) struct Wanted<'a> {
     title: Option<String>,
 }
 
-/// The columns that [`Wanted::matches`] checks, after the key and the time by which the list is ordered.
-const LOOKED_AT: &str =
+/// The columns that [`ResolvedFilter::matches`] checks, after the key and the time by which the list is ordered.
+const CHECKED_COLUMNS: &str =
     "c.origin_kind, c.previous_pk IS NOT NULL, c.archived, c.session_key, c.source, c.updated_at, c.title, c.answered";
 
-impl<'a> Wanted<'a> {
+impl<'a> ResolvedFilter<'a> {
     pub(crate) fn new(scope: &'a Scope, filter: &'a ListFilter, parent: Option<Family>, root: Option<Family>) -> Self {
         Self { scope, filter, parent, root, title: filter.title.as_deref().map(str::to_lowercase) }
     }
@@ -94,24 +94,24 @@ impl<'a> Wanted<'a> {
 
     /// The parts of indexes that cover the list: one conversation, its children, a session key, or every kind of
     /// origin.
-    fn places(&self) -> Vec<Place> {
+    fn parts(&self) -> Vec<IndexPart> {
         let filter = self.filter;
         let tenant = Value::Integer(self.scope.tenant.0);
-        let own = |family: Family| Place::new("", "c.pk = ?", vec![Value::Integer(family.conversation)]);
+        let own = |family: Family| IndexPart::new("", "c.pk = ?", vec![Value::Integer(family.conversation)]);
         if let Some(root) = self.root {
             return vec![own(root)];
         }
         if let Some(parent) = self.parent {
             let children = vec![Value::Integer(parent.conversation)];
-            let mut places = vec![Place::new("conversations_by_parent", "c.parent_pk = ?", children)];
+            let mut parts = vec![IndexPart::new("conversations_by_parent", "c.parent_pk = ?", children)];
             if filter.view == ListView::Sessions {
-                places.push(own(parent));
+                parts.push(own(parent));
             }
-            return places;
+            return parts;
         }
         if let Some(key) = &filter.session_key {
             let values = vec![tenant, Value::Text(SessionKey::as_str(key).to_owned())];
-            return vec![Place::new("conversations_by_key", "c.tenant_pk = ? AND c.session_key = ?", values)];
+            return vec![IndexPart::new("conversations_by_key", "c.tenant_pk = ? AND c.session_key = ?", values)];
         }
         let indexes: &[(&str, &str)] = match (filter.kind, filter.archived) {
             _ if filter.order.is_by_creation() => &[("conversations_by_age", "")],
@@ -124,16 +124,16 @@ impl<'a> Wanted<'a> {
             self.has_origin(**origin)
                 && filter.kind.is_none_or(|kind| kind == **origin || kind == SessionKind::Continuation)
         };
-        let mut places = Vec::new();
+        let mut parts = Vec::new();
         for origin in ORIGINS.iter().filter(of_kind) {
             for (index, clause) in indexes {
                 // The origin is part of the SQL text, so that each origin has a cached statement of its own.
                 let origin = origin.as_str();
                 let clause = format!("c.tenant_pk = ? AND c.origin_kind = '{origin}' AND c.deleted = 0{clause}");
-                places.push(Place::new(index, &clause, vec![tenant.clone()]));
+                parts.push(IndexPart::new(index, &clause, vec![tenant.clone()]));
             }
         }
-        places
+        parts
     }
 }
 
@@ -150,13 +150,13 @@ const PUT_AWAY: (&str, &str) = ("conversations_put_away", " AND c.archived = 1")
 
 /// A part of an index.
 #[derive(Clone)]
-struct Place {
+struct IndexPart {
     index: String,
     clause: String,
     values: Vec<Value>,
 }
 
-impl Place {
+impl IndexPart {
     fn new(index: &str, clause: &str, values: Vec<Value>) -> Self {
         let index = if index.is_empty() { String::new() } else { format!(" INDEXED BY {index}") };
         Self { index, clause: clause.to_owned(), values }
@@ -177,9 +177,9 @@ pub(crate) struct Range {
 
 impl Range {
     /// All ranges that together cover the list.
-    pub(crate) fn all(wanted: &Wanted<'_>) -> Vec<Self> {
+    pub(crate) fn all(wanted: &ResolvedFilter<'_>) -> Vec<Self> {
         let Some(after) = wanted.filter.after else {
-            return wanted.places().into_iter().map(|place| Self::of(wanted.filter, place)).collect();
+            return wanted.parts().into_iter().map(|part| Self::of(wanted.filter, part)).collect();
         };
         // Two ranges: rows with the same time as the cursor, and rows beyond it. With one condition for both, SQLite
         // would read all rows of that time again.
@@ -188,16 +188,16 @@ impl Range {
         // A page of sessions may have ended in the middle of a conversation.
         let or_same = if after.session == 0 { "" } else { "=" };
         let mut ranges = Vec::new();
-        for place in wanted.places() {
+        for part in wanted.parts() {
             let last = [after.at.0, after.row].map(Value::Integer);
-            let same = place.clone().and(&format!(" AND {at} = ? AND c.pk {beyond}{or_same} ?"), last);
-            let further = place.and(&format!(" AND {at} {beyond} ?"), [Value::Integer(after.at.0)]);
-            ranges.extend([same, further].map(|place| Self::of(wanted.filter, place)));
+            let same = part.clone().and(&format!(" AND {at} = ? AND c.pk {beyond}{or_same} ?"), last);
+            let further = part.and(&format!(" AND {at} {beyond} ?"), [Value::Integer(after.at.0)]);
+            ranges.extend([same, further].map(|part| Self::of(wanted.filter, part)));
         }
         ranges
     }
 
-    fn of(filter: &ListFilter, mut place: Place) -> Self {
+    fn of(filter: &ListFilter, mut part: IndexPart) -> Self {
         let order = filter.order;
         let (at, direction) = (moment(order), if order.is_ascending() { "ASC" } else { "DESC" });
         // The cursor replaces the time bound on its side, because it is the stricter one. With both, SQLite might begin
@@ -208,12 +208,12 @@ impl Range {
             (" AND c.updated_at < ?", filter.until, is_begun && !order.is_ascending()),
         ] {
             if let Some(bound) = bound.filter(|_| !order.is_by_creation() && !is_passed) {
-                place = place.and(clause, [Value::Integer(bound.0)]);
+                part = part.and(clause, [Value::Integer(bound.0)]);
             }
         }
-        let Place { index, clause, values } = place;
+        let IndexPart { index, clause, values } = part;
         let sql = format!(
-            "SELECT c.pk, {at}, {LOOKED_AT} FROM conversations c{index} WHERE {clause} ORDER BY {at} {direction}, c.pk {direction}"
+            "SELECT c.pk, {at}, {CHECKED_COLUMNS} FROM conversations c{index} WHERE {clause} ORDER BY {at} {direction}, c.pk {direction}"
         );
         Self { sql, values }
     }
@@ -237,7 +237,7 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrations::run(&mut connection).unwrap();
         let scope = Scope { tenant: TenantId(1), keys: KeyScope::All, expected: None };
-        let wanted = Wanted::new(&scope, filter, family, None);
+        let wanted = ResolvedFilter::new(&scope, filter, family, None);
         let mut plans = Vec::new();
         for range in Range::all(&wanted) {
             let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", range.sql)).unwrap();

@@ -5,7 +5,7 @@ use herma_model::{Resolution, Timestamp, TurnState};
 use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, params};
 
-use crate::attempt::give_place_back;
+use crate::attempt::retract_attempt_at_the_end;
 use crate::conversation;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
@@ -31,7 +31,7 @@ pub(crate) fn retract(
     if held == 0 {
         return Err(StoreError::Fenced);
     }
-    let turn = Retracted::read(connection, lease.turn)?;
+    let turn = RetractedTurn::read(connection, lease.turn)?;
     let removed = remove_messages(connection, lease, &turn)?;
     forget_appends(connection, lease.turn)?;
     clear_journal(connection, lease.turn)?;
@@ -54,18 +54,18 @@ pub(crate) fn retract(
                 [lease.turn],
             )
             .translated()?;
-        if !give_place_back(connection, lease.turn, turn.attempt)? {
+        if !retract_attempt_at_the_end(connection, lease.turn, turn.attempt)? {
             become_unanswered_again(connection, lease.turn)?;
         }
     } else {
         forget_idempotency(connection, lease.turn)?;
         connection.execute("DELETE FROM turns WHERE pk = ?1", [lease.turn]).translated()?;
         if matches!(turn.resolution, Resolution::Created | Resolution::Branched) {
-            conversation::unmake(connection, lease.conversation, now)?;
+            conversation::retract_creation(connection, lease.conversation, now)?;
         }
     }
     if turn.brought_key {
-        take_key_back(connection, lease.conversation)?;
+        remove_session_key(connection, lease.conversation)?;
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ fn forget_appends(connection: &Connection, turn: i64) -> StoreResult<()> {
 
 /// Removes the session key from a conversation that still exists. A deleted one has kept it until its deletion event,
 /// so that no other caller saw that event.
-fn take_key_back(connection: &Connection, conversation: i64) -> StoreResult<()> {
+fn remove_session_key(connection: &Connection, conversation: i64) -> StoreResult<()> {
     connection
         .execute("UPDATE conversations SET session_key = NULL WHERE pk = ?1", [conversation])
         .map(drop)
@@ -93,7 +93,7 @@ fn take_key_back(connection: &Connection, conversation: i64) -> StoreResult<()> 
 }
 
 /// Removes all messages of the attempt, in whichever session they are, with their pins.
-fn remove_messages(connection: &Connection, lease: Lease, turn: &Retracted) -> StoreResult<usize> {
+fn remove_messages(connection: &Connection, lease: Lease, turn: &RetractedTurn) -> StoreResult<usize> {
     let own = "session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4";
     let delete = |statement: &str| {
         connection
@@ -125,14 +125,14 @@ fn next_seq(connection: &Connection, conversation: i64) -> StoreResult<i64> {
         .translated()
 }
 
-struct Retracted {
+struct RetractedTurn {
     attempt: u32,
     resolution: Resolution,
     brought_key: bool,
     first_seq: i64,
 }
 
-impl Retracted {
+impl RetractedTurn {
     fn read(connection: &Connection, turn: i64) -> StoreResult<Self> {
         connection
             .query_row("SELECT attempt, resolution, brought_key, first_seq FROM turns WHERE pk = ?1", [turn], |row| {

@@ -27,12 +27,12 @@ pub(crate) fn recognise(
         if body != idempotency.body {
             return Ok(Some(AdmitOutcome::Refused(Refusal::IdempotencyMismatch)));
         }
-        if let Some(outcome) = again(connection, instance, admission, &earlier)? {
+        if let Some(outcome) = repeat(connection, instance, admission, &earlier)? {
             return Ok(Some(outcome));
         }
     }
     if let Some((bit, earlier)) = by_fingerprint(connection, instance, admission)? {
-        let outcome = again(connection, instance, admission, &earlier)?;
+        let outcome = repeat(connection, instance, admission, &earlier)?;
         if matches!(outcome, Some(AdmitOutcome::Joined(_))) {
             connection
                 .execute("UPDATE turns SET retried = retried | ?2 WHERE pk = ?1", params![earlier.key, bit])
@@ -52,7 +52,7 @@ pub(crate) fn is_of(connection: &Connection, turn: TurnId, retry: &RetryIdentity
 }
 
 /// The turn of an earlier request with the same identity.
-struct Earlier {
+struct EarlierTurn {
     key: i64,
     turn: TurnId,
     state: TurnState,
@@ -67,10 +67,10 @@ struct Earlier {
     /// Whether this is the row of a further attempt that waits under the turn's id.
     is_waiting_attempt: bool,
     /// Whether a client cancelled it by its id. Then it stays cancelled, even if the request is repeated.
-    called_off: bool,
+    is_cancelled_by_id: bool,
 }
 
-impl Earlier {
+impl EarlierTurn {
     const COLUMNS: &str = "t.pk, coalesce(t.attempt_of, t.id), t.state, t.owner, c.id, t.stop_kind IS 'cancel',
          t.attempt_of IS NOT NULL OR EXISTS
              (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = t.conversation_pk
@@ -84,7 +84,7 @@ impl Earlier {
             state: rows::word(row, 2, TurnState::parse)?,
             owner: row.get(3)?,
             conversation: ConversationId::from_uuid(rows::uuid(row, 4)?),
-            called_off: row.get(5)?,
+            is_cancelled_by_id: row.get(5)?,
             has_messages: row.get(6)?,
             is_waiting_attempt: row.get(7)?,
             has_begun: row.get(8)?,
@@ -97,16 +97,16 @@ fn by_key(
     connection: &Connection,
     admission: &Admission,
     [name, conversation]: &[[u8; 16]; 2],
-) -> StoreResult<Option<([u8; 16], Earlier)>> {
+) -> StoreResult<Option<([u8; 16], EarlierTurn)>> {
     connection
         .prepare_cached(&format!(
             "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk JOIN conversations c ON c.pk = t.conversation_pk
              WHERE i.tenant_pk = ?1 AND i.scope IN (?2, ?3) LIMIT 1",
-            Earlier::COLUMNS
+            EarlierTurn::COLUMNS
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(10)?, Earlier::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(10)?, EarlierTurn::read(row)?)))
                 .optional()
         })
         .translated()
@@ -123,7 +123,7 @@ fn by_fingerprint(
     connection: &Connection,
     instance: &Instance,
     admission: &Admission,
-) -> StoreResult<Option<(i64, Earlier)>> {
+) -> StoreResult<Option<(i64, EarlierTurn)>> {
     let attempt = admission.retry.sdk_attempt;
     if attempt > MAX_RETRY_ATTEMPT {
         return Ok(None);
@@ -133,20 +133,20 @@ fn by_fingerprint(
         return Ok(None);
     }
     let bit = 1_i64 << attempt;
-    let found: Vec<Earlier> = connection
+    let found: Vec<EarlierTurn> = connection
         .prepare_cached(&format!(
             "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
                AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4)
                AND (?5 > 0 AND (t.delivered = 0 OR ?6) OR t.sdk_attempt > ?5 AND ?7)
              ORDER BY t.delivered, t.pk DESC LIMIT {MOST_ATTEMPTS}",
-            Earlier::COLUMNS
+            EarlierTurn::COLUMNS
         ))
         .and_then(|mut select| {
             let (retry, tenant) = (&admission.retry, admission.scope.tenant.0);
             let wanted =
                 params![&retry.fingerprint, tenant, bit, earliest(admission.now), attempt, retry.unseen, hung_up];
-            select.query_map(wanted, Earlier::read)?.collect()
+            select.query_map(wanted, EarlierTurn::read)?.collect()
         })
         .translated()?;
     let mut lost = None;
@@ -211,13 +211,13 @@ pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> StoreResult
 /// The outcome for a request that repeats an earlier turn. A live or answered turn is joined. If the turn is
 /// unanswered, the caller gets its id and asks for a further attempt. If the turn's process is dead and the request
 /// names its conversation, the admission itself ends the turn: `None`.
-fn again(
+fn repeat(
     connection: &Connection,
     instance: &Instance,
     admission: &Admission,
-    earlier: &Earlier,
+    earlier: &EarlierTurn,
 ) -> StoreResult<Option<AdmitOutcome>> {
-    if earlier.state == TurnState::Cancelled && earlier.called_off {
+    if earlier.state == TurnState::Cancelled && earlier.is_cancelled_by_id {
         return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
     }
     let over = earlier.state.is_unanswered()

@@ -15,7 +15,7 @@ use crate::{listing, rewinds, said};
 
 /// Rewinds, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewind) -> StoreResult<RewindOutcome> {
-    let place = match Place::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
+    let place = match IdleConversation::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
         Ok(place) => place,
         Err(outcome) => return Ok(outcome),
     };
@@ -50,7 +50,7 @@ pub(crate) fn restore(
     alias: &Alias,
     now: Timestamp,
 ) -> StoreResult<RewindOutcome> {
-    let place = match Place::find(connection, instance, scope, alias, now)? {
+    let place = match IdleConversation::find(connection, instance, scope, alias, now)? {
         Ok(place) => place,
         Err(outcome) => return Ok(outcome),
     };
@@ -61,7 +61,7 @@ pub(crate) fn restore(
 }
 
 /// A conversation without a running turn, and its rewinds.
-struct Place {
+struct IdleConversation {
     state: ConversationState,
     lineage: Lineage,
     all: Rewinds,
@@ -69,7 +69,7 @@ struct Place {
     earlier: Rewinds,
 }
 
-impl Place {
+impl IdleConversation {
     fn find(
         connection: &Connection,
         instance: &Instance,

@@ -8,7 +8,7 @@ use crate::compact::{Idle, idle};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Lineage};
-use crate::said::{self, Place};
+use crate::said::{self, MessagePlace};
 use crate::{rows, title};
 
 /// Rewrites or removes a message, or changes nothing except that a dead owner's turn is ended.
@@ -35,7 +35,7 @@ pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Re
     }
     note(connection, state.key, rewrite.said.is_none(), rewrite.now)?;
     if stored.said.role == Role::User {
-        title::forget_first_words(connection, state.key, rewrite.now)?;
+        title::forget_excerpt(connection, state.key, rewrite.now)?;
     }
     Ok(RewriteOutcome::Done)
 }
@@ -51,7 +51,7 @@ fn is_inherited(connection: &Connection, conversation: i64, message: &Message) -
         .translated()
 }
 
-fn replace(connection: &Connection, place: Place, said: &Utterance) -> StoreResult<()> {
+fn replace(connection: &Connection, place: MessagePlace, said: &Utterance) -> StoreResult<()> {
     connection
         .prepare_cached(
             "UPDATE messages SET role = ?2, status = ?3, payload = ?4, extra = ?5, digest = ?6, calls = ?7, tokens = ?8 WHERE pk = ?1",
@@ -73,7 +73,7 @@ fn replace(connection: &Connection, place: Place, said: &Utterance) -> StoreResu
 }
 
 /// Removes a message, its pin, and its place in its turn. The turn then begins with its next message, if there is one.
-fn remove(connection: &Connection, place: Place, message: &Message) -> StoreResult<()> {
+fn remove(connection: &Connection, place: MessagePlace, message: &Message) -> StoreResult<()> {
     for statement in [
         "DELETE FROM pins WHERE conversation_pk = ?1 AND seq = ?2 AND message_pk = ?3",
         "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1) AND seq = ?2 AND message_pk = ?3",

@@ -9,14 +9,14 @@ use crate::rows::{self, MESSAGE};
 
 /// Where a message is stored.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct MessagePlace {
     /// The key of its row.
     pub(crate) key: i64,
     /// The conversation that stores it. For a branch this may be one that it comes from.
     pub(crate) conversation: i64,
 }
 
-impl Place {
+impl MessagePlace {
     /// Reads the message.
     pub(crate) fn read(self, connection: &Connection) -> StoreResult<Message> {
         connection
@@ -34,14 +34,14 @@ pub(crate) fn find(
     tenant: TenantId,
     lineage: &Lineage,
     id: MessageId,
-) -> StoreResult<Option<Place>> {
-    let ranges = Range::of(connection, tenant, id)?;
+) -> StoreResult<Option<MessagePlace>> {
+    let ranges = TurnRange::of(connection, tenant, id)?;
     if ranges.is_empty() {
-        return look_through(connection, lineage, id);
+        return scan(connection, lineage, id);
     }
     for range in ranges {
         let segment = lineage.segments().iter().find(|segment| segment.conversation == range.conversation);
-        let place = segment.map_or(Ok(None), |segment| range.look(connection, segment, id))?;
+        let place = segment.map_or(Ok(None), |segment| range.find(connection, segment, id))?;
         if place.is_some() {
             return Ok(place);
         }
@@ -50,14 +50,14 @@ pub(crate) fn find(
 }
 
 /// Where messages of a turn are stored.
-struct Range {
+struct TurnRange {
     conversation: i64,
     session: i64,
     first: i64,
     last: i64,
 }
 
-impl Range {
+impl TurnRange {
     /// The ranges of the turn whose id is in the message's id: one, and one more for each time it was run again at the
     /// end. Empty if the id was not made from a turn's.
     fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> StoreResult<Vec<Self>> {
@@ -82,7 +82,7 @@ impl Range {
     }
 
     /// Searches from the turn's last session, which nearly always has all its messages.
-    fn look(&self, connection: &Connection, segment: &Segment, id: MessageId) -> StoreResult<Option<Place>> {
+    fn find(&self, connection: &Connection, segment: &Segment, id: MessageId) -> StoreResult<Option<MessagePlace>> {
         connection
             .prepare_cached(
                 "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2
@@ -94,13 +94,13 @@ impl Range {
                 let bounds = params![self.conversation, session, self.first, last, id.as_bytes()];
                 select.query_row(bounds, |row| row.get(0)).optional()
             })
-            .map(|key| key.map(|key| Place { key, conversation: self.conversation }))
+            .map(|key| key.map(|key| MessagePlace { key, conversation: self.conversation }))
             .translated()
     }
 }
 
 /// Finds a message that was stored before ids contained their turn.
-fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> StoreResult<Option<Place>> {
+fn scan(connection: &Connection, lineage: &Lineage, id: MessageId) -> StoreResult<Option<MessagePlace>> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
@@ -111,7 +111,7 @@ fn look_through(connection: &Connection, lineage: &Lineage, id: MessageId) -> St
     for segment in lineage.segments() {
         let key = params![segment.conversation, segment.through, id.as_bytes()];
         if let Some(key) = select.query_row(key, |row| row.get(0)).optional().translated()? {
-            return Ok(Some(Place { key, conversation: segment.conversation }));
+            return Ok(Some(MessagePlace { key, conversation: segment.conversation }));
         }
     }
     Ok(None)

@@ -156,17 +156,18 @@ pub(crate) fn open(
     extent: Extent,
 ) -> StoreResult<Option<Snapshot>> {
     let Some((state, named)) = visible(connection, scope, alias, namespace)? else { return Ok(None) };
-    let Kept { system, counted, auto_compaction_paused, rewrites, untitled, rewinds } =
-        Kept::read(connection, state.key)?;
-    let reach = Reach::of(connection, scope.tenant, &state, named, extent, rewinds)?;
-    let Some(Reach { last, compaction_base, rewinds }) = reach else { return Ok(None) };
+    let NextTurnContext { system, counted, auto_compaction_paused, rewrites, untitled, rewinds } =
+        NextTurnContext::read(connection, state.key)?;
+    let range = ReadRange::of(connection, scope.tenant, &state, named, extent, rewinds)?;
+    let Some(ReadRange { last, compaction_base, rewinds }) = range else { return Ok(None) };
     let whole = extent == Extent::Whole || compaction_base.is_none();
     let (from, after) = compaction_base
         .filter(|_| !whole)
         .map_or((0, 0), |compaction_base| (compaction_base.tail, compaction_base.through));
     let lineage = Lineage::to(connection, &state, last, after)?;
-    let Said { messages, rewound, first_turn } = Said::read(connection, &lineage, from, after, &rewinds)?;
-    let Failed { mut unanswered, mut begun_anew } = Failed::read(connection, &lineage, first_turn, &rewinds)?;
+    let ReadMessages { messages, rewound, first_turn } =
+        ReadMessages::read(connection, &lineage, from, after, &rewinds)?;
+    let FailedTurns { mut unanswered, mut begun_anew } = FailedTurns::read(connection, &lineage, first_turn, &rewinds)?;
     if !unanswered.is_empty() || !begun_anew.is_empty() {
         let read: HashSet<TurnId> = messages.iter().chain(&rewound).map(|message| message.turn).collect();
         unanswered.retain(|turn, _| read.contains(turn));
@@ -193,7 +194,7 @@ pub(crate) fn open(
 }
 
 /// Up to where a transcript is read, and the base that stands for its beginning.
-struct Reach {
+struct ReadRange {
     /// The last part that is read.
     last: Segment,
     compaction_base: Option<CompactionBase>,
@@ -201,7 +202,7 @@ struct Reach {
     rewinds: Rewinds,
 }
 
-impl Reach {
+impl ReadRange {
     fn of(
         connection: &Connection,
         tenant: TenantId,
@@ -251,7 +252,7 @@ fn after_session(connection: &Connection, session: i64) -> StoreResult<i64> {
 
 /// The messages after a place.
 #[derive(Default)]
-struct Said {
+struct ReadMessages {
     messages: Vec<Arc<Message>>,
     /// Messages that rewinds hide.
     rewound: Vec<Arc<Message>>,
@@ -259,7 +260,7 @@ struct Said {
     first_turn: Option<i64>,
 }
 
-impl Said {
+impl ReadMessages {
     /// Reads them from session `from` on. Sessions are numbered in their order, so nothing has to be sorted.
     fn read(connection: &Connection, lineage: &Lineage, from: i64, after: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut select = connection
@@ -286,14 +287,14 @@ impl Said {
 }
 
 /// The failed turns of a transcript, from one turn on.
-struct Failed {
+struct FailedTurns {
     /// Turns without an answer.
     unanswered: HashMap<TurnId, Unanswered>,
     /// Turns that failed and were run again at the end, with the number of their first attempt there.
     begun_anew: HashMap<TurnId, u32>,
 }
 
-impl Failed {
+impl FailedTurns {
     fn read(connection: &Connection, lineage: &Lineage, first: Option<i64>, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut failed = Self { unanswered: HashMap::new(), begun_anew: HashMap::new() };
         let Some(first) = first else { return Ok(failed) };
@@ -336,7 +337,7 @@ impl Failed {
 }
 
 /// What a conversation stores for its next turn.
-struct Kept {
+struct NextTurnContext {
     system: Arc<[Payload]>,
     counted: Option<Counted>,
     auto_compaction_paused: bool,
@@ -345,7 +346,7 @@ struct Kept {
     rewinds: Rewinds,
 }
 
-impl Kept {
+impl NextTurnContext {
     fn read(connection: &Connection, conversation: i64) -> StoreResult<Self> {
         connection
             .prepare_cached(

@@ -8,11 +8,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::takeover::{self, Why, take_over};
+use crate::takeover::{self, TakeoverReason, take_over};
 use crate::{queue, rows, snapshot};
 
 /// The turn that is to be stopped.
-struct Wanted {
+struct StopTarget {
     key: i64,
     state: TurnState,
     conversation: i64,
@@ -41,7 +41,7 @@ pub(crate) fn stop(
                     params![wanted.key, StopKind::Cancel.as_str()],
                 )
                 .translated()?;
-            queue::leave(connection, wanted.conversation, wanted.key, &Why::Cancelled.failure(), now)?;
+            queue::leave(connection, wanted.conversation, wanted.key, &TakeoverReason::Cancelled.failure(), now)?;
             Ok(StopOutcome::Ended)
         }
         TurnState::Running => stop_running(connection, instance, &wanted, grace, now),
@@ -58,14 +58,14 @@ fn stop_waiting_attempts(
     connection: &Connection,
     instance: &mut Instance,
     turn: TurnId,
-    wanted: &Wanted,
+    wanted: &StopTarget,
     now: Timestamp,
 ) -> StoreResult<()> {
     let attempts = queue::attempts_of(connection, turn)?;
     if attempts.is_empty() {
         return Ok(());
     }
-    let why = Why::Cancelled.failure();
+    let why = TakeoverReason::Cancelled.failure();
     for (attempt, _) in attempts {
         instance.live.remove(&attempt);
         queue::leave(connection, wanted.conversation, attempt, &why, now)?;
@@ -93,7 +93,7 @@ fn stop_waiting_attempts(
         .translated()
 }
 
-fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Option<Wanted>> {
+fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Option<StopTarget>> {
     connection
         .prepare_cached(
             "SELECT t.pk, t.state, t.conversation_pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
@@ -103,7 +103,7 @@ fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Opt
             select
                 .query_row(params![turn.uuid().as_bytes(), scope.tenant.0], |row| {
                     let session_key = row.get_ref(3)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok());
-                    Ok(Wanted {
+                    Ok(StopTarget {
                         key: row.get(0)?,
                         state: rows::word(row, 1, TurnState::parse)?,
                         conversation: row.get(2)?,
@@ -118,7 +118,7 @@ fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Opt
 fn stop_running(
     connection: &Connection,
     instance: &Instance,
-    wanted: &Wanted,
+    wanted: &StopTarget,
     grace: Duration,
     now: Timestamp,
 ) -> StoreResult<StopOutcome> {
@@ -126,7 +126,7 @@ fn stop_running(
     let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? else { return Ok(StopOutcome::Ended) };
     match live.stop_requested {
         Some(at) if now.since(at) > grace => {
-            take_over(connection, &mut state, live.key, Why::of(live.stop_kind), now)?;
+            take_over(connection, &mut state, live.key, TakeoverReason::of(live.stop_kind), now)?;
             Ok(StopOutcome::Ended)
         }
         Some(_) => Ok(StopOutcome::Asked),

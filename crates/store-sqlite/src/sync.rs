@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use herma_store::StoreError;
 
 use crate::failure::StoreResult;
-use crate::writer::Finish;
+use crate::writer::Callback;
 
 /// A sync that takes this long is logged as slow, because every answer waits for one.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Log {
     }
 
     /// Syncs once for all callers in `waiting`, then calls them back.
-    pub(crate) fn sync_for(&self, waiting: Vec<Finish>) {
+    pub(crate) fn sync_for(&self, waiting: Vec<Callback>) {
         let outcome = self.sync();
         for finish in waiting {
             finish(outcome.clone());
@@ -56,7 +56,7 @@ fn warn_if_slow(taken: Duration) {
 }
 
 /// The sync thread: it runs until all senders are dropped.
-pub(crate) fn run(log: &Log, queue: &Receiver<Vec<Finish>>) {
+pub(crate) fn run(log: &Log, queue: &Receiver<Vec<Callback>>) {
     while let Ok(mut waiting) = queue.recv() {
         waiting.extend(queue.try_iter().flatten());
         log.sync_for(waiting);

@@ -19,7 +19,7 @@ pub(crate) use self::aliases::{Names, alias};
 pub(crate) use self::compactions::{CompactionColumns, add_compaction, carry, pin};
 pub(crate) use self::conversations::{ConversationColumns, chain};
 pub(crate) use self::messages::insert_message;
-pub(crate) use self::sessions::{SessionColumns, stand_on};
+pub(crate) use self::sessions::{SessionColumns, set_base};
 pub(crate) use self::turns::TurnColumns;
 use crate::failure::{StoreResult, Translate};
 

@@ -13,7 +13,7 @@ use crate::tables::insert_message;
 
 /// Why a turn is taken over.
 #[derive(Clone, Copy)]
-pub(crate) enum Why {
+pub(crate) enum TakeoverReason {
     /// Its owner is dead.
     OwnerGone,
     /// It did not yield to an interrupt.
@@ -22,7 +22,7 @@ pub(crate) enum Why {
     Cancelled,
 }
 
-impl Why {
+impl TakeoverReason {
     /// The reason for a turn that was asked to stop and did not.
     pub(crate) const fn of(asked: Option<StopKind>) -> Self {
         match asked {
@@ -72,7 +72,7 @@ pub(crate) fn live_turn(
         })
         .translated()?;
     if instance.is_dead(connection, owner, key)? {
-        take_over(connection, state, key, Why::OwnerGone, now)?;
+        take_over(connection, state, key, TakeoverReason::OwnerGone, now)?;
         return Ok(None);
     }
     Ok(Some(live))
@@ -83,7 +83,7 @@ pub(crate) fn take_over(
     connection: &Connection,
     conversation: &mut ConversationState,
     turn: i64,
-    why: Why,
+    why: TakeoverReason,
     now: Timestamp,
 ) -> StoreResult<()> {
     let (attempt, session, id): (u32, i64, TurnId) = connection
@@ -92,7 +92,7 @@ pub(crate) fn take_over(
             select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, TurnId::from_uuid(rows::uuid(row, 2)?))))
         })
         .translated()?;
-    if matches!(why, Why::OwnerGone) {
+    if matches!(why, TakeoverReason::OwnerGone) {
         let conversation = conversation.facts.id;
         tracing::warn!(%conversation, turn = %id, "the owner of a running turn is gone; the turn is taken over");
     }

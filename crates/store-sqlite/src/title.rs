@@ -21,7 +21,7 @@ pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str
 
 /// Sets a made title, unless the conversation has one or a client removed it. Returns whether it was set.
 pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle, now: Timestamp) -> StoreResult<bool> {
-    let (title, is_echo) = match title {
+    let (title, is_excerpt) = match title {
         MadeTitle::FirstWords(title) => (title, true),
         MadeTitle::Model(title) => (title, false),
     };
@@ -29,18 +29,18 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
         .prepare_cached(
             "UPDATE conversations SET title = ?2, title_is_excerpt = ?3, updated_at = max(updated_at, ?4) WHERE pk = ?1 AND title IS NULL AND nameless = 0",
         )
-        .and_then(|mut update| update.execute(params![conversation, title, is_echo, now.0]))
+        .and_then(|mut update| update.execute(params![conversation, title, is_excerpt, now.0]))
         .translated()?;
     if titled == 1 {
         let facts = snapshot::load(connection, conversation)?.facts;
-        events::tell(connection, conversation, &facts, Happening::Renamed { title: Some(title) }, now)?;
+        events::record(connection, conversation, &facts, Happening::Renamed { title: Some(title) }, now)?;
     }
     Ok(titled == 1)
 }
 
 /// Removes a title that is an excerpt, and its events, because the deleted text may be in it. The next answer makes a
 /// new title.
-pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
+pub(crate) fn forget_excerpt(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
     let forgotten = connection
         .prepare_cached(
             "UPDATE conversations SET title = NULL, title_is_excerpt = 0 WHERE pk = ?1 AND title_is_excerpt = 1",
@@ -50,7 +50,7 @@ pub(crate) fn forget_first_words(connection: &Connection, conversation: i64, now
     if forgotten == 1 {
         events::forget_titles(connection, conversation)?;
         let facts = snapshot::load(connection, conversation)?.facts;
-        events::tell(connection, conversation, &facts, Happening::Renamed { title: None }, now)?;
+        events::record(connection, conversation, &facts, Happening::Renamed { title: None }, now)?;
     }
     Ok(())
 }

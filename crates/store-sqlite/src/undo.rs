@@ -10,7 +10,7 @@ use crate::base::CompactionBase;
 use crate::compact::{Idle, compacted, idle};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::tables::{CompactionColumns, add_compaction, stand_on};
+use crate::tables::{CompactionColumns, add_compaction, set_base};
 use crate::{rewinds, rows};
 
 /// Undoes, or changes nothing except that a dead owner's turn is ended.
@@ -20,7 +20,7 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
         Idle::Busy(turn) => return Ok(UndoOutcome::Busy(turn)),
         Idle::NotFound => return Ok(UndoOutcome::NotFound),
     };
-    let Some(target) = Target::find(connection, state.key, undo.target)? else { return Ok(UndoOutcome::NotFound) };
+    let Some(target) = UndoTarget::find(connection, state.key, undo.target)? else { return Ok(UndoOutcome::NotFound) };
     if state.version != undo.seen.0 {
         return Ok(UndoOutcome::Stale);
     }
@@ -52,7 +52,7 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
     connection
         .execute("UPDATE compactions SET outcome = 'undone', undone_by_pk = ?2 WHERE pk = ?1", [target.key, key])
         .translated()?;
-    stand_on(connection, state.head, target.below)?;
+    set_base(connection, state.head, target.below)?;
     connection
         .execute(
             "UPDATE conversations SET version = version + 1, changes = changes + 1, updated_at = ?2,
@@ -64,7 +64,7 @@ pub(crate) fn undo(connection: &Connection, instance: &Instance, undo: &Undo) ->
 }
 
 /// The row of the ledger that is to be undone.
-struct Target {
+struct UndoTarget {
     key: i64,
     action: CompactionAction,
     outcome: CompactionOutcome,
@@ -76,7 +76,7 @@ struct Target {
     summary: Option<Seq>,
 }
 
-impl Target {
+impl UndoTarget {
     fn find(connection: &Connection, conversation: i64, id: CompactionId) -> StoreResult<Option<Self>> {
         connection
             .query_row(

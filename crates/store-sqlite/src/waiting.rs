@@ -10,7 +10,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// Stores the input of a waiting turn.
-pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) -> StoreResult<()> {
+pub(crate) fn store(connection: &Connection, turn: i64, messages: &[NewMessage]) -> StoreResult<()> {
     let mut insert = connection
         .prepare_cached(
             "INSERT INTO waiting_messages (turn_pk, place, id, role, status, payload, extra, digest, calls, tokens)
@@ -37,7 +37,7 @@ pub(crate) fn keep(connection: &Connection, turn: i64, messages: &[NewMessage]) 
 }
 
 /// Deletes the stored input of a turn.
-pub(crate) fn drop_all(connection: &Connection, turn: i64) -> StoreResult<()> {
+pub(crate) fn delete(connection: &Connection, turn: i64) -> StoreResult<()> {
     connection
         .prepare_cached("DELETE FROM waiting_messages WHERE turn_pk = ?1")
         .and_then(|mut delete| delete.execute([turn]))

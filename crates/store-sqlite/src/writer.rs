@@ -40,39 +40,42 @@ pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Called with the outcome of the transaction that a job was part of.
-pub(crate) type Finish = Box<dyn FnOnce(StoreResult<()>) + Send>;
+pub(crate) type Callback = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
 /// What happens to the writes of a job.
-pub(crate) enum Step {
+pub(crate) enum JobOutcome {
     /// Keep them; call back when the transaction is committed.
-    Keep(Finish),
+    Keep(Callback),
     /// Keep them; call back when they are on disk.
-    KeepDurably(Finish),
+    KeepDurably(Callback),
     /// Keep them; call back when the transaction is committed, and again when it is on disk.
-    KeepThenDurably(Finish, Finish),
+    KeepThenDurably(Callback, Callback),
     /// Undo them; call back at once.
-    Undo(Finish),
+    Undo(Callback),
 }
 
 /// What happens to work when no transaction can begin, because the database is locked or unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WhenUnavailable {
     /// It is dropped, which its caller notices.
-    Refused,
+    Refuse,
     /// It keeps its place in the queue until a transaction begins or the store is closed.
-    Kept,
+    Wait,
 }
 
-type Run = dyn FnOnce(&Connection, &mut Instance) -> Step + Send;
+type Run = dyn FnOnce(&Connection, &mut Instance) -> JobOutcome + Send;
 
 struct Work {
     run: Box<Run>,
-    patience: Patience,
+    when_unavailable: WhenUnavailable,
 }
 
 impl Work {
-    fn new(patience: Patience, run: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) -> Self {
-        Self { run: Box::new(run), patience }
+    fn new(
+        when_unavailable: WhenUnavailable,
+        run: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
+    ) -> Self {
+        Self { run: Box::new(run), when_unavailable }
     }
 }
 
@@ -184,18 +187,18 @@ impl Writer {
     }
 
     /// Queues work whose caller waits for the outcome.
-    pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static) {
-        self.enqueue(Job::Work(Work::new(Patience::Refused, work)));
+    pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static) {
+        self.enqueue(Job::Work(Work::new(WhenUnavailable::Refuse, work)));
     }
 
     /// Does a turn's short work. It runs on this thread if the turn is the only one and nothing blocks it; else it is
     /// queued. With several turns, one transaction for all is cheaper.
     pub(crate) fn submit_short(
         &self,
-        patience: Patience,
-        work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static,
+        when_unavailable: WhenUnavailable,
+        work: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
     ) {
-        let work = Work::new(patience, work);
+        let work = Work::new(when_unavailable, work);
         let is_alone = self.live.load(Ordering::Acquire) <= 1;
         let left = if is_alone { self.shared.write_here(work) } else { Some(work) };
         if let Some(work) = left {
@@ -206,14 +209,14 @@ impl Writer {
     /// Queues work that no caller waits for: it is written with the next transaction.
     pub(crate) fn submit_lazy(
         &self,
-        patience: Patience,
-        work: impl FnOnce(&Connection, &mut Instance) -> Step + Send + 'static,
+        when_unavailable: WhenUnavailable,
+        work: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
     ) {
         let mut queue = self.shared.queue();
         if queue.closed {
             return;
         }
-        queue.lazy.push(Work::new(patience, work));
+        queue.lazy.push(Work::new(when_unavailable, work));
         queue.lazy_since.get_or_insert_with(Instant::now);
         if !std::mem::replace(&mut queue.watched, true) {
             self.shared.wake(&mut queue);
@@ -233,7 +236,7 @@ impl Writer {
 
     /// Truncates the log's file. The caller has copied most of it into the database before.
     pub(crate) fn truncate_log(&self) {
-        self.enqueue(Job::Truncate(self.erasures.asked()));
+        self.enqueue(Job::Truncate(self.erasures.total()));
     }
 
     /// Ends both threads once everything queued is done.
@@ -316,7 +319,7 @@ impl Shared {
         let mut queue = self.queue();
         let is_closed = queue.closed;
         let (kept, refused): (VecDeque<Work>, VecDeque<Work>) =
-            batch.drain(..).partition(|work| work.patience == Patience::Kept && !is_closed);
+            batch.drain(..).partition(|work| work.when_unavailable == WhenUnavailable::Wait && !is_closed);
         let waiting = kept.len();
         queue.put_back(kept);
         drop(queue);
@@ -359,7 +362,7 @@ impl Shared {
         while batch.len() < BATCH_JOBS {
             match queue.jobs.pop_front() {
                 Some(Job::Work(work)) => batch.push_back(work),
-                Some(Job::GiveUp(lease)) => write_connection.instance.let_go(lease),
+                Some(Job::GiveUp(lease)) => write_connection.instance.forget_given_up(lease),
                 Some(Job::Checkpoint) => {
                     drop(queue);
                     write_connection.restart_log();

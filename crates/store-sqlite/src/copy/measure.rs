@@ -5,13 +5,13 @@ use herma_model::limits::MAX_TITLE;
 use herma_model::text::breaks_a_line;
 use herma_model::{ConversationId, CreatorKind, ParentRelation, Seq, SessionKind, Usage};
 
-use super::restore::{Attempt, broken};
+use super::restore::{RestoreResult, broken};
 
 /// The largest count that is accepted. Sums of such counts do not overflow.
 const MOST: u64 = 1 << 53;
 
 /// Checks a whole conversation.
-pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
+pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> RestoreResult<()> {
     let what = &copied.what;
     let Some(last) = what.next_place.0.checked_sub(1).filter(|last| is_countable(*last)) else {
         return broken("its next place cannot be one".to_owned());
@@ -36,7 +36,7 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> Attempt<()> {
 
 /// Checks the kinds of sessions. The first session has the conversation's kind of origin, and a matching parent or
 /// none. Each later session continues the one before.
-fn kinds(own: ConversationId, origin: SessionKind, sessions: &[CopiedSession]) -> Attempt<()> {
+fn kinds(own: ConversationId, origin: SessionKind, sessions: &[CopiedSession]) -> RestoreResult<()> {
     let mut before: Option<&CopiedSession> = None;
     for session in sessions {
         let parent = session.parent.as_ref();
@@ -71,7 +71,7 @@ fn is_declared(session: &CopiedSession, relation: Option<ParentRelation>) -> boo
 }
 
 /// Checks what is inherited of a conversation.
-pub(super) fn source(copied: &Copied<CopiedSource>) -> Attempt<()> {
+pub(super) fn source(copied: &Copied<CopiedSource>) -> RestoreResult<()> {
     if !is_countable(copied.what.through.0) {
         return broken("what is inherited ends at no place".to_owned());
     }
@@ -79,7 +79,7 @@ pub(super) fn source(copied: &Copied<CopiedSource>) -> Attempt<()> {
     belongings(copied, i64::MAX >> 10)
 }
 
-fn belongings<T>(copied: &Copied<T>, last: i64) -> Attempt<()> {
+fn belongings<T>(copied: &Copied<T>, last: i64) -> RestoreResult<()> {
     let bases = copied.sessions.iter().filter_map(|session| session.base.as_ref()).map(|base| base.place);
     let turns = copied.turns.iter().flat_map(|turn| [turn.first_place, turn.answer_place, turn.last_place]).flatten();
     let ranges = copied.compactions.iter().flat_map(|compaction| [compaction.first_place, compaction.last_place]);

@@ -23,10 +23,10 @@ use crate::lineage::{END, Segment};
 use crate::{rewinds, rows};
 
 /// Receives the pieces.
-pub(super) type Taker<'a> = &'a mut dyn FnMut(Piece) -> StoreResult<()>;
+pub(super) type PieceSink<'a> = &'a mut dyn FnMut(Piece) -> StoreResult<()>;
 
 /// A conversation with everything that belongs to it, but without what it inherits.
-pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<'_>) -> StoreResult<()> {
+pub(super) fn conversation(connection: &Connection, whole: Segment, take: PieceSink<'_>) -> StoreResult<()> {
     let mut described = connection
         .prepare_cached(
             "SELECT id, origin_kind, source, title, session_key, cwd, metadata, system, archived, created_at, updated_at, ended_at, end_reason,
@@ -44,7 +44,12 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: Taker<
 }
 
 /// What a branch with these rewinds inherits of a conversation.
-pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
+pub(super) fn source(
+    connection: &Connection,
+    part: Segment,
+    rewinds: &Rewinds,
+    take: PieceSink<'_>,
+) -> StoreResult<()> {
     let described = connection
         .prepare_cached("SELECT id, origin_kind, source, created_at FROM conversations WHERE pk = ?1")
         .and_then(|mut select| {
@@ -63,7 +68,7 @@ pub(super) fn source(connection: &Connection, part: Segment, rewinds: &Rewinds, 
     belongings(connection, part, rewinds, take)
 }
 
-fn belongings(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
+fn belongings(connection: &Connection, part: Segment, rewinds: &Rewinds, take: PieceSink<'_>) -> StoreResult<()> {
     sessions(connection, part, take)?;
     let turns = turns(connection, part, take)?;
     compactions(connection, part, &turns, take)?;
@@ -132,7 +137,7 @@ fn names(connection: &Connection, conversation: i64) -> StoreResult<Vec<CopiedNa
     Ok(names)
 }
 
-fn sessions(connection: &Connection, part: Segment, take: Taker<'_>) -> StoreResult<()> {
+fn sessions(connection: &Connection, part: Segment, take: PieceSink<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT s.id, s.kind, s.depth, s.parent_id, s.parent_relation, coalesce(pc.id, s.missing_parent), s.creator_kind, s.reason, bc.id, b.id, s.base_seq, k.id, s.created_at,
@@ -186,7 +191,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<CopiedSession> {
     })
 }
 
-fn messages(connection: &Connection, part: Segment, rewinds: &Rewinds, take: Taker<'_>) -> StoreResult<()> {
+fn messages(connection: &Connection, part: Segment, rewinds: &Rewinds, take: PieceSink<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, m.id, s.id, m.seq, t.id, k.id, m.attempt, m.created_at
@@ -218,7 +223,12 @@ fn message(row: &Row<'_>) -> rusqlite::Result<CopiedMessage> {
 }
 
 /// Sends the ledger. A compaction names its turn only if that turn was sent, because a restore knows no other.
-fn compactions(connection: &Connection, part: Segment, turns: &HashSet<TurnId>, take: Taker<'_>) -> StoreResult<()> {
+fn compactions(
+    connection: &Connection,
+    part: Segment,
+    turns: &HashSet<TurnId>,
+    take: PieceSink<'_>,
+) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             &format!(

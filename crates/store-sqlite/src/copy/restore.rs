@@ -31,10 +31,10 @@ impl From<StoreError> for Halt {
 }
 
 /// The result of a step of a restoration.
-pub(crate) type Attempt<T> = Result<T, Halt>;
+pub(crate) type RestoreResult<T> = Result<T, Halt>;
 
 /// The outcome for pieces that contradict each other.
-pub(super) fn broken<T>(what: String) -> Attempt<T> {
+pub(super) fn broken<T>(what: String) -> RestoreResult<T> {
     Err(Halt::Left(RestoreOutcome::Broken(what)))
 }
 
@@ -53,27 +53,27 @@ pub(crate) fn restore(connection: &Connection, restoration: &Restoration) -> Sto
 const CONTRADICTS: &str = "constraint failed";
 
 /// A stored conversation with this id.
-struct Stored {
+struct StoredConversation {
     key: i64,
     tenant: TenantId,
     /// Whether it exists only for the branches that inherit from it.
     is_deleted: bool,
 }
 
-fn stored(connection: &Connection, id: ConversationId) -> StoreResult<Option<Stored>> {
+fn stored(connection: &Connection, id: ConversationId) -> StoreResult<Option<StoredConversation>> {
     connection
         .prepare_cached("SELECT pk, tenant_pk, deleted FROM conversations WHERE id = ?1")
         .and_then(|mut select| {
             select
                 .query_row([id.uuid().as_bytes()], |row| {
-                    Ok(Stored { key: row.get(0)?, tenant: TenantId(row.get(1)?), is_deleted: row.get(2)? })
+                    Ok(StoredConversation { key: row.get(0)?, tenant: TenantId(row.get(1)?), is_deleted: row.get(2)? })
                 })
                 .optional()
         })
         .translated()
 }
 
-fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
+fn attempt(connection: &Connection, restoration: &Restoration) -> RestoreResult<()> {
     let Restoration { tenant, conversation, inherited, .. } = restoration;
     let id = conversation.what.id;
     measure::conversation(conversation)?;
@@ -82,17 +82,17 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
     }
     let kept = match stored(connection, id)? {
         Some(stored) if stored.tenant != *tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
-        Some(Stored { key, is_deleted: false, .. }) => {
+        Some(StoredConversation { key, is_deleted: false, .. }) => {
             return Err(Halt::Left(compared(connection, key, conversation)?));
         }
-        Some(Stored { key, .. }) => Some(key),
+        Some(StoredConversation { key, .. }) => Some(key),
         None => None,
     };
     free(connection, *tenant, conversation)?;
     for source in inherited {
         inherit(connection, *tenant, source)?;
     }
-    confide(connection, conversation)?;
+    check_session_key(connection, conversation)?;
     let reach = kept.map_or(Ok(0), |kept| last_place(connection, kept))?;
     if reach >= conversation.what.next_place.0 {
         return Err(Halt::Left(RestoreOutcome::Differs));
@@ -109,11 +109,11 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> Attempt<()> {
     let lineage = writer.write(conversation)?;
     writer.pin(&conversation.what.pinned, &lineage)?;
     name(&writer, &conversation.what.names)?;
-    parent::reunite(connection, key)?;
+    parent::reconnect_children(connection, key)?;
     if comes_from_itself(connection, key)? {
         return broken("it comes from itself".to_owned());
     }
-    Ok(events::tell_arrival(connection, key, restoration.now)?)
+    Ok(events::record_arrival(connection, key, restoration.now)?)
 }
 
 /// Whether the stored conversation with this id is the same as the restored one.
@@ -135,7 +135,7 @@ fn without_parents(mut conversation: Copied<CopiedConversation>) -> Copied<Copie
 }
 
 /// Checks that none of its names is taken.
-fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversation>) -> Attempt<()> {
+fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversation>) -> RestoreResult<()> {
     let mut select = connection
         .prepare_cached("SELECT 1 FROM aliases WHERE tenant_pk = ?1 AND namespace = ?2 AND alias = ?3")
         .translated()?;
@@ -155,7 +155,7 @@ fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversa
 }
 
 /// A branch of a conversation with a session key must have the same key, so that others do not see what it inherits.
-fn confide(connection: &Connection, comes: &Copied<CopiedConversation>) -> Attempt<()> {
+fn check_session_key(connection: &Connection, comes: &Copied<CopiedConversation>) -> RestoreResult<()> {
     let mut select = connection
         .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND deleted = 0 AND session_key IS NOT NULL AND session_key IS NOT ?2")
         .translated()?;
@@ -190,12 +190,12 @@ fn comes_from_itself(connection: &Connection, key: i64) -> StoreResult<bool> {
 }
 
 /// Restores what a branch inherits of a conversation, or checks that it is there.
-fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSource>) -> Attempt<()> {
+fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSource>) -> RestoreResult<()> {
     let id = source.what.id;
     let key = match stored(connection, id)? {
         Some(stored) if stored.tenant != tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
         Some(stored) if stored.is_deleted => stored.key,
-        Some(stored) => return found(connection, stored.key, source),
+        Some(stored) => return check_messages(connection, stored.key, source),
         None => insert(connection, &inherited_row(tenant, &source.what))?,
     };
     if source.sessions.is_empty() {
@@ -203,11 +203,11 @@ fn inherit(connection: &Connection, tenant: TenantId, source: &Copied<CopiedSour
     }
     let reach = last_place(connection, key)?;
     PieceWriter::new(connection, tenant, key, id, reach).write(source)?;
-    Ok(hide(connection, key, source.what.through)?)
+    Ok(clear_description(connection, key, source.what.through)?)
 }
 
 /// Clears everything of a conversation that is only inherited, except its messages.
-fn hide(connection: &Connection, key: i64, through: Seq) -> StoreResult<()> {
+fn clear_description(connection: &Connection, key: i64, through: Seq) -> StoreResult<()> {
     connection
         .execute("UPDATE sessions SET parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1", [key])
         .translated()?;
@@ -221,7 +221,7 @@ fn hide(connection: &Connection, key: i64, through: Seq) -> StoreResult<()> {
 }
 
 /// Checks that a conversation that is not deleted here has the messages that are inherited of it.
-fn found(connection: &Connection, key: i64, source: &Copied<CopiedSource>) -> Attempt<()> {
+fn check_messages(connection: &Connection, key: i64, source: &Copied<CopiedSource>) -> RestoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.id = ?2 AND m.seq = ?3 AND m.id = ?4

@@ -9,7 +9,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{Resolution, Seq, SessionId, StopKind, Timestamp, TurnId, TurnState, Usage};
 use rusqlite::{Connection, Row};
 
-use super::read::{Taker, optional_id};
+use super::read::{PieceSink, optional_id};
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Segment};
 use crate::{rows, waiting};
@@ -23,7 +23,7 @@ const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t
 const RUNNING: &str = "it was running when the conversation was exported";
 
 /// Sends the turns of a conversation that have begun or ended. Returns their ids.
-pub(super) fn turns(connection: &Connection, part: Segment, take: Taker<'_>) -> StoreResult<HashSet<TurnId>> {
+pub(super) fn turns(connection: &Connection, part: Segment, take: PieceSink<'_>) -> StoreResult<HashSet<TurnId>> {
     let is_part = part.through != END;
     // A turn without messages never began, or all its messages were deleted. Branches do not inherit it.
     let without_messages = if is_part {

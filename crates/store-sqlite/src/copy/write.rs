@@ -14,11 +14,11 @@ use herma_store::RestoreOutcome;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::restore::{Attempt, Halt, broken};
+use super::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
 use crate::snapshot;
-use crate::tables::{Names, SessionColumns, chain, insert, insert_message, stand_on};
+use crate::tables::{Names, SessionColumns, chain, insert, insert_message, set_base};
 
 /// What was written so far, by the ids that pieces use.
 pub(crate) struct PieceWriter<'a> {
@@ -47,7 +47,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Writes pieces after what is stored of the conversation. Returns the parts of its transcript.
-    pub(crate) fn write<T>(&mut self, copied: &Copied<T>) -> Attempt<Lineage> {
+    pub(crate) fn write<T>(&mut self, copied: &Copied<T>) -> RestoreResult<Lineage> {
         for session in &copied.sessions {
             self.session(session)?;
         }
@@ -68,7 +68,7 @@ impl<'a> PieceWriter<'a> {
         self.undone(&copied.compactions)?;
         for session in &copied.sessions {
             if let Some(compaction) = session.base_compaction {
-                self.stand_on(&session.id, compaction)?;
+                self.set_base(&session.id, compaction)?;
             }
         }
         Ok(lineage)
@@ -83,7 +83,7 @@ impl<'a> PieceWriter<'a> {
         Names { connection: self.connection, tenant: self.tenant, conversation: self.conversation }
     }
 
-    fn session(&mut self, session: &CopiedSession) -> Attempt<()> {
+    fn session(&mut self, session: &CopiedSession) -> RestoreResult<()> {
         let parent = session.parent.as_ref();
         let parent_pk = parent.map_or(Ok(None), |parent| self.parent(parent))?;
         let missing = parent.and_then(|parent| parent.conversation_id).filter(|_| parent_pk.is_none());
@@ -107,7 +107,7 @@ impl<'a> PieceWriter<'a> {
             end_reason: session.end_reason.map(EndReason::as_str),
             ..SessionColumns::default()
         };
-        let key = match self.kept_session(&columns)? {
+        let key = match self.stored_session(&columns)? {
             Some(kept) => kept,
             None => insert(self.connection, &columns)?,
         };
@@ -118,7 +118,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// The row of a session that is stored because a branch inherits from it. Restores what its deletion cleared.
-    fn kept_session(&self, session: &SessionColumns<'_>) -> Attempt<Option<i64>> {
+    fn stored_session(&self, session: &SessionColumns<'_>) -> RestoreResult<Option<i64>> {
         let kept: Option<(i64, Option<String>)> = self
             .connection
             .prepare_cached("SELECT pk, parent_id FROM sessions WHERE conversation_pk = ?1 AND id = ?2")
@@ -142,7 +142,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// The row of a parent, if it is stored here. Another session with the same name does not count.
-    fn parent(&self, parent: &CopiedParent) -> Attempt<Option<i64>> {
+    fn parent(&self, parent: &CopiedParent) -> RestoreResult<Option<i64>> {
         match parent.conversation_id {
             Some(conversation) => Ok(self.session_of(conversation, &parent.session_id, "AND c.deleted = 0")?),
             None if parent.relation == ParentRelation::Continuation => {
@@ -153,7 +153,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// The row of the session that another one continues.
-    fn base(&self, base: &CopiedBase) -> Attempt<i64> {
+    fn base(&self, base: &CopiedBase) -> RestoreResult<i64> {
         match base.conversation_id {
             Some(conversation) => {
                 let found = self.session_of(conversation, &base.session_id, "")?;
@@ -177,20 +177,20 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// The row of a session of this conversation.
-    pub(crate) fn own_session(&self, id: &SessionId) -> Attempt<i64> {
+    pub(crate) fn own_session(&self, id: &SessionId) -> RestoreResult<i64> {
         self.sessions.get(id).map_or_else(|| broken(format!("there is no session {id}")), |key| Ok(*key))
     }
 
     /// This conversation and those it inherits from. An error if it would inherit from itself.
-    fn sources(&self) -> Attempt<Vec<i64>> {
+    fn sources(&self) -> RestoreResult<Vec<i64>> {
         let mut sources = vec![self.conversation];
-        let mut heir = self.conversation;
-        while let Some(source) = Segment::inherited(self.connection, heir)? {
-            heir = source.conversation;
-            if sources.contains(&heir) {
+        let mut inheriting_branch = self.conversation;
+        while let Some(source) = Segment::inherited(self.connection, inheriting_branch)? {
+            inheriting_branch = source.conversation;
+            if sources.contains(&inheriting_branch) {
                 return broken("it inherits from itself".to_owned());
             }
-            sources.push(heir);
+            sources.push(inheriting_branch);
         }
         Ok(sources)
     }
@@ -206,11 +206,11 @@ impl<'a> PieceWriter<'a> {
             .translated()
     }
 
-    fn message(&mut self, message: &CopiedMessage) -> Attempt<()> {
+    fn message(&mut self, message: &CopiedMessage) -> RestoreResult<()> {
         let session = self.own_session(&message.session_id)?;
         let (id, place) = (message.id, message.place.0);
         let key = if place <= self.reach {
-            self.kept_message(session, message)?
+            self.stored_message(session, message)?
         } else {
             let turn = match (message.turn_id, message.compaction_id) {
                 (Some(turn), None) => self.turns.get(&turn).copied(),
@@ -228,7 +228,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// A message that is stored because a branch inherits it.
-    fn kept_message(&self, session: i64, message: &CopiedMessage) -> Attempt<i64> {
+    fn stored_message(&self, session: i64, message: &CopiedMessage) -> RestoreResult<i64> {
         let kept: Option<i64> = self
             .connection
             .prepare_cached("SELECT pk FROM messages WHERE session_pk = ?1 AND seq = ?2 AND id = ?3 AND digest = ?4")
@@ -251,8 +251,8 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Makes a compaction the base of a session of this conversation.
-    pub(crate) fn stand_on(&self, session: &SessionId, compaction: CompactionId) -> Attempt<()> {
+    pub(crate) fn set_base(&self, session: &SessionId, compaction: CompactionId) -> RestoreResult<()> {
         let compaction = self.compaction_key(compaction)?;
-        Ok(stand_on(self.connection, self.own_session(session)?, Some(compaction))?)
+        Ok(set_base(self.connection, self.own_session(session)?, Some(compaction))?)
     }
 }

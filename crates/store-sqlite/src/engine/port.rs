@@ -23,8 +23,8 @@ use herma_store::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SqliteStore;
-use crate::search::indexer::Size;
-use crate::writer::{Finish, Patience, Step};
+use crate::search::indexer::BatchLimit;
+use crate::writer::{Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
     maintenance, pins, queue, retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript,
@@ -71,10 +71,10 @@ impl Store for SqliteStore {
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.writer.submit_short(Patience::Refused, move |connection, instance| {
+        self.writer.submit_short(WhenUnavailable::Refuse, move |connection, instance| {
             let mut outcome = match admit::admit(connection, instance, &admission) {
                 outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
-                    return Step::Undo(Box::new(move |_| {
+                    return JobOutcome::Undo(Box::new(move |_| {
                         let _ = answer.send(outcome);
                     }));
                 }
@@ -91,15 +91,15 @@ impl Store for SqliteStore {
                 }
                 _ => None,
             };
-            let committed: Finish = Box::new(move |committed| {
+            let committed: Callback = Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| outcome));
             });
             match durable {
                 None if is_visible_while_queued && is_waiting && admission.ticket.is_none() => {
-                    Step::KeepDurably(committed)
+                    JobOutcome::KeepDurably(committed)
                 }
-                None => Step::Keep(committed),
-                Some(durable) => Step::KeepThenDurably(
+                None => JobOutcome::Keep(committed),
+                Some(durable) => JobOutcome::KeepThenDurably(
                     committed,
                     Box::new(move |synced| {
                         let _ = durable.send(synced);
@@ -120,9 +120,9 @@ impl Store for SqliteStore {
 
     fn abandon(&self, lease: Lease) {
         // Other processes see that this one is alive, so it has to end the turn itself as far as it can.
-        self.writer.submit_lazy(Patience::Kept, move |connection, instance| {
-            instance.let_go(lease);
-            maintenance::keep(maintenance::sweep(connection, instance, maintenance::now()))
+        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, instance| {
+            instance.forget_given_up(lease);
+            maintenance::keep_or_log(maintenance::sweep(connection, instance, maintenance::now()))
         });
     }
 
@@ -149,12 +149,12 @@ impl Store for SqliteStore {
 
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
         let (written, told) = receipt();
-        self.writer.submit_lazy(Patience::Kept, move |connection, _| {
+        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| {
             match takeover::append_journal(connection, lease.turn, lease.fence.0, &shown) {
-                Ok(()) => Step::Keep(Box::new(move |committed| {
+                Ok(()) => JobOutcome::Keep(Box::new(move |committed| {
                     let _ = written.send(committed);
                 })),
-                Err(error) => Step::Undo(Box::new(move |_| {
+                Err(error) => JobOutcome::Undo(Box::new(move |_| {
                     let _ = written.send(Err(error));
                 })),
             }
@@ -218,7 +218,7 @@ impl Store for SqliteStore {
             let live: Vec<i64> = instance.live.keys().copied().collect();
             let owner = instance.registered_key();
             // Answer only after the commit: until then, the rows would be older than the list.
-            Step::Keep(Box::new(move |committed| {
+            JobOutcome::Keep(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| owner.map(|owner| (owner, live))));
             }))
         });
@@ -333,8 +333,8 @@ impl Store for SqliteStore {
 
     async fn index_all(&self) -> Result<(), StoreError> {
         let newest = self.readers.read(search::newest).await?;
-        let owner = search::indexer::own_name();
-        let from_the_mark = || self.readers.read(|connection| search::indexer::next(connection, Size::LARGE));
+        let owner = search::indexer::random_owner();
+        let from_the_mark = || self.readers.read(|connection| search::indexer::next(connection, BatchLimit::LARGE));
         let mut next = from_the_mark().await?;
         while let Some(batch) = next.filter(|batch| batch.is_of(newest)) {
             let through = batch.through();
@@ -346,7 +346,7 @@ impl Store for SqliteStore {
                 Some(through) => {
                     let following = self
                         .readers
-                        .read(move |connection| search::indexer::following(connection, through, Size::LARGE));
+                        .read(move |connection| search::indexer::following(connection, through, BatchLimit::LARGE));
                     let (written, following) = tokio::join!(written, following);
                     if written? { following? } else { from_the_mark().await? }
                 }
@@ -422,7 +422,7 @@ impl Store for SqliteStore {
     }
 
     async fn import(&self, import: Import) -> Result<ImportOutcome, StoreError> {
-        self.write(move |connection, _| import::bring(connection, &import)).await
+        self.write(move |connection, _| import::import_all(connection, &import)).await
     }
 
     async fn events(&self, scope: &Scope, from: EventsFrom, limit: usize) -> Result<EventPage, StoreError> {

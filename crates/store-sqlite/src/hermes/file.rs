@@ -26,8 +26,8 @@ impl HermesFile {
     /// Opens a file and checks its structure, so that errors appear before anything is imported.
     pub fn open(path: &Path) -> Result<Self, HermesError> {
         let connection = connect(path)?;
-        let file = Self::look(&connection, path).map_err(|error| HermesError::of(path, &error))??;
-        let Look { schema, sessions, messages } = file;
+        let file = Self::inspect(&connection, path).map_err(|error| HermesError::of(path, &error))??;
+        let FileLayout { schema, sessions, messages } = file;
         Ok(Self {
             connection,
             path: path.to_owned(),
@@ -37,7 +37,7 @@ impl HermesFile {
         })
     }
 
-    fn look(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Look, HermesError>> {
+    fn inspect(connection: &Connection, path: &Path) -> rusqlite::Result<Result<FileLayout, HermesError>> {
         let path = path.to_owned();
         for (table, always) in ALWAYS {
             let there = columns(connection, table)?;
@@ -60,7 +60,7 @@ impl HermesFile {
         }
         let sessions = list(&columns(connection, "sessions")?, &HermesSession::COLUMNS);
         let messages = list(&columns(connection, "messages")?, &HermesMessage::COLUMNS);
-        Ok(Ok(Look { schema, sessions, messages }))
+        Ok(Ok(FileLayout { schema, sessions, messages }))
     }
 
     /// The schema version that the file states. The oldest versions state none.
@@ -117,7 +117,7 @@ impl HermesFile {
 }
 
 /// What was found out about a file.
-struct Look {
+struct FileLayout {
     schema: Option<i64>,
     sessions: String,
     messages: String,

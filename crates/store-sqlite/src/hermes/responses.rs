@@ -19,7 +19,7 @@ pub struct GivenName {
 
 /// The fields of a stored response that are read.
 #[derive(Deserialize)]
-struct Data {
+struct ResponseData {
     session_id: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl ResponseStore {
         self.connection
             .prepare(select)?
             .query_map([], |row| {
-                let data = text(row, 1)?.and_then(|json| serde_json::from_str::<Data>(&json).ok());
+                let data = text(row, 1)?.and_then(|json| serde_json::from_str::<ResponseData>(&json).ok());
                 Ok(GivenName {
                     name: text(row, 0)?.unwrap_or_default(),
                     session: data.and_then(|data| data.session_id),

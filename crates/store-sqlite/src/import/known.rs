@@ -10,7 +10,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
 /// A conversation that was imported before.
-pub(super) struct Known {
+pub(super) struct KnownConversation {
     pub(super) conversation: i64,
     /// The digest of what was imported.
     pub(super) content: [u8; 16],
@@ -28,7 +28,7 @@ pub(super) struct KnownSession {
     origin: Arc<str>,
 }
 
-impl Known {
+impl KnownConversation {
     /// Whether its sessions are the first ones of the new data.
     pub(super) fn began_as(&self, new: &ImportedConversation) -> bool {
         self.sessions.len() <= new.sessions.len()
@@ -37,23 +37,23 @@ impl Known {
 }
 
 /// What the sessions of a conversation became in earlier imports.
-pub(super) enum Found {
+pub(super) enum EarlierImport {
     /// None was imported before.
     Nothing,
     /// All are in this conversation.
-    One(Known),
+    One(KnownConversation),
     /// They are in several conversations.
     Several,
 }
 
 /// Finds a conversation by the sessions it consists of.
-pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<Found> {
+pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConversation) -> StoreResult<EarlierImport> {
     let mut select = connection
         .prepare_cached(
             "SELECT conversation_pk, content, version FROM imports WHERE tenant_pk = ?1 AND file = ?2 AND origin = ?3",
         )
         .translated()?;
-    let mut known: Option<Known> = None;
+    let mut known: Option<KnownConversation> = None;
     for session in &new.sessions {
         let found: Option<(i64, [u8; 16], i64)> = select
             .query_row(params![import.tenant.0, import.file, session.origin], |row| {
@@ -62,15 +62,17 @@ pub(super) fn find(connection: &Connection, import: &Import, new: &ImportedConve
             .optional()
             .translated()?;
         match (found, &known) {
-            (Some((conversation, ..)), Some(known)) if known.conversation != conversation => return Ok(Found::Several),
+            (Some((conversation, ..)), Some(known)) if known.conversation != conversation => {
+                return Ok(EarlierImport::Several);
+            }
             (Some((conversation, content, version)), None) => {
                 let sessions = sessions(connection, conversation)?;
-                known = Some(Known { conversation, content, version, sessions });
+                known = Some(KnownConversation { conversation, content, version, sessions });
             }
             _ => {}
         }
     }
-    Ok(known.map_or(Found::Nothing, Found::One))
+    Ok(known.map_or(EarlierImport::Nothing, EarlierImport::One))
 }
 
 fn sessions(connection: &Connection, conversation: i64) -> StoreResult<Vec<KnownSession>> {
@@ -99,14 +101,14 @@ pub(super) fn is_pinned(connection: &Connection, conversation: i64) -> StoreResu
 }
 
 /// A stored entry.
-pub(super) struct Stored {
+pub(super) struct StoredEntry {
     pub(super) session: i64,
     pub(super) seq: i64,
     pub(super) id: MessageId,
 }
 
 /// All entries of a conversation, in order.
-pub(super) fn stored(connection: &Connection, known: &Known) -> StoreResult<Vec<Stored>> {
+pub(super) fn stored(connection: &Connection, known: &KnownConversation) -> StoreResult<Vec<StoredEntry>> {
     connection
         .prepare_cached(
             "SELECT m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
@@ -116,7 +118,7 @@ pub(super) fn stored(connection: &Connection, known: &Known) -> StoreResult<Vec<
             select
                 .query_map([known.conversation], |row| {
                     let id = MessageId::from_uuid(rows::uuid(row, 2)?);
-                    Ok(Stored { session: row.get(0)?, seq: row.get(1)?, id })
+                    Ok(StoredEntry { session: row.get(0)?, seq: row.get(1)?, id })
                 })?
                 .collect()
         })

@@ -18,7 +18,7 @@ use herma_model::{
 use herma_store::{ImportedCompaction, ImportedConversation, ImportedEntry, ImportedMessage};
 use uuid::Uuid;
 
-use super::known::{Known, KnownSession, Stored};
+use super::known::{KnownConversation, KnownSession, StoredEntry};
 
 const UNANSWERED: &str = "there was no answer when the conversation was imported";
 
@@ -58,7 +58,7 @@ impl Plan {
     }
 
     /// Whether it begins with everything that is stored.
-    pub(super) fn goes_on_from(&self, stored: &[Stored], known: &Known) -> bool {
+    pub(super) fn continues(&self, stored: &[StoredEntry], known: &KnownConversation) -> bool {
         let keys: HashMap<&SessionId, i64> = known.sessions.iter().map(|session| (&session.id, session.key)).collect();
         stored.len() <= self.whole.messages.len()
             && stored.iter().zip(&self.whole.messages).all(|(stored, message)| {

@@ -5,14 +5,14 @@ use herma_model::{ConversationId, EndReason, SessionKey};
 use herma_store::{Import, ImportedConversation, StoreError};
 use rusqlite::{Connection, params};
 
-use super::known::{Known, Stored};
+use super::known::{KnownConversation, StoredEntry};
 use super::plan::Plan;
 use crate::copy::{Halt, PieceWriter};
 use crate::failure::{StoreResult, Translate};
 use crate::tables::{ConversationColumns, insert};
 
 /// What is written, and where.
-pub(super) struct Target<'a> {
+pub(super) struct ImportTarget<'a> {
     pub(super) import: &'a Import,
     pub(super) new: &'a ImportedConversation,
     pub(super) plan: &'a Plan,
@@ -39,7 +39,7 @@ pub(super) fn conversation(connection: &Connection, import: &Import, new: &Impor
     insert(connection, &columns)
 }
 
-impl Target<'_> {
+impl ImportTarget<'_> {
     /// Writes everything into an empty conversation.
     pub(super) fn all(&self, connection: &Connection) -> StoreResult<()> {
         let mut writer = self.writer(connection);
@@ -48,7 +48,12 @@ impl Target<'_> {
     }
 
     /// Writes what is not stored yet. Returns the number of new messages.
-    pub(super) fn rest(&self, connection: &Connection, stored: &[Stored], known: &Known) -> StoreResult<u64> {
+    pub(super) fn rest(
+        &self,
+        connection: &Connection,
+        stored: &[StoredEntry],
+        known: &KnownConversation,
+    ) -> StoreResult<u64> {
         let mut writer = self.writer(connection);
         writer.sessions = known.sessions.iter().map(|session| (session.id.clone(), session.key)).collect();
         let rest = self.plan.after(stored.len(), known.sessions.len());
@@ -75,7 +80,7 @@ impl Target<'_> {
     /// Updates the session that was the head: it has ended if another follows, and may have been compacted in place.
     fn go_on_from(&self, writer: &PieceWriter<'_>, head: &CopiedSession) -> StoreResult<()> {
         if let Some(compaction) = head.base_compaction {
-            writer.stand_on(&head.id, compaction).map_err(unwritten)?;
+            writer.set_base(&head.id, compaction).map_err(unwritten)?;
         }
         let key = writer.own_session(&head.id).map_err(unwritten)?;
         let end = params![key, head.ended_at.map(|at| at.0), head.end_reason.map(EndReason::as_str)];
@@ -88,7 +93,7 @@ impl Target<'_> {
 
     /// Updates the counts of the conversation. A title that it got here stays.
     fn update(&self, connection: &Connection) -> StoreResult<()> {
-        let Target { new, plan, conversation, .. } = self;
+        let ImportTarget { new, plan, conversation, .. } = self;
         let Copied { messages, turns, compactions, .. } = &plan.whole;
         connection
             .prepare_cached(
@@ -119,7 +124,7 @@ impl Target<'_> {
 
     /// Stores what was imported, and the version after it.
     fn remember(&self, writer: &PieceWriter<'_>) -> StoreResult<()> {
-        let Target { import, new, plan, conversation, .. } = self;
+        let ImportTarget { import, new, plan, conversation, .. } = self;
         let mut insert = writer
             .connection()
             .prepare_cached(

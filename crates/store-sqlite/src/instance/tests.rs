@@ -7,7 +7,7 @@ use herma_model::{TenantId, TurnId};
 use super::*;
 
 const START: Timestamp = Timestamp(1_000_000);
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A database file, and a monotonic clock that only the test moves.
 struct Directory {
@@ -38,7 +38,7 @@ impl Directory {
     fn owner(&self) -> (Instance, i64) {
         let mut owner = self.instance();
         let key = owner.key(&self.connection, START).unwrap();
-        owner.is_stored();
+        owner.note_commit();
         self.connection
             .execute(
                 "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, created_at)
@@ -49,10 +49,10 @@ impl Directory {
         (owner, key)
     }
 
-    /// Checks as often as the sweep does, `looks` times.
-    fn watch(&self, watcher: &mut Instance, looks: u32) {
-        for _ in 0..looks {
-            self.pass(LOOK);
+    /// Checks as often as the sweep does, `checks` times.
+    fn watch(&self, watcher: &mut Instance, checks: u32) {
+        for _ in 0..checks {
+            self.pass(CHECK_INTERVAL);
             watcher.watch(&self.connection, START).unwrap();
         }
     }
@@ -97,7 +97,7 @@ fn a_process_that_renews_lives() {
 }
 
 #[test]
-fn time_in_which_nobody_could_look_is_not_watched() {
+fn time_without_checks_does_not_count_as_watched() {
     let directory = Directory::new();
     let ((_one, key), mut two) = (directory.owner(), directory.instance());
     directory.watch(&mut two, 4);
@@ -109,14 +109,14 @@ fn time_in_which_nobody_could_look_is_not_watched() {
 }
 
 #[test]
-fn time_in_which_the_watcher_could_not_write_is_not_watched() {
+fn time_in_which_the_watcher_could_not_write_does_not_count_as_watched() {
     let directory = Directory::new();
     let ((_one, key), mut two) = (directory.owner(), directory.instance());
     directory.watch(&mut two, 2);
     directory.connection.pragma_update(None, "query_only", true).unwrap();
     let refused = (0..8)
         .filter(|_| {
-            directory.pass(LOOK);
+            directory.pass(CHECK_INTERVAL);
             two.watch(&directory.connection, START).is_err()
         })
         .count();
@@ -136,13 +136,13 @@ fn a_series_of_renewals_goes_on_until_one_comes_too_late() {
         directory.pass(RENEWAL);
         assert!(renewals.is_due());
         own.key(&directory.connection, START).unwrap();
-        own.is_stored();
+        own.note_commit();
     }
     directory.pass(LEASE);
     assert_eq!(renewals.fresh_series(), None);
     own.key(&directory.connection, START).unwrap();
     assert_eq!(renewals.fresh_series(), None, "not committed yet");
-    own.is_stored();
+    own.note_commit();
     assert_eq!(renewals.fresh_series(), Some(first + 1));
 }
 
@@ -161,7 +161,7 @@ fn a_turn_whose_end_was_rolled_back_lives_on() {
     let directory = Directory::new();
     let mut own = directory.instance();
     own.key(&directory.connection, START).unwrap();
-    own.is_stored();
+    own.note_commit();
     own.live.insert(1, Fence(3));
     let id = TurnId::with_room(Uuid::now_v7());
     let lease =
@@ -172,13 +172,13 @@ fn a_turn_whose_end_was_rolled_back_lives_on() {
     own.restore(mark);
     assert_eq!(own.live.get(&1), Some(&Fence(3)));
     own.end(lease);
-    own.is_stored();
+    own.note_commit();
     own.restore(own.mark());
     assert!(own.live.is_empty());
 }
 
 #[test]
-fn those_who_are_gone_are_forgotten_and_the_idle_are_not() {
+fn dead_processes_are_forgotten_and_idle_ones_are_not() {
     let directory = Directory::new();
     let (mut idle, mut gone) = (directory.instance(), directory.instance());
     let key = idle.key(&directory.connection, START).unwrap();

@@ -22,12 +22,12 @@ fn database() -> Connection {
     connection
 }
 
-fn is_told(notice: &mut Subscription) -> bool {
+fn is_notified(notice: &mut Subscription) -> bool {
     pin!(notice.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 #[test]
-fn without_subscriptions_nothing_is_looked_at() {
+fn without_subscriptions_nothing_is_checked() {
     let notices = Notices::default();
     assert!(!notices.are_wanted(OWN));
     let stop = notices.subscribe(Notice::StopRequested);
@@ -40,45 +40,45 @@ fn without_subscriptions_nothing_is_looked_at() {
 }
 
 #[test]
-fn without_a_commit_only_new_subscriptions_are_looked_at() {
+fn without_a_commit_only_new_subscriptions_are_checked() {
     let (notices, connection) = (Notices::default(), database());
     let mut first = notices.subscribe(Notice::WaitEnded(turn()));
-    notices.look(&connection, OWN, false);
-    assert!(!is_told(&mut first), "it waits");
+    notices.check(&connection, OWN, false);
+    assert!(!is_notified(&mut first), "it waits");
     connection.execute("DELETE FROM turns", []).unwrap();
-    notices.look(&connection, OWN, false);
-    assert!(!is_told(&mut first), "nothing was said of a commit");
+    notices.check(&connection, OWN, false);
+    assert!(!is_notified(&mut first), "nothing was said of a commit");
     let mut second = notices.subscribe(Notice::WaitEnded(turn()));
-    notices.look(&connection, OWN, false);
-    assert!(is_told(&mut second), "it did not wait any more when it was subscribed");
-    is_told(&mut first);
-    notices.look(&connection, OWN, true);
-    assert!(!is_told(&mut first), "once is enough");
+    notices.check(&connection, OWN, false);
+    assert!(is_notified(&mut second), "it did not wait any more when it was subscribed");
+    is_notified(&mut first);
+    notices.check(&connection, OWN, true);
+    assert!(!is_notified(&mut first), "once is enough");
 }
 
 #[test]
-fn a_look_that_fails_is_made_again() {
+fn a_check_that_fails_is_repeated() {
     let (notices, connection) = (Notices::default(), database());
     let mut wait = notices.subscribe(Notice::WaitEnded(turn()));
     connection.execute_batch("ALTER TABLE turns RENAME TO away").unwrap();
-    notices.look(&connection, OWN, true);
+    notices.check(&connection, OWN, true);
     connection.execute_batch("DELETE FROM away; ALTER TABLE away RENAME TO turns").unwrap();
-    notices.look(&connection, OWN, false);
-    assert!(is_told(&mut wait));
+    notices.check(&connection, OWN, false);
+    assert!(is_notified(&mut wait));
 }
 
 #[test]
 fn a_turn_that_is_missing_may_have_been_ended_by_another_process() {
     let (notices, connection) = (Notices::default(), database());
     let mut stop = notices.subscribe(Notice::StopRequested);
-    notices.look(&connection, OWN, true);
-    assert!(!is_told(&mut stop));
+    notices.check(&connection, OWN, true);
+    assert!(!is_notified(&mut stop));
     connection.execute("UPDATE turns SET owner = 2", []).unwrap();
-    notices.look(&connection, OWN, true);
-    assert!(is_told(&mut stop), "another process has it");
-    notices.look(&connection, OWN, true);
-    assert!(!is_told(&mut stop), "that is known");
+    notices.check(&connection, OWN, true);
+    assert!(is_notified(&mut stop), "another process has it");
+    notices.check(&connection, OWN, true);
+    assert!(!is_notified(&mut stop), "that is known");
     connection.execute("UPDATE turns SET stop_requested = 1", []).unwrap();
-    notices.look(&connection, Some(Owner { key: 2, live: &LIVE }), true);
-    assert!(is_told(&mut stop));
+    notices.check(&connection, Some(Owner { key: 2, live: &LIVE }), true);
+    assert!(is_notified(&mut stop));
 }

@@ -19,13 +19,13 @@ use crate::writer::Writer;
 
 /// The largest batch that is indexed at once.
 #[derive(Clone, Copy)]
-pub(crate) struct Size {
+pub(crate) struct BatchLimit {
     /// Bytes of text.
     text: usize,
     rows: i64,
 }
 
-impl Size {
+impl BatchLimit {
     /// Other writers wait a few milliseconds for it.
     pub(crate) const SMALL: Self = Self { text: 16 * 1024, rows: 128 };
     /// For much text: a large batch needs fewer merges of the index later.
@@ -47,7 +47,7 @@ pub(crate) struct Indexer {
     since: Instant,
 }
 
-struct Waiting {
+struct PendingWork {
     forgotten: bool,
     messages: i64,
     newest: i64,
@@ -57,7 +57,7 @@ struct Waiting {
 
 impl Indexer {
     pub(crate) fn new() -> Self {
-        Self { owner: own_name(), newest: 0, since: Instant::now() }
+        Self { owner: random_owner(), newest: 0, since: Instant::now() }
     }
 
     /// Writes what is due, if this is a good time.
@@ -80,17 +80,17 @@ impl Indexer {
             return Ok(());
         }
         let began = Instant::now();
-        while let Some(batch) = next(connection, Size::SMALL)? {
+        while let Some(batch) = next(connection, BatchLimit::SMALL)? {
             let (answer, answered) = mpsc::channel();
             let owner = self.owner;
             let erasures = Arc::clone(&writer.erasures);
             writer.submit(move |connection, _| {
                 let written = write(connection, &batch, owner, maintenance::now());
                 if !batch.forgotten.is_empty() {
-                    erasures.ask();
+                    erasures.add();
                 }
                 let _ = answer.send(matches!(written, Ok(true)));
-                maintenance::keep(written)
+                maintenance::keep_or_log(written)
             });
             if !answered.recv().unwrap_or(false) || is_serving || began.elapsed() > SLICE {
                 break;
@@ -99,7 +99,7 @@ impl Indexer {
         Ok(())
     }
 
-    fn waiting(&self, connection: &Connection) -> StoreResult<Waiting> {
+    fn waiting(&self, connection: &Connection) -> StoreResult<PendingWork> {
         connection
             .prepare_cached(
                 "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2,
@@ -107,7 +107,7 @@ impl Indexer {
             )
             .and_then(|mut select| {
                 select.query_row([self.owner, maintenance::now().0], |row| {
-                    Ok(Waiting {
+                    Ok(PendingWork {
                         messages: row.get(0)?,
                         newest: row.get(1)?,
                         again: row.get(2)?,
@@ -121,15 +121,15 @@ impl Indexer {
 }
 
 /// A random number that identifies this process.
-pub(crate) fn own_name() -> i64 {
+pub(crate) fn random_owner() -> i64 {
     Uuid::new_v4().as_u64_pair().0.cast_signed()
 }
 
 /// Rows that are indexed together.
 pub(crate) struct Batch {
     /// Rows whose terms are removed from the index first.
-    forgotten: Vec<Forgotten>,
-    entries: Vec<Entry>,
+    forgotten: Vec<RemovedRow>,
+    entries: Vec<IndexEntry>,
     /// Everything in this range of message keys is indexed after the write. `None` for rows that have changed.
     mark: Option<(i64, i64)>,
 }
@@ -147,23 +147,23 @@ impl Batch {
 }
 
 /// A deleted or changed row, with the terms that the index has of it.
-struct Forgotten {
+struct RemovedRow {
     /// Its key in `search_forget`.
     pk: i64,
     key: i64,
     terms: String,
 }
 
-struct Entry {
+struct IndexEntry {
     key: i64,
     /// What its terms were made from. `None` if the row is gone.
-    made_of: Option<Origin>,
+    made_of: Option<EntrySource>,
     terms: String,
     /// Bytes that were read for it.
     read: usize,
 }
 
-impl Entry {
+impl IndexEntry {
     /// Its cost, the larger of reading and writing. A long text with few terms is slow to read but quick to write.
     fn size(&self) -> usize {
         self.read.max(self.terms.len() / 4)
@@ -171,13 +171,13 @@ impl Entry {
 }
 
 #[derive(PartialEq, Eq)]
-enum Origin {
+enum EntrySource {
     Message([u8; 16], [u8; 16]),
     Title(String),
 }
 
 /// The batch that is to be indexed next.
-pub(crate) fn next(connection: &Connection, most: Size) -> StoreResult<Option<Batch>> {
+pub(crate) fn next(connection: &Connection, most: BatchLimit) -> StoreResult<Option<Batch>> {
     let forgotten = forgotten(connection, most)?;
     if !forgotten.is_empty() {
         return Ok(Some(Batch { forgotten, entries: Vec::new(), mark: None }));
@@ -197,7 +197,7 @@ pub(crate) fn next(connection: &Connection, most: Size) -> StoreResult<Option<Ba
 }
 
 /// Rows whose terms are to be removed from the index.
-fn forgotten(connection: &Connection, most: Size) -> StoreResult<Vec<Forgotten>> {
+fn forgotten(connection: &Connection, most: BatchLimit) -> StoreResult<Vec<RemovedRow>> {
     let mut select = connection
         .prepare_cached("SELECT pk, key, said, tenant_pk, conversation_pk FROM search_forget ORDER BY pk LIMIT ?1")
         .translated()?;
@@ -214,14 +214,14 @@ fn forgotten(connection: &Connection, most: Size) -> StoreResult<Vec<Forgotten>>
     Ok(all)
 }
 
-fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<Forgotten> {
+fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<RemovedRow> {
     let (key, said): (i64, &str) = (row.get(1)?, row.get_ref(2)?.as_str()?);
     let text = if key < 0 { fold(said) } else { fold(&text_of(said)) };
-    Ok(Forgotten { pk: row.get(0)?, key, terms: terms::of_text(&text, row.get(3)?, row.get(4)?) })
+    Ok(RemovedRow { pk: row.get(0)?, key, terms: terms::of_text(&text, row.get(3)?, row.get(4)?) })
 }
 
 /// The batch after message `from`.
-pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> StoreResult<Option<Batch>> {
+pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) -> StoreResult<Option<Batch>> {
     let mut select = connection
         .prepare_cached(
             "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL FROM messages m
@@ -244,18 +244,18 @@ pub(crate) fn following(connection: &Connection, from: i64, most: Size) -> Store
     Ok((through > from).then_some(Batch { forgotten: Vec::new(), entries, mark: Some((from, through)) }))
 }
 
-fn message(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let payload = row.get_ref(3)?.as_str()?;
-    Ok(Entry {
+    Ok(IndexEntry {
         key: row.get(0)?,
-        made_of: Some(Origin::Message(row.get(1)?, row.get(2)?)),
+        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?)),
         terms: terms::of_text(&fold(&text_of(payload)), row.get(4)?, row.get(5)?),
         read: payload.len(),
     })
 }
 
 /// Rows that have changed since they were indexed, as they are now.
-fn changed(connection: &Connection, keys: &[i64], most: Size) -> StoreResult<Batch> {
+fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResult<Batch> {
     let mut entries = Vec::new();
     let mut size = 0;
     for &key in keys {
@@ -271,7 +271,7 @@ fn changed(connection: &Connection, keys: &[i64], most: Size) -> StoreResult<Bat
                 )
                 .and_then(|mut select| select.query_row([key], message).optional())
         };
-        let entry = entry.translated()?.unwrap_or(Entry { key, made_of: None, terms: String::new(), read: 0 });
+        let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
         size += entry.size();
         entries.push(entry);
         if size > most.text {
@@ -281,10 +281,10 @@ fn changed(connection: &Connection, keys: &[i64], most: Size) -> StoreResult<Bat
     Ok(Batch { forgotten: Vec::new(), entries, mark: None })
 }
 
-fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let title: String = row.get(0)?;
     let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?);
-    Ok(Entry { key, read: title.len(), made_of: Some(Origin::Title(title)), terms })
+    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
 }
 
 /// Writes a batch. `false`, and nothing is written, if a row has changed since the batch was made.
@@ -300,7 +300,7 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
         return Ok(false);
     }
     for entry in &batch.entries {
-        if entry.made_of != origin(connection, entry.key)? {
+        if entry.made_of != source(connection, entry.key)? {
             return Ok(false);
         }
     }
@@ -328,7 +328,7 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
 
 /// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
 /// longer the first in `search_forget`: another process has removed them, and terms must be removed exactly once.
-fn forget(connection: &Connection, forgotten: &[Forgotten]) -> StoreResult<bool> {
+fn forget(connection: &Connection, forgotten: &[RemovedRow]) -> StoreResult<bool> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT min(pk) FROM search_forget")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
@@ -336,7 +336,7 @@ fn forget(connection: &Connection, forgotten: &[Forgotten]) -> StoreResult<bool>
     if first != forgotten.first().map(|row| row.pk) {
         return Ok(false);
     }
-    for Forgotten { pk, key, terms } in forgotten {
+    for RemovedRow { pk, key, terms } in forgotten {
         connection
             .prepare_cached("INSERT INTO search_index (search_index, rowid, terms) VALUES ('delete', ?1, ?2)")
             .and_then(|mut delete| delete.execute(params![key, terms]))
@@ -350,14 +350,14 @@ fn forget(connection: &Connection, forgotten: &[Forgotten]) -> StoreResult<bool>
 }
 
 /// What a row says now.
-fn origin(connection: &Connection, key: i64) -> StoreResult<Option<Origin>> {
+fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>> {
     let found = if key < 0 {
         connection
             .prepare_cached("SELECT title FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
-            .and_then(|mut select| select.query_row([key], |row| row.get(0).map(Origin::Title)).optional())
+            .and_then(|mut select| select.query_row([key], |row| row.get(0).map(EntrySource::Title)).optional())
     } else {
         connection.prepare_cached("SELECT id, digest FROM messages WHERE pk = ?1 AND compaction_pk IS NULL").and_then(
-            |mut select| select.query_row([key], |row| Ok(Origin::Message(row.get(0)?, row.get(1)?))).optional(),
+            |mut select| select.query_row([key], |row| Ok(EntrySource::Message(row.get(0)?, row.get(1)?))).optional(),
         )
     };
     found.translated()
@@ -400,7 +400,7 @@ mod tests {
     }
 
     fn index(connection: &Connection) {
-        while let Some(batch) = next(connection, Size::SMALL).unwrap() {
+        while let Some(batch) = next(connection, BatchLimit::SMALL).unwrap() {
             assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
         }
     }
@@ -414,7 +414,7 @@ mod tests {
             "UPDATE search_state SET through = 1",
         ] {
             let connection = database();
-            let batch = next(&connection, Size::SMALL).unwrap().unwrap();
+            let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
             connection.execute(change, []).unwrap();
             assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
             assert!(indexed(&connection, "hello").is_empty(), "{change}");
@@ -426,7 +426,7 @@ mod tests {
         let connection = database();
         let titled = |title: &str| connection.execute("UPDATE conversations SET title = ?1", [title]).unwrap();
         titled("harbour");
-        let batch = next(&connection, Size::SMALL).unwrap().unwrap();
+        let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
         titled("lighthouse");
         assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
         index(&connection);

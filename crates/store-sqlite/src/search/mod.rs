@@ -4,14 +4,14 @@
 //! and pairs of characters of scripts without spaces, groups of three letters for parts of words, beginnings of words,
 //! the tenant and the conversation.
 //!
-//! The index yields candidates (`candidates`). The text of a candidate decides whether it is a hit (`look`, and
+//! The index yields candidates (`candidates`). The text of a candidate decides whether it is a hit (`matcher`, and
 //! `inheriting` for messages of deleted conversations). The index is written after the turns (`indexer`). Messages that
 //! are not indexed yet are searched directly.
 
 mod candidates;
 pub(crate) mod indexer;
 mod inheriting;
-mod look;
+mod matcher;
 mod page;
 mod terms;
 

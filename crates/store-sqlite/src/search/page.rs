@@ -13,12 +13,12 @@ use herma_store::search::{Grouping, Manner, Score, Search, SearchCursor, SearchP
 use rusqlite::Connection;
 
 use super::candidates::{Candidates, Window};
-use super::look::{Look, Rated};
+use super::matcher::{Matcher, Rated};
 use crate::failure::{StoreResult, Translate};
 
 /// How long a page may take if it has hits, and if it has none yet. After that it ends early.
-const PATIENCE: Duration = Duration::from_millis(50);
-const PATIENCE_FOR_NOTHING: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_millis(50);
+const TIME_LIMIT_WITHOUT_HITS: Duration = Duration::from_secs(2);
 
 /// How many rows of the index one window covers. If it finds nothing within `QUICKLY`, the next window covers four
 /// times as many.
@@ -41,12 +41,12 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, search: &Search) -> S
             last: BEFORE_ALL,
         },
     };
-    let looking = Looking {
+    let run = SearchRun {
         candidates: Candidates::new(connection, scope.tenant, &search.wanted)?,
-        look: Look::new(connection, scope, search, start.now),
+        matcher: Matcher::new(connection, scope, search, start.now),
         search,
     };
-    looking.page(start)
+    run.page(start)
 }
 
 /// The key of the newest message.
@@ -62,13 +62,13 @@ fn first(connection: &Connection, sql: &str) -> StoreResult<i64> {
     connection.prepare_cached(sql).and_then(|mut select| select.query_row([], |row| row.get(0))).translated()
 }
 
-struct Looking<'a> {
+struct SearchRun<'a> {
     candidates: Candidates<'a>,
-    look: Look<'a>,
+    matcher: Matcher<'a>,
     search: &'a Search,
 }
 
-impl Looking<'_> {
+impl SearchRun<'_> {
     fn page(&self, start: SearchCursor) -> StoreResult<SearchPage> {
         let began = Instant::now();
         let mut at = start;
@@ -86,7 +86,7 @@ impl Looking<'_> {
                     page.next = Some(last);
                     return Ok(page);
                 }
-                page.hits.push(self.look.show(at.stage, &hit)?);
+                page.hits.push(self.matcher.show(at.stage, &hit)?);
                 last = SearchCursor { bottom: Some(window.bottom), last: (hit.score, hit.key), ..at };
             }
             let Some(next) = self.next(&at, &window) else { return Ok(page) };
@@ -94,8 +94,8 @@ impl Looking<'_> {
                 stretch = STRETCH;
             }
             at = next;
-            let patience = if page.hits.is_empty() { PATIENCE_FOR_NOTHING } else { PATIENCE };
-            if began.elapsed() > patience {
+            let time_limit = if page.hits.is_empty() { TIME_LIMIT_WITHOUT_HITS } else { TIME_LIMIT };
+            if began.elapsed() > time_limit {
                 page.next = Some(at);
                 return Ok(page);
             }
@@ -121,7 +121,7 @@ impl Looking<'_> {
     fn fresh(&self, at: &SearchCursor, window: &Window) -> StoreResult<Vec<Rated>> {
         let mut hits = Vec::new();
         for key in &window.keys {
-            hits.extend(self.look.rate(at.stage, *key)?);
+            hits.extend(self.matcher.rate(at.stage, *key)?);
         }
         hits.sort_by_key(|hit| Reverse((hit.score, hit.key)));
         if self.search.grouping == Grouping::Conversation {
@@ -151,10 +151,10 @@ impl Looking<'_> {
             _ if stage < at.stage => 0,
             _ => at.top,
         };
-        if at.stage > Stage::Titles && self.look.rate(Stage::Titles, conversation)?.is_some() {
+        if at.stage > Stage::Titles && self.matcher.rate(Stage::Titles, conversation)?.is_some() {
             return Ok(true);
         }
-        let mut holders = self.look.sources(conversation)?;
+        let mut holders = self.matcher.sources(conversation)?;
         holders.push(conversation);
         for (stage, manner) in [(Stage::Words, Manner::Words), (Stage::Parts, Manner::Parts)] {
             if stage > at.stage || above(stage) >= at.newest {
@@ -162,7 +162,7 @@ impl Looking<'_> {
             }
             for holder in &holders {
                 for key in self.candidates.of_conversation(*holder, manner, at.newest, above(stage))? {
-                    if self.look.rate(stage, key)?.is_some_and(|hit| hit.conversation == conversation) {
+                    if self.matcher.rate(stage, key)?.is_some_and(|hit| hit.conversation == conversation) {
                         return Ok(true);
                     }
                 }

@@ -15,7 +15,7 @@ const BEGINNING: &str = "\u{e003}";
 /// The longest word that is indexed whole, in letters. A longer word is cut to this length.
 const LONGEST: usize = 40;
 /// The largest number of three-letter groups that are asked for. More would hardly exclude other texts.
-const PARTS_ASKED: usize = 24;
+const MOST_PARTS: usize = 24;
 
 /// The terms of a folded text, separated by spaces.
 pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64) -> String {
@@ -77,7 +77,7 @@ fn marked(mark: &str, letters: &[char]) -> String {
 /// The query for the index. It yields every possible hit, of one tenant or of all.
 pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: Option<i64>) -> String {
     let groups = wanted.groups.iter().map(|group| {
-        let alternatives: Vec<String> = group.iter().map(|term| any_of(&asked(term, manner))).collect();
+        let alternatives: Vec<String> = group.iter().map(|term| any_of(&required_terms(term, manner))).collect();
         format!("({})", alternatives.join(" OR "))
     });
     let tenant = tenant.map(|tenant| format!("\"{TENANT}{tenant}\""));
@@ -95,24 +95,24 @@ fn any_of(terms: &[String]) -> String {
 }
 
 /// The terms that every text with this search term has.
-fn asked(term: &Term, manner: Manner) -> Vec<String> {
+fn required_terms(term: &Term, manner: Manner) -> Vec<String> {
     let parts = manner == Manner::Parts && term.has_parts();
     let last = term.words.len() - 1;
     let mut asked: Vec<String> = Vec::new();
     for (index, word) in term.words.iter().enumerate() {
-        asked.extend(asked_of(word, parts, term.prefix && index == last));
+        asked.extend(required_by_word(word, parts, term.prefix && index == last));
     }
     asked
 }
 
-fn asked_of(word: &TermWord, parts: bool, prefix: bool) -> Vec<String> {
+fn required_by_word(word: &TermWord, parts: bool, prefix: bool) -> Vec<String> {
     let letters: Vec<char> = word.text.chars().collect();
     match letters.as_slice() {
         [one] if word.cjk => vec![one.to_string()],
-        _ if word.cjk => letters.windows(2).take(PARTS_ASKED).map(|pair| pair.iter().collect()).collect(),
+        _ if word.cjk => letters.windows(2).take(MOST_PARTS).map(|pair| pair.iter().collect()).collect(),
         [] | [_] | [_, _] if parts => Vec::new(),
         [] | [_] | [_, _] if prefix => vec![beginning(&letters)],
-        _ if parts || prefix => letters.windows(3).take(PARTS_ASKED).map(part).collect(),
+        _ if parts || prefix => letters.windows(3).take(MOST_PARTS).map(part).collect(),
         _ => vec![letters[..letters.len().min(LONGEST)].iter().collect()],
     }
 }
@@ -129,12 +129,12 @@ mod tests {
         let line = of_text(&fold(text), 1, 2);
         let terms: HashSet<&str> = line.split(' ').collect();
         wanted.groups.iter().all(|group| {
-            group.iter().any(|term| asked(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
+            group.iter().any(|term| required_terms(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
         })
     }
 
     #[test]
-    fn whatever_is_a_hit_is_a_candidate() {
+    fn every_hit_is_a_candidate() {
         let long = "x".repeat(100);
         for (typed, text) in [
             ("lighthouse", "A Lighthouse"),

@@ -29,7 +29,7 @@ table! {
 }
 
 /// Sets or clears the base of a session.
-pub(crate) fn stand_on(connection: &Connection, session: i64, compaction: Option<i64>) -> StoreResult<()> {
+pub(crate) fn set_base(connection: &Connection, session: i64, compaction: Option<i64>) -> StoreResult<()> {
     connection
         .prepare_cached("UPDATE sessions SET base_compaction_pk = ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute(params![session, compaction]))

@@ -10,7 +10,7 @@ type Answers = mpsc::Receiver<(&'static str, StoreResult<()>)>;
 
 /// A writer that blocks in its first job until the returned sender is dropped. Everything submitted meanwhile becomes
 /// one batch.
-fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mpsc::Sender<()>) {
+fn blocked_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mpsc::Sender<()>) {
     let path = directory.join("test.db");
     let connection = crate::open::writer(&path).unwrap();
     connection
@@ -21,14 +21,14 @@ fn held_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, mps
     let (held, hold) = mpsc::channel::<()>();
     writer.submit(move |_, _| {
         let _ = hold.recv();
-        Step::Keep(Box::new(|_| {}))
+        JobOutcome::Keep(Box::new(|_| {}))
     });
     (writer, threads, held)
 }
 
 /// A writer that has nothing to do.
 fn idle_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>) {
-    let (writer, threads, held) = held_writer(directory);
+    let (writer, threads, held) = blocked_writer(directory);
     drop(held);
     while writer.shared.write_connection.try_lock().is_err() || !writer.shared.queue().jobs.is_empty() {
         std::thread::yield_now();
@@ -45,8 +45,8 @@ fn note(writer: &Writer, answers: &mpsc::Sender<(&'static str, StoreResult<()>)>
     let answers = answers.clone();
     writer.submit(move |connection, _| {
         match connection.execute("INSERT INTO notes VALUES (?1)", [text]).translated() {
-            Ok(_) => Step::Keep(Box::new(move |committed| drop(answers.send((name, committed))))),
-            Err(error) => Step::Undo(Box::new(move |_| drop(answers.send((name, Err(error)))))),
+            Ok(_) => JobOutcome::Keep(Box::new(move |committed| drop(answers.send((name, committed))))),
+            Err(error) => JobOutcome::Undo(Box::new(move |_| drop(answers.send((name, Err(error)))))),
         }
     });
 }
@@ -65,7 +65,7 @@ fn notes(directory: &std::path::Path) -> Vec<String> {
 #[test]
 fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
+    let (writer, threads, held) = blocked_writer(directory.path());
     let (sender, answers) = mpsc::channel();
     note(&writer, &sender, "before", "before".to_owned());
     note(&writer, &sender, "too much", "x".repeat(1_000_000));
@@ -78,38 +78,42 @@ fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
 }
 
 /// Submits short work that reports which thread ran it.
-fn by_whom(writer: &Writer, doers: &mpsc::Sender<(&'static str, Option<String>)>, name: &'static str) {
-    let doers = doers.clone();
-    writer.submit_short(Patience::Refused, move |connection, _| {
+fn submit_reporting_thread(
+    writer: &Writer,
+    threads_used: &mpsc::Sender<(&'static str, Option<String>)>,
+    name: &'static str,
+) {
+    let threads_used = threads_used.clone();
+    writer.submit_short(WhenUnavailable::Refuse, move |connection, _| {
         connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
         let doer = std::thread::current().name().map(str::to_owned);
-        Step::Keep(Box::new(move |_| drop(doers.send((name, doer)))))
+        JobOutcome::Keep(Box::new(move |_| drop(threads_used.send((name, doer)))))
     });
 }
 
 #[test]
-fn short_work_is_done_at_once_by_whoever_brings_it_after_what_was_noted_before() {
+fn short_work_runs_on_the_calling_thread_after_earlier_lazy_work() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
-    writer.submit_lazy(Patience::Kept, |connection, _| {
+    writer.submit_lazy(WhenUnavailable::Wait, |connection, _| {
         connection.execute("INSERT INTO notes VALUES ('noted')", []).unwrap();
-        Step::Keep(Box::new(|_| {}))
+        JobOutcome::Keep(Box::new(|_| {}))
     });
-    let (sender, doers) = mpsc::channel();
-    by_whom(&writer, &sender, "short");
+    let (sender, threads_used) = mpsc::channel();
+    submit_reporting_thread(&writer, &sender, "short");
     let here = std::thread::current().name().map(str::to_owned);
-    assert_eq!(doers.try_recv(), Ok(("short", here)), "before it returned");
+    assert_eq!(threads_used.try_recv(), Ok(("short", here)), "before it returned");
     assert_eq!(notes(directory.path()), ["noted", "short"]);
     end(&writer, threads);
 }
 
 #[test]
-fn whoever_brings_short_work_does_not_wait_for_the_disk() {
+fn the_caller_of_short_work_does_not_wait_for_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
     let (sender, synced) = mpsc::channel();
-    writer.submit_short(Patience::Refused, move |_, _| {
-        Step::KeepDurably(Box::new(move |_| drop(sender.send(std::thread::current().name().map(str::to_owned)))))
+    writer.submit_short(WhenUnavailable::Refuse, move |_, _| {
+        JobOutcome::KeepDurably(Box::new(move |_| drop(sender.send(std::thread::current().name().map(str::to_owned)))))
     });
     assert_eq!(synced.recv_timeout(BUSY_TIMEOUT), Ok(Some("herma-sync".to_owned())));
     end(&writer, threads);
@@ -118,27 +122,27 @@ fn whoever_brings_short_work_does_not_wait_for_the_disk() {
 #[test]
 fn short_work_waits_its_turn_behind_what_waits() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
+    let (writer, threads, held) = blocked_writer(directory.path());
     let (sender, answers) = mpsc::channel();
-    let (doer, doers) = mpsc::channel();
+    let (doer, threads_used) = mpsc::channel();
     note(&writer, &sender, "first", "first".to_owned());
-    by_whom(&writer, &doer, "second");
-    assert!(doers.try_recv().is_err());
+    submit_reporting_thread(&writer, &doer, "second");
+    assert!(threads_used.try_recv().is_err());
     drop((held, sender));
     finish(&writer, threads, &answers);
-    assert_eq!(doers.try_recv(), Ok(("second", Some("herma-write".to_owned()))));
+    assert_eq!(threads_used.try_recv(), Ok(("second", Some("herma-write".to_owned()))));
     assert_eq!(notes(directory.path()), ["first", "second"]);
 }
 
 #[test]
-fn work_that_panics_takes_nothing_with_it() {
+fn work_that_panics_rolls_back_only_itself() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
-    let work: fn(&Connection, &mut Instance) -> Step = |connection, _| {
+    let work: fn(&Connection, &mut Instance) -> JobOutcome = |connection, _| {
         connection.execute("INSERT INTO notes VALUES ('half')", []).unwrap();
         panic!("on purpose");
     };
-    writer.submit_short(Patience::Refused, work);
+    writer.submit_short(WhenUnavailable::Refuse, work);
     writer.submit(work);
     let (sender, answers) = mpsc::channel();
     note(&writer, &sender, "after", "after".to_owned());
@@ -148,32 +152,32 @@ fn work_that_panics_takes_nothing_with_it() {
 }
 
 #[test]
-fn whoever_brings_short_work_does_not_wait_for_another_process() {
+fn the_caller_of_short_work_does_not_wait_for_another_process() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads) = idle_writer(directory.path());
     let other = Connection::open(directory.path().join("test.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (sender, doers) = mpsc::channel();
-    by_whom(&writer, &sender, "short");
-    assert!(doers.try_recv().is_err(), "it is not done, and yet the caller goes on");
+    let (sender, threads_used) = mpsc::channel();
+    submit_reporting_thread(&writer, &sender, "short");
+    assert!(threads_used.try_recv().is_err(), "it is not done, and yet the caller goes on");
     other.execute_batch("COMMIT").unwrap();
-    assert_eq!(doers.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
+    assert_eq!(threads_used.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
     end(&writer, threads);
 }
 
 #[test]
-fn work_that_nobody_waits_for_is_written_however_much_more_comes() {
+fn lazy_work_is_written_even_if_more_keeps_coming() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
+    let (writer, threads, held) = blocked_writer(directory.path());
     drop(held);
     let (sender, written) = mpsc::channel();
     let began = Instant::now();
     while written.try_recv().is_err() {
         assert!(began.elapsed() < Duration::from_secs(5), "it is put off for ever");
         let sender = sender.clone();
-        writer.submit_lazy(Patience::Kept, move |_, _| {
+        writer.submit_lazy(WhenUnavailable::Wait, move |_, _| {
             let _ = sender.send(());
-            Step::Keep(Box::new(|_| {}))
+            JobOutcome::Keep(Box::new(|_| {}))
         });
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -183,14 +187,14 @@ fn work_that_nobody_waits_for_is_written_however_much_more_comes() {
 #[test]
 fn everything_queued_before_the_end_is_done() {
     let directory = tempfile::tempdir().unwrap();
-    let (writer, threads, held) = held_writer(directory.path());
+    let (writer, threads, held) = blocked_writer(directory.path());
     let (sender, answers) = mpsc::channel();
     for _ in 0..2 * BATCH_JOBS {
         note(&writer, &sender, "note", "text".to_owned());
     }
-    writer.submit_lazy(Patience::Kept, |connection, _| {
+    writer.submit_lazy(WhenUnavailable::Wait, |connection, _| {
         connection.execute("INSERT INTO notes VALUES ('last')", []).unwrap();
-        Step::Keep(Box::new(|_| {}))
+        JobOutcome::Keep(Box::new(|_| {}))
     });
     drop((held, sender));
     assert_eq!(finish(&writer, threads, &answers), vec![("note", true); 2 * BATCH_JOBS]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use herma_store::StoreError;
 use rusqlite::Connection;
 
-use super::{Finish, Step, Work};
+use super::{Callback, JobOutcome, Work};
 use crate::erasures::Erasures;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, Mark};
@@ -38,7 +38,7 @@ pub(super) struct WriteConnection {
     pub(super) log: Arc<Log>,
     pub(super) live: Arc<AtomicUsize>,
     pub(super) erasures: Arc<Erasures>,
-    pub(super) syncs: Sender<Vec<Finish>>,
+    pub(super) syncs: Sender<Vec<Callback>>,
 }
 
 impl WriteConnection {
@@ -57,7 +57,7 @@ impl WriteConnection {
         let busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
         let _ = self.connection.busy_timeout(BUSY_TIMEOUT);
         if matches!(busy, Ok(0)) {
-            self.erasures.are_done(erasures);
+            self.erasures.mark_done(erasures);
         }
         tracing::debug!(?busy, "log emptied");
     }
@@ -88,20 +88,20 @@ impl WriteConnection {
 
     fn transact_whole(&mut self, batch: &mut VecDeque<Work>, before: Mark, syncing: Syncing) {
         let began = Instant::now();
-        let mut kept: Vec<Finish> = Vec::new();
-        let mut durable: Vec<Finish> = Vec::new();
+        let mut kept: Vec<Callback> = Vec::new();
+        let mut durable: Vec<Callback> = Vec::new();
         let mut intact = Ok(());
         while let Some(work) = batch.pop_front() {
             let step;
             (step, intact) = self.in_savepoint(work);
             match step {
-                Step::Keep(finish) => kept.push(finish),
-                Step::KeepDurably(finish) => durable.push(finish),
-                Step::KeepThenDurably(committed, synced) => {
+                JobOutcome::Keep(finish) => kept.push(finish),
+                JobOutcome::KeepDurably(finish) => durable.push(finish),
+                JobOutcome::KeepThenDurably(committed, synced) => {
                     kept.push(committed);
                     durable.push(synced);
                 }
-                Step::Undo(finish) => finish(Ok(())),
+                JobOutcome::Undo(finish) => finish(Ok(())),
             }
             if intact.is_err() || began.elapsed() > BATCH_TIME {
                 break;
@@ -114,7 +114,7 @@ impl WriteConnection {
             }
             return;
         }
-        self.instance.is_stored();
+        self.instance.note_commit();
         self.live.store(self.instance.live.len(), Ordering::Release);
         for finish in kept {
             finish(Ok(()));
@@ -134,17 +134,17 @@ impl WriteConnection {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.instance.restore(before);
-        self.instance.forget_what_was_watched();
+        self.instance.restart_watching();
         self.instance.reload_live(&self.connection);
         self.live.store(self.instance.live.len(), Ordering::Release);
     }
 
     /// Runs one job. The second value is an error if the transaction is broken: on a full or failing disk SQLite rolls
     /// back all of it, and later writes would be outside any transaction.
-    fn in_savepoint(&mut self, work: Work) -> (Step, StoreResult<()>) {
+    fn in_savepoint(&mut self, work: Work) -> (JobOutcome, StoreResult<()>) {
         if let Err(error) = self.execute("SAVEPOINT job") {
             refuse(work, &error);
-            return (Step::Undo(Box::new(|_| {})), Err(error));
+            return (JobOutcome::Undo(Box::new(|_| {})), Err(error));
         }
         let before = self.instance.mark();
         let step = (work.run)(&self.connection, &mut self.instance);
@@ -153,7 +153,7 @@ impl WriteConnection {
                 StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned());
             return (step, Err(broken));
         }
-        let undone = if matches!(step, Step::Undo(_)) {
+        let undone = if matches!(step, JobOutcome::Undo(_)) {
             self.instance.restore(before);
             self.execute("ROLLBACK TO job")
         } else {

@@ -7,17 +7,17 @@ use herma_store::RestoreOutcome;
 use rusqlite::params;
 
 use super::PieceWriter;
-use crate::copy::restore::{Attempt, Halt, broken};
+use crate::copy::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
 use crate::tables::{CompactionColumns, add_compaction, carry, pin};
 
 impl PieceWriter<'_> {
-    pub(super) fn compaction(&self, compaction: &CopiedCompaction, lineage: &Lineage) -> Attempt<()> {
+    pub(super) fn compaction(&self, compaction: &CopiedCompaction, lineage: &Lineage) -> RestoreResult<()> {
         let columns = self.compaction_columns(compaction, lineage)?;
         match self.stored("compactions", compaction.id.uuid())? {
             Some((key, conversation)) if conversation == self.conversation => {
-                return Ok(self.keep_compaction(key, &columns)?);
+                return Ok(self.restore_compaction(key, &columns)?);
             }
             Some(_) => return Err(Halt::Left(RestoreOutcome::Taken(compaction.id.to_string()))),
             None => {}
@@ -31,7 +31,7 @@ impl PieceWriter<'_> {
         &self,
         compaction: &'a CopiedCompaction,
         lineage: &Lineage,
-    ) -> Attempt<CompactionColumns<'a>> {
+    ) -> RestoreResult<CompactionColumns<'a>> {
         let after = self.own_session(&compaction.session_after)?;
         let summary = self.summaries.get(&compaction.id).copied();
         let tail = match summary {
@@ -71,7 +71,7 @@ impl PieceWriter<'_> {
     }
 
     /// Restores what a deletion cleared in a compaction that is stored because it is the base of a branch.
-    fn keep_compaction(&self, key: i64, columns: &CompactionColumns<'_>) -> StoreResult<()> {
+    fn restore_compaction(&self, key: i64, columns: &CompactionColumns<'_>) -> StoreResult<()> {
         self.connection
             .prepare_cached("UPDATE compactions SET outcome = ?2, turn_pk = ?3 WHERE pk = ?1")
             .and_then(|mut update| update.execute(params![key, columns.outcome, columns.turn_pk]))
@@ -80,12 +80,12 @@ impl PieceWriter<'_> {
     }
 
     /// Pins messages.
-    pub(in crate::copy) fn pin(&self, places: &[Seq], lineage: &Lineage) -> Attempt<()> {
+    pub(in crate::copy) fn pin(&self, places: &[Seq], lineage: &Lineage) -> RestoreResult<()> {
         present(pin(self.connection, self.conversation, lineage, places.iter().copied())?)
     }
 
     /// Stores which compactions were undone, after all rows exist.
-    pub(super) fn undone(&self, compactions: &[CopiedCompaction]) -> Attempt<()> {
+    pub(super) fn undone(&self, compactions: &[CopiedCompaction]) -> RestoreResult<()> {
         for compaction in compactions {
             let Some(undo) = compaction.undone_by else { continue };
             let keys = [self.compaction_key(compaction.id)?, self.compaction_key(undo)?];
@@ -98,7 +98,7 @@ impl PieceWriter<'_> {
     }
 
     /// The row of a compaction of this conversation, or of one it inherits from.
-    pub(super) fn compaction_key(&self, id: CompactionId) -> Attempt<i64> {
+    pub(super) fn compaction_key(&self, id: CompactionId) -> RestoreResult<i64> {
         match self.stored("compactions", id.uuid())? {
             Some((key, holder)) if self.sources()?.contains(&holder) => Ok(key),
             _ => broken(format!("there is no compaction {id}")),
@@ -107,6 +107,6 @@ impl PieceWriter<'_> {
 }
 
 /// An error if there is no message at a place that a piece names.
-fn present(missing: Option<Seq>) -> Attempt<()> {
+fn present(missing: Option<Seq>) -> RestoreResult<()> {
     missing.map_or(Ok(()), |place| broken(format!("there is no message at place {}", place.0)))
 }

@@ -7,13 +7,13 @@ use herma_store::RestoreOutcome;
 use rusqlite::params;
 
 use super::PieceWriter;
-use crate::copy::restore::{Attempt, Halt, broken};
+use crate::copy::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
 use crate::tables::{TurnColumns, insert};
 use crate::waiting;
 
 impl PieceWriter<'_> {
-    pub(super) fn turn(&mut self, turn: &CopiedTurn) -> Attempt<()> {
+    pub(super) fn turn(&mut self, turn: &CopiedTurn) -> RestoreResult<()> {
         if turn.state.is_live() {
             return broken(format!("turn {} has not ended", turn.id));
         }
@@ -30,7 +30,7 @@ impl PieceWriter<'_> {
             return broken(format!("turn {} comes twice", turn.id));
         }
         let brought = turn.waiting.iter().map(|message| NewMessage { id: message.id, said: message.said.clone() });
-        Ok(waiting::keep(self.connection, key, &brought.collect::<Vec<_>>())?)
+        Ok(waiting::store(self.connection, key, &brought.collect::<Vec<_>>())?)
     }
 
     /// The columns of a restored turn. It counts as delivered, and no request is a retry of it: fingerprints depend on

@@ -38,14 +38,14 @@ const EITHER: &str =
      AND (:source IS NULL OR c.source = :source) AND (:session_key IS NULL OR c.session_key = :session_key))";
 
 /// Checks candidates for one search.
-pub(super) struct Look<'a> {
+pub(super) struct Matcher<'a> {
     connection: &'a Connection,
     scope: &'a Scope,
     search: &'a Search,
     now: Timestamp,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Matcher<'a> {
     pub(super) fn new(connection: &'a Connection, scope: &'a Scope, search: &'a Search, now: Timestamp) -> Self {
         Self { connection, scope, search, now }
     }
@@ -70,7 +70,7 @@ impl<'a> Look<'a> {
     }
 
     /// The row of a candidate, if the caller asked for it and may see it.
-    fn read(&self, stage: Stage, key: i64) -> StoreResult<Option<Candidate>> {
+    fn read(&self, stage: Stage, key: i64) -> StoreResult<Option<CandidateRow>> {
         let filter = &self.search.filter;
         let columns = if stage == Stage::Titles { TITLES } else { MESSAGES };
         let candidate = self
@@ -88,13 +88,14 @@ impl<'a> Look<'a> {
                     ":since": filter.since.map(|since| since.0),
                     ":until": filter.until.map(|until| until.0),
                 };
-                select.query_row(named, Candidate::read).optional()
+                select.query_row(named, CandidateRow::read).optional()
             })
             .translated()?;
         match candidate {
             Some(row) if row.is_deleted => {
-                let heir = inheriting::first(self.connection, row.conversation, row.seq, self.scope, filter)?;
-                Ok(heir.map(|heir| Candidate { conversation: heir, ..row }))
+                let inheriting_branch =
+                    inheriting::first(self.connection, row.conversation, row.seq, self.scope, filter)?;
+                Ok(inheriting_branch.map(|inheriting_branch| CandidateRow { conversation: inheriting_branch, ..row }))
             }
             row => Ok(row.filter(|row| {
                 self.scope.keys.sees(row.session_key.as_ref())
@@ -166,7 +167,7 @@ impl<'a> Look<'a> {
     }
 }
 
-struct Candidate {
+struct CandidateRow {
     text: String,
     created_at: Timestamp,
     conversation: i64,
@@ -176,7 +177,7 @@ struct Candidate {
     seq: i64,
 }
 
-impl Candidate {
+impl CandidateRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             text: row.get(0)?,
