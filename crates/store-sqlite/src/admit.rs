@@ -326,8 +326,8 @@ fn start(
     }
     connection
         .prepare_cached(
-            "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + ?4, message_count = message_count + ?4,
-             turn_count = turn_count + ?5, provisional = 0 WHERE pk = ?1",
+            "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + ?4,
+             message_count = message_count + ?4, turn_count = turn_count + ?5, provisional = 0 WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![

@@ -40,7 +40,8 @@ pub(crate) fn first_attempt(
     if let Some(ticket) = ticket {
         let queued_at = connection
             .prepare_cached(
-                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5, first_seq = ?6, conversation_pk = ?7
+                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5,
+                 first_seq = ?6, conversation_pk = ?7
                  WHERE pk = ?1 AND state = 'queued' RETURNING created_at",
             )
             .and_then(|mut update| {
@@ -94,7 +95,8 @@ pub(crate) fn next_attempt(
     let shown = rewinds::shows("m.seq", "(SELECT rewinds FROM conversations WHERE pk = ?1)");
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
         .prepare_cached(&format!(
-            "SELECT t.pk, t.id, t.state, t.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
+            "SELECT t.pk, t.id, t.state, t.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             JOIN turns t ON t.pk = m.turn_pk
              WHERE s.conversation_pk = ?1 AND m.compaction_pk IS NULL AND {shown}
              ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
         ))
@@ -118,10 +120,12 @@ pub(crate) fn next_attempt(
     // How the previous attempt ended stays in the row until this one ends, in case this one is retracted.
     let attempt = connection
         .query_row(
-            "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4, delivered = 0, retried = 0,
-             sdk_attempt = ?12, joinable = 1,
-             stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0, echo = coalesce(?8, echo),
-             kept = coalesce(?9, kept), visible_while_queued = coalesce(?10, visible_while_queued), api = iif(?8 IS NULL, api, ?11) WHERE pk = ?1 RETURNING attempt",
+            "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4,
+             delivered = 0, retried = 0, sdk_attempt = ?12, joinable = 1,
+             stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0,
+             echo = coalesce(?8, echo), kept = coalesce(?9, kept),
+             visible_while_queued = coalesce(?10, visible_while_queued), api = iif(?8 IS NULL, api, ?11)
+             WHERE pk = ?1 RETURNING attempt",
             params![
                 key,
                 fence,
@@ -179,7 +183,8 @@ pub(crate) fn attempt_at_the_end(
     let key = insert(connection, &columns)?;
     connection
         .execute(
-            "UPDATE turns SET kept = 0, visible_while_queued = 0, echo = NULL, delivered = 1, joinable = 0 WHERE pk = ?1",
+            "UPDATE turns SET kept = 0, visible_while_queued = 0, echo = NULL, delivered = 1, joinable = 0
+             WHERE pk = ?1",
             [left.key],
         )
         .translated()?;

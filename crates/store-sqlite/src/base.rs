@@ -28,7 +28,8 @@ impl CompactionBase {
     pub(crate) fn of_session(connection: &Connection, session: i64) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(&format!(
-                "SELECT {BASE_COLUMNS} FROM sessions s JOIN compactions k ON k.pk = s.base_compaction_pk WHERE s.pk = ?1"
+                "SELECT {BASE_COLUMNS} FROM sessions s JOIN compactions k ON k.pk = s.base_compaction_pk
+                 WHERE s.pk = ?1"
             ))
             .and_then(|mut select| select.query_row([session], Self::read).optional())
             .translated()
@@ -106,13 +107,15 @@ impl CompactionBase {
     pub(crate) fn base(self, connection: &Connection) -> StoreResult<Base> {
         let summary = connection
             .prepare_cached(&format!(
-                "SELECT {SUMMARY} FROM compactions k JOIN messages m ON m.pk = k.summary_pk JOIN sessions s ON s.pk = m.session_pk WHERE k.pk = ?1"
+                "SELECT {SUMMARY} FROM compactions k JOIN messages m ON m.pk = k.summary_pk
+                 JOIN sessions s ON s.pk = m.session_pk WHERE k.pk = ?1"
             ))
             .and_then(|mut select| select.query_row([self.key], |row| rows::summary(row, 0)))
             .translated()?;
         let carried = connection
             .prepare_cached(&format!(
-                "SELECT {MESSAGE} FROM carried c JOIN messages m ON m.pk = c.message_pk JOIN sessions s ON s.pk = m.session_pk
+                "SELECT {MESSAGE} FROM carried c JOIN messages m ON m.pk = c.message_pk
+                 JOIN sessions s ON s.pk = m.session_pk
                  JOIN turns t ON t.pk = m.turn_pk WHERE c.compaction_pk = ?1 ORDER BY c.seq"
             ))
             .and_then(|mut select| select.query_map([self.key], |row| rows::message(row).map(Into::into))?.collect())

@@ -171,7 +171,8 @@ fn make(
     conversation::begin(connection, draft.tenant, draft.creation.conversation, key, head, &id)?;
     connection
         .execute(
-            "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins WHERE conversation_pk = ?1 AND seq <= ?3",
+            "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins
+             WHERE conversation_pk = ?1 AND seq <= ?3",
             [source.key, key, through],
         )
         .translated()?;

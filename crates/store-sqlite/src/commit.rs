@@ -31,9 +31,11 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     connection
         .prepare_cached(
             "UPDATE conversations SET running_turn = NULL, last_fence = fence, version = ?2,
-             next_seq = next_seq + ?3, message_count = message_count + ?3, updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
-             cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
-             counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens), answered = max(answered, ?12) WHERE pk = ?1",
+             next_seq = next_seq + ?3, message_count = message_count + ?3, updated_at = ?4,
+             input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6, cached_tokens = cached_tokens + ?7,
+             reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
+             counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens),
+             answered = max(answered, ?12) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -162,10 +164,11 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
             let usage = finish.usage;
             connection
                 .prepare_cached(
-                    "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4, input_tokens = ?5, output_tokens = ?6,
-                     cached_tokens = ?7, reasoning_tokens = ?8, failure_code = NULL, failure_message = NULL,
-                     upstream_status = NULL, answer_seq = coalesce(answer_seq, ?9),
-                     last_seq = ?10, record = ?11, cache_write_tokens = ?12, cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
+                    "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4,
+                     input_tokens = ?5, output_tokens = ?6, cached_tokens = ?7, reasoning_tokens = ?8,
+                     failure_code = NULL, failure_message = NULL, upstream_status = NULL,
+                     answer_seq = coalesce(answer_seq, ?9), last_seq = ?10, record = ?11, cache_write_tokens = ?12,
+                     cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
                     update.execute(params![
@@ -187,8 +190,8 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
         }
         TurnOutcome::Unanswered { state, failure, .. } => connection
             .prepare_cached(
-                "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5, upstream_status = ?6, last_seq = ?7,
-                 record = ?8, cut_off = 0 WHERE pk = ?1",
+                "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5,
+                 upstream_status = ?6, last_seq = ?7, record = ?8, cut_off = 0 WHERE pk = ?1",
             )
             .and_then(|mut update| {
                 update.execute(params![

@@ -58,8 +58,8 @@ pub(crate) fn compact(
     connection
         .execute(
             "UPDATE conversations SET version = version + 1, changes = changes + 1, next_seq = next_seq + 1,
-             compaction_count = compaction_count + 1, compaction_mode = ?2, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL,
-             auto_compaction_paused = 0 WHERE pk = ?1",
+             compaction_count = compaction_count + 1, compaction_mode = ?2, updated_at = ?3, counted_seq = NULL,
+             counted_tokens = NULL, auto_compaction_paused = 0 WHERE pk = ?1",
             params![state.key, compaction.mode.as_str(), compaction.now.0],
         )
         .translated()?;

@@ -241,14 +241,15 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
     }
     connection
         .execute(
-            "UPDATE sessions SET base_compaction_pk = ?2, ended_at = NULL, end_reason = NULL WHERE conversation_pk = ?1",
+            "UPDATE sessions SET base_compaction_pk = ?2, ended_at = NULL, end_reason = NULL
+             WHERE conversation_pk = ?1",
             params![conversation, inherited],
         )
         .translated()?;
     connection
         .execute(
-            "UPDATE conversations SET head_pk = root_pk, previous_pk = NULL, compaction_count = 0, compaction_mode = NULL,
-             next_seq = 1 + coalesce((SELECT base_seq FROM sessions WHERE pk = root_pk), 0),
+            "UPDATE conversations SET head_pk = root_pk, previous_pk = NULL, compaction_count = 0,
+             compaction_mode = NULL, next_seq = 1 + coalesce((SELECT base_seq FROM sessions WHERE pk = root_pk), 0),
              counted_seq = NULL, counted_tokens = NULL, auto_compaction_paused = 0 WHERE pk = ?1",
             [conversation],
         )

@@ -59,7 +59,8 @@ pub(crate) fn out(
 fn is_inherited(connection: &Connection, conversation: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(
-            "SELECT 1 FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch' WHERE s.conversation_pk = ?1",
+            "SELECT 1 FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch'
+             WHERE s.conversation_pk = ?1",
         )
         .and_then(|mut select| select.exists([conversation]))
         .translated()

@@ -69,8 +69,8 @@ pub(crate) fn update(
     let before = listing::by_key(connection, state.key)?;
     connection
         .prepare_cached(
-            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3, archived = coalesce(?4, archived),
-             changes = changes + 1 WHERE pk = ?1",
+            "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3,
+             archived = coalesce(?4, archived), changes = changes + 1 WHERE pk = ?1",
         )
         .and_then(|mut update| update.execute(params![state.key, change.metadata, now.0, change.archived]))
         .translated()?;

@@ -123,7 +123,8 @@ impl InheritedPart {
     fn of(connection: &Connection, conversation: i64) -> StoreResult<Option<Self>> {
         let last: (Option<i64>, Option<i64>) = connection
             .prepare_cached(
-                "SELECT max(b.base_session_pk), max(b.base_seq) FROM sessions s JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch'
+                "SELECT max(b.base_session_pk), max(b.base_seq) FROM sessions s
+                 JOIN sessions b ON b.base_session_pk = s.pk AND b.kind = 'branch'
                  WHERE s.conversation_pk = ?1",
             )
             .and_then(|mut select| select.query_row([conversation], |row| Ok((row.get(0)?, row.get(1)?))))
@@ -192,15 +193,17 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
 /// Marks a conversation as deleted and clears what branches do not inherit.
 fn mark_deleted(connection: &Connection, conversation: i64, rest: InheritedPart) -> StoreResult<()> {
     for statement in [
-        "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL, missing_parent = NULL WHERE conversation_pk = ?1",
+        "UPDATE sessions SET base_compaction_pk = NULL, parent_pk = NULL, missing_parent = NULL
+         WHERE conversation_pk = ?1",
         "UPDATE compactions SET undone_by_pk = NULL WHERE conversation_pk = ?1",
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }
     connection
         .execute(
-            "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL, owner_key = NULL, title = NULL,
-             cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL, provisional = 0 WHERE pk = ?1",
+            "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL,
+             owner_key = NULL, title = NULL, cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL,
+             provisional = 0 WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

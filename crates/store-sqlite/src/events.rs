@@ -27,8 +27,10 @@ pub(crate) fn record(
     let data = data.map_err(|error| StoreError::Unavailable(format!("an event is no JSON: {error}")))?;
     let (tenant, number, forgotten): (i64, i64, i64) = connection
         .prepare_cached(
-            "UPDATE tenants SET event_count = event_count + 1, events_forgotten = max(events_forgotten, event_count + 1 - ?2)
-             WHERE pk = (SELECT tenant_pk FROM conversations WHERE pk = ?1) RETURNING pk, event_count, events_forgotten",
+            "UPDATE tenants SET event_count = event_count + 1,
+             events_forgotten = max(events_forgotten, event_count + 1 - ?2)
+             WHERE pk = (SELECT tenant_pk FROM conversations WHERE pk = ?1)
+             RETURNING pk, event_count, events_forgotten",
         )
         .and_then(|mut update| {
             let kept = KEPT_EVENTS as i64;
@@ -37,7 +39,8 @@ pub(crate) fn record(
         .translated()?;
     connection
         .prepare_cached(
-            "INSERT INTO events (tenant_pk, number, kind, at, conversation_pk, session_key, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO events (tenant_pk, number, kind, at, conversation_pk, session_key, data)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )
         .and_then(|mut insert| {
             let key = facts.session_key.as_ref().filter(|_| is_gone).map(|key| key.as_str());
@@ -129,7 +132,8 @@ pub(crate) fn page(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut select = connection
         .prepare_cached(
-            "SELECT e.number, e.kind, e.at, e.data, coalesce(c.session_key, e.session_key) FROM events e LEFT JOIN conversations c ON c.pk = e.conversation_pk
+            "SELECT e.number, e.kind, e.at, e.data, coalesce(c.session_key, e.session_key) FROM events e
+             LEFT JOIN conversations c ON c.pk = e.conversation_pk
              WHERE e.tenant_pk = ?1 AND e.number > ?2 ORDER BY e.number LIMIT ?3",
         )
         .translated()?;

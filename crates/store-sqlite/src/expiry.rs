@@ -76,7 +76,8 @@ fn next(connection: &Connection) -> StoreResult<Vec<ExpiringTurn>> {
     };
     connection
         .prepare_cached(
-            "SELECT pk, kept AND api = 'responses', state, ended_at FROM turns WHERE pk > (SELECT through FROM expiry) ORDER BY pk LIMIT ?1",
+            "SELECT pk, kept AND api = 'responses', state, ended_at FROM turns WHERE pk > (SELECT through FROM expiry)
+             ORDER BY pk LIMIT ?1",
         )
         .and_then(|mut select| select.query_map([STEP as i64], read)?.collect())
         .translated()

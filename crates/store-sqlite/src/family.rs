@@ -81,7 +81,8 @@ impl<'a> Graph<'a> {
             root,
             parent: prepared("SELECT parent_pk FROM sessions WHERE pk = ?1")?,
             session_key: prepared(
-                "SELECT c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0 WHERE s.pk = ?1",
+                "SELECT c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk AND c.deleted = 0
+                 WHERE s.pk = ?1",
             )?,
             children: prepared(
                 "SELECT s.pk, c.session_key FROM sessions s JOIN conversations c ON c.pk = s.conversation_pk

@@ -29,7 +29,10 @@ pub enum HermesError {
     #[error("{} is not an SQLite database", .0.display())]
     NotADatabase(PathBuf),
     /// SQLite says that it is damaged. A backup may help, or Hermes' own repair at its next start.
-    #[error("{} is damaged ({reason}); restore it from a backup, or let Hermes repair it by starting it", path.display())]
+    #[error(
+        "{} is damaged ({reason}); restore it from a backup, or let Hermes repair it by starting it",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -53,7 +56,11 @@ pub enum HermesError {
         schema: i64,
     },
     /// It cannot be opened or read now.
-    #[error("cannot read {}: {reason}; check that the file and its directory can be read and written, or copy it with its -wal file", path.display())]
+    #[error(
+        "cannot read {}: {reason}; check that the file and its directory can be read and written, \
+         or copy it with its -wal file",
+        path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,

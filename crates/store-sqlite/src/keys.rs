@@ -34,7 +34,8 @@ pub(crate) fn find_tenant(connection: &Connection, name: &str) -> StoreResult<Op
 pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> StoreResult<()> {
     connection
         .execute(
-            "INSERT INTO api_keys (id, tenant_pk, hash, hint, session_keys, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO api_keys (id, tenant_pk, hash, hint, session_keys, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![
                 key.id.uuid().as_bytes(),
                 key.tenant.0,
@@ -52,7 +53,8 @@ pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> StoreResult<()
 pub(crate) fn list(connection: &Connection) -> StoreResult<Vec<ApiKeyRow>> {
     let mut select = connection
         .prepare(
-            "SELECT k.id, t.name, k.hint, k.session_keys, k.created_at, k.revoked_at FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
+            "SELECT k.id, t.name, k.hint, k.session_keys, k.created_at, k.revoked_at FROM api_keys k
+             JOIN tenants t ON t.pk = k.tenant_pk
              ORDER BY k.created_at, k.id",
         )
         .translated()?;

@@ -17,13 +17,15 @@ use crate::tables::{CompactionColumns, add_compaction};
 /// The outcome of a compaction, as a column. The table's own `outcome` has no value for a trimmed one.
 pub(crate) const OUTCOME: &str = "iif(k.outcome = 'applied' AND k.trimmed = 1, 'trimmed', k.outcome)";
 
-const ROW: &str = "k.pk, k.action, k.mode, k.trigger, b.id, a.id, k.first_seq, k.through_seq, k.model, k.tokens_before, k.tokens_after, \
-     k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, \
-     coalesce(t.attempt_of, t.id), k.created_at, k.id";
+const ROW: &str = "k.pk, k.action, k.mode, k.trigger, b.id, a.id, k.first_seq, k.through_seq, k.model, \
+     k.tokens_before, k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, \
+     k.duration_ms, k.failure, u.id, v.id, coalesce(t.attempt_of, t.id), k.created_at, k.id";
 
-const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
+const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk
+     JOIN sessions a ON a.pk = k.session_after_pk
      LEFT JOIN messages m ON m.pk = k.summary_pk LEFT JOIN sessions s ON s.pk = m.session_pk
-     LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk LEFT JOIN turns t ON t.pk = k.turn_pk";
+     LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk
+     LEFT JOIN turns t ON t.pk = k.turn_pk";
 
 /// A row that is known to exist.
 pub(crate) fn by_key(connection: &Connection, key: i64) -> StoreResult<Compaction> {
@@ -62,7 +64,8 @@ pub(crate) fn page(
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let mut keyed: Vec<(i64, Compaction)> = connection
         .prepare_cached(&format!(
-            "SELECT {SUMMARY}, {ROW}, {OUTCOME} {JOINS} WHERE k.conversation_pk = ?1 AND k.pk < ?2 ORDER BY k.pk DESC LIMIT ?3"
+            "SELECT {SUMMARY}, {ROW}, {OUTCOME} {JOINS} WHERE k.conversation_pk = ?1 AND k.pk < ?2 ORDER BY k.pk DESC
+             LIMIT ?3"
         ))
         .and_then(|mut select| {
             select.query_map([state.key, before.unwrap_or(i64::MAX), limit as i64 + 1], read)?.collect()

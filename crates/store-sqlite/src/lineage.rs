@@ -48,12 +48,11 @@ impl Segment {
     pub(crate) fn up_to(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<Option<Self>> {
         connection
             .prepare_cached(
-                "SELECT t.conversation_pk, t.session_pk, t.last_seq FROM turns t JOIN conversations c ON c.pk = t.conversation_pk AND c.deleted = 0
+                "SELECT t.conversation_pk, t.session_pk, t.last_seq FROM turns t
+                 JOIN conversations c ON c.pk = t.conversation_pk AND c.deleted = 0
                  WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.state = 'completed' AND t.first_seq IS NOT NULL",
             )
-            .and_then(|mut select| {
-                select.query_row(params![turn.uuid().as_bytes(), tenant.0], Self::read).optional()
-            })
+            .and_then(|mut select| select.query_row(params![turn.uuid().as_bytes(), tenant.0], Self::read).optional())
             .translated()
     }
 
@@ -82,7 +81,7 @@ impl Lineage {
         Self::of(connection, state, state.head, END, place)
     }
 
-    /// The same, as it was when `session` and `through` were the last.
+    /// The same, as it was when `session` and `through` were the last, for messages after `after`.
     pub(crate) fn of(
         connection: &Connection,
         state: &ConversationState,
@@ -102,7 +101,7 @@ impl Lineage {
         Ok(Self(segments))
     }
 
-    /// The parts of a conversation's transcript up to `last` that can have messages after `place`.
+    /// The parts of a conversation's transcript up to `last` that can have messages after `after`.
     pub(crate) fn to(
         connection: &Connection,
         state: &ConversationState,

@@ -12,8 +12,8 @@ use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, SESSION};
 use crate::snapshot::{self, STATE, STATE_WIDTH, Sessions};
 
-const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, c.message_count, c.turn_count, \
-     c.input_tokens, c.output_tokens, c.cached_tokens, c.reasoning_tokens";
+const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, \
+     c.message_count, c.turn_count, c.input_tokens, c.output_tokens, c.cached_tokens, c.reasoning_tokens";
 
 /// One conversation.
 pub(crate) fn conversation(
@@ -87,7 +87,8 @@ impl Selection {
         let begun = if self.begun == 0 && !self.is_ascending { i64::MAX } else { self.begun };
         let mut select = connection
             .prepare_cached(&format!(
-                "SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.conversation_pk = ?1 AND s.pk {beyond} ?2 ORDER BY s.pk {direction}"
+                "SELECT {SESSION}, {ONE_SESSION} FROM sessions s WHERE s.conversation_pk = ?1 AND s.pk {beyond} ?2
+                 ORDER BY s.pk {direction}"
             ))
             .translated()?;
         let mut sessions = select.query([self.conversation, begun]).translated()?;

@@ -24,8 +24,8 @@ const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
 /// Shortest time between two requests for a renewal.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// The log is copied into the database if it has at least this many bytes and this many uncopied pages. Both count,
-/// because the file keeps its size when the log restarts.
+/// The log is copied into the database if it has more than this many bytes and more than this many uncopied pages. The
+/// size alone does not tell, because the file keeps it when the log restarts.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: i64 = 4096;
 /// From this size on the log's file is truncated. It gets so large only while a long read needs its beginning.

@@ -84,7 +84,8 @@ fn verify(connection: &Connection) -> StoreResult<()> {
         let Some(known) = MIGRATIONS.iter().find(|migration| migration.number == number) else { continue };
         if stored != checksum(known) {
             return Err(StoreError::Unusable(format!(
-                "the database was made by another build of Herma (schema step {number} differs); use that build, or start with an empty data directory"
+                "the database was made by another build of Herma (schema step {number} differs); \
+                 use that build, or start with an empty data directory"
             )));
         }
     }

@@ -35,7 +35,8 @@ fn inspect_once(path: &Path) -> StoreResult<()> {
     let name = path.display();
     let refuse = |error: &rusqlite::Error| match translate(error) {
         StoreError::Unusable(_) => StoreError::Unusable(format!(
-            "{name} is damaged or not a Herma database; nothing was changed. Restore it from a backup, or point --data or --store elsewhere"
+            "{name} is damaged or not a Herma database; nothing was changed. Restore it from a backup, \
+             or point --data or --store elsewhere"
         )),
         other => other,
     };
@@ -56,7 +57,8 @@ fn inspect_once(path: &Path) -> StoreResult<()> {
     }
     if version > migrations::newest() {
         return Err(StoreError::Unusable(format!(
-            "{name} was written by a newer Herma (schema {version}, this one knows {}); nothing was changed. Use the newer program",
+            "{name} was written by a newer Herma (schema {version}, this one knows {}); nothing was changed. \
+             Use the newer program",
             migrations::newest()
         )));
     }

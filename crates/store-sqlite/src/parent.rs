@@ -95,10 +95,14 @@ pub(crate) fn disconnect_children(connection: &Connection, conversation: i64, fr
 /// Connects children that know their parent only by name to the sessions of this conversation.
 pub(crate) fn reconnect_children(connection: &Connection, conversation: i64) -> StoreResult<()> {
     for statement in [
-        "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c JOIN sessions p ON p.conversation_pk = c.pk
-         WHERE c.pk = ?1 AND sessions.missing_parent = c.id AND sessions.parent_id = p.id AND sessions.tenant_pk = c.tenant_pk",
-        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT c.pk FROM sessions p JOIN sessions r ON r.parent_pk = p.pk
-         JOIN conversations c ON c.pk = r.conversation_pk AND c.root_pk = r.pk WHERE p.conversation_pk = ?1 AND c.pk <> ?1)",
+        "UPDATE sessions SET parent_pk = p.pk, missing_parent = NULL FROM conversations c
+         JOIN sessions p ON p.conversation_pk = c.pk
+         WHERE c.pk = ?1 AND sessions.missing_parent = c.id AND sessions.parent_id = p.id
+         AND sessions.tenant_pk = c.tenant_pk",
+        "UPDATE conversations SET parent_pk = ?1 WHERE pk IN (SELECT c.pk FROM sessions p
+         JOIN sessions r ON r.parent_pk = p.pk
+         JOIN conversations c ON c.pk = r.conversation_pk AND c.root_pk = r.pk WHERE p.conversation_pk = ?1
+         AND c.pk <> ?1)",
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }
@@ -109,7 +113,8 @@ pub(crate) fn reconnect_children(connection: &Connection, conversation: i64) -> 
 pub(crate) fn comes_from(connection: &Connection, conversation: i64, other: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(
-            "WITH RECURSIVE above (pk) AS (SELECT ?1 UNION SELECT c.parent_pk FROM above JOIN conversations c ON c.pk = above.pk
+            "WITH RECURSIVE above (pk) AS (SELECT ?1 UNION SELECT c.parent_pk FROM above
+             JOIN conversations c ON c.pk = above.pk
              WHERE c.parent_pk IS NOT NULL) SELECT 1 FROM above WHERE pk = ?2",
         )
         .and_then(|mut select| select.exists([conversation, other]))

@@ -86,7 +86,8 @@ pub(crate) fn pinned(
     let shown = rewinds::shows("p.seq", "c.rewinds");
     connection
         .prepare_cached(&format!(
-            "SELECT {MESSAGE} FROM conversations c JOIN pins p ON p.conversation_pk = c.pk JOIN messages m ON m.pk = p.message_pk
+            "SELECT {MESSAGE} FROM conversations c JOIN pins p ON p.conversation_pk = c.pk
+             JOIN messages m ON m.pk = p.message_pk
              JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk
              WHERE c.id = ?1 AND c.tenant_pk = ?2 AND {shown}
              ORDER BY p.seq"
@@ -183,8 +184,9 @@ fn caller(connection: &Connection, lineage: &Lineage, result: &PinCandidate) -> 
 
 /// A message with calls, and the results that directly follow it.
 fn group(connection: &Connection, lineage: &Lineage, caller: PinCandidate) -> StoreResult<Vec<PinCandidate>> {
-    let mut select =
-        connection.prepare_cached(&format!("SELECT {PIN_CANDIDATE} AND m.seq > ?3 ORDER BY s.pk, m.seq")).translated()?;
+    let mut select = connection
+        .prepare_cached(&format!("SELECT {PIN_CANDIDATE} AND m.seq > ?3 ORDER BY s.pk, m.seq"))
+        .translated()?;
     let after = caller.seq;
     let mut group = vec![caller];
     for segment in lineage.segments() {

@@ -103,7 +103,8 @@ fn place(row: &Row<'_>) -> rusqlite::Result<SessionPlace> {
 fn beginning(connection: &Connection, conversation: i64) -> StoreResult<SessionPlace> {
     connection
         .prepare_cached(
-            "SELECT r.pk, coalesce(r.base_seq, 0) FROM conversations c JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1",
+            "SELECT r.pk, coalesce(r.base_seq, 0) FROM conversations c JOIN sessions r ON r.pk = c.root_pk
+             WHERE c.pk = ?1",
         )
         .and_then(|mut select| select.query_row([conversation], place))
         .translated()
@@ -138,8 +139,10 @@ fn summary_after(
     let (shown, is_said) = (rewinds::shows("m.seq", "?4"), rewinds::shows("n.seq", "?4"));
     connection
         .prepare_cached(&format!(
-            "SELECT s.pk, m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN compactions k ON k.pk = m.compaction_pk
-             LEFT JOIN turns t ON t.pk = k.turn_pk WHERE s.conversation_pk = ?1 AND m.seq > ?2 AND (t.pk IS NULL OR t.state = 'completed')
+            "SELECT s.pk, m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             JOIN compactions k ON k.pk = m.compaction_pk
+             LEFT JOIN turns t ON t.pk = k.turn_pk WHERE s.conversation_pk = ?1 AND m.seq > ?2
+             AND (t.pk IS NULL OR t.state = 'completed')
              AND {shown}
              AND m.seq < coalesce((SELECT min(n.seq) FROM sessions o JOIN messages n ON n.session_pk = o.pk
              WHERE o.conversation_pk = ?1 AND n.seq > ?2 AND n.compaction_pk IS NULL AND {is_said}), ?3)
@@ -162,8 +165,10 @@ fn first_answer(
     let shown = rewinds::shows("m.seq", "?5");
     connection
         .prepare_cached(&format!(
-            "SELECT s.pk, m.seq FROM messages f CROSS JOIN sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE f.pk = ?1 AND s.conversation_pk = ?2 AND s.pk BETWEEN f.session_pk AND ?3 AND m.seq >= f.seq AND m.seq <= ?4
+            "SELECT s.pk, m.seq FROM messages f CROSS JOIN sessions s JOIN messages m ON m.session_pk = s.pk
+             JOIN turns t ON t.pk = m.turn_pk
+             WHERE f.pk = ?1 AND s.conversation_pk = ?2 AND s.pk BETWEEN f.session_pk AND ?3 AND m.seq >= f.seq
+             AND m.seq <= ?4
              AND m.compaction_pk IS NULL AND t.state = 'completed'
              AND (m.seq = t.last_seq OR (m.role = 'assistant' AND m.status = 'complete' AND m.calls IS NULL))
              AND (m.turn_pk = f.turn_pk OR {shown}) ORDER BY s.pk, m.seq LIMIT 1"

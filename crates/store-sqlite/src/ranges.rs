@@ -213,7 +213,8 @@ impl Range {
         }
         let IndexPart { index, clause, values } = part;
         let sql = format!(
-            "SELECT c.pk, {at}, {CHECKED_COLUMNS} FROM conversations c{index} WHERE {clause} ORDER BY {at} {direction}, c.pk {direction}"
+            "SELECT c.pk, {at}, {CHECKED_COLUMNS} FROM conversations c{index} WHERE {clause}
+             ORDER BY {at} {direction}, c.pk {direction}"
         );
         Self { sql, values }
     }

@@ -24,7 +24,8 @@ pub(crate) fn retract(
     instance.end(lease);
     let held = connection
         .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, version = version + 1 WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
+            "UPDATE conversations SET running_turn = NULL, version = version + 1 WHERE pk = ?1 AND tenant_pk = ?2
+             AND running_turn = ?3 AND fence = ?4",
         )
         .and_then(|mut update| update.execute([lease.conversation, lease.tenant.0, lease.turn, lease.fence.0]))
         .translated()?;
@@ -37,20 +38,17 @@ pub(crate) fn retract(
     clear_journal(connection, lease.turn)?;
     connection
         .execute(
-            "UPDATE conversations SET next_seq = max(?4, next_seq - ?2), message_count = message_count - ?2, turn_count = turn_count - ?3
+            "UPDATE conversations SET next_seq = max(?4, next_seq - ?2), message_count = message_count - ?2,
+             turn_count = turn_count - ?3
              WHERE pk = ?1",
-            params![
-                lease.conversation,
-                removed as i64,
-                turn.attempt == 1,
-                next_seq(connection, lease.conversation)?
-            ],
+            params![lease.conversation, removed as i64, turn.attempt == 1, next_seq(connection, lease.conversation)?],
         )
         .translated()?;
     if turn.attempt > 1 {
         connection
             .execute(
-                "DELETE FROM idempotency WHERE turn_pk = ?1 AND created_at > (SELECT created_at FROM turns WHERE pk = ?1)",
+                "DELETE FROM idempotency WHERE turn_pk = ?1 AND created_at > (SELECT created_at FROM turns WHERE pk =
+                 ?1)",
                 [lease.turn],
             )
             .translated()?;
@@ -94,7 +92,8 @@ fn remove_session_key(connection: &Connection, conversation: i64) -> StoreResult
 
 /// Removes all messages of the attempt, in whichever session they are, with their pins.
 fn remove_messages(connection: &Connection, lease: Lease, turn: &RetractedTurn) -> StoreResult<usize> {
-    let own = "session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq >= ?2 AND turn_pk = ?3 AND attempt = ?4";
+    let own = "session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq >= ?2 AND turn_pk = ?3
+         AND attempt = ?4";
     let delete = |statement: &str| {
         connection
             .execute(statement, params![lease.conversation, turn.first_seq, lease.turn, turn.attempt])
@@ -116,7 +115,8 @@ fn remove_messages(connection: &Connection, lease: Lease, turn: &RetractedTurn) 
 fn next_seq(connection: &Connection, conversation: i64) -> StoreResult<i64> {
     connection
         .query_row(
-            "SELECT 1 + coalesce((SELECT m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+            "SELECT 1 + coalesce((SELECT m.seq FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1
              ORDER BY s.pk DESC, m.seq DESC LIMIT 1),
              (SELECT r.base_seq FROM conversations c JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1), 0)",
             [conversation],
@@ -157,7 +157,8 @@ fn become_unanswered_again(connection: &Connection, turn: i64) -> StoreResult<()
         .translated()?;
     connection
         .execute(
-            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, stop_kind = NULL, brought_key = 0, state = ?2 WHERE pk = ?1",
+            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, stop_kind = NULL, brought_key = 0,
+             state = ?2 WHERE pk = ?1",
             params![turn, failure.map_or(TurnState::Failed, FailureCode::ends_as).as_str()],
         )
         .map(drop)

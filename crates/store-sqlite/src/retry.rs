@@ -1,6 +1,6 @@
 //! Recognises a request that was made before.
 //!
-//! It is recognised by its idempotency key, as an SDK's own retry, as a request that its own retry overtook, or as
+//! There are four cases: the same idempotency key, an SDK's own retry, a request that its own retry overtook, and
 //! another attempt of a first turn that failed.
 
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
@@ -73,7 +73,8 @@ struct EarlierTurn {
 impl EarlierTurn {
     const COLUMNS: &str = "t.pk, coalesce(t.attempt_of, t.id), t.state, t.owner, c.id, t.stop_kind IS 'cancel',
          t.attempt_of IS NOT NULL OR EXISTS
-             (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = t.conversation_pk
+             (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = t.conversation_pk
               AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial'),
          t.attempt_of IS NOT NULL, t.first_seq IS NOT NULL, t.visible_while_queued";
 
@@ -100,13 +101,16 @@ fn by_key(
 ) -> StoreResult<Option<([u8; 16], EarlierTurn)>> {
     connection
         .prepare_cached(&format!(
-            "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk JOIN conversations c ON c.pk = t.conversation_pk
+            "SELECT {}, i.body FROM idempotency i JOIN turns t ON t.pk = i.turn_pk
+             JOIN conversations c ON c.pk = t.conversation_pk
              WHERE i.tenant_pk = ?1 AND i.scope IN (?2, ?3) LIMIT 1",
             EarlierTurn::COLUMNS
         ))
         .and_then(|mut select| {
             select
-                .query_row(params![admission.scope.tenant.0, name, conversation], |row| Ok((row.get(10)?, EarlierTurn::read(row)?)))
+                .query_row(params![admission.scope.tenant.0, name, conversation], |row| {
+                    Ok((row.get(10)?, EarlierTurn::read(row)?))
+                })
                 .optional()
         })
         .translated()
@@ -176,7 +180,8 @@ fn failed_opening(connection: &Connection, admission: &Admission) -> StoreResult
         .prepare_cached(
             "SELECT c.id FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND t.ended_at >= ?3
-               AND (t.state = 'failed' OR t.state = 'cancelled' OR t.state = 'interrupted') AND t.stop_kind IS NOT 'cancel'
+               AND (t.state = 'failed' OR t.state = 'cancelled' OR t.state = 'interrupted')
+               AND t.stop_kind IS NOT 'cancel'
                AND t.visible_while_queued = 0 AND c.turn_count = 1 AND c.origin_kind = ?4 ORDER BY t.pk DESC LIMIT 1",
         )
         .and_then(|mut select| {
@@ -201,7 +206,8 @@ pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> StoreResult<(
 pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> StoreResult<()> {
     connection
         .execute(
-            "UPDATE turns SET joinable = 0 WHERE joinable = 1 AND ended_at < ?1 AND state <> 'queued' AND state <> 'running'",
+            "UPDATE turns SET joinable = 0 WHERE joinable = 1 AND ended_at < ?1 AND state <> 'queued'
+             AND state <> 'running'",
             [earliest(now)],
         )
         .map(drop)

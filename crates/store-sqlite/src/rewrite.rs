@@ -54,7 +54,8 @@ fn is_inherited(connection: &Connection, conversation: i64, message: &Message) -
 fn replace(connection: &Connection, place: MessagePlace, said: &Utterance) -> StoreResult<()> {
     connection
         .prepare_cached(
-            "UPDATE messages SET role = ?2, status = ?3, payload = ?4, extra = ?5, digest = ?6, calls = ?7, tokens = ?8 WHERE pk = ?1",
+            "UPDATE messages SET role = ?2, status = ?3, payload = ?4, extra = ?5, digest = ?6, calls = ?7, tokens = ?8
+             WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -76,7 +77,8 @@ fn replace(connection: &Connection, place: MessagePlace, said: &Utterance) -> St
 fn remove(connection: &Connection, place: MessagePlace, message: &Message) -> StoreResult<()> {
     for statement in [
         "DELETE FROM pins WHERE conversation_pk = ?1 AND seq = ?2 AND message_pk = ?3",
-        "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1) AND seq = ?2 AND message_pk = ?3",
+        "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1) AND seq = ?2
+         AND message_pk = ?3",
     ] {
         connection.execute(statement, [place.conversation, message.seq.0, place.key]).translated()?;
     }

@@ -146,7 +146,8 @@ pub(crate) const MESSAGE: &str = "m.id, m.seq, s.id, coalesce(t.attempt_of, t.id
 pub(crate) const MESSAGE_WIDTH: usize = 13;
 
 /// Columns of [`summary`], from `messages m` joined with `sessions s` and `compactions k`.
-pub(crate) const SUMMARY: &str = "m.id, m.seq, s.id, k.id, m.attempt, m.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens";
+pub(crate) const SUMMARY: &str = "m.id, m.seq, s.id, k.id, m.attempt, m.created_at, m.role, m.status, m.payload,
+     m.extra, m.digest, m.calls, m.tokens";
 
 /// Columns of [`entry`], from `messages m` joined with `sessions s`, and left joined with `turns t` and `compactions
 /// k`.

@@ -21,7 +21,8 @@ impl MessagePlace {
     pub(crate) fn read(self, connection: &Connection) -> StoreResult<Message> {
         connection
             .prepare_cached(&format!(
-                "SELECT {MESSAGE} FROM messages m JOIN sessions s ON s.pk = m.session_pk JOIN turns t ON t.pk = m.turn_pk WHERE m.pk = ?1"
+                "SELECT {MESSAGE} FROM messages m JOIN sessions s ON s.pk = m.session_pk
+                 JOIN turns t ON t.pk = m.turn_pk WHERE m.pk = ?1"
             ))
             .and_then(|mut select| select.query_row([self.key], rows::message))
             .translated()
@@ -63,7 +64,8 @@ impl TurnRange {
     fn of(connection: &Connection, tenant: TenantId, id: MessageId) -> StoreResult<Vec<Self>> {
         connection
             .prepare_cached(
-                "SELECT conversation_pk, session_pk, coalesce(first_seq, ?3), iif(state = 'running', ?3, coalesce(last_seq, ?3)) FROM turns
+                "SELECT conversation_pk, session_pk, coalesce(first_seq, ?3),
+                 iif(state = 'running', ?3, coalesce(last_seq, ?3)) FROM turns
                  WHERE (id = ?1 OR attempt_of = ?1) AND tenant_pk = ?2",
             )
             .and_then(|mut select| {
@@ -85,7 +87,8 @@ impl TurnRange {
     fn find(&self, connection: &Connection, segment: &Segment, id: MessageId) -> StoreResult<Option<MessagePlace>> {
         connection
             .prepare_cached(
-                "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2
+                "SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+                 AND s.pk <= ?2
                  AND m.seq BETWEEN ?3 AND ?4 AND m.id = ?5 AND m.compaction_pk IS NULL ORDER BY s.pk DESC LIMIT 1",
             )
             .and_then(|mut select| {

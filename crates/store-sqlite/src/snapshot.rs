@@ -52,7 +52,7 @@ fn by_alias(
         .translated()
 }
 
-/// A turn leads to its conversation under each of its names; as a response only while it can be fetched as one.
+/// The conversation of a turn, by any name of the turn. Its response id works only while the response can be fetched.
 fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> StoreResult<Option<i64>> {
     let as_response = matches!(name, TurnName::Response(_));
     connection
@@ -79,8 +79,9 @@ pub(crate) fn load(connection: &Connection, conversation: i64) -> StoreResult<Co
 }
 
 /// Columns of [`Sessions::state`], from `conversations c`.
-pub(crate) const STATE: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, c.head_pk, c.root_pk, c.previous_pk, c.id, \
-     c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, c.provisional, c.last_fence, c.changes";
+pub(crate) const STATE: &str = "c.pk, c.version, c.fence, c.running_turn, c.waiting, c.next_seq, c.ended_at, \
+     c.head_pk, c.root_pk, c.previous_pk, c.id, c.origin_kind, c.session_key, c.compaction_mode, c.compaction_count, \
+     c.provisional, c.last_fence, c.changes";
 
 /// How many columns [`STATE`] has.
 pub(crate) const STATE_WIDTH: usize = 18;
@@ -264,11 +265,13 @@ impl ReadMessages {
     /// Reads them from session `from` on. Sessions are numbered in their order, so nothing has to be sorted.
     fn read(connection: &Connection, lineage: &Lineage, from: i64, after: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let mut select = connection
-        .prepare_cached(&format!(
-            "SELECT {MESSAGE}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk JOIN turns t ON t.pk = m.turn_pk
-             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 AND m.compaction_pk IS NULL ORDER BY s.pk, m.seq"
-        ))
-        .translated()?;
+            .prepare_cached(&format!(
+                "SELECT {MESSAGE}, m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             JOIN turns t ON t.pk = m.turn_pk
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5
+             AND m.compaction_pk IS NULL ORDER BY s.pk, m.seq"
+            ))
+            .translated()?;
         let mut read = Self::default();
         for &Segment { conversation, session, through } in lineage.segments() {
             let mut said = select.query([conversation, from, session, after, through]).translated()?;
@@ -350,8 +353,8 @@ impl NextTurnContext {
     fn read(connection: &Connection, conversation: i64) -> StoreResult<Self> {
         connection
             .prepare_cached(
-                "SELECT system, counted_seq, counted_tokens, auto_compaction_paused, rewrites, title IS NULL AND nameless = 0,
-                 rewinds FROM conversations WHERE pk = ?1",
+                "SELECT system, counted_seq, counted_tokens, auto_compaction_paused, rewrites, title IS NULL
+                 AND nameless = 0, rewinds FROM conversations WHERE pk = ?1",
             )
             .and_then(|mut select| {
                 select.query_row([conversation], |row| {

@@ -96,7 +96,8 @@ fn stop_waiting_attempts(
 fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Option<StopTarget>> {
     connection
         .prepare_cached(
-            "SELECT t.pk, t.state, t.conversation_pk, c.session_key FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+            "SELECT t.pk, t.state, t.conversation_pk, c.session_key FROM turns t
+             JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.attempt_of IS NULL",
         )
         .and_then(|mut select| {

@@ -106,8 +106,8 @@ pub(crate) fn take_over(
     }
     connection
         .prepare_cached(
-            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, upstream_status = NULL, ended_at = ?5, last_seq = ?6,
-             record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = 1 WHERE pk = ?1",
+            "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, upstream_status = NULL,
+             ended_at = ?5, last_seq = ?6, record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = 1 WHERE pk = ?1",
         )
         .and_then(|mut update| {
             let failure = why.failure();
@@ -195,7 +195,8 @@ pub(crate) fn append_journal(
     connection
         .prepare_cached(
             "INSERT INTO turn_journal (turn_pk, part, text, record)
-             SELECT pk, (SELECT coalesce(max(part) + 1, 0) FROM turn_journal WHERE turn_pk = ?1), ?3, ?4 FROM turns WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
+             SELECT pk, (SELECT coalesce(max(part) + 1, 0) FROM turn_journal WHERE turn_pk = ?1), ?3, ?4 FROM turns
+             WHERE pk = ?1 AND fence = ?2 AND state = 'running'",
         )
         .and_then(|mut insert| insert.execute(params![turn, fence, shown.text, shown.record]))
         .translated()

@@ -27,7 +27,8 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
     };
     let titled = connection
         .prepare_cached(
-            "UPDATE conversations SET title = ?2, title_is_excerpt = ?3, updated_at = max(updated_at, ?4) WHERE pk = ?1 AND title IS NULL AND nameless = 0",
+            "UPDATE conversations SET title = ?2, title_is_excerpt = ?3, updated_at = max(updated_at, ?4) WHERE pk = ?1
+             AND title IS NULL AND nameless = 0",
         )
         .and_then(|mut update| update.execute(params![conversation, title, is_excerpt, now.0]))
         .translated()?;

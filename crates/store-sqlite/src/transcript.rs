@@ -35,7 +35,8 @@ pub(crate) fn page(
         .prepare_cached(&format!(
             "SELECT {ENTRY}, t.state, k.through_seq FROM sessions s JOIN messages m ON m.session_pk = s.pk
              LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
-             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5 ORDER BY s.pk {direction}, m.seq {direction} LIMIT ?6"
+             WHERE s.conversation_pk = ?1 AND s.pk BETWEEN ?2 AND ?3 AND m.seq > ?4 AND m.seq <= ?5
+             ORDER BY s.pk {direction}, m.seq {direction} LIMIT ?6"
         ))
         .translated()?;
     let mut segments = lineage.segments().to_vec();

@@ -27,13 +27,16 @@ use crate::waiting;
 pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreResult<Option<TurnRecord>> {
     let found = connection
         .prepare_cached(&format!(
-            "SELECT {STATE}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason, t.input_tokens, t.output_tokens,
-             t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.api, t.echo, t.kept, t.ended_at,
-             t.first_seq IS NOT NULL, t.record, t.cut_off, t.stop_requested IS NOT NULL,
-             t.stop_kind IS 'cancel', t.cache_write_tokens FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+            "SELECT {STATE}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason,
+             t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message,
+             t.upstream_status, t.api, t.echo, t.kept, t.ended_at, t.first_seq IS NOT NULL, t.record, t.cut_off,
+             t.stop_requested IS NOT NULL, t.stop_kind IS 'cancel', t.cache_write_tokens FROM turns t
+             JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.attempt_of IS NULL AND c.deleted = 0"
         ))
-        .and_then(|mut select| select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(connection, row, id)).optional())
+        .and_then(|mut select| {
+            select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(connection, row, id)).optional()
+        })
         .translated()?;
     let Some((key, mut record)) = found else { return Ok(None) };
     if !scope.keys.sees(record.facts.session_key.as_ref()) {
@@ -72,7 +75,7 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreR
     Ok(Some(record))
 }
 
-/// The streamed output of a running turn since part `from` of its journal.
+/// The streamed output of a running turn after `since`, if that attempt still runs.
 pub(crate) fn streamed_since(
     connection: &Connection,
     scope: &Scope,
@@ -193,8 +196,10 @@ fn as_it_was(
         .translated()?;
     let (count, mode) = connection
         .prepare_cached(
-            "SELECT count(*), max(m.seq), k.mode FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
-             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND (m.seq < t.first_seq AND k.turn_pk IS NOT t.pk OR ?2 AND k.turn_pk = t.pk)",
+            "SELECT count(*), max(m.seq),
+             k.mode FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
+             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND (m.seq < t.first_seq AND k.turn_pk IS NOT t.pk
+             OR ?2 AND k.turn_pk = t.pk)",
         )
         .and_then(|mut select| {
             select.query_row(params![turn, moment == Moment::End], |row| {
@@ -332,7 +337,8 @@ pub(crate) fn stop_requests(
 ) -> StoreResult<Vec<(TurnId, StopKind)>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND CASE state WHEN 'running' THEN stop_requested IS NOT NULL OR owner <> ?2
+            "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND CASE state WHEN 'running' THEN stop_requested IS NOT NULL
+             OR owner <> ?2
              WHEN 'queued' THEN 0 ELSE cut_off END",
         )
         .translated()?;

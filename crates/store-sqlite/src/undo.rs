@@ -80,7 +80,8 @@ impl UndoTarget {
     fn find(connection: &Connection, conversation: i64, id: CompactionId) -> StoreResult<Option<Self>> {
         connection
             .query_row(
-                "SELECT k.pk, k.action, k.outcome, k.base_pk, k.mode, k.first_seq, k.through_seq, m.seq FROM compactions k
+                "SELECT k.pk, k.action, k.outcome, k.base_pk, k.mode, k.first_seq, k.through_seq, m.seq
+                 FROM compactions k
                  LEFT JOIN messages m ON m.pk = k.summary_pk WHERE k.id = ?1 AND k.conversation_pk = ?2",
                 params![id.uuid().as_bytes(), conversation],
                 |row| {

@@ -49,8 +49,10 @@ pub(crate) fn delete(connection: &Connection, turn: i64) -> StoreResult<()> {
 pub(crate) fn messages(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT m.id, m.place, s.id, t.id, t.attempt, t.created_at, m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens
-             FROM waiting_messages m JOIN turns t ON t.pk = m.turn_pk JOIN sessions s ON s.pk = t.session_pk WHERE m.turn_pk = ?1 ORDER BY m.place",
+            "SELECT m.id, m.place, s.id, t.id, t.attempt, t.created_at, m.role, m.status, m.payload, m.extra, m.digest,
+             m.calls, m.tokens
+             FROM waiting_messages m JOIN turns t ON t.pk = m.turn_pk JOIN sessions s ON s.pk = t.session_pk
+             WHERE m.turn_pk = ?1 ORDER BY m.place",
         )
         .translated()?;
     select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()

@@ -323,7 +323,10 @@ impl Shared {
         let waiting = kept.len();
         queue.put_back(kept);
         drop(queue);
-        tracing::warn!(%error, waiting, refused = refused.len(), "the database takes no writes now; those that wait are tried again");
+        tracing::warn!(
+            %error, waiting, refused = refused.len(),
+            "the database takes no writes now; those that wait are tried again"
+        );
         // Dropping work drops the channel that its caller waits on.
         drop(refused);
         if waiting > 0 {

@@ -29,9 +29,10 @@ pub(super) type PieceSink<'a> = &'a mut dyn FnMut(Piece) -> StoreResult<()>;
 pub(super) fn conversation(connection: &Connection, whole: Segment, take: PieceSink<'_>) -> StoreResult<()> {
     let mut described = connection
         .prepare_cached(
-            "SELECT id, origin_kind, source, title, session_key, cwd, metadata, system, archived, created_at, updated_at, ended_at, end_reason,
-             message_count, turn_count, input_tokens, output_tokens, cached_tokens, reasoning_tokens, compaction_count, compaction_mode, auto_compaction_paused,
-             counted_seq, counted_tokens, rewrites, next_seq, title_is_excerpt, nameless, rewinds FROM conversations WHERE pk = ?1",
+            "SELECT id, origin_kind, source, title, session_key, cwd, metadata, system, archived, created_at,
+             updated_at, ended_at, end_reason, message_count, turn_count, input_tokens, output_tokens, cached_tokens,
+             reasoning_tokens, compaction_count, compaction_mode, auto_compaction_paused, counted_seq, counted_tokens,
+             rewrites, next_seq, title_is_excerpt, nameless, rewinds FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| select.query_row([whole.conversation], describe))
         .translated()?;
@@ -123,7 +124,8 @@ fn names(connection: &Connection, conversation: i64) -> StoreResult<Vec<CopiedNa
         .translated()?;
     let mut select = connection
         .prepare_cached(
-            "SELECT namespace, alias FROM aliases WHERE conversation_pk = ?1 AND session_pk IS NULL AND NOT (namespace = 'session' AND alias = ?2)
+            "SELECT namespace, alias FROM aliases WHERE conversation_pk = ?1 AND session_pk IS NULL
+             AND NOT (namespace = 'session' AND alias = ?2)
              ORDER BY namespace, alias",
         )
         .translated()?;
@@ -140,11 +142,15 @@ fn names(connection: &Connection, conversation: i64) -> StoreResult<Vec<CopiedNa
 fn sessions(connection: &Connection, part: Segment, take: PieceSink<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
-            "SELECT s.id, s.kind, s.depth, s.parent_id, s.parent_relation, coalesce(pc.id, s.missing_parent), s.creator_kind, s.reason, bc.id, b.id, s.base_seq, k.id, s.created_at,
-             s.ended_at, s.end_reason FROM sessions s
-             LEFT JOIN sessions p ON p.pk = s.parent_pk LEFT JOIN conversations pc ON pc.pk = p.conversation_pk AND pc.pk <> s.conversation_pk
-             LEFT JOIN sessions b ON b.pk = s.base_session_pk LEFT JOIN conversations bc ON bc.pk = b.conversation_pk AND bc.pk <> s.conversation_pk
-             LEFT JOIN compactions k ON k.pk = s.base_compaction_pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2 ORDER BY s.pk",
+            "SELECT s.id, s.kind, s.depth, s.parent_id, s.parent_relation, coalesce(pc.id, s.missing_parent),
+             s.creator_kind, s.reason, bc.id, b.id, s.base_seq, k.id, s.created_at, s.ended_at, s.end_reason
+             FROM sessions s
+             LEFT JOIN sessions p ON p.pk = s.parent_pk LEFT JOIN conversations pc ON pc.pk = p.conversation_pk
+             AND pc.pk <> s.conversation_pk
+             LEFT JOIN sessions b ON b.pk = s.base_session_pk LEFT JOIN conversations bc ON bc.pk = b.conversation_pk
+             AND bc.pk <> s.conversation_pk
+             LEFT JOIN compactions k ON k.pk = s.base_compaction_pk WHERE s.conversation_pk = ?1 AND s.pk <= ?2
+             ORDER BY s.pk",
         )
         .translated()?;
     let is_part = part.through != END;
@@ -194,8 +200,10 @@ fn session(row: &Row<'_>) -> rusqlite::Result<CopiedSession> {
 fn messages(connection: &Connection, part: Segment, rewinds: &Rewinds, take: PieceSink<'_>) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
-            "SELECT m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, m.id, s.id, m.seq, t.id, k.id, m.attempt, m.created_at
-             FROM sessions s JOIN messages m ON m.session_pk = s.pk LEFT JOIN turns t ON t.pk = m.turn_pk LEFT JOIN compactions k ON k.pk = m.compaction_pk
+            "SELECT m.role, m.status, m.payload, m.extra, m.digest, m.calls, m.tokens, m.id, s.id, m.seq, t.id, k.id,
+             m.attempt, m.created_at
+             FROM sessions s JOIN messages m ON m.session_pk = s.pk LEFT JOIN turns t ON t.pk = m.turn_pk
+             LEFT JOIN compactions k ON k.pk = m.compaction_pk
              WHERE s.conversation_pk = ?1 AND s.pk <= ?2 AND m.seq <= ?3 ORDER BY s.pk, m.seq",
         )
         .translated()?;
@@ -230,16 +238,17 @@ fn compactions(
     take: PieceSink<'_>,
 ) -> StoreResult<()> {
     let mut select = connection
-        .prepare_cached(
-            &format!(
-                "SELECT k.pk, k.id, k.action, k.mode, k.trigger, {OUTCOME}, b.id, a.id, g.id, k.first_seq, k.through_seq, k.model, k.tokens_before,
-             k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at
-             FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk JOIN sessions a ON a.pk = k.session_after_pk
-             LEFT JOIN compactions g ON g.pk = k.base_pk LEFT JOIN compactions u ON u.pk = k.undoes_pk LEFT JOIN compactions v ON v.pk = k.undone_by_pk
+        .prepare_cached(&format!(
+            "SELECT k.pk, k.id, k.action, k.mode, k.trigger, {OUTCOME}, b.id, a.id, g.id, k.first_seq,
+             k.through_seq, k.model, k.tokens_before, k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens,
+             k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at
+             FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk
+             JOIN sessions a ON a.pk = k.session_after_pk
+             LEFT JOIN compactions g ON g.pk = k.base_pk LEFT JOIN compactions u ON u.pk = k.undoes_pk
+             LEFT JOIN compactions v ON v.pk = k.undone_by_pk
              LEFT JOIN turns t ON t.pk = k.turn_pk LEFT JOIN messages m ON m.pk = k.summary_pk
              WHERE k.conversation_pk = ?1 AND (?2 = ?3 OR m.seq <= ?2) ORDER BY k.pk"
-            ),
-        )
+        ))
         .translated()?;
     let is_part = part.through != END;
     let mut found = select.query([part.conversation, part.through, END]).translated()?;

@@ -157,7 +157,10 @@ fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversa
 /// A branch of a conversation with a session key must have the same key, so that others do not see what it inherits.
 fn check_session_key(connection: &Connection, comes: &Copied<CopiedConversation>) -> RestoreResult<()> {
     let mut select = connection
-        .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND deleted = 0 AND session_key IS NOT NULL AND session_key IS NOT ?2")
+        .prepare_cached(
+            "SELECT 1 FROM conversations WHERE id = ?1 AND deleted = 0 AND session_key IS NOT NULL
+             AND session_key IS NOT ?2",
+        )
         .translated()?;
     let own = comes.what.session_key.as_ref().map(SessionKey::as_str);
     for source in comes.sessions.iter().filter_map(|session| session.base.as_ref()?.conversation_id) {
@@ -213,7 +216,8 @@ fn clear_description(connection: &Connection, key: i64, through: Seq) -> StoreRe
         .translated()?;
     connection
         .execute(
-            "UPDATE conversations SET previous_pk = NULL, parent_pk = NULL, next_seq = max(next_seq, ?2 + 1) WHERE pk = ?1",
+            "UPDATE conversations SET previous_pk = NULL, parent_pk = NULL, next_seq = max(next_seq, ?2 + 1)
+             WHERE pk = ?1",
             [key, through.0],
         )
         .map(drop)
@@ -224,7 +228,8 @@ fn clear_description(connection: &Connection, key: i64, through: Seq) -> StoreRe
 fn check_messages(connection: &Connection, key: i64, source: &Copied<CopiedSource>) -> RestoreResult<()> {
     let mut select = connection
         .prepare_cached(
-            "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.id = ?2 AND m.seq = ?3 AND m.id = ?4
+            "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1 AND s.id = ?2
+             AND m.seq = ?3 AND m.id = ?4
              AND m.digest = ?5",
         )
         .translated()?;
@@ -241,7 +246,8 @@ fn check_messages(connection: &Connection, key: i64, source: &Copied<CopiedSourc
 fn last_place(connection: &Connection, conversation: i64) -> StoreResult<i64> {
     connection
         .prepare_cached(
-            "SELECT coalesce(max(m.seq), 0) FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1",
+            "SELECT coalesce(max(m.seq), 0) FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1",
         )
         .and_then(|mut select| select.query_row([conversation], |row| row.get(0)))
         .translated()

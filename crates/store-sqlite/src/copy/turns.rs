@@ -14,10 +14,10 @@ use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Segment};
 use crate::{rows, waiting};
 
-const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t.rotated, t.first_seq, t.answer_seq, t.last_seq, t.model, t.finish_reason, \
-     t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, \
-     t.visible_while_queued, t.cut_off, t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, \
-     t.attempt_of";
+const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t.rotated, t.first_seq, t.answer_seq, \
+     t.last_seq, t.model, t.finish_reason, t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, \
+     t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, t.visible_while_queued, t.cut_off, \
+     t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, t.attempt_of";
 
 /// The failure of a turn that runs during the export.
 const RUNNING: &str = "it was running when the conversation was exported";
@@ -34,8 +34,10 @@ pub(super) fn turns(connection: &Connection, part: Segment, take: PieceSink<'_>)
     };
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {TURN} FROM turns t JOIN sessions s ON s.pk = min(t.session_pk, ?2) JOIN conversations c ON c.pk = t.conversation_pk WHERE t.pk IN (
-             SELECT m.turn_pk FROM sessions o JOIN messages m ON m.session_pk = o.pk WHERE o.conversation_pk = ?1 AND o.pk <= ?2 AND m.seq <= ?3
+            "SELECT {TURN} FROM turns t JOIN sessions s ON s.pk = min(t.session_pk, ?2)
+             JOIN conversations c ON c.pk = t.conversation_pk WHERE t.pk IN (
+             SELECT m.turn_pk FROM sessions o JOIN messages m ON m.session_pk = o.pk WHERE o.conversation_pk = ?1
+             AND o.pk <= ?2 AND m.seq <= ?3
              {without_messages}) AND t.state <> 'queued' ORDER BY t.pk"
         ))
         .translated()?;

@@ -23,7 +23,7 @@ pub struct HermesFile {
 }
 
 impl HermesFile {
-    /// Opens a file and checks its structure, so that errors appear before anything is imported.
+    /// Opens a file and checks its schema and its data, so that errors appear before anything is imported.
     pub fn open(path: &Path) -> Result<Self, HermesError> {
         let connection = connect(path)?;
         let file = Self::inspect(&connection, path).map_err(|error| HermesError::of(path, &error))??;

@@ -111,7 +111,8 @@ pub(super) struct StoredEntry {
 pub(super) fn stored(connection: &Connection, known: &KnownConversation) -> StoreResult<Vec<StoredEntry>> {
     connection
         .prepare_cached(
-            "SELECT m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+            "SELECT m.session_pk, m.seq, m.id FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1
              ORDER BY s.pk, m.seq",
         )
         .and_then(|mut select| {

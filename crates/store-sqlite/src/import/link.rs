@@ -45,7 +45,8 @@ pub(super) fn link(
 fn is_meant(connection: &Connection, import: &Import, parent: i64, child: i64) -> StoreResult<bool> {
     connection
         .prepare_cached(
-            "SELECT 1 FROM conversations c JOIN sessions r ON r.pk = c.root_pk JOIN conversations p ON p.pk = ?1 WHERE c.pk = ?2
+            "SELECT 1 FROM conversations c JOIN sessions r ON r.pk = c.root_pk JOIN conversations p ON p.pk = ?1
+             WHERE c.pk = ?2
              AND (r.missing_parent = p.id
              OR EXISTS (SELECT 1 FROM imports i WHERE i.conversation_pk = p.pk AND i.tenant_pk = ?3 AND i.file = ?4))",
         )

@@ -98,9 +98,10 @@ impl ImportTarget<'_> {
         connection
             .prepare_cached(
                 "UPDATE conversations SET next_seq = ?2, message_count = ?3, turn_count = ?4, input_tokens = ?5,
-                 output_tokens = ?6, cached_tokens = ?7, reasoning_tokens = ?8, compaction_count = ?9, compaction_mode = ?10,
-                 updated_at = max(updated_at, ?11), title = iif(nameless, NULL, coalesce(title, ?12)),
-                 version = version + 1, changes = changes + 1 WHERE pk = ?1",
+                 output_tokens = ?6, cached_tokens = ?7, reasoning_tokens = ?8, compaction_count = ?9,
+                 compaction_mode = ?10, updated_at = max(updated_at, ?11),
+                 title = iif(nameless, NULL, coalesce(title, ?12)), version = version + 1, changes = changes + 1
+                 WHERE pk = ?1",
             )
             .and_then(|mut update| {
                 update.execute(params![

@@ -41,7 +41,8 @@ impl Directory {
         owner.note_commit();
         self.connection
             .execute(
-                "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution, fingerprint, created_at)
+                "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution,
+                 fingerprint, created_at)
                  VALUES (1, randomblob(16), 1, 1, 'test', 'running', 1, ?1, 'created', randomblob(16), 0)",
                 [key],
             )

@@ -58,7 +58,8 @@ impl<'a> Candidates<'a> {
 
     fn titles(&self, top: i64, floor: i64) -> StoreResult<Vec<i64>> {
         let mut keys = self.read(
-            "SELECT -rowid FROM search_index WHERE search_index MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rowid LIMIT ?4",
+            "SELECT -rowid FROM search_index WHERE search_index MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rowid
+             LIMIT ?4",
             (&self.by_parts, -top, -floor, MOST),
         )?;
         keys.extend(self.read(
@@ -95,7 +96,8 @@ impl<'a> Candidates<'a> {
         };
         let mut keys = self.indexed(&terms::within(expression, conversation), top, floor)?;
         keys.extend(self.read(
-            "SELECT m.pk FROM search_again a CROSS JOIN messages m ON m.pk = a.key CROSS JOIN sessions s ON s.pk = m.session_pk
+            "SELECT m.pk FROM search_again a CROSS JOIN messages m ON m.pk = a.key
+             CROSS JOIN sessions s ON s.pk = m.session_pk
              WHERE a.key > ?1 AND a.key <= ?2 AND s.conversation_pk = ?3",
             (floor, top, conversation),
         )?);
@@ -109,7 +111,8 @@ impl<'a> Candidates<'a> {
 
     fn indexed(&self, expression: &str, top: i64, floor: i64) -> StoreResult<Vec<i64>> {
         self.read(
-            "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid > ?2 AND rowid <= ?3 ORDER BY rowid DESC LIMIT ?4",
+            "SELECT rowid FROM search_index WHERE search_index MATCH ?1 AND rowid > ?2 AND rowid <= ?3
+             ORDER BY rowid DESC LIMIT ?4",
             (expression, floor, top, MOST),
         )
     }

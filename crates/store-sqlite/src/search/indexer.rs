@@ -103,7 +103,8 @@ impl Indexer {
         connection
             .prepare_cached(
                 "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2,
-                 EXISTS (SELECT 1 FROM search_forget) FROM search_state, (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
+                 EXISTS (SELECT 1 FROM search_forget) FROM search_state,
+                 (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {
                 select.query_row([self.owner, maintenance::now().0], |row| {
@@ -224,7 +225,8 @@ fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<RemovedRow> {
 pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) -> StoreResult<Option<Batch>> {
     let mut select = connection
         .prepare_cached(
-            "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL FROM messages m
+            "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL
+             FROM messages m
              CROSS JOIN sessions s ON s.pk = m.session_pk WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2",
         )
         .translated()?;
@@ -374,7 +376,8 @@ mod tests {
         connection
             .execute_batch(
                 "INSERT INTO tenants (pk, name, created_at) VALUES (1, 'tenant', 1);
-                 INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence, next_seq, created_at, updated_at)
+                 INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence,
+                 next_seq, created_at, updated_at)
                      VALUES (1, 1, zeroblob(16), 1, 1, 'main', 'api', 1, 1, 4, 1, 1);
                  INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at)
                      VALUES (1, 1, 1, 'trip', 'main', 0, 'api', 1);",
@@ -387,8 +390,10 @@ mod tests {
     fn say(connection: &Connection, seq: i64, text: &str) {
         connection
             .execute(
-                "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, digest, tokens, created_at)
-                 VALUES (1, ?1, randomblob(16), 1, 1, 'user', 'complete', json_object('content', ?2), randomblob(16), 1, 1)",
+                "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, digest, tokens,
+                 created_at)
+                 VALUES (1, ?1, randomblob(16), 1, 1, 'user', 'complete', json_object('content', ?2), randomblob(16), 1,
+                 1)",
                 params![seq, text],
             )
             .unwrap();

@@ -23,12 +23,15 @@ pub(super) struct Rated {
 /// Messages `m` with their session and conversation, without summaries.
 const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind, c.deleted, m.seq FROM messages m
      CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk
-     WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role) AND (:since IS NULL OR m.created_at >= :since)
+     WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role)
+     AND (:since IS NULL OR m.created_at >= :since)
      AND (:until IS NULL OR m.created_at < :until) AND c.tenant_pk = :tenant";
 
 /// Titles, with the conversation and its head.
-const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind, 0, 0 FROM conversations c CROSS JOIN sessions s ON s.pk = c.head_pk
-     WHERE c.pk = :key AND c.title IS NOT NULL AND c.title_is_excerpt = 0 AND :role IS NULL AND (:since IS NULL OR c.created_at >= :since)
+const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind, 0, 0 FROM conversations c
+     CROSS JOIN sessions s ON s.pk = c.head_pk
+     WHERE c.pk = :key AND c.title IS NOT NULL AND c.title_is_excerpt = 0 AND :role IS NULL
+     AND (:since IS NULL OR c.created_at >= :since)
      AND (:until IS NULL OR c.created_at < :until) AND c.tenant_pk = :tenant AND c.deleted = 0";
 
 /// Conditions for both. Messages of a deleted conversation pass here; they are checked in the branch that inherits
@@ -117,7 +120,8 @@ impl<'a> Matcher<'a> {
                 .connection
                 .prepare_cached(
                     "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, c.created_at, c.title, r.id FROM conversations c
-                     CROSS JOIN sessions s ON s.pk = c.head_pk CROSS JOIN sessions r ON r.pk = c.root_pk WHERE c.pk = ?1",
+                     CROSS JOIN sessions s ON s.pk = c.head_pk CROSS JOIN sessions r ON r.pk = c.root_pk
+                     WHERE c.pk = ?1",
                 )
                 .and_then(|mut select| select.query_row([rated.conversation], read)),
             Stage::Words | Stage::Parts => self
@@ -126,7 +130,8 @@ impl<'a> Matcher<'a> {
                     "SELECT c.id, s.id, s.kind, c.origin_kind, c.title, m.created_at, m.payload, r.id, m.id, m.role,
                      m.status, m.seq, c.rewinds
                      FROM messages m
-                     CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk, m.session_pk)
+                     CROSS JOIN conversations c ON c.pk = ?2 CROSS JOIN sessions s ON s.pk = iif(?3, c.root_pk,
+                     m.session_pk)
                      CROSS JOIN sessions r ON r.pk = c.root_pk WHERE m.pk = ?1",
                 )
                 .and_then(|mut select| {

@@ -1,8 +1,11 @@
 //! Full-text search in SQLite.
 //!
-//! One FTS5 table holds the terms (`terms`) of every message and title, but no text. Terms are words, single characters
-//! and pairs of characters of scripts without spaces, groups of three letters for parts of words, beginnings of words,
-//! the tenant and the conversation.
+//! One FTS5 table holds the terms (`terms`) of every message and title, but no text. There are these terms:
+//!
+//! - words, and beginnings of words;
+//! - groups of three letters, to find parts of words;
+//! - single characters and pairs of characters of scripts without spaces;
+//! - the tenant and the conversation.
 //!
 //! The index yields candidates (`candidates`). The text of a candidate decides whether it is a hit (`matcher`, and
 //! `inheriting` for messages of deleted conversations). The index is written after the turns (`indexer`). Messages that

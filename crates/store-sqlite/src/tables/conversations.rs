@@ -72,7 +72,8 @@ pub(crate) fn chain(connection: &Connection, conversation: i64) -> StoreResult<(
         .prepare_cached(
             "UPDATE conversations SET root_pk = own.root, head_pk = own.head,
              previous_pk = (SELECT max(pk) FROM sessions WHERE conversation_pk = ?1 AND pk < own.head),
-             parent_pk = (SELECT p.conversation_pk FROM sessions r JOIN sessions p ON p.pk = r.parent_pk WHERE r.pk = own.root)
+             parent_pk = (SELECT p.conversation_pk FROM sessions r JOIN sessions p ON p.pk = r.parent_pk
+             WHERE r.pk = own.root)
              FROM (SELECT min(pk) AS root, max(pk) AS head FROM sessions WHERE conversation_pk = ?1) own WHERE pk = ?1",
         )
         .and_then(|mut update| update.execute([conversation]))

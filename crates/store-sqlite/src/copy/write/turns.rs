@@ -76,8 +76,9 @@ impl PieceWriter<'_> {
         self.connection
             .prepare_cached(
                 "UPDATE turns SET session_pk = ?3, answer_seq = ?4, last_seq = ?5, model = ?6, finish_reason = ?7,
-                 failure_code = ?8, failure_message = ?9, ended_at = ?10, echo = ?11, kept = ?12, visible_while_queued = ?13,
-                 record = ?14, state = ?2 WHERE pk = ?1 AND (state <> 'completed' OR ?2 = 'completed')",
+                 failure_code = ?8, failure_message = ?9, ended_at = ?10, echo = ?11, kept = ?12,
+                 visible_while_queued = ?13, record = ?14, state = ?2 WHERE pk = ?1
+                 AND (state <> 'completed' OR ?2 = 'completed')",
             )
             .and_then(|mut update| {
                 update.execute(params![
