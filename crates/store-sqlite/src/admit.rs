@@ -299,7 +299,7 @@ fn start(
         }
         ticket => ticket,
     };
-    let line = ticket.map(|ticket| queue::line_of(connection, ticket)).transpose()?;
+    let waited_in = ticket.map(|ticket| queue::conversation_of(connection, ticket)).transpose()?;
     let row = match (admission.retry_of, admission.anew_of) {
         (Some(last), _) => next_attempt(connection, admission, &state, last, grant)?,
         (None, Some(unanswered)) => attempt_at_the_end(connection, admission, &state, unanswered, grant)?,
@@ -321,8 +321,8 @@ fn start(
             said: message.said.clone(),
         }));
     }
-    if let Some(line) = line {
-        queue::count(connection, line, -1)?;
+    if let Some(waited_in) = waited_in {
+        queue::count(connection, waited_in, -1)?;
     }
     connection
         .prepare_cached(

@@ -94,7 +94,7 @@ fn still_covers(
     if compaction.through.0 == compaction_base.map_or(0, |compaction_base| compaction_base.through) {
         return Ok(true);
     }
-    let there = Lineage::after(connection, state, compaction.through.0 - 1)?.holder(compaction.through.0);
+    let holder = Lineage::after(connection, state, compaction.through.0 - 1)?.holder(compaction.through.0);
     connection
         .prepare_cached(
             "SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
@@ -102,7 +102,7 @@ fn still_covers(
         )
         .and_then(|mut select| {
             let from = compaction_base.map_or(0, |compaction_base| compaction_base.tail);
-            select.exists(params![there, from, compaction.through.0, compaction.last.uuid().as_bytes()])
+            select.exists(params![holder, from, compaction.through.0, compaction.last.uuid().as_bytes()])
         })
         .translated()
 }

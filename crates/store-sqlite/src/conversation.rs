@@ -228,14 +228,14 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
             [conversation],
         )
         .translated()?;
-    let begun = "SELECT root_pk FROM conversations WHERE pk = ?1";
-    let root: i64 = connection.query_row(begun, [conversation], |row| row.get(0)).translated()?;
+    let root_query = "SELECT root_pk FROM conversations WHERE pk = ?1";
+    let root: i64 = connection.query_row(root_query, [conversation], |row| row.get(0)).translated()?;
     parent::disconnect_children(connection, conversation, root + 1)?;
     for statement in [
         "DELETE FROM carried WHERE compaction_pk IN (SELECT pk FROM compactions WHERE conversation_pk = ?1)",
         "DELETE FROM compactions WHERE conversation_pk = ?1",
-        &format!("DELETE FROM aliases WHERE conversation_pk = ?1 AND session_pk <> ({begun})"),
-        &format!("DELETE FROM sessions WHERE conversation_pk = ?1 AND pk <> ({begun})"),
+        &format!("DELETE FROM aliases WHERE conversation_pk = ?1 AND session_pk <> ({root_query})"),
+        &format!("DELETE FROM sessions WHERE conversation_pk = ?1 AND pk <> ({root_query})"),
     ] {
         connection.execute(statement, [conversation]).translated()?;
     }
@@ -276,9 +276,9 @@ fn inherited_base(connection: &Connection, conversation: i64) -> StoreResult<Opt
 
 /// Deletes a provisional conversation in which no turn waits any more.
 pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
-    let wanted = connection
+    let is_needed = connection
         .prepare_cached("SELECT provisional = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get::<_, bool>(0)))
         .translated()?;
-    if wanted { Ok(()) } else { erase::erase(connection, conversation, now) }
+    if is_needed { Ok(()) } else { erase::erase(connection, conversation, now) }
 }

@@ -47,7 +47,7 @@ mod tests {
         for number in 0..BATCH - 1 {
             assert!(delivered.add(turn(number), begin).is_empty());
         }
-        assert!(delivered.add(turn(BATCH - 1), later).is_empty(), "one is missing to a batch");
+        assert!(delivered.add(turn(BATCH - 1), later).is_empty(), "one turn is missing for a batch");
         let old = delivered.add(turn(BATCH), later + RETRY_WINDOW + Duration::from_secs(1));
         assert_eq!(old, (0..BATCH).map(turn).collect::<Vec<_>>());
     }

@@ -61,13 +61,13 @@ pub(crate) fn record(
 /// Writes the events of a conversation that was imported or restored.
 pub(crate) fn record_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
     let row = listing::by_key(connection, conversation)?;
-    let told = [
+    let events = [
         Some(Happening::Created { title: row.title.as_deref() }),
         (row.facts.origin_kind == SessionKind::Branch).then_some(Happening::Branched),
         row.archived.then_some(Happening::Archived { archived: true }),
         row.ended.map(|(_, end_reason)| Happening::Ended { end_reason }),
     ];
-    for what in told.into_iter().flatten() {
+    for what in events.into_iter().flatten() {
         record(connection, conversation, &row.facts, what, at)?;
     }
     Ok(())

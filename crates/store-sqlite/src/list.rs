@@ -32,8 +32,8 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
     if parent == Some(None) || root == Some(None) {
         return Ok(nothing);
     }
-    let wanted = ResolvedFilter::new(scope, filter, parent.flatten(), root.flatten());
-    let ranges = Range::all(&wanted);
+    let resolved = ResolvedFilter::new(scope, filter, parent.flatten(), root.flatten());
+    let ranges = Range::all(&resolved);
     let mut statements = Vec::with_capacity(ranges.len());
     for range in &ranges {
         statements.push(connection.prepare_cached(&range.sql).translated()?);
@@ -41,19 +41,19 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
     let mut walks = Vec::with_capacity(ranges.len());
     for (statement, range) in statements.iter_mut().zip(ranges) {
         let rows = statement.query(params_from_iter(range.values)).translated()?;
-        walks.push(Walk::begin(rows, &wanted)?);
+        walks.push(Walk::begin(rows, &resolved)?);
     }
     let mut builder = PageBuilder {
         connection,
         conversations: Conversations::of(connection)?,
-        wanted: &wanted,
+        resolved: &resolved,
         rows: Vec::new(),
         to_skip: filter.skip.unwrap_or(0),
         last: None,
         examined: 0,
     };
     while let Some(next) = nearest(&mut walks, filter.order) {
-        let candidate = next.step(&wanted)?;
+        let candidate = next.step(&resolved)?;
         if builder.take(candidate)? {
             break;
         }
@@ -76,16 +76,16 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn begin(rows: Rows<'a>, wanted: &ResolvedFilter<'_>) -> StoreResult<Self> {
+    fn begin(rows: Rows<'a>, resolved: &ResolvedFilter<'_>) -> StoreResult<Self> {
         let mut walk = Self { rows, next: None };
-        walk.step(wanted)?;
+        walk.step(resolved)?;
         Ok(walk)
     }
 
     /// Returns the next conversation and reads the following one.
-    fn step(&mut self, wanted: &ResolvedFilter<'_>) -> StoreResult<Option<ListCandidate>> {
+    fn step(&mut self, resolved: &ResolvedFilter<'_>) -> StoreResult<Option<ListCandidate>> {
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(ListCandidate { key: row.get(0)?, at: row.get(1)?, is_wanted: wanted.matches(row)? })
+            Ok(ListCandidate { key: row.get(0)?, at: row.get(1)?, is_wanted: resolved.matches(row)? })
         };
         let row = self.rows.next().translated()?;
         let following = row.map(read).transpose().translated()?;
@@ -110,7 +110,7 @@ fn nearest<'w, 'a>(walks: &'w mut [Walk<'a>], order: ListOrder) -> Option<&'w mu
 struct PageBuilder<'a> {
     connection: &'a Connection,
     conversations: Conversations<'a>,
-    wanted: &'a ResolvedFilter<'a>,
+    resolved: &'a ResolvedFilter<'a>,
     rows: Vec<(Cursor, ConversationRow)>,
     /// How many rows are still to be skipped.
     to_skip: usize,
@@ -126,7 +126,7 @@ impl PageBuilder<'_> {
         self.examined += 1;
         let place = Cursor { at: Timestamp(at), row: key, session: 0 };
         if is_wanted {
-            match self.wanted.filter.view {
+            match self.resolved.filter.view {
                 ListView::Conversations => {
                     if !self.skips() {
                         self.rows.push((place, self.conversations.by_key(key)?));
@@ -145,7 +145,7 @@ impl PageBuilder<'_> {
 
     /// Adds the sessions of a conversation. Breaks if the page is full before the last of them.
     fn take_sessions(&mut self, place: Cursor) -> StoreResult<ControlFlow<()>> {
-        let ListFilter { order, after, .. } = self.wanted.filter;
+        let ListFilter { order, after, .. } = self.resolved.filter;
         let begun = after.filter(|after| after.row == place.row).map_or(0, |after| after.session);
         let selection = Selection { conversation: place.row, is_ascending: order.is_ascending(), begun };
         let mut conversation = None;
@@ -155,7 +155,7 @@ impl PageBuilder<'_> {
             }
             self.examined += 1;
             let place = Cursor { session: session.key, ..place };
-            if self.wanted.has(self.connection, &session)? && !self.skips() {
+            if self.resolved.has(self.connection, &session)? && !self.skips() {
                 let whole = match conversation.take() {
                     Some(whole) => whole,
                     None => self.conversations.by_key(place.row)?,
@@ -178,21 +178,21 @@ impl PageBuilder<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.rows.len() > self.wanted.filter.limit || self.scan_limit_reached()
+        self.rows.len() > self.resolved.filter.limit || self.scan_limit_reached()
     }
 
     /// Whether the scan limit is reached. A client that pages by row count needs at least one row to make progress, so
     /// then an empty page continues.
     fn scan_limit_reached(&self) -> bool {
-        let is_counted = self.wanted.filter.skip.is_some();
+        let is_counted = self.resolved.filter.skip.is_some();
         self.examined >= MOST_EXAMINED && (!is_counted || !self.rows.is_empty())
     }
 
     fn page(mut self) -> Page<ConversationRow> {
-        let limit = self.wanted.filter.limit;
+        let limit = self.resolved.filter.limit;
         let next = if self.rows.len() > limit {
             self.rows.truncate(limit);
-            self.rows.last().map(|(place, _)| *place).or(self.wanted.filter.after)
+            self.rows.last().map(|(place, _)| *place).or(self.resolved.filter.after)
         } else {
             self.last.filter(|_| self.scan_limit_reached())
         };

@@ -98,7 +98,7 @@ impl Notices {
                     watched.seen = Some(observed.stamp);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, ?notice, "what is waited for could not be looked at; it is tried again");
+                    tracing::debug!(%error, ?notice, "a subscription could not be checked; it is tried again");
                     watched.is_new = true;
                 }
             }
@@ -119,16 +119,20 @@ impl Notices {
 
     fn check_one(&self, connection: &Connection, notice: Notice, own: Option<Owner<'_>>) -> StoreResult<Observation> {
         match notice {
-            Notice::ConversationFree(conversation) => self.conversation(connection, conversation),
-            Notice::WaitEnded(turn) => waits(connection, turn),
-            Notice::TurnChanged(turn) => changes(connection, turn),
-            Notice::StopRequested => stops(connection, own),
+            Notice::ConversationFree(conversation) => self.check_conversation_free(connection, conversation),
+            Notice::WaitEnded(turn) => check_wait_ended(connection, turn),
+            Notice::TurnChanged(turn) => check_turn_changed(connection, turn),
+            Notice::StopRequested => check_stop_requested(connection, own),
         }
     }
 
     /// Due if the conversation has no running turn and the first turn in line waits in this process. If it waits in
     /// another process, that process sends the notice.
-    fn conversation(&self, connection: &Connection, conversation: ConversationId) -> StoreResult<Observation> {
+    fn check_conversation_free(
+        &self,
+        connection: &Connection,
+        conversation: ConversationId,
+    ) -> StoreResult<Observation> {
         let found: Option<(Stamp, bool, Option<TurnId>)> = connection
             .prepare_cached(
                 "SELECT c.version, c.fence, coalesce(c.running_turn, 0), t.pk, t.id
@@ -153,7 +157,7 @@ impl Notices {
     }
 }
 
-fn waits(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
+fn check_wait_ended(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
     let waits = connection
         .prepare_cached("SELECT 1 FROM turns WHERE id = ?1 AND state = 'queued'")
         .and_then(|mut select| select.exists([turn.uuid().as_bytes()]))
@@ -161,7 +165,7 @@ fn waits(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
     Ok(Observation { stamp: vec![waits.into()], is_due: !waits })
 }
 
-fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
+fn check_turn_changed(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
     let stamp: Option<Stamp> = connection
         .prepare_cached(
             "SELECT t.pk, t.attempt, t.fence, t.first_seq IS NOT NULL, coalesce(t.ended_at, 0),
@@ -180,7 +184,7 @@ fn changes(connection: &Connection, turn: TurnId) -> StoreResult<Observation> {
 
 /// Due if a turn of any process is asked to stop, which is rare. Also due if this process knows of more live turns than
 /// are stored: then another process has ended one.
-fn stops(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Observation> {
+fn check_stop_requested(connection: &Connection, own: Option<Owner<'_>>) -> StoreResult<Observation> {
     let Some(own) = own else { return Ok(Observation { stamp: Vec::new(), is_due: false }) };
     let live = own.live.load(Ordering::Acquire);
     let mut select = connection

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
+use crate::messages::{self, MessagePlace};
 use crate::rows::{self, MESSAGE};
-use crate::said::{self, MessagePlace};
 use crate::{rewinds, snapshot};
 
 /// Pins a message, together with its tool call or results.
@@ -152,7 +152,7 @@ fn find(
 ) -> StoreResult<Option<(i64, Vec<PinCandidate>)>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let lineage = Lineage::after(connection, &state, 0)?;
-    let Some(place) = said::find(connection, scope.tenant, &lineage, message)? else { return Ok(None) };
+    let Some(place) = messages::find(connection, scope.tenant, &lineage, message)? else { return Ok(None) };
     let said = PinCandidate::at(connection, place)?;
     let caller = match said.role {
         Role::Assistant if !said.calls.is_empty() => Ok(said),

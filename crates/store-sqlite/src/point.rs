@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::ConversationState;
-use crate::{rewinds, said};
+use crate::{messages, rewinds};
 
 /// A place to branch at.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ impl Point {
         message: MessageId,
     ) -> StoreResult<PointOutcome> {
         let lineage = Lineage::after(connection, state, 0)?;
-        let Some(place) = said::find(connection, tenant, &lineage, message)? else {
+        let Some(place) = messages::find(connection, tenant, &lineage, message)? else {
             return Ok(PointOutcome::NoSuchMessage);
         };
         let Some(segment) = lineage.segments().iter().find(|segment| segment.conversation == place.conversation) else {

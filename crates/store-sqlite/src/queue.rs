@@ -104,7 +104,7 @@ pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ti
 
 /// The conversation in whose queue a turn waits. The turn may run in another one: the running turn can make it a
 /// branch.
-pub(crate) fn line_of(connection: &Connection, ticket: Ticket) -> StoreResult<i64> {
+pub(crate) fn conversation_of(connection: &Connection, ticket: Ticket) -> StoreResult<i64> {
     connection
         .prepare_cached("SELECT conversation_pk FROM turns WHERE pk = ?1")
         .and_then(|mut select| select.query_row([ticket.0], |row| row.get(0)))

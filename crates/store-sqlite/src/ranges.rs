@@ -116,9 +116,9 @@ impl<'a> ResolvedFilter<'a> {
         let indexes: &[(&str, &str)] = match (filter.kind, filter.archived) {
             _ if filter.order.is_by_creation() => &[("conversations_by_age", "")],
             (Some(SessionKind::Continuation), _) => &[("conversations_gone_on", " AND c.previous_pk IS NOT NULL")],
-            (_, Archived::Hidden) => &[SHOWN],
-            (_, Archived::Only) => &[PUT_AWAY],
-            (_, Archived::Any) => &[SHOWN, PUT_AWAY],
+            (_, Archived::Hidden) => &[NOT_ARCHIVED],
+            (_, Archived::Only) => &[ARCHIVED],
+            (_, Archived::Any) => &[NOT_ARCHIVED, ARCHIVED],
         };
         let of_kind = |origin: &&SessionKind| {
             self.has_origin(**origin)
@@ -145,8 +145,8 @@ fn answered(wanted: Option<bool>, row: &Row<'_>) -> rusqlite::Result<bool> {
     }
 }
 
-const SHOWN: (&str, &str) = ("conversations_by_change", " AND c.archived = 0");
-const PUT_AWAY: (&str, &str) = ("conversations_put_away", " AND c.archived = 1");
+const NOT_ARCHIVED: (&str, &str) = ("conversations_by_change", " AND c.archived = 0");
+const ARCHIVED: (&str, &str) = ("conversations_put_away", " AND c.archived = 1");
 
 /// A part of an index.
 #[derive(Clone)]
@@ -177,22 +177,22 @@ pub(crate) struct Range {
 
 impl Range {
     /// All ranges that together cover the list.
-    pub(crate) fn all(wanted: &ResolvedFilter<'_>) -> Vec<Self> {
-        let Some(after) = wanted.filter.after else {
-            return wanted.parts().into_iter().map(|part| Self::of(wanted.filter, part)).collect();
+    pub(crate) fn all(resolved: &ResolvedFilter<'_>) -> Vec<Self> {
+        let Some(after) = resolved.filter.after else {
+            return resolved.parts().into_iter().map(|part| Self::of(resolved.filter, part)).collect();
         };
         // Two ranges: rows with the same time as the cursor, and rows beyond it. With one condition for both, SQLite
         // would read all rows of that time again.
-        let order = wanted.filter.order;
+        let order = resolved.filter.order;
         let (at, beyond) = (moment(order), if order.is_ascending() { ">" } else { "<" });
         // A page of sessions may have ended in the middle of a conversation.
         let or_same = if after.session == 0 { "" } else { "=" };
         let mut ranges = Vec::new();
-        for part in wanted.parts() {
+        for part in resolved.parts() {
             let last = [after.at.0, after.row].map(Value::Integer);
             let same = part.clone().and(&format!(" AND {at} = ? AND c.pk {beyond}{or_same} ?"), last);
             let further = part.and(&format!(" AND {at} {beyond} ?"), [Value::Integer(after.at.0)]);
-            ranges.extend([same, further].map(|part| Self::of(wanted.filter, part)));
+            ranges.extend([same, further].map(|part| Self::of(resolved.filter, part)));
         }
         ranges
     }

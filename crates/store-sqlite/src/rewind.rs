@@ -11,35 +11,35 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::Lineage;
 use crate::rows::ConversationState;
-use crate::{listing, rewinds, said};
+use crate::{listing, messages, rewinds};
 
 /// Rewinds, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn rewind(connection: &Connection, instance: &Instance, rewind: &Rewind) -> StoreResult<RewindOutcome> {
-    let place = match IdleConversation::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
-        Ok(place) => place,
+    let idle = match IdleConversation::find(connection, instance, &rewind.scope, &rewind.alias, rewind.now)? {
+        Ok(idle) => idle,
         Err(outcome) => return Ok(outcome),
     };
     let last_shown = match rewind.to {
         RewindPoint::Message(id) => {
-            let Some(found) = said::find(connection, rewind.scope.tenant, &place.lineage, id)? else {
+            let Some(found) = messages::find(connection, rewind.scope.tenant, &idle.lineage, id)? else {
                 return Ok(RewindOutcome::NoSuchMessage);
             };
             let seq = found.read(connection)?.seq;
-            if place.earlier.hide(seq) {
+            if idle.earlier.hide(seq) {
                 return Ok(RewindOutcome::AlreadyRewound);
             }
             seq
         }
-        RewindPoint::Turns(wanted) => match place.before_turns(connection, wanted)? {
+        RewindPoint::Turns(wanted) => match idle.before_turns(connection, wanted)? {
             Ok(seq) => seq,
             Err(there_are) => return Ok(RewindOutcome::TooFewTurns(there_are)),
         },
     };
-    let wanted = match said_after(connection, &place.lineage, last_shown, &place.earlier)? {
-        true => place.earlier.clone().and(RewoundRange { after: last_shown, through: Seq(place.state.next_seq - 1) }),
-        false => place.earlier.clone(),
+    let wanted = match has_message_after(connection, &idle.lineage, last_shown, &idle.earlier)? {
+        true => idle.earlier.clone().and(RewoundRange { after: last_shown, through: Seq(idle.state.next_seq - 1) }),
+        false => idle.earlier.clone(),
     };
-    place.set(connection, &wanted, rewind.now).map(RewindOutcome::Done)
+    idle.set(connection, &wanted, rewind.now).map(RewindOutcome::Done)
 }
 
 /// Shows the model again what was rewound since the last turn.
@@ -50,14 +50,14 @@ pub(crate) fn restore(
     alias: &Alias,
     now: Timestamp,
 ) -> StoreResult<RewindOutcome> {
-    let place = match IdleConversation::find(connection, instance, scope, alias, now)? {
-        Ok(place) => place,
+    let idle = match IdleConversation::find(connection, instance, scope, alias, now)? {
+        Ok(idle) => idle,
         Err(outcome) => return Ok(outcome),
     };
-    if place.earlier == place.all {
+    if idle.earlier == idle.all {
         return Ok(RewindOutcome::NothingToRestore);
     }
-    place.set(connection, &place.earlier, now).map(RewindOutcome::Done)
+    idle.set(connection, &idle.earlier, now).map(RewindOutcome::Done)
 }
 
 /// A conversation without a running turn, and its rewinds.
@@ -87,7 +87,7 @@ impl IdleConversation {
         let all = rewinds::of(connection, state.key)?;
         let (earlier, last) = all.split_last();
         let earlier = match last {
-            Some(last) if !said_after(connection, &lineage, last.through, &Rewinds::default())? => earlier,
+            Some(last) if !has_message_after(connection, &lineage, last.through, &Rewinds::default())? => earlier,
             _ => all.clone(),
         };
         Ok(Ok(Self { state, lineage, all, earlier }))
@@ -144,7 +144,7 @@ impl IdleConversation {
 }
 
 /// Whether there is a message after a place that these rewinds do not hide.
-fn said_after(connection: &Connection, lineage: &Lineage, place: Seq, hiding: &Rewinds) -> StoreResult<bool> {
+fn has_message_after(connection: &Connection, lineage: &Lineage, place: Seq, hiding: &Rewinds) -> StoreResult<bool> {
     let shown = rewinds::shows("m.seq", "?5");
     let mut select = connection
         .prepare_cached(&format!(

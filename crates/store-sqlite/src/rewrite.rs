@@ -8,7 +8,7 @@ use crate::compact::{Idle, idle};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Lineage};
-use crate::said::{self, MessagePlace};
+use crate::messages::{self, MessagePlace};
 use crate::{rows, title};
 
 /// Rewrites or removes a message, or changes nothing except that a dead owner's turn is ended.
@@ -19,7 +19,7 @@ pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Re
         Idle::NotFound => return Ok(RewriteOutcome::NotFound),
     };
     let lineage = Lineage::after(connection, &state, 0)?;
-    let Some(place) = said::find(connection, rewrite.scope.tenant, &lineage, rewrite.seen.id)? else {
+    let Some(place) = messages::find(connection, rewrite.scope.tenant, &lineage, rewrite.seen.id)? else {
         return Ok(RewriteOutcome::NotFound);
     };
     let stored = place.read(connection)?;

@@ -25,12 +25,12 @@ pub(crate) fn find(
     namespace: Namespace,
 ) -> StoreResult<Option<(ConversationState, Option<i64>)>> {
     let turn = TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session);
-    let led = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
+    let found = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
         Some(conversation) => Some((conversation, None)),
         // Imported sessions may have names that look like turn ids.
         None => by_alias(connection, tenant, alias, namespace)?,
     };
-    let Some((conversation, session)) = led else { return Ok(None) };
+    let Some((conversation, session)) = found else { return Ok(None) };
     Ok(Some((load(connection, conversation)?, session)))
 }
 

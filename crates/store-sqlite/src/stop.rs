@@ -29,24 +29,24 @@ pub(crate) fn stop(
     now: Timestamp,
 ) -> StoreResult<StopOutcome> {
     let found = find(connection, scope, turn)?;
-    let Some(wanted) = found.filter(|wanted| scope.keys.sees(wanted.session_key.as_ref())) else {
+    let Some(target) = found.filter(|target| scope.keys.sees(target.session_key.as_ref())) else {
         return Ok(StopOutcome::NotFound);
     };
-    match wanted.state {
+    match target.state {
         TurnState::Queued => {
-            instance.live.remove(&wanted.key);
+            instance.live.remove(&target.key);
             connection
                 .execute(
                     "UPDATE turns SET stop_kind = ?2 WHERE pk = ?1",
-                    params![wanted.key, StopKind::Cancel.as_str()],
+                    params![target.key, StopKind::Cancel.as_str()],
                 )
                 .translated()?;
-            queue::leave(connection, wanted.conversation, wanted.key, &TakeoverReason::Cancelled.failure(), now)?;
+            queue::leave(connection, target.conversation, target.key, &TakeoverReason::Cancelled.failure(), now)?;
             Ok(StopOutcome::Ended)
         }
-        TurnState::Running => stop_running(connection, instance, &wanted, grace, now),
+        TurnState::Running => stop_running(connection, instance, &target, grace, now),
         TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
-            stop_waiting_attempts(connection, instance, turn, &wanted, now)?;
+            stop_waiting_attempts(connection, instance, turn, &target, now)?;
             Ok(StopOutcome::Ended)
         }
         TurnState::Completed => Ok(StopOutcome::Ended),
@@ -58,7 +58,7 @@ fn stop_waiting_attempts(
     connection: &Connection,
     instance: &mut Instance,
     turn: TurnId,
-    wanted: &StopTarget,
+    target: &StopTarget,
     now: Timestamp,
 ) -> StoreResult<()> {
     let attempts = queue::attempts_of(connection, turn)?;
@@ -68,14 +68,14 @@ fn stop_waiting_attempts(
     let why = TakeoverReason::Cancelled.failure();
     for (attempt, _) in attempts {
         instance.live.remove(&attempt);
-        queue::leave(connection, wanted.conversation, attempt, &why, now)?;
+        queue::leave(connection, target.conversation, attempt, &why, now)?;
     }
     connection
         .execute(
             "UPDATE turns SET state = ?2, stop_kind = ?3, failure_code = ?4, failure_message = ?5,
              upstream_status = NULL, ended_at = ?6, cut_off = 0 WHERE pk = ?1",
             params![
-                wanted.key,
+                target.key,
                 why.code.ends_as().as_str(),
                 StopKind::Cancel.as_str(),
                 why.code.as_str(),
@@ -87,7 +87,7 @@ fn stop_waiting_attempts(
     connection
         .execute(
             "UPDATE conversations SET version = version + 1, changes = changes + 1 WHERE pk = ?1",
-            [wanted.conversation],
+            [target.conversation],
         )
         .map(drop)
         .translated()
@@ -119,11 +119,11 @@ fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Opt
 fn stop_running(
     connection: &Connection,
     instance: &Instance,
-    wanted: &StopTarget,
+    target: &StopTarget,
     grace: Duration,
     now: Timestamp,
 ) -> StoreResult<StopOutcome> {
-    let mut state = snapshot::load(connection, wanted.conversation)?;
+    let mut state = snapshot::load(connection, target.conversation)?;
     let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? else { return Ok(StopOutcome::Ended) };
     match live.stop_requested {
         Some(at) if now.since(at) > grace => {

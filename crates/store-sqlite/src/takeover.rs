@@ -175,7 +175,7 @@ pub(crate) fn clear_journal(connection: &Connection, turn: i64) -> StoreResult<(
 }
 
 /// [`StoreError::Fenced`] unless a turn holds its lease.
-pub(crate) fn is_held(connection: &Connection, lease: Lease) -> StoreResult<()> {
+pub(crate) fn require_lease(connection: &Connection, lease: Lease) -> StoreResult<()> {
     let is_held = connection
         .prepare_cached(
             "SELECT 1 FROM conversations WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",

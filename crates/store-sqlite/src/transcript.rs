@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::rows::{self, ENTRY, MESSAGE_WIDTH};
-use crate::{rewinds, said, snapshot};
+use crate::{messages, rewinds, snapshot};
 
 /// A page of a conversation's full view.
 pub(crate) fn page(
@@ -104,6 +104,6 @@ pub(crate) fn message(
 ) -> StoreResult<Option<Arc<Message>>> {
     let Some((state, _)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else { return Ok(None) };
     let lineage = Lineage::after(connection, &state, 0)?;
-    let place = said::find(connection, scope.tenant, &lineage, id)?;
+    let place = messages::find(connection, scope.tenant, &lineage, id)?;
     place.map(|place| place.read(connection).map(Arc::new)).transpose()
 }

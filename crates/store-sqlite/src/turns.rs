@@ -240,13 +240,13 @@ fn input(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
 
 /// The steps of a turn, in the order of their places.
 fn steps(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Step>> {
-    let mut said = said(connection, turn, state)?.into_iter().peekable();
-    let mut steps = Vec::with_capacity(said.len());
+    let mut messages = answer_messages(connection, turn, state)?.into_iter().peekable();
+    let mut steps = Vec::with_capacity(messages.len());
     for (id, place) in compactions(connection, turn)? {
-        steps.extend(std::iter::from_fn(|| said.next_if(|message| message.seq.0 < place)).map(Step::Said));
+        steps.extend(std::iter::from_fn(|| messages.next_if(|message| message.seq.0 < place)).map(Step::Said));
         steps.push(Step::Compacted(id));
     }
-    steps.extend(said.map(Step::Said));
+    steps.extend(messages.map(Step::Said));
     Ok(steps)
 }
 
@@ -265,7 +265,7 @@ fn compactions(connection: &Connection, turn: i64) -> StoreResult<Vec<(Compactio
 }
 
 /// The messages of a turn's answer. If it has none, what its last attempt had streamed.
-fn said(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Arc<Message>>> {
+fn answer_messages(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Arc<Message>>> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM turns t JOIN {SESSIONS}
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_turn_that_was_asked_to_stop_or_was_taken_has_to() {
+    fn only_turns_that_were_asked_to_stop_or_taken_over_are_reported() {
         let connection = Connection::open_in_memory().unwrap();
         let turn = TurnId::from_uuid(uuid::Uuid::from_u128(7));
         connection

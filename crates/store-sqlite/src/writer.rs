@@ -97,7 +97,7 @@ pub(crate) struct Writer {
 struct Shared {
     queue: Mutex<Queue>,
     /// Signalled when the writer thread has something to do.
-    came: Condvar,
+    work_came: Condvar,
     /// `None` once the store is closed. Never lock this while holding `queue`.
     write_connection: Mutex<Option<WriteConnection>>,
 }
@@ -152,7 +152,7 @@ impl Shared {
     /// Wakes the writer thread if it sleeps. That is a system call.
     fn wake(&self, queue: &mut Queue) {
         if std::mem::take(&mut queue.sleeping) {
-            self.came.notify_one();
+            self.work_came.notify_one();
         }
     }
 }
@@ -179,8 +179,8 @@ impl Writer {
             erasures: Arc::clone(&erasures),
             syncs,
         };
-        let (queue, came) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { queue, came, write_connection: Mutex::new(Some(write_connection)) });
+        let (queue, work_came) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { queue, work_came, write_connection: Mutex::new(Some(write_connection)) });
         let own = Arc::clone(&shared);
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || own.run())?;
         Ok((Self { shared, live, erasures }, vec![write, sync]))
@@ -341,18 +341,18 @@ impl Shared {
             if !queue.jobs.is_empty() {
                 return true;
             }
-            let lies = queue.lazy_since.map(|since| since.elapsed());
-            queue = match lies {
-                Some(lies) if lies >= LAZY_WAIT || queue.closed => return true,
+            let age = queue.lazy_since.map(|since| since.elapsed());
+            queue = match age {
+                Some(age) if age >= LAZY_WAIT || queue.closed => return true,
                 None if queue.closed => return false,
-                Some(lies) => {
+                Some(age) => {
                     queue.sleeping = true;
-                    let waited = self.came.wait_timeout(queue, LAZY_WAIT - lies);
+                    let waited = self.work_came.wait_timeout(queue, LAZY_WAIT - age);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => {
                     (queue.sleeping, queue.watched) = (true, false);
-                    self.came.wait(queue).unwrap_or_else(PoisonError::into_inner)
+                    self.work_came.wait(queue).unwrap_or_else(PoisonError::into_inner)
                 }
             };
             queue.sleeping = false;

@@ -83,12 +83,12 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> RestoreResult<
     let kept = match stored(connection, id)? {
         Some(stored) if stored.tenant != *tenant => return Err(Halt::Left(RestoreOutcome::Taken(id.to_string()))),
         Some(StoredConversation { key, is_deleted: false, .. }) => {
-            return Err(Halt::Left(compared(connection, key, conversation)?));
+            return Err(Halt::Left(compare(connection, key, conversation)?));
         }
         Some(StoredConversation { key, .. }) => Some(key),
         None => None,
     };
-    free(connection, *tenant, conversation)?;
+    check_names_free(connection, *tenant, conversation)?;
     for source in inherited {
         inherit(connection, *tenant, source)?;
     }
@@ -117,13 +117,13 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> RestoreResult<
 }
 
 /// Whether the stored conversation with this id is the same as the restored one.
-fn compared(connection: &Connection, key: i64, comes: &Copied<CopiedConversation>) -> StoreResult<RestoreOutcome> {
+fn compare(connection: &Connection, key: i64, copied: &Copied<CopiedConversation>) -> StoreResult<RestoreOutcome> {
     let mut gathering = Gathering::default();
     read::conversation(connection, Segment::whole(key), &mut |piece| {
         gathering.add(piece).map_err(|misplaced| StoreError::Unavailable(misplaced.to_string()))
     })?;
     let here = gathering.finish().map(|(_, conversation)| without_parents(conversation));
-    let is_same = here.is_some_and(|here| here == without_parents(comes.clone()));
+    let is_same = here.is_some_and(|here| here == without_parents(copied.clone()));
     Ok(if is_same { RestoreOutcome::AlreadyHere } else { RestoreOutcome::Differs })
 }
 
@@ -135,13 +135,17 @@ fn without_parents(mut conversation: Copied<CopiedConversation>) -> Copied<Copie
 }
 
 /// Checks that none of its names is taken.
-fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversation>) -> RestoreResult<()> {
+fn check_names_free(
+    connection: &Connection,
+    tenant: TenantId,
+    copied: &Copied<CopiedConversation>,
+) -> RestoreResult<()> {
     let mut select = connection
         .prepare_cached("SELECT 1 FROM aliases WHERE tenant_pk = ?1 AND namespace = ?2 AND alias = ?3")
         .translated()?;
-    let own = [(Namespace::Session, comes.what.id.to_string())].into_iter();
-    let sessions = comes.sessions.iter().map(|session| (Namespace::Session, session.id.to_string()));
-    let further = comes.what.names.iter().map(|name| (name.namespace, name.name.to_string()));
+    let own = [(Namespace::Session, copied.what.id.to_string())].into_iter();
+    let sessions = copied.sessions.iter().map(|session| (Namespace::Session, session.id.to_string()));
+    let further = copied.what.names.iter().map(|name| (name.namespace, name.name.to_string()));
     let mut seen = HashSet::new();
     for (namespace, name) in own.chain(sessions).chain(further) {
         if select.exists(params![tenant.0, namespace.as_str(), name]).translated()? {
@@ -155,15 +159,15 @@ fn free(connection: &Connection, tenant: TenantId, comes: &Copied<CopiedConversa
 }
 
 /// A branch of a conversation with a session key must have the same key, so that others do not see what it inherits.
-fn check_session_key(connection: &Connection, comes: &Copied<CopiedConversation>) -> RestoreResult<()> {
+fn check_session_key(connection: &Connection, copied: &Copied<CopiedConversation>) -> RestoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT 1 FROM conversations WHERE id = ?1 AND deleted = 0 AND session_key IS NOT NULL
              AND session_key IS NOT ?2",
         )
         .translated()?;
-    let own = comes.what.session_key.as_ref().map(SessionKey::as_str);
-    for source in comes.sessions.iter().filter_map(|session| session.base.as_ref()?.conversation_id) {
+    let own = copied.what.session_key.as_ref().map(SessionKey::as_str);
+    for source in copied.sessions.iter().filter_map(|session| session.base.as_ref()?.conversation_id) {
         if select.exists(params![source.uuid().as_bytes(), own]).translated()? {
             return broken(format!("it is a branch of {source}, which has another session key here"));
         }

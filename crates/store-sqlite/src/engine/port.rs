@@ -148,7 +148,7 @@ impl Store for SqliteStore {
     }
 
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
-        let (written, told) = receipt();
+        let (written, journalled) = receipt();
         self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| {
             match takeover::append_journal(connection, lease.turn, lease.fence.0, &shown) {
                 Ok(()) => JobOutcome::Keep(Box::new(move |committed| {
@@ -159,7 +159,7 @@ impl Store for SqliteStore {
                 })),
             }
         });
-        told
+        journalled
     }
 
     fn is_fresh(&self, lease: &Lease) -> bool {
@@ -169,7 +169,7 @@ impl Store for SqliteStore {
     async fn confirm(&self, lease: Lease) -> Result<Lease, StoreError> {
         // Take the series before the read: a renewal that is committed by now is seen by every later takeover.
         let series = self.renewals.fresh_series().unwrap_or(lease.renewal_series);
-        self.readers.read(move |connection| takeover::is_held(connection, lease)).await?;
+        self.readers.read(move |connection| takeover::require_lease(connection, lease)).await?;
         Ok(Lease { renewal_series: series, ..lease })
     }
 

@@ -70,7 +70,7 @@ fn a_process_is_dead_when_its_lock_is_free() {
     assert!(!two.is_dead(&directory.connection, key, 1).unwrap());
     drop(one);
     assert!(two.is_dead(&directory.connection, key, 1).unwrap());
-    assert!(two.is_dead(&directory.connection, key + 1, 1).unwrap(), "nobody is known by this key");
+    assert!(two.is_dead(&directory.connection, key + 1, 1).unwrap(), "no process has this key");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_process_that_renews_lives() {
     }
     directory.watch(&mut two, 6);
     one.key(&directory.connection, START).unwrap();
-    assert!(!two.is_dead(&directory.connection, key, 1).unwrap(), "renewed since the last look");
+    assert!(!two.is_dead(&directory.connection, key, 1).unwrap(), "renewed since the last check");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn time_in_which_the_watcher_could_not_write_does_not_count_as_watched() {
             two.watch(&directory.connection, START).is_err()
         })
         .count();
-    assert!(refused > 0, "a late owner has the watcher write");
+    assert!(refused > 0, "if an owner is late, the watcher writes");
     directory.connection.pragma_update(None, "query_only", false).unwrap();
     directory.watch(&mut two, 2);
     assert!(!two.is_dead(&directory.connection, key, 1).unwrap());

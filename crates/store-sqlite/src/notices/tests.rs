@@ -44,16 +44,16 @@ fn without_a_commit_only_new_subscriptions_are_checked() {
     let (notices, connection) = (Notices::default(), database());
     let mut first = notices.subscribe(Notice::WaitEnded(turn()));
     notices.check(&connection, OWN, false);
-    assert!(!is_notified(&mut first), "it waits");
+    assert!(!is_notified(&mut first), "the turn still waits");
     connection.execute("DELETE FROM turns", []).unwrap();
     notices.check(&connection, OWN, false);
-    assert!(!is_notified(&mut first), "nothing was said of a commit");
+    assert!(!is_notified(&mut first), "no commit was reported");
     let mut second = notices.subscribe(Notice::WaitEnded(turn()));
     notices.check(&connection, OWN, false);
-    assert!(is_notified(&mut second), "it did not wait any more when it was subscribed");
+    assert!(is_notified(&mut second), "the wait had ended before the subscription");
     is_notified(&mut first);
     notices.check(&connection, OWN, true);
-    assert!(!is_notified(&mut first), "once is enough");
+    assert!(!is_notified(&mut first), "it is notified only once");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_turn_that_is_missing_may_have_been_ended_by_another_process() {
     notices.check(&connection, OWN, true);
     assert!(is_notified(&mut stop), "another process has it");
     notices.check(&connection, OWN, true);
-    assert!(!is_notified(&mut stop), "that is known");
+    assert!(!is_notified(&mut stop), "this change was reported before");
     connection.execute("UPDATE turns SET stop_requested = 1", []).unwrap();
     notices.check(&connection, Some(Owner { key: 2, live: &LIVE }), true);
     assert!(is_notified(&mut stop));

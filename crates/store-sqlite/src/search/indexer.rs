@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_given_again_is_indexed_again() {
+    fn a_row_key_that_is_reused_is_indexed_again() {
         let connection = database();
         index(&connection);
         assert_eq!(indexed(&connection, "hello"), [1, 2, 3]);

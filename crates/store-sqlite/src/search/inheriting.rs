@@ -1,5 +1,5 @@
 //! Messages of deleted conversations: they belong to the branches that inherit them. A search finds such a message in
-//! the oldest of these branches that the caller asked for and may see.
+//! one of them: the first that the caller asked for and may see.
 
 use herma_model::SessionKind;
 use herma_store::Scope;
@@ -28,11 +28,11 @@ pub(super) fn first(
     let mut sources = vec![conversation];
     while let Some(source) = sources.pop() {
         let mut inheriting = select.query([source, seq]).translated()?;
-        while let Some(heir) = inheriting.next().translated()? {
-            let key: i64 = heir.get(0).translated()?;
-            if heir.get(1).translated()? {
+        while let Some(branch) = inheriting.next().translated()? {
+            let key: i64 = branch.get(0).translated()?;
+            if branch.get(1).translated()? {
                 sources.push(key);
-            } else if is_wanted(heir, scope, filter).translated()? {
+            } else if is_wanted(branch, scope, filter).translated()? {
                 return Ok(Some(key));
             }
         }
@@ -44,13 +44,13 @@ pub(super) fn first(
 pub(super) fn sources(connection: &Connection, conversation: i64) -> StoreResult<Vec<i64>> {
     let mut is_deleted = connection.prepare_cached("SELECT deleted FROM conversations WHERE pk = ?1").translated()?;
     let mut sources = Vec::new();
-    let mut heir = conversation;
-    while let Some(source) = Segment::inherited(connection, heir)? {
-        heir = source.conversation;
-        if !is_deleted.query_row([heir], |row| row.get(0)).translated()? {
+    let mut branch = conversation;
+    while let Some(source) = Segment::inherited(connection, branch)? {
+        branch = source.conversation;
+        if !is_deleted.query_row([branch], |row| row.get(0)).translated()? {
             break;
         }
-        sources.push(heir);
+        sources.push(branch);
     }
     Ok(sources)
 }

@@ -76,11 +76,11 @@ impl SearchRun<'_> {
         let mut last = start;
         let mut stretch = STRETCH;
         loop {
-            let looked = Instant::now();
+            let window_began = Instant::now();
             let floor = at.bottom.unwrap_or_else(|| at.top.saturating_sub(stretch).max(0));
             let window = self.candidates.window(at.stage, at.top, floor)?;
-            let is_bare = window.keys.is_empty() && looked.elapsed() < QUICKLY;
-            stretch = if is_bare { stretch.saturating_mul(4) } else { STRETCH };
+            let is_quickly_empty = window.keys.is_empty() && window_began.elapsed() < QUICKLY;
+            stretch = if is_quickly_empty { stretch.saturating_mul(4) } else { STRETCH };
             for hit in self.fresh(&at, &window)? {
                 if page.hits.len() == self.search.limit {
                     page.next = Some(last);

@@ -73,7 +73,7 @@ pub(crate) fn carry(
     compaction: i64,
     places: impl IntoIterator<Item = Seq>,
 ) -> StoreResult<Option<Seq>> {
-    let keep = format!("INSERT INTO carried (compaction_pk, seq, message_pk) {SAID_AT}");
+    let keep = format!("INSERT INTO carried (compaction_pk, seq, message_pk) {MESSAGE_AT}");
     keep_places(connection, &keep, compaction, conversation, lineage, places)
 }
 
@@ -84,13 +84,13 @@ pub(crate) fn pin(
     lineage: &Lineage,
     places: impl IntoIterator<Item = Seq>,
 ) -> StoreResult<Option<Seq>> {
-    let keep = format!("INSERT INTO pins (conversation_pk, seq, message_pk) {SAID_AT}");
+    let keep = format!("INSERT INTO pins (conversation_pk, seq, message_pk) {MESSAGE_AT}");
     keep_places(connection, &keep, conversation, conversation, lineage, places)
 }
 
 /// The message at a place. Most such messages are pinned already. The others are new, so the latest sessions are
 /// searched first, and the cost does not grow with the number of sessions.
-const SAID_AT: &str = "SELECT ?1, ?3, message FROM (SELECT coalesce(
+const MESSAGE_AT: &str = "SELECT ?1, ?3, message FROM (SELECT coalesce(
      (SELECT message_pk FROM pins WHERE conversation_pk = ?2 AND seq = ?3),
      (SELECT m.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?4 AND m.seq = ?3
       AND m.turn_pk > 0 ORDER BY s.pk DESC LIMIT 1)) AS message) WHERE message IS NOT NULL";

@@ -63,7 +63,7 @@ fn notes(directory: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
+fn a_transaction_that_the_database_rolls_back_is_not_half_kept() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads, held) = blocked_writer(directory.path());
     let (sender, answers) = mpsc::channel();
@@ -71,10 +71,10 @@ fn a_transaction_that_the_database_breaks_off_is_not_half_kept() {
     note(&writer, &sender, "too much", "x".repeat(1_000_000));
     note(&writer, &sender, "after", "after".to_owned());
     drop((held, sender));
-    let told = finish(&writer, threads, &answers);
-    assert!(told.contains(&("too much", false)) && told.contains(&("after", true)), "{told:?}");
-    let kept: Vec<_> = told.into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect();
-    assert_eq!(notes(directory.path()), kept, "what was kept is what was said to be kept");
+    let reported = finish(&writer, threads, &answers);
+    assert!(reported.contains(&("too much", false)) && reported.contains(&("after", true)), "{reported:?}");
+    let kept: Vec<_> = reported.into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect();
+    assert_eq!(notes(directory.path()), kept, "exactly what was reported as kept is stored");
 }
 
 /// Submits short work that reports which thread ran it.
@@ -120,7 +120,7 @@ fn the_caller_of_short_work_does_not_wait_for_the_disk() {
 }
 
 #[test]
-fn short_work_waits_its_turn_behind_what_waits() {
+fn short_work_waits_behind_queued_jobs() {
     let directory = tempfile::tempdir().unwrap();
     let (writer, threads, held) = blocked_writer(directory.path());
     let (sender, answers) = mpsc::channel();
@@ -159,7 +159,7 @@ fn the_caller_of_short_work_does_not_wait_for_another_process() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (sender, threads_used) = mpsc::channel();
     submit_reporting_thread(&writer, &sender, "short");
-    assert!(threads_used.try_recv().is_err(), "it is not done, and yet the caller goes on");
+    assert!(threads_used.try_recv().is_err(), "the caller returns before the work is done");
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(threads_used.recv_timeout(BUSY_TIMEOUT), Ok(("short", Some("herma-write".to_owned()))));
     end(&writer, threads);
@@ -173,7 +173,7 @@ fn lazy_work_is_written_even_if_more_keeps_coming() {
     let (sender, written) = mpsc::channel();
     let began = Instant::now();
     while written.try_recv().is_err() {
-        assert!(began.elapsed() < Duration::from_secs(5), "it is put off for ever");
+        assert!(began.elapsed() < Duration::from_secs(5), "the work is never written");
         let sender = sender.clone();
         writer.submit_lazy(WhenUnavailable::Wait, move |_, _| {
             let _ = sender.send(());
