@@ -1,4 +1,4 @@
-//! Giving a conversation's lease to a turn.
+//! Gives a conversation's lease to a turn.
 //!
 //! Everything here happens inside one transaction that holds the write lock, so no other process can change the data in
 //! between.

@@ -1,4 +1,4 @@
-//! Retracts a refused turn: afterwards it was never requested.
+//! Retracts a refused turn: the store is then as if it had never been requested.
 
 use herma_model::turn::FailureCode;
 use herma_model::{Resolution, Timestamp, TurnState};
@@ -13,7 +13,7 @@ use crate::queue::forget_idempotency;
 use crate::rows;
 use crate::takeover::clear_journal;
 
-/// Removes a running turn and what it wrote. If it was a further attempt, the turn becomes the unanswered turn of
+/// Removes a running turn and what it wrote. A further attempt of an unanswered turn leaves that turn unanswered, as
 /// before.
 pub(crate) fn retract(
     connection: &Connection,

@@ -236,7 +236,7 @@ impl ReadRange {
         Ok(Some(Self { last: Segment { conversation: state.key, session, through: END }, compaction_base, rewinds }))
     }
 
-    /// The reach when `last.through` was the last place. `session` knows which compaction was the base there.
+    /// The range when `last.through` was the last place. `session` knows which compaction was the base there.
     fn at(connection: &Connection, last: Segment, session: i64, rewinds: &Rewinds) -> StoreResult<Self> {
         let rewinds = rewinds.before(Seq(last.through));
         Ok(Self { last, compaction_base: CompactionBase::at(connection, session, last.through, &rewinds)?, rewinds })
