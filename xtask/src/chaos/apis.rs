@@ -1,4 +1,4 @@
-//! The routes by which a turn can be asked for, and what a client sees of the answer.
+//! The APIs through which clients send turns, and how they read the answers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::history::End;
 /// The header that names a session.
 pub(super) const SESSION: &str = "x-hermes-session-id";
 
-/// A route and a form of answer.
+/// An API, and whether the answer is streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Api {
     Chat { is_streamed: bool },
@@ -22,28 +22,28 @@ pub(super) enum Api {
 /// How a request names its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
-    /// A name or any id, as a session header or in the body.
+    /// A name or an id, in the session header or in the body.
     Name(String),
-    /// The last response that this client knows of.
+    /// The id of the last response that the client knows.
     Previous(String),
 }
 
-/// A request, as often as it is sent.
+/// A request. Retries send it unchanged.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) api: Api,
     pub(super) address: Address,
-    /// Earlier questions and answers that the client sends along: chat alone.
+    /// Earlier questions and answers that the client sends too; only with chat.
     pub(super) history: Vec<(String, String)>,
     pub(super) text: String,
 }
 
-/// When a client hangs up that does not wait for the end.
+/// When a client hangs up before the end of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HangUp {
-    /// After so long, wherever the answer is.
+    /// After this time.
     After(Duration),
-    /// When the answer begins to arrive: its end may be on its way already.
+    /// At the first bytes of the answer. The server may have sent the end already.
     AtFirstBytes,
 }
 
@@ -53,16 +53,16 @@ pub(super) struct Seen {
     pub(super) end: Option<End>,
     /// The id of the response or the run.
     pub(super) object: Option<String>,
-    /// The ids that the client was given, with their conversation.
+    /// The ids that the client got, with their conversations.
     pub(super) ids: Vec<(String, String)>,
-    /// The turn is in the conversation that its thread began with, not in a branch.
+    /// Whether the turn is in the thread's first conversation, not in a branch.
     pub(super) is_main: bool,
-    /// The error says that another try is useless.
+    /// Whether the error says that a retry is useless.
     pub(super) is_final: bool,
 }
 
 impl Request {
-    /// Sends it once and reads the answer, up to `patience` and no further.
+    /// Sends the request once and reads the answer for at most `patience`.
     pub(super) async fn send(&self, client: &Client, patience: Duration, hang_up: Option<HangUp>) -> Seen {
         let patience = if let Some(HangUp::After(after)) = hang_up { after } else { patience };
         let mut read = Read { hangs_up: hang_up == Some(HangUp::AtFirstBytes), ..Read::default() };
@@ -85,7 +85,7 @@ impl Request {
             request = request.header(SESSION, name);
         }
         read.take(request.body(body.to_string()).send().await?).await?;
-        // A run goes on by itself: it is asked for until it has ended.
+        // The request returns before the run has ended, so the client polls it.
         while self.api == Api::Run && !read.hangs_up && read.status < 300 && is_running(&read.json()) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let id = text(&read.json()["id"]);
@@ -121,7 +121,7 @@ impl Request {
         }
     }
 
-    /// What a client makes of what it has read. No end if the answer has none.
+    /// Interprets what was read. `end` is `None` if the answer is not complete.
     fn judge(&self, read: &Read) -> Seen {
         if !read.is_stream {
             return self.judge_object(read.status, &read.json(), read.is_final);
@@ -191,16 +191,16 @@ pub(super) fn is_running(run: &Value) -> bool {
     !["completed", "failed", "cancelled", "interrupted"].contains(&run["status"].as_str().unwrap_or_default())
 }
 
-/// What was read of an answer so far.
+/// The part of an answer that was read.
 #[derive(Debug, Default)]
 struct Read {
     status: u16,
     is_stream: bool,
     is_final: bool,
     bytes: Vec<u8>,
-    /// The run that is asked for until it has ended.
+    /// The run that is polled.
     run: Option<String>,
-    /// Reading ends with the first bytes.
+    /// Stop reading after the first bytes.
     hangs_up: bool,
 }
 
@@ -233,14 +233,14 @@ impl Read {
     }
 }
 
-/// The JSON of every whole event of a stream.
+/// The JSON of every complete event of a stream.
 fn frames(text: &str) -> Vec<Value> {
     let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
     let data = whole.lines().filter_map(|line| line.strip_prefix("data: "));
     data.filter_map(|data| serde_json::from_str(data).ok()).collect()
 }
 
-/// The text of an answer that a stream has shown.
+/// The answer text in the events of a stream.
 fn shown(frames: &[Value]) -> String {
     let piece = |frame: &Value| match frame["type"].as_str() {
         Some("response.output_text.delta") => text(&frame["delta"]),

@@ -1,11 +1,11 @@
-//! What clients write down while they work: the history, and the counts of the summary.
+//! The shared recorder of a run: the history, and the counts for the summary.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::history::{Attempt, HandedId, History, Stall, Thread, Turn};
 
-/// The shared book of a run.
+/// Records the history of a round and counts for the summary. All clients share it.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     history: Mutex<History>,
@@ -13,14 +13,14 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Adds a thread and gives its number.
+    /// Adds a thread and returns its number.
     pub(super) fn add_thread(&self, thread: Thread) -> usize {
         let mut history = self.lock();
         history.threads.push(thread);
         history.threads.len() - 1
     }
 
-    /// Writes a turn down before its first request, and gives its number.
+    /// Records a turn before its first request, and returns its number.
     pub(super) fn begin(&self, turn: Turn) -> usize {
         self.count("turns");
         let mut history = self.lock();
@@ -28,7 +28,7 @@ impl Book {
         history.turns.len() - 1
     }
 
-    /// Adds what came of a request.
+    /// Records how a request ended.
     pub(super) fn attempt(&self, turn: usize, attempt: Attempt) {
         self.count("requests");
         if let Some(turn) = self.lock().turns.get_mut(turn) {
@@ -36,22 +36,22 @@ impl Book {
         }
     }
 
-    /// Keeps an id that a client was given.
+    /// Records an id that a client got.
     pub(super) fn handed(&self, id: HandedId) {
         self.lock().ids.push(id);
     }
 
-    /// Keeps a time in which the store may have been locked.
+    /// Records a time in which the store may have been locked.
     pub(super) fn stalled(&self, stall: Stall) {
         self.lock().stalls.push(stall);
     }
 
-    /// Counts something for the summary.
+    /// Adds one to a count of the summary.
     pub(super) fn count(&self, what: &'static str) {
         self.count_many(what, 1);
     }
 
-    /// Counts several at once.
+    /// Adds `many` to a count of the summary.
     pub(super) fn count_many(&self, what: &'static str, many: u64) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(what).or_default() += many;
@@ -64,7 +64,7 @@ impl Book {
         counts.join(", ")
     }
 
-    /// The history so far; a new one begins.
+    /// Returns the history so far and begins a new one.
     pub(super) fn take(&self) -> History {
         std::mem::take(&mut *self.lock())
     }

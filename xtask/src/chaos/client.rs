@@ -1,4 +1,4 @@
-//! A client: asks for turns as its plans say, tries again as an SDK or by key, and writes down what it saw.
+//! A client: sends turns as planned, retries as an SDK does or with a key, and records what it sees.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use super::plan::Plan;
 use super::world::World;
 use crate::random::Random;
 
-/// Requests for one turn, the first one included.
+/// Requests for one turn, including the first.
 const TRIES: u32 = 6;
-/// How long a client waits after its connection broke, beside its usual pause: processes need time to come back.
+/// The extra pause after a broken connection, which gives a process time to restart.
 const RECONNECT: Duration = Duration::from_millis(300);
-/// Other turns between a failure and the late retry by key.
+/// How many other turns come between a failure and the late retry with its key.
 const LATE_AFTER: usize = 2;
 
 /// A conversation as its clients know it.
@@ -33,11 +33,11 @@ pub(super) struct Place {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Names that lead to the conversation: its own, and session and conversation ids.
+    /// Names that lead to the conversation: its own name, and session and conversation ids.
     names: Vec<String>,
     branches: Vec<String>,
     responses: Vec<String>,
-    /// Answered questions. Only a client that has the conversation to itself can send them along.
+    /// Answered questions. Complete only if one client alone uses the conversation; only then they are sent.
     history: Vec<(String, String)>,
 }
 
@@ -59,13 +59,13 @@ pub(super) struct Worker {
     pub(super) book: Arc<Book>,
     pub(super) options: Arc<Options>,
     pub(super) random: Random,
-    /// The first number of its messages.
+    /// The number of its first message.
     pub(super) first: u32,
     pub(super) own: Arc<Place>,
     pub(super) shared: Vec<Arc<Place>>,
 }
 
-/// A turn under way.
+/// A turn that has been planned, and the number of requests sent for it.
 #[derive(Debug)]
 pub(super) struct Asked {
     number: usize,
@@ -77,7 +77,7 @@ pub(super) struct Asked {
 }
 
 impl Worker {
-    /// Asks until the deadline. A turn that was begun is asked for to its end.
+    /// Sends turns until the deadline. The last turn is retried to its end even after the deadline.
     pub(super) async fn work(mut self, deadline: Instant) {
         let mut late: Vec<(usize, Asked)> = Vec::new();
         let mut turns = 0;
@@ -108,7 +108,7 @@ impl Worker {
         Arc::clone(shared.unwrap_or(&self.own))
     }
 
-    /// Writes a turn down and makes its request, which stays the same for every try.
+    /// Records a turn and builds its request. All retries send the same request.
     pub(super) fn begin(&mut self, number: u32, place: Arc<Place>, plan: Plan) -> Asked {
         let token = Token(number);
         let text = marks::question(token, plan.words, &mut self.random);
@@ -126,7 +126,7 @@ impl Worker {
         Asked { number, place, plan, request, key: format!("key-{}", token.0), tries: 0 }
     }
 
-    /// Sends until an answer was seen, or its client would try no more. True if the last try failed.
+    /// Sends the request until it is answered or the client stops retrying. Returns true if the last request failed.
     pub(super) async fn ask(&self, asked: &mut Asked) -> bool {
         loop {
             let seen = self.send(asked).await;
@@ -194,7 +194,7 @@ impl Worker {
         self.book.attempt(asked.number, Attempt { server, sent, ended: self.world.now(), end, object });
     }
 
-    /// Makes a branch, and keeps its id for this and later turns.
+    /// Makes a branch and remembers its id for this and later turns.
     async fn branch(&self, place: &Place, plan: &Plan) {
         let client = self.world.client(plan.choices as usize >> 4 & 1, place.tenant);
         let request = client.request(reqwest::Method::POST, &format!("/api/sessions/{}/branch", place.name));
@@ -217,7 +217,7 @@ impl Worker {
     }
 }
 
-/// The request of a turn: where it goes and what it brings along.
+/// Builds the request of a turn: its address and the history in it.
 fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
     let known = place.lock();
     let pick = |names: &[String]| names.get((plan.choices >> 32) as usize % names.len().max(1)).cloned();
@@ -229,7 +229,7 @@ fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
     if let Some(response) = known.responses.last().filter(|_| is_response && plan.names_response) {
         return Request { api: plan.api, address: Address::Previous(response.clone()), history: Vec::new(), text };
     }
-    // Half of the requests use the name itself, the others any id that leads there.
+    // Half of the requests use the name, the others any id of the conversation.
     let name = if plan.choices >> 40 & 1 == 0 { Some(place.name.clone()) } else { pick(&known.names) };
     let address = Address::Name(name.unwrap_or_else(|| place.name.clone()));
     let is_chat = matches!(plan.api, Api::Chat { .. });
@@ -237,17 +237,17 @@ fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
     Request { api: plan.api, address, history, text }
 }
 
-/// Whether the client sends the request again, as it is marked.
+/// Whether the client sends the request again, according to its kind of retries.
 fn tries_again(asked: &Asked, seen: &Seen) -> bool {
     if asked.tries >= TRIES {
         return false;
     }
     match (asked.plan.retries, &seen.end) {
         (Retries::Never, _) => false,
-        // An SDK that has the run's id has the answer to its request.
+        // An SDK that has the run's id has the answer to its request, so it does not retry.
         (Retries::Counted, _) if asked.request.api == Api::Run && seen.object.is_some() => false,
         (_, Some(End::Broken { .. } | End::GaveUp { .. })) => true,
-        // The SDKs retry a status that may pass; an error inside a stream or a run goes to the caller.
+        // The SDKs retry on some statuses. An error inside a stream or a run goes to the caller.
         (Retries::Counted, Some(End::Failed { status, .. })) => {
             !seen.is_final && (matches!(status, 408 | 409 | 429) || *status >= 500)
         }

@@ -1,15 +1,16 @@
-//! At the end of a run: a deleted conversation leaves no id behind, and takes nothing from others.
+//! The check at the end of a run: after a deletion no id leads to the conversation, and other conversations are
+//! unchanged.
 
 use super::history::{HandedId, ReadBack};
 use super::readback;
 use super::world::World;
 
-/// Deletes one conversation of each tenant, and says in plain words what is wrong afterwards.
+/// Deletes one conversation of each tenant and returns what is wrong afterwards, as sentences.
 pub(super) async fn check(world: &World, ids: &[HandedId], read: &ReadBack) -> Vec<String> {
     let mut wrong = Vec::new();
     for tenant in 0..2 {
         let own = || read.conversations.iter().filter(move |one| one.tenant == tenant);
-        // The one with the most messages: others most likely inherit from it.
+        // Branches most likely inherit from the conversation with the most messages.
         let Some(gone) = own().filter(|one| !one.is_branch).max_by_key(|one| one.full.len()) else { continue };
         let answer = world.client(0, tenant).delete(&format!("/api/sessions/{}", gone.id)).await;
         if answer.status >= 300 {

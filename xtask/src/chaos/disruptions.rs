@@ -1,4 +1,4 @@
-//! What happens to the processes: kills, drains, pauses, and another program that holds the store's lock.
+//! Disturbances: kills, drains, pauses, and another program that holds the store's lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::options::{Options, Situation};
 use super::world::World;
 use crate::random::Random;
 
-/// A lease that is not renewed for this long may be taken over. A long pause is longer.
+/// A lease that is not renewed for this long may be taken over. A long pause is longer than this.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 
-/// Disturbs one process until the deadline, and leaves it running.
+/// Disturbs one process until the deadline. At the end the process runs.
 pub(super) async fn disturb(
     server: usize,
     (world, book, options): (Arc<World>, Arc<Book>, Arc<Options>),
@@ -57,7 +57,7 @@ pub(super) async fn disturb(
     }
 }
 
-/// Stops a process for a while. The caller holds the claim on it.
+/// Stops a process for this time. The caller must hold the claim on it.
 pub(super) async fn pause(server: usize, world: &World, book: &Book, length: Duration) {
     let from = world.now();
     world.pause(server).await;
@@ -66,7 +66,7 @@ pub(super) async fn pause(server: usize, world: &World, book: &Book, length: Dur
     book.stalled(Stall { from, to: world.now(), server: Some(server) });
 }
 
-/// Another program writes to the store and takes its time.
+/// Holds the store's write lock for this time, as another program would.
 pub(super) async fn hold_the_lock(world: &World, book: &Book, length: Duration) {
     book.count("locks");
     let from = world.now();
@@ -78,7 +78,7 @@ pub(super) async fn hold_the_lock(world: &World, book: &Book, length: Duration) 
         std::thread::sleep(length);
         connection.execute_batch("ROLLBACK")
     });
-    // A lock that could not be had is no finding: the processes were busy.
+    // Without the lock nothing was disturbed, which is no finding: the processes were busy.
     let _held = held.await;
     book.stalled(Stall { from, to: world.now(), server: None });
 }

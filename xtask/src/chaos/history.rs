@@ -1,33 +1,33 @@
-//! What a run records: what clients sent and saw, what the model was shown, and what was read back afterwards.
+//! The records of a run: what clients sent and saw, what the model was shown, and what was read back afterwards.
 //!
-//! Data alone. The checker compares these values and does nothing else, so its tests can forge them.
+//! This module has data only. The checker compares these values and does nothing else, so its tests can forge them.
 
 use super::marks::{Mark, Token};
 
-/// Milliseconds since the run began, by one clock for all clients.
+/// Milliseconds since the run began. All clients use the same clock.
 pub(super) type Moment = u64;
 
-/// Everything that the clients and the model server recorded.
+/// All that the clients and the model server recorded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
-    /// The threads, by number. A thread is one name of one tenant, with all branches that come from it.
+    /// A thread is one name of one tenant, with all branches that come from it. Other records use its index here.
     pub(super) threads: Vec<Thread>,
     /// The turns that clients asked for.
     pub(super) turns: Vec<Turn>,
-    /// The model server's calls, in the order of arrival.
+    /// The calls of the model server, in the order of arrival.
     pub(super) calls: Vec<ModelCall>,
-    /// Every id that a client was given, with the conversation that it was given for.
+    /// Every id that a client was given, with its conversation.
     pub(super) ids: Vec<HandedId>,
-    /// When a process was stopped or the store was locked by another program.
+    /// The times in which a process was stopped or another program locked the store.
     pub(super) stalls: Vec<Stall>,
 }
 
-/// A time in which the store could not be written, or perhaps not: a stopped process may hold its lock.
+/// A time in which the store may have been locked: a stopped process may hold its lock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stall {
     pub(super) from: Moment,
     pub(super) to: Moment,
-    /// The process that was stopped; none if another program held the lock.
+    /// The process that was stopped. `None` if another program held the lock.
     pub(super) server: Option<usize>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Thread {
 pub(super) struct Turn {
     pub(super) token: Token,
     pub(super) thread: usize,
-    /// The message word for word.
     pub(super) text: String,
-    /// The route, for the report.
+    /// The route, only for the report.
     pub(super) api: String,
     pub(super) retries: Retries,
-    /// The request itself shows that its client has not seen the answer: it brings the earlier answers.
+    /// The request has earlier answers or names a response. So the gateway can tell that its client has not seen this
+    /// answer.
     pub(super) brings_history: bool,
     pub(super) attempts: Vec<Attempt>,
 }
@@ -56,40 +56,40 @@ pub(super) struct Turn {
 /// How a client marks its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retries {
-    /// It never tries again.
+    /// It sends no retries.
     Never,
-    /// As the official SDKs: `x-stainless-retry-count`.
+    /// With `x-stainless-retry-count`, as the official SDKs do.
     Counted,
-    /// By `Idempotency-Key`.
+    /// With `Idempotency-Key`.
     Keyed,
 }
 
 /// One request and what its client saw.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {
-    /// Which process was asked, 0 or 1.
+    /// The process that got the request, 0 or 1.
     pub(super) server: usize,
     pub(super) sent: Moment,
     pub(super) ended: Moment,
     pub(super) end: End,
-    /// The id of the response or the run, where one was given.
+    /// The id of the response or the run, if the client got one.
     pub(super) object: Option<String>,
 }
 
-/// What a client saw at last.
+/// How a request ended for its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// The end of the answer.
+    /// The client read the whole answer.
     Answered { text: String, conversation: String },
-    /// An error in place of an answer, or inside a stream or a run after `shown`.
+    /// The client got an error: as the answer, or in a stream or a run after the text `shown`.
     Failed { status: u16, code: String, shown: String },
     /// The connection broke.
     Broken { shown: String },
-    /// The client hung up, or waited no longer.
+    /// The client hung up or ran into its timeout.
     GaveUp { shown: String },
 }
 
-/// An id and where it leads.
+/// An id that a client got, and the conversation that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HandedId {
     pub(super) tenant: usize,
@@ -100,13 +100,13 @@ pub(super) struct HandedId {
 /// One request to the model server.
 #[derive(Debug, Clone)]
 pub(super) struct ModelCall {
-    /// A request for a summary, which quotes the conversation in one message.
+    /// Whether the request asks for a summary. Such a request quotes the conversation in one message.
     pub(super) is_summary: bool,
-    /// The messages without the system's.
+    /// The messages without system messages.
     pub(super) messages: Vec<Line>,
-    /// What the model says, whether or not it got to the end.
+    /// The whole answer of the model, even if the connection broke before its end.
     pub(super) answer: String,
-    /// Gateway ids or client-chosen names that the request contained.
+    /// Gateway ids and names chosen by clients that the request contained. There must be none.
     pub(super) leaks: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// Everything that was read back over HTTP when no turn was running.
+/// All that was read back over HTTP when no turn was running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ReadBack {
     pub(super) conversations: Vec<Conversation>,
@@ -130,19 +130,19 @@ pub(super) struct ReadBack {
 pub(super) struct Conversation {
     pub(super) tenant: usize,
     pub(super) id: String,
-    /// Its rows in the tenant's list of conversations: one for each process.
+    /// How many rows each process has for it in the tenant's list of conversations.
     pub(super) listed: [usize; 2],
-    /// The head session by each process.
+    /// The head session that each process shows.
     pub(super) heads: [String; 2],
     pub(super) is_branch: bool,
     pub(super) sessions: Vec<Session>,
-    /// Its own sessions in the graph around it.
+    /// Its own sessions in its lineage graph.
     pub(super) lineage: Vec<String>,
     pub(super) full: Vec<Row>,
     pub(super) model: Vec<Line>,
 }
 
-/// One session of a conversation, by the list of sessions.
+/// One session of a conversation, from the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) id: String,
@@ -150,7 +150,7 @@ pub(super) struct Session {
     pub(super) is_live: bool,
 }
 
-/// A row of the full view. Summaries are left out.
+/// A row of the full view, which has no summaries here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: String,
@@ -158,7 +158,7 @@ pub(super) struct Row {
     pub(super) text: String,
     pub(super) is_partial: bool,
     pub(super) turn: String,
-    /// How a turn without an answer ended.
+    /// How the turn ended, if it has no answer.
     pub(super) turn_status: Option<String>,
 }
 
@@ -168,7 +168,7 @@ impl Row {
     }
 }
 
-/// Where an id leads now.
+/// The conversation that an id leads to, by one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resolved {
     pub(super) tenant: usize,
@@ -187,7 +187,7 @@ pub(super) struct StoredObject {
 }
 
 impl Turn {
-    /// The answers that the client saw to their end, with their conversations.
+    /// The complete answers that the client read, with their conversations.
     pub(super) fn seen(&self) -> impl Iterator<Item = (&str, &str)> {
         self.attempts.iter().filter_map(|attempt| match &attempt.end {
             End::Answered { text, conversation } => Some((text.as_str(), conversation.as_str())),
@@ -195,21 +195,21 @@ impl Turn {
         })
     }
 
-    /// When the client first asked.
+    /// When the client sent the first request.
     pub(super) fn asked(&self) -> Moment {
         self.attempts.first().map_or(0, |attempt| attempt.sent)
     }
 
-    /// When the client first saw the end of an answer.
+    /// When the client first had a complete answer.
     pub(super) fn answered(&self) -> Option<Moment> {
         let answers = self.attempts.iter().filter(|attempt| matches!(attempt.end, End::Answered { .. }));
         answers.map(|attempt| attempt.ended).min()
     }
 
-    /// How many completed turns the contract allows for this message.
+    /// The number of completed turns that the contract allows for this message.
     ///
-    /// A client that hangs up cannot know whether the end of the answer was already on its way. If its retry
-    /// carries neither a key nor its history, the gateway cannot know either, and may take it for a new turn.
+    /// A client that hangs up cannot know whether the end of the answer was already sent. If its retry has neither a
+    /// key nor the history, the gateway cannot know it either. It may then treat the retry as a new turn.
     pub(super) fn allowed(&self) -> usize {
         let earlier = self.attempts.iter().rev().skip(1);
         let hung_up = earlier.filter(|attempt| matches!(attempt.end, End::GaveUp { .. })).count();

@@ -1,13 +1,13 @@
 //! The marks by which every text of a run is recognised.
 //!
-//! A client's message begins with `ask#7`, the model's second answer to it with `answer#7.2`. No two messages of
-//! a run share a mark, so a copy, a loss or a text in the wrong place is visible in any view.
+//! A client's message begins with `ask#7`, the model's second answer to it with `answer#7.2`. No two texts of a run
+//! share a mark, so a copied, lost or misplaced text is visible in every view.
 
 use std::fmt;
 
 use crate::random::Random;
 
-/// Words that the texts are filled with.
+/// Words to fill texts with.
 const WORDS: [&str; 12] =
     ["river", "stone", "lamp", "winter", "paper", "garden", "copper", "window", "bread", "signal", "harbour", "cloud"];
 
@@ -24,14 +24,14 @@ impl fmt::Display for Token {
     }
 }
 
-/// What a text is, by its mark.
+/// The kind of a text, read from its mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// A client's message.
     Question(Token),
-    /// An answer to it: the model's call number, from 1.
+    /// An answer to that message, with the number of the model call, from 1.
     Answer(Token, u32),
-    /// No mark: the gateway's own words, or a foreign text.
+    /// No mark: a text of the gateway, or a foreign text.
     None,
 }
 
@@ -49,7 +49,7 @@ impl Mark {
         }
     }
 
-    /// The message that the text is or answers.
+    /// The message that this text is, or that it answers.
     pub(super) fn token(self) -> Option<Token> {
         match self {
             Self::Question(token) | Self::Answer(token, _) => Some(token),
@@ -58,12 +58,12 @@ impl Mark {
     }
 }
 
-/// A client's message of so many words.
+/// A client's message with this many words.
 pub(super) fn question(token: Token, words: u64, random: &mut Random) -> String {
     format!("{token} {}", filling(words, random))
 }
 
-/// The model's answer of so many words.
+/// The model's answer with this many words.
 pub(super) fn answer(token: Token, call: u32, words: u64, random: &mut Random) -> String {
     format!("{ANSWER}{}.{call} {}", token.0, filling(words, random))
 }
@@ -78,14 +78,14 @@ pub(super) fn pick<T: Copy>(values: &[T], random: &mut Random) -> T {
     values[(random.next() % values.len() as u64) as usize]
 }
 
-/// Every message that a text mentions, in order: for summary requests, which quote messages.
+/// All messages that a text mentions, in order. For requests for a summary, which quote messages.
 pub(super) fn mentioned(text: &str) -> Vec<Token> {
     let rest = text.match_indices(ASK).map(|(at, _)| &text[at + ASK.len()..]);
     let digits = rest.map(|rest| rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default());
     digits.filter_map(|digits| digits.parse().ok().map(Token)).collect()
 }
 
-/// Random numbers of one purpose: the same for the same seed, unlike those of other purposes.
+/// A random stream for one purpose. The same seed and purpose give the same numbers.
 pub(super) fn stream(seed: u64, purpose: u64) -> Random {
     let mut mixed = Random::new(seed);
     let seed = mixed.next() ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -1,12 +1,11 @@
 //! `cargo xtask chaos`: two processes on one store, many clients, kills, pauses, retries, failures; then a check.
 //!
-//! A run has rounds. In a round, clients work on fresh conversations while both processes are disturbed. Then
-//! everything comes to rest, all is read back over HTTP, and the checker compares it with what clients and the
-//! model server recorded. At the end the ids of all rounds are looked up once more.
+//! A run has rounds. In a round, clients use new conversations while both processes are disturbed. When all turns
+//! have ended, everything is read back over HTTP. The checker compares it with the records of the clients and the
+//! model server. At the end of the run the ids of all rounds are looked up again.
 //!
-//! All random choices follow from the seed: what clients ask, how they retry, what the model server answers, and
-//! what happens to the processes. Real timing does not, so the same seed meets the same situations in other
-//! moments.
+//! The seed decides all random choices: what clients ask, how they retry, what the model server answers, and what
+//! happens to the processes. It does not decide the timing, so a second run with the same seed can end differently.
 
 mod apis;
 mod book;
@@ -40,11 +39,11 @@ use model::Model;
 use options::{Options, Situation};
 use world::World;
 
-/// What all names begin with that clients of a run choose. No message contains it.
+/// The prefix of all names that clients choose. No message contains it.
 const NAMES: &str = "chaos-name-";
-/// Conversations of each tenant that all its clients share.
+/// The number of conversations per tenant that all its clients share.
 const SHARED: usize = 2;
-/// How long clients work before everything is checked.
+/// How long clients work in a round.
 const ROUND: Duration = Duration::from_secs(24);
 
 /// Runs the test with these arguments.
@@ -61,7 +60,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Runs all rounds. True if nothing was found.
+/// Runs all rounds. Returns true if there are no findings.
 async fn rounds(options: Options) -> io::Result<bool> {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |now| now.as_secs());
     let seed = options.seed.unwrap_or(clock);
@@ -95,8 +94,8 @@ async fn rounds(options: Options) -> io::Result<bool> {
     Ok(is_clean)
 }
 
-/// One round: clients work and processes are disturbed until the deadline; then both processes run. False if a
-/// client or a disturbance could not do its work.
+/// One round: until the deadline, clients send requests and processes are disturbed. At the end both processes run.
+/// Returns false if a task panicked.
 async fn work(
     world: &Arc<World>,
     book: &Arc<Book>,
@@ -112,9 +111,9 @@ async fn work(
         .map(|tenant| (0..SHARED).map(|number| place(tenant, format!("{NAMES}{round}-shared-{number}"))).collect())
         .collect();
     let mut tasks = tokio::task::JoinSet::new();
-    // One more client plays scenes.
+    // The last worker plays scenes.
     for number in 0..=options.clients {
-        // Tenant 1 has a third of the clients. Two tenants may use the same name for conversations of their own.
+        // A third of the clients belong to tenant 1. Both tenants use the same names, for different conversations.
         let tenant = usize::from(number % 3 == 2);
         let worker = Worker {
             world: Arc::clone(world),
@@ -147,7 +146,7 @@ async fn work(
     is_clean
 }
 
-/// Reads back what the round left, and checks it.
+/// Reads back and checks what the round left. Returns true if there are no findings.
 async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -> bool {
     let mut history = book.take();
     let read = match readback::settled(world, &history, &past.conversations).await {
@@ -174,7 +173,7 @@ async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -
     findings.is_empty()
 }
 
-/// What earlier rounds left, which later rounds must not change.
+/// The ids and conversations of earlier rounds. Later rounds must not change them.
 #[derive(Debug, Default)]
 struct Past {
     conversations: BTreeSet<String>,
@@ -184,7 +183,7 @@ struct Past {
 }
 
 impl Past {
-    /// Every id of every round still leads to its conversation.
+    /// Checks that every id of every round still leads to its conversation.
     async fn still_holds(&mut self, world: &World, book: &Book) -> bool {
         self.ids.sort();
         self.ids.dedup();

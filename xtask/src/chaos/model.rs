@@ -1,4 +1,4 @@
-//! The model server: what it answers follows from the seed, the message and how often it was asked that message.
+//! The model server. Its answer depends on the seed, the message, and how often it got this message before.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,22 +10,22 @@ use herma_testkit::{Completion, Recorded, Reply, ScriptedUpstream};
 use super::history::{Line, ModelCall};
 use super::marks::{self, Mark, Token};
 
-/// What begins the ids that Herma makes; 32 hex digits follow.
+/// The prefixes of Herma's ids. 32 hex digits follow.
 const PREFIXES: [&str; 9] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_", "cmp_", "job_", "hk-"];
 
-/// More words than a quick answer has. A slow one takes at least 2 s for them.
+/// More words than a quick answer has. A slow answer takes at least 2 s for this many words.
 pub(super) const QUICK_WORDS: usize = 40;
 
 /// The shortest pause between two words of a slow answer, in milliseconds.
 pub(super) const SLOW_PACE: u64 = 50;
-/// Messages of a worker, by number: from here on they are answered at once and without a failure.
+/// Within a worker's message numbers: from this one on, answers are quick and never fail.
 pub(super) const SURE: u32 = 8_000;
-/// From here on they are answered without a failure, but slowly.
+/// From this one on, answers are slow and never fail.
 pub(super) const SLOW: u32 = 9_000;
-/// How many messages a worker has in a round.
+/// The message numbers of one worker in one round.
 pub(super) const EACH: u32 = 10_000;
 
-/// What the model server knows. Clones are the same.
+/// The state of the model server. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Model(Arc<Shared>);
 
@@ -43,18 +43,18 @@ struct State {
 }
 
 impl Model {
-    /// A model of this seed. One that does not fail answers every call.
+    /// Creates a model with this seed. Without `fails`, every call is answered.
     pub(super) fn new(seed: u64, fails: bool) -> Self {
         Self(Arc::new(Shared { seed, fails, state: Mutex::default() }))
     }
 
-    /// Has a server answer as this model does.
+    /// Makes a server answer as this model does.
     pub(super) fn answer_at(&self, upstream: &ScriptedUpstream) {
         let model = self.clone();
         upstream.otherwise(move |request| model.reply(request));
     }
 
-    /// The calls since they were last taken.
+    /// Returns the calls since the last `take_calls`.
     pub(super) fn take_calls(&self) -> Vec<ModelCall> {
         std::mem::take(&mut self.lock().calls)
     }
@@ -81,7 +81,7 @@ impl Model {
         reply
     }
 
-    /// The answer to the `number`th call for a message: its text, and how it is given.
+    /// The answer to the `number`th call for a message: its text and the scripted reply.
     fn planned(&self, token: Token, number: u32) -> (String, Reply) {
         let random = &mut marks::stream(self.0.seed, (u64::from(token.0) << 8) | u64::from(number));
         let fate = random.below(100);
@@ -105,7 +105,7 @@ impl Model {
     }
 }
 
-/// A call as the checker wants it.
+/// Converts a request to the checker's record.
 fn recorded(request: &Recorded) -> ModelCall {
     let lines = request.transcript().into_iter().filter_map(|line| {
         let (role, text) = line.split_once(": ")?;
@@ -117,13 +117,13 @@ fn recorded(request: &Recorded) -> ModelCall {
     ModelCall { is_summary: is_summary(request), messages: lines.collect(), answer: String::new(), leaks }
 }
 
-/// A summary is asked for in one message that quotes the conversation.
+/// Whether this is a request for a summary, which quotes the conversation in one message.
 fn is_summary(request: &Recorded) -> bool {
     let last = request.last_user_text();
     last.split_once("</conversation>").is_some_and(|(_, asked)| asked.contains("summary"))
 }
 
-/// Ids that Herma makes, and names that clients of this run choose.
+/// Herma's ids and client-chosen names in a text.
 fn leaks(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for prefix in PREFIXES {

@@ -1,10 +1,11 @@
-//! What can be asked of a run.
+//! The options of a run.
 
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-/// Two `herma serve` on one store, many clients, kills, pauses and failures; then everything is read back and checked.
+/// Runs two `herma serve` on one store with many clients, kills, pauses and failures; then reads everything back and
+/// checks it.
 #[derive(Debug, Parser)]
 pub(super) struct Options {
     /// How long the long form runs. It also stops processes for longer than a lease.
@@ -13,13 +14,13 @@ pub(super) struct Options {
     /// How long the short form runs.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Where all random choices come from. What clients ask and what is disturbed follow from it; timing does not.
+    /// The seed of all random choices: what clients ask, and which disturbances happen. Timing does not depend on it.
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// How many clients ask at the same time.
+    /// How many clients send requests at the same time.
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(super) clients: u64,
-    /// Goes on after a round in which something was broken.
+    /// Continues after a round with findings.
     #[arg(long)]
     pub(super) keep_going: bool,
     /// Leaves a situation out; may be given several times.
@@ -36,38 +37,38 @@ pub(super) enum Situation {
     Drains,
     /// `SIGSTOP`, and `SIGCONT` within 3 s.
     Pauses,
-    /// `SIGSTOP` for longer than a lease: in the long form only.
+    /// `SIGSTOP` for longer than a lease; only in the long form.
     LongPauses,
-    /// The store's write lock is held by another program for up to 2 s, in the long form for up to 8 s.
+    /// Another program holds the store's write lock for up to 2 s, in the long form for up to 8 s.
     Locks,
-    /// That lock is held for more than 6 s while an answer is to be written: in the long form only.
+    /// Another program holds the write lock for more than 6 s while an answer must be written; only in the long form.
     LongLocks,
     /// Clients that hang up in the middle of an answer.
     HangUps,
-    /// Clients that wait 3 s to 6 s and then try again.
+    /// Clients that wait 3 s to 6 s and then retry.
     Timeouts,
-    /// Retries as the official SDKs make them.
+    /// Retries with a count, as the official SDKs send them.
     CountedRetries,
-    /// Retries by `Idempotency-Key`.
+    /// Retries with `Idempotency-Key`.
     KeyedRetries,
-    /// Retries in conversations that other clients use too, so that other turns come between.
+    /// Retries in shared conversations, where turns of other clients come between.
     SharedRetries,
-    /// Retries of runs in such conversations: they may find another turn running.
+    /// Retries of runs in shared conversations, where another turn may be running.
     SharedRunRetries,
-    /// Retries by key after a failure and other turns.
+    /// Retries with a key after a failure and later turns.
     LateKeys,
-    /// The model server fails, breaks off, and is slow.
+    /// The model server fails, breaks off, or is slow.
     ModelFailures,
-    /// Conversations that outgrow the model.
+    /// Conversations that outgrow the context window.
     Splits,
-    /// Turns that stop the running one.
+    /// Turns that interrupt the running one.
     Interrupts,
     /// Branches, by request and by turn policy.
     Branches,
 }
 
 impl Options {
-    /// How long clients are at work.
+    /// How long clients send requests.
     pub(super) fn duration(&self) -> Duration {
         let minutes = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
         minutes.unwrap_or_else(|| Duration::from_secs(self.seconds.unwrap_or(60)))
@@ -84,7 +85,7 @@ impl Options {
         !self.without.contains(&situation) && (self.is_long() || !is_for_long_only)
     }
 
-    /// The command that makes the same plan again.
+    /// The command that repeats this plan.
     pub(super) fn command(&self, seed: u64) -> String {
         let length = match (self.minutes, self.seconds) {
             (Some(minutes), _) => format!("--minutes {minutes}"),

@@ -1,4 +1,4 @@
-//! What a client does next: drawn from its random numbers before anything happens, so that a seed fixes it.
+//! What a client does next. All of it is drawn before the turn begins, so that the seed fixes it.
 
 use std::time::Duration;
 
@@ -7,39 +7,39 @@ use super::history::Retries;
 use super::options::{Options, Situation};
 use crate::random::Random;
 
-/// One turn of a client, as it is meant to go.
+/// The plan for one turn of a client.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// A conversation that many clients share, or the client's own.
+    /// The turn goes to a conversation that many clients share, not to the client's own.
     pub(super) is_shared: bool,
     pub(super) api: Api,
-    /// The request brings the whole history, where the client has one.
+    /// The request has the whole history, if the client knows it.
     pub(super) brings_history: bool,
     /// The request names the last response.
     pub(super) names_response: bool,
-    /// A branch is made first, and the turn goes there.
+    /// The client makes a branch first and sends the turn there.
     pub(super) branches: bool,
-    /// The turn policy, where one is sent.
+    /// The turn policy header, if any.
     pub(super) policy: Option<&'static str>,
     pub(super) retries: Retries,
-    /// A failed turn is tried again by its key after other turns.
+    /// If the turn fails, the client retries it with its key after other turns.
     pub(super) is_late: bool,
     pub(super) words: u64,
-    /// The client hangs up the first time.
+    /// When the client hangs up in its first request.
     pub(super) hangs_up: Option<HangUp>,
     /// How long the client waits for a whole answer.
     pub(super) patience: Duration,
     /// The pause before the next turn.
     pub(super) rest: Duration,
-    /// Picks ids, processes and waiting times on the way.
+    /// Random bits that select ids, processes and pauses.
     pub(super) choices: u64,
 }
 
-/// A client waits for as long as this where it does not give up early.
+/// How long a client waits that does not give up early.
 const LONG_PATIENCE: Duration = Duration::from_secs(40);
 
 impl Plan {
-    /// The next plan. It always takes the same number of random numbers.
+    /// Draws the next plan. Always takes the same number of random numbers.
     pub(super) fn draw(options: &Options, random: &mut Random) -> Self {
         let mut chance = |percent: u64| random.below(100) < percent;
         let (is_shared, brings_history, names_response) = (chance(45), chance(50), chance(30));

@@ -1,4 +1,4 @@
-//! Reads everything back over HTTP, by both processes, until two readings in a row are the same.
+//! Reads everything back over HTTP, from both processes, until two readings in a row are equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::apis::{self, Api};
 use super::history::{Conversation, HandedId, History, Line, ReadBack, Resolved, Row, Session, StoredObject};
 use super::world::World;
 
-/// Turns of clients that hung up go on without them: they have so many readings to come to their end.
+/// The turns of clients that hung up still run. This many readings give them time to end.
 const READINGS: usize = 30;
 
-/// What is stored when no turn runs any more, or why that moment does not come.
+/// Returns what is stored when no turn runs any more, or an error if the store keeps changing.
 pub(super) async fn settled(world: &World, history: &History, known: &BTreeSet<String>) -> Result<ReadBack, String> {
     let mut last = None;
     for _ in 0..READINGS {
@@ -28,7 +28,7 @@ pub(super) async fn settled(world: &World, history: &History, known: &BTreeSet<S
     Err(format!("the store still changes after {READINGS} readings"))
 }
 
-/// Reads the conversations of this history: all that are listed, but for those known before.
+/// Reads all listed conversations that are not in `known`, and the ids and objects of this history.
 async fn read(world: &World, history: &History, known: &BTreeSet<String>) -> ReadBack {
     let mut found = ReadBack::default();
     for tenant in 0..2 {
@@ -46,7 +46,7 @@ async fn read(world: &World, history: &History, known: &BTreeSet<String>) -> Rea
     found
 }
 
-/// Where every id leads, by both processes.
+/// Looks each id up in both processes.
 pub(super) async fn resolve(world: &World, ids: &[HandedId]) -> Vec<Resolved> {
     let mut distinct: Vec<(usize, &str)> = ids.iter().map(|handed| (handed.tenant, handed.id.as_str())).collect();
     distinct.sort_unstable();
@@ -125,7 +125,7 @@ async fn model(client: &Client, id: &str) -> Vec<Line> {
     shown.map(|row| Line { role: text(&row["role"]), text: text(&row["content"]) }).collect()
 }
 
-/// The sessions of the conversation in the graph around it.
+/// The sessions of this conversation in its lineage graph.
 async fn lineage(client: &Client, id: &str) -> Vec<String> {
     let nodes = pages(client, &format!("/api/sessions/{id}/lineage"), "nodes").await;
     nodes.iter().filter(|node| node["conversation_id"] == id).map(|node| text(&node["id"])).collect()

@@ -1,12 +1,12 @@
-//! What a run says when something is broken: the promise, and the story of the conversation.
+//! The report of findings: the broken rule, and the history of the thread.
 
 use super::checker::Finding;
 use super::history::{End, History, ReadBack};
 
-/// Findings that are told with their stories; further ones are only counted.
+/// This many findings are printed with the thread's history; the others get one line each.
 const TOLD: usize = 5;
 
-/// The findings in plain words, each thread's story once.
+/// Prints the findings. Each thread's history is printed once.
 pub(super) fn tell(findings: &[Finding], history: &History, read: &ReadBack) {
     let mut told = Vec::new();
     for finding in findings.iter().take(TOLD) {
@@ -24,7 +24,7 @@ pub(super) fn tell(findings: &[Finding], history: &History, read: &ReadBack) {
     }
 }
 
-/// Everything that is known of one thread: what its clients did and saw, and what is stored.
+/// Prints what the clients of one thread did and saw, and what is stored.
 fn story(thread: usize, history: &History, read: &ReadBack) {
     let of = &history.threads[thread];
     println!("  history of {} (tenant {}):", of.name, of.tenant);
@@ -66,7 +66,7 @@ fn seen(end: &End) -> String {
     }
 }
 
-/// The beginning of a text, and how long it is.
+/// The first words of a text, and its length.
 fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let beginning = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
-//! Scenes: short plays that bring about a rare situation on purpose. Chance alone meets them too seldom.
+//! Scenes: short scripts for rare situations, which random work meets too seldom.
 //!
-//! A scene differs from other work only in that it times its own kill or pause. Its client writes down what it
-//! saw as every client does, and the checker knows nothing of scenes.
+//! A scene differs from other work only because it times its own kill or pause. Its client records results as every
+//! client does, and the checker does not know about scenes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::model::{SLOW, SURE};
 use super::options::Situation;
 use super::plan::Plan;
 
-/// The bits of [`Plan::choices`] that send every try to process 1, and to process 0 first.
+/// Values of [`Plan::choices`]: all requests go to process 1, or the first to process 0 and the retries to process 1.
 const AT_1: u64 = 0xff << 16;
 const AT_0_THEN_1: u64 = 0xfe << 16;
 
@@ -33,7 +33,7 @@ impl Worker {
         let scenes: Vec<&str> = all.iter().filter(|(_, needs)| possible(needs)).map(|(name, _)| *name).collect();
         let mut number = 0;
         while Instant::now() < deadline && number < 200 && !scenes.is_empty() {
-            // Every scene uses up to four messages.
+            // Each scene uses at most four messages.
             let first = number * 4;
             let opening = self.scene(SURE + first, Retries::Keyed, AT_1);
             self.finish(opening).await;
@@ -49,7 +49,8 @@ impl Worker {
         }
     }
 
-    /// A request waits in process 0 for a turn of process 1; its client tries again at 1; then 0 is killed.
+    /// A request waits in process 0 for a turn of process 1. Its client retries at process 1. Then process 0 is
+    /// killed.
     async fn waiting_process_is_killed(&mut self, first: u32) {
         let mut running = self.scene(SLOW + first, Retries::Never, AT_1);
         let retries = self.retries();
@@ -73,7 +74,8 @@ impl Worker {
         );
     }
 
-    /// Process 0 is stopped with a request; its client tries again at 1 and is answered; then 0 goes on.
+    /// Process 0 is stopped while it has a request. Its client retries at process 1 and gets the answer. Then process
+    /// 0 resumes.
     async fn retry_overtakes_its_original(&mut self, first: u32) {
         let retries = self.retries();
         let mut asked = self.scene(SURE + first + 1, retries, AT_0_THEN_1);
@@ -87,7 +89,7 @@ impl Worker {
         });
     }
 
-    /// The client goes away when the answer begins to arrive, and tries again with its history.
+    /// The client hangs up when the answer begins to arrive, and retries with its history.
     async fn client_hangs_up_while_the_answer_is_written(&mut self, first: u32) {
         let servers = pick(&[AT_1, AT_0_THEN_1, 0], &mut self.random);
         let mut asked = self.scene(SURE + first + 1, Retries::Counted, servers);
@@ -95,7 +97,8 @@ impl Worker {
         self.ask(&mut asked).await;
     }
 
-    /// Process 0 streams and is stopped for longer than its lease; a turn at 1 takes the conversation over.
+    /// Process 0 is stopped for longer than its lease while it streams. A turn at process 1 takes the conversation
+    /// over.
     async fn streaming_process_is_stopped(&mut self, first: u32) {
         let api = Api::Chat { is_streamed: true };
         let mut streamed = self.scene_by(api, SLOW + first, Retries::Never, 0);
@@ -110,7 +113,7 @@ impl Worker {
         });
     }
 
-    /// Another program takes the store's lock while an answer is shown, and keeps it for longer than 6 s.
+    /// Another program locks the store while an answer is streamed, and holds the lock for more than 6 s.
     async fn store_is_locked_when_the_answer_ends(&mut self, first: u32) {
         let api = Api::Chat { is_streamed: true };
         let mut asked = self.scene_by(api, SURE + first + 1, Retries::Never, AT_1);
@@ -125,7 +128,7 @@ impl Worker {
         self.ask(&mut asked).await;
     }
 
-    /// A turn in the worker's own conversation, by chat, with the history that its client knows.
+    /// A chat turn in the worker's own conversation, with the history that the client has.
     fn scene(&mut self, number: u32, retries: Retries, servers: u64) -> Asked {
         let is_streamed = self.random.below(2) == 0;
         self.scene_by(Api::Chat { is_streamed }, number, retries, servers)
@@ -152,7 +155,7 @@ impl Worker {
         pick(&[Retries::Keyed, Retries::Counted], &mut self.random)
     }
 
-    /// A time from `least` milliseconds on.
+    /// A random time: at least `least` milliseconds, and less than `more` milliseconds longer.
     fn moment(&mut self, least: u64, more: u64) -> Duration {
         Duration::from_millis(least + self.random.below(more))
     }

@@ -1,4 +1,4 @@
-//! The two processes, their store and the model server behind them.
+//! Two processes, their common store and the model server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::history::Moment;
 use super::model::Model;
 use crate::workspace;
 
-/// Tokens of the model's window: a conversation splits after some 15 turns.
+/// Context window in tokens. With it a conversation splits after about 15 turns.
 const WINDOW: &str = "1500";
-/// A window that no conversation of a run outgrows.
+/// A context window that no conversation of a run outgrows.
 const WIDE_WINDOW: &str = "1000000";
 
-/// Everything that a run stands on.
+/// All servers of a run, and their data directory.
 #[derive(Debug)]
 pub(super) struct World {
     data: PathBuf,
@@ -34,20 +34,20 @@ pub(super) struct World {
     logs: AtomicU64,
 }
 
-/// A process that dies and comes back.
+/// A process that is killed and started again.
 #[derive(Debug, Default)]
 struct Slot {
     process: Mutex<Option<Herma>>,
-    /// Held by the one disturbance that the process has at a time.
+    /// The lock for disturbing the process: it has at most one disturbance at a time.
     claim: Mutex<()>,
-    /// Clients read the address without waiting for a process that is being disturbed.
+    /// Has a lock of its own, so that clients can read it while `process` is locked.
     address: RwLock<String>,
 }
 
 impl World {
-    /// Makes the store with two tenants and starts both processes.
+    /// Creates the store with two tenants and starts both processes.
     pub(super) async fn start(model: &Model, splits: bool) -> io::Result<Self> {
-        // Kept until the run has ended well, so that a run that breaks off leaves its data too.
+        // The directory must outlive a run that panics, so only `end` removes it.
         let data = tempfile::Builder::new().prefix("herma-chaos-").tempdir()?.keep();
         let binary = std::env::current_exe()?.with_file_name("herma");
         let mut create = Command::new(&binary);
@@ -71,29 +71,27 @@ impl World {
         Ok(world)
     }
 
-    /// Milliseconds since the start.
     pub(super) fn now(&self) -> Moment {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(Moment::MAX)
     }
 
-    /// The data directory.
     pub(super) fn data(&self) -> &Path {
         &self.data
     }
 
-    /// A client of one process for one tenant. A process that is gone has its last address.
+    /// A client of one process for one tenant. If the process has ended, the client has its last address.
     pub(super) fn client(&self, server: usize, tenant: usize) -> Client {
         let address =
             self.slots[server].address.read().map_or_else(|broken| broken.into_inner().clone(), |url| url.clone());
         Client::new(address).key(&self.keys[tenant])
     }
 
-    /// Waits until nothing else disturbs a process, and keeps it so until the guard is dropped.
+    /// Waits until no other disturbance of this process is active. The guard keeps others away.
     pub(super) async fn claim(&self, server: usize) -> MutexGuard<'_, ()> {
         self.slots[server].claim.lock().await
     }
 
-    /// `SIGKILL`. The process stays away until [`revive`](Self::revive).
+    /// Sends `SIGKILL`. The process stays down until [`revive`](Self::revive).
     pub(super) async fn kill(&self, server: usize) {
         if let Some(mut herma) = self.slots[server].process.lock().await.take() {
             herma.kill();
@@ -101,7 +99,7 @@ impl World {
         }
     }
 
-    /// `SIGTERM`, and the end of the process.
+    /// Sends `SIGTERM` and waits for the end of the process.
     pub(super) async fn drain(&self, server: usize) {
         if let Some(mut herma) = self.slots[server].process.lock().await.take() {
             herma.terminate();
@@ -110,21 +108,21 @@ impl World {
         }
     }
 
-    /// `SIGSTOP`.
+    /// Sends `SIGSTOP`.
     pub(super) async fn pause(&self, server: usize) {
         if let Some(herma) = &*self.slots[server].process.lock().await {
             herma.pause();
         }
     }
 
-    /// `SIGCONT`.
+    /// Sends `SIGCONT`.
     pub(super) async fn resume(&self, server: usize) {
         if let Some(herma) = &*self.slots[server].process.lock().await {
             herma.resume();
         }
     }
 
-    /// Starts every process that is gone.
+    /// Starts each process that is down.
     pub(super) async fn revive(&self) {
         for slot in &self.slots {
             let mut process = slot.process.lock().await;
@@ -140,12 +138,12 @@ impl World {
         }
     }
 
-    /// Waits until the model server writes no answer any more.
+    /// Waits until the model server has no open answer.
     pub(super) async fn until_idle(&self) {
         self.upstream.lock().await.until_open(0).await;
     }
 
-    /// A fresh model server at the same address: the old one keeps every request in memory.
+    /// Replaces the model server at the same address, because the old one keeps every request in memory.
     pub(super) async fn renew_upstream(&self, model: &Model) {
         let mut upstream = self.upstream.lock().await;
         let address = upstream.address();
@@ -155,7 +153,7 @@ impl World {
         model.answer_at(&upstream);
     }
 
-    /// Ends both processes, and keeps or removes the data directory with the logs.
+    /// Ends both processes. Removes the data directory with the logs unless `keeps` is set.
     pub(super) async fn end(&self, keeps: bool) -> io::Result<()> {
         for server in 0..self.slots.len() {
             self.kill(server).await;
@@ -163,11 +161,11 @@ impl World {
         if keeps { Ok(()) } else { std::fs::remove_dir_all(&self.data) }
     }
 
-    /// Writes what a process said beside the data.
+    /// Writes the log of a process into the data directory.
     fn keep_log(&self, server: usize, herma: &Herma) {
         let number = self.logs.fetch_add(1, Ordering::Relaxed);
         let path = self.data.join(format!("process-{server}-{number}.log"));
-        // A log that cannot be written is no finding of the run.
+        // The result of the run does not depend on this log.
         let _written = std::fs::write(path, herma.stderr());
     }
 }

@@ -1,4 +1,4 @@
-//! Responses that nobody waits for: they run, wait, are called off and are read again, in whichever process.
+//! Background responses that run, wait, are cancelled and are read again, in any process.
 
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Event, EventStream, Gate, Reply};
@@ -29,7 +29,7 @@ async fn cancelled(client: &Client, response: &Value) -> Value {
     client.post_json(&format!("{}/cancel", path(response)), &json!({})).await.expect(200)
 }
 
-/// What a response was asked.
+/// The input of a response.
 async fn asked(client: &Client, response: &Value) -> String {
     let items = client.get(&format!("{}/input_items", path(response))).await.expect(200);
     items["data"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
@@ -44,7 +44,7 @@ async fn ended(client: &Client, response: &Value) -> Value {
     fetched(client, response).await
 }
 
-/// Everything in a stream but comments, as it was written.
+/// The data of all events that are left.
 async fn frames(stream: &mut EventStream) -> Vec<String> {
     stream.rest().await.into_iter().filter(|event| event.comment.is_empty()).map(|event| event.data).collect()
 }
@@ -53,7 +53,7 @@ fn number(event: &Event) -> u64 {
     event.json()["sequence_number"].as_u64().unwrap()
 }
 
-/// Reads a stream up to and with its next piece of text.
+/// Reads a stream up to its next piece of text.
 async fn next_delta(stream: &mut EventStream) -> Event {
     loop {
         let event = stream.next().await.expect("a piece of text before the end");
@@ -63,7 +63,7 @@ async fn next_delta(stream: &mut EventStream) -> Event {
     }
 }
 
-/// Has the model's next answer come in two pieces, the second when the gate is opened once more.
+/// Scripts the next answer in two pieces. The second waits until the gate is opened.
 fn in_two_pieces(world: &World) -> Gate {
     let gate = Gate::new();
     world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());

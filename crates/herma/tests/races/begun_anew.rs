@@ -1,4 +1,5 @@
-//! A turn that failed and is asked for again after other turns: one turn, at the end, under its first id.
+//! A failed turn that is asked for again after other turns is still one turn. It moves to the end and keeps its first
+//! id.
 
 use futures_util::future::join_all;
 use herma_testkit::{Client, Reply};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Again, CHAT, World, ask, ask_streamed, history, send, transcript, until};
 
-/// The full view as `turn status: text`, and the turns in it by number.
+/// The full view as `turn status: text`, and for each message the number of its turn.
 async fn turns(client: &Client, alias: &str) -> (Vec<String>, Vec<usize>) {
     let page = client.get(&format!("/api/sessions/{alias}/messages?limit=200")).await.expect(200);
     let rows = page["data"].as_array().unwrap();
@@ -23,7 +24,7 @@ async fn turns(client: &Client, alias: &str) -> (Vec<String>, Vec<usize>) {
     (rows.iter().map(text).collect(), numbers)
 }
 
-/// What the model would be shown, as `role: text`.
+/// The model view as `role: text`.
 async fn shown(client: &Client, alias: &str) -> Vec<String> {
     let page = client.get(&format!("/api/sessions/{alias}/messages?view=model&limit=200")).await.expect(200);
     let rows = page["data"].as_array().unwrap().iter();

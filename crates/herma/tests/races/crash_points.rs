@@ -1,4 +1,4 @@
-//! The process dies at each named point of a turn, and is started again on the same data.
+//! The process dies at each named point of a turn and is started again on the same data.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ enum Form {
     Streamed,
 }
 
-/// Every point with every form that passes it: only a stream shows something before its end.
+/// Every crash point with every form of answer. Without streaming, a turn never passes `SHOWN`.
 fn cases() -> impl Iterator<Item = (&'static str, Form)> {
     let cases = POINTS.into_iter().flat_map(|point| [(point, Form::Whole), (point, Form::Streamed)]);
     cases.filter(|case| *case != (SHOWN, Form::Whole))
 }
 
-/// A world with one finished turn in `s`, whose process has died at this point of the next one.
+/// Completes one turn in `s`, lets the process die at this point of the next turn, and starts it again.
 async fn died_at(point: &str, form: Form, client: impl Fn(&World) -> Client) -> World {
     let mut world = World::start().await;
     assert_eq!(world.session("s").post_json(CHAT, &ask("zero")).await.content(), "reply to: zero");
@@ -54,7 +54,7 @@ async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() 
         let context = world.upstream.last_request().transcript();
         world.stored().until_settled().await;
         if point == ADMITTED && context.len() == 3 {
-            // The admission was decided, but the process died before it was written: nothing was promised yet.
+            // The process died before the admission was durable, so nothing of the turn is stored.
             assert_eq!(context, ["user: zero", "assistant: reply to: zero", "user: two"]);
             continue;
         }
@@ -66,7 +66,7 @@ async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() 
         } else if form == Form::Whole || point == ADMITTED {
             assert_eq!(between, "assistant: [No reply was given: the request was interrupted.]", "{point} {form:?}");
         } else {
-            // What was shown in the last quarter of a second may not have been written down.
+            // The journal is written every 250 ms, so the last streamed output may be missing.
             let shown = between.strip_suffix("[The reply ends here: it was interrupted.]").map(str::trim_end);
             let shown = shown.and_then(|text| text.strip_prefix("assistant: "));
             let nothing = between == "assistant: [No reply was given: the request was interrupted.]";
@@ -96,14 +96,14 @@ async fn after_a_crash_anywhere_a_retry_ends_with_one_turn_answered_once() {
         assert_eq!(whole[2..], ["user: one", "assistant: reply to: one"], "{point} {form:?}");
         let calls = if point == COMMITTED { 2 } else { 3 };
         let called = world.upstream.requests().len();
-        // The model was called for the turn that died unless that happened before the call went out.
+        // A process that died at `ADMITTED` may not have called the model yet.
         assert!(called == calls || (point == ADMITTED && called == 2), "{point} {form:?}: {called}");
         assert_eq!(world.stored().all_turns(), 2, "{point} {form:?}");
         world.stored().until_settled().await;
     }
 }
 
-/// A defect in one turn is not the end of the process, and must not be the end of the conversation.
+/// A panic in one turn must not end the process or block the conversation.
 #[tokio::test]
 async fn after_a_panic_anywhere_the_conversation_takes_a_turn_at_once() {
     for (point, form) in cases() {

@@ -1,4 +1,4 @@
-//! A client that vanishes stops nothing, unless it asked to.
+//! A client that disconnects does not stop its turn, unless it asked for that.
 
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate};
@@ -114,7 +114,7 @@ async fn a_turn_whose_client_left_is_counted_once() {
     world.stored().until_turns("completed", 1).await;
     world.stored().until_settled().await;
     let mut counted = None;
-    // The commit is seen a moment before the turn's task counts it.
+    // The turn's task updates the metric a moment after the commit.
     for _ in 0..1000 {
         let metrics = world.herma.client().get("/metrics").await.text();
         counted = metrics.lines().find(|line| line.starts_with("herma_turns_total")).map(str::to_owned);

@@ -1,11 +1,11 @@
-//! SIGTERM: running turns finish, new ones are not taken, and the process ends well.
+//! SIGTERM: running turns finish, new turns are refused, and the process exits with success.
 
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate};
 
 use crate::support::{CHAT, World, ask, ask_streamed, next_text, transcript, until};
 
-/// Whether a new turn is refused: by the gateway, or because nobody listens any more.
+/// Whether a new turn is refused: by the gateway, or because the port is closed.
 async fn refuses(world: &World) -> bool {
     let request = world.session("t").request("POST".parse().unwrap(), CHAT);
     match request.header("content-type", "application/json").body(ask("late").to_string()).send().await {

@@ -1,4 +1,4 @@
-//! Following conversations over processes and crashes: nothing is missed, nothing is repeated.
+//! Event streams over several processes and crashes: no event is missed or repeated.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{CHAT, World, ask, send};
 const EVENTS: &str = "/api/events";
 const SESSIONS: &str = "/api/sessions";
 
-/// How soon another process' change is told.
+/// The longest time until a change in another process is in the stream.
 const SOON: Duration = Duration::from_secs(2);
 
 async fn follow_after(client: Client, id: &str) -> EventStream {
@@ -68,7 +68,7 @@ async fn simultaneous_first_uses_are_told_as_one_creation() {
     }
 }
 
-/// Makes conversations until nobody answers any more, half of them with a turn.
+/// Creates conversations, every second one with a turn, until the process is killed.
 async fn make_until_killed(client: Client, maker: usize) {
     for number in 0.. {
         let (path, body) = match number % 2 {

@@ -1,4 +1,4 @@
-//! What a process remembers is never older than what another has written.
+//! The history cache of a process is never used if another process has written since.
 
 use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn found(call: &str) -> Value {
     json!({"model": "m", "messages": [{"role": "tool", "tool_call_id": call, "content": "found"}]})
 }
 
-/// What a process remembers may be older than the call that a result is for.
+/// The cached history may be older than the tool call that the result belongs to.
 #[tokio::test]
 async fn a_tool_result_is_taken_by_a_process_that_remembers_less() {
     let world = World::start().await;

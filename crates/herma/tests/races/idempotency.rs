@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the same request is the same turn.
+//! `Idempotency-Key`: the same request under the same key is the same turn.
 
 use herma_testkit::{Client, Reply, ToolCall};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ async fn the_same_key_joins_the_running_turn_in_every_process() {
     let (gate, first) = world.hold(keyed(world.session("s"), "k"), ask("one")).await;
     let here = send(keyed(world.session("s"), "k"), ask("one"));
     let there = send(keyed(named(other.client(), "s"), "k"), ask("one"));
-    // Another turn that waits shows that the two before it have been looked at.
+    // When this turn is queued, the two requests before it have been processed.
     let waiting = send(world.session("s"), ask("two"));
     world.stored().until_turns("queued", 1).await;
     gate.open();
@@ -129,7 +129,7 @@ async fn a_refused_request_does_not_use_up_its_key() {
     keyed(world.session("s"), "k").post_json(CHAT, &ask("shorter")).await.expect(200);
 }
 
-/// The second time the call is answered already, which would be refused in a new request.
+/// When the result comes again, its call already has one. A new request with it would be refused.
 #[tokio::test]
 async fn a_tool_result_sent_again_gets_the_stored_answer() {
     let world = World::start().await;

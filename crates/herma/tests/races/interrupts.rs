@@ -1,4 +1,4 @@
-//! `X-Hermes-Turn-Policy: interrupt`: the running turn yields, and what it had shown stays.
+//! `X-Hermes-Turn-Policy: interrupt`: the running turn ends, and its streamed output is kept.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn interrupting(client: Client) -> Client {
     client.header("x-hermes-turn-policy", "interrupt")
 }
 
-/// A stream that has shown `half ` and will show no more until its gate is opened.
+/// A stream that has shown `half ` and whose rest waits for the gate.
 async fn half_shown(world: &World, client: Client) -> (Gate, EventStream) {
     let gate = Gate::new();
     world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
@@ -83,8 +83,8 @@ async fn a_process_that_stands_still_is_cut_off_and_cannot_commit_later() {
     world.stored().until_settled().await;
 }
 
-/// Scripts a first answer that is held, an answer for the interrupting turn, and one for the waiting turn, which the
-/// interrupting one overtakes.
+/// Interrupts a held turn while another turn is queued. The interrupting turn runs before the queued one, which gets
+/// this reply. Returns the answer to the queued turn.
 async fn overtaken(world: &World, waiting: Reply) -> herma_testkit::Answer {
     let gate = Gate::new();
     world.upstream.push(Reply::Echo.held(&gate));

@@ -1,4 +1,4 @@
-//! Nothing crosses tenants, and within one a restricted key sees only its own session keys.
+//! No data crosses tenants. Within a tenant, a restricted key sees only its own session keys.
 
 use herma_gateway::access::create_key;
 use herma_model::KeyScope;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{CHAT, World, ask, named, retry, send, transcript};
 
-/// A key of a tenant, made by another process on the same file.
+/// A client with a new key of a tenant. The key is created outside the gateway process, in the same database.
 async fn key_of(world: &World, tenant: &str, session_keys: Option<&str>) -> Client {
     let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
     let key = create_key(&store, tenant, KeyScope::parse(session_keys)).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_restricted_key_sees_only_conversations_of_its_session_keys() {
     }
     named(restricted.clone(), "a").post_json(CHAT, &ask("two")).await.expect(200);
     named(restricted.clone(), "none").post_json(CHAT, &ask("two")).await.expect(200);
-    // Whatever is asked, and although the conversation is in memory: it does not exist.
+    // The answer is 404 for every path, although the conversation is in the cache.
     let whole =
         json!({"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "reply to: one"}]});
     for body in [ask("two"), whole] {

@@ -1,4 +1,4 @@
-//! `kill -9` from outside at known moments, and what the next process, or the one beside it, makes of it.
+//! `kill -9` at known moments, and how the next process or a second process recovers.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use herma_testkit::{Completion, Gate, Herma, Reply};
 
 use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, retry, send, transcript};
 
-/// How soon a conversation must take a turn again.
+/// The longest time until a conversation takes a turn again.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A turn that ends in time.
+/// Runs a turn and checks that it ends in time.
 async fn takes_a_turn_at_once(herma: &Herma, text: &str) {
     let began = Instant::now();
     named(herma.client(), "s").post_json(CHAT, &ask(text)).await.expect(200);
@@ -21,7 +21,7 @@ async fn takes_a_turn_at_once(herma: &Herma, text: &str) {
 async fn killed_before_the_answer_the_conversation_goes_on_at_once() {
     let mut world = World::start().await;
     let (_gate, asked) = world.hold(world.session("s"), ask("one")).await;
-    // The model may be called a moment before the admission is written.
+    // The model may be called a moment before the admission is durable.
     world.stored().until_turns("running", 1).await;
     asked.abort();
     world.restart().await;
@@ -35,7 +35,7 @@ async fn killed_before_the_answer_the_conversation_goes_on_at_once() {
     world.herma.until_stderr("the owner of a running turn is gone; the turn is taken over").await;
 }
 
-/// A stream that has shown `half ` and whose journal says so.
+/// A stream that has shown `half ` and whose journal has it.
 async fn half_journaled(world: &World) -> (Gate, herma_testkit::EventStream) {
     let gate = Gate::new();
     world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
@@ -157,7 +157,7 @@ async fn a_new_process_leaves_the_turns_of_the_old_one_alone() {
     assert_eq!(world.upstream.last_request().messages().len(), 3);
 }
 
-/// Who has joined a turn of another process must not wait for ever when that process dies.
+/// A request that joined a turn of another process must end when that process dies.
 #[tokio::test]
 async fn a_retry_that_joined_the_turn_of_a_killed_process_is_told_to_try_again() {
     let mut world = World::start().await;

@@ -1,5 +1,4 @@
-//! While a process lives its answers live: a database that others hold locked, and processes that stand still for a
-//! while.
+//! Answers survive a database that another program holds locked, and processes that are stopped for a while.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use herma_testkit::{Completion, Gate};
 
 use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, stream_error, transcript, until};
 
-/// Longer than a writer waits for another process' transaction.
+/// Longer than a writer waits for a transaction of another process.
 const LOCKED: Duration = Duration::from_millis(6_500);
 
 #[tokio::test]

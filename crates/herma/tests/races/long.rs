@@ -1,18 +1,18 @@
-//! Conversations that outgrow a small window, and all that a client can see of one.
+//! Conversations that outgrow a small context window, and all that a client can see of one.
 
 use herma_testkit::{Answer, Client, Completion, Recorded, Reply};
 use serde_json::Value;
 
 use crate::support::{CHAT, World, ask, ask_streamed};
 
-/// How many tokens fit.
+/// The context window of the model, in tokens.
 const WINDOW: &str = "4000";
-/// What the scripted summariser says.
+/// The scripted summary.
 pub(crate) const SUMMARY: &str = "They spoke of the trip to Lisbon, booking 4711.";
-/// The ways to compact.
+/// The compaction modes.
 pub(crate) const MODES: [&str; 2] = ["split", "in_place"];
 
-/// How a client wants its answer.
+/// Whether the answer is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
@@ -28,19 +28,20 @@ impl Form {
     }
 }
 
-/// Processes whose model has a small window and counts tokens as Herma estimates them; asked for a summary, it gives one.
+/// Processes with a small context window. The model counts tokens as Herma estimates them, and answers each request
+/// for a summary with [`SUMMARY`].
 pub(crate) async fn long_world(mode: &str) -> World {
     let world = World::with_settings(&[("HERMA_CONTEXT_WINDOW", WINDOW), ("HERMA_COMPACTION__MODE", mode)]).await;
     summaries_are(&world, || Reply::text(SUMMARY));
     world
 }
 
-/// Has every summary come like this.
+/// Sets the reply to every request for a summary.
 pub(crate) fn summaries_are(world: &World, reply: impl Fn() -> Reply + Send + 'static) {
     world.upstream.otherwise(move |request| if is_summary(request) { reply() } else { counted(request, "noted") });
 }
 
-/// An answer with the usage of a server that counts as Herma estimates.
+/// An answer whose usage is what Herma estimates.
 pub(crate) fn counted(request: &Recorded, text: &str) -> Reply {
     let prompt: u64 = request.messages().iter().map(|message| message.to_string().len() as u64 / 4 + 4).sum();
     Completion::text(text).usage(prompt, 16).into()
@@ -52,24 +53,24 @@ pub(crate) fn is_summary(request: &Recorded) -> bool {
     last.split_once("</conversation>").is_some_and(|(_, asked)| asked.contains("summary"))
 }
 
-/// Whether a message of a context is the gateway's own note or result.
+/// Whether a message of a context is a note or a tool result that the gateway made up.
 pub(crate) fn is_own_word(message: &Value) -> bool {
     let text = message["content"].as_str().unwrap_or_default();
     let note = text.contains("[No reply was given: ") || text.contains("[The reply ends here: ");
     text == "[This call was not executed.]" || (message["role"] == "assistant" && note)
 }
 
-/// Whether a message of a context stands in place of what was left out without a summary.
+/// Whether a message of a context is the note in place of messages that were left out without a summary.
 pub(crate) fn is_note_of_left_out(message: &Value) -> bool {
     message["content"] == "[Earlier messages of this conversation were left out here.]"
 }
 
-/// What was asked of the summariser.
+/// The number of requests for a summary.
 pub(crate) fn summaries(world: &World) -> usize {
     world.upstream.requests().iter().filter(|request| is_summary(request)).count()
 }
 
-/// The contexts that the model was given to answer in, as lines.
+/// The contexts of all calls that were not for a summary, as lines.
 pub(crate) fn contexts(world: &World) -> Vec<Vec<String>> {
     let calls = world.upstream.requests().into_iter().filter(|request| !is_summary(request));
     calls.map(|request| request.transcript()).collect()
@@ -85,17 +86,18 @@ pub(crate) fn many_words(number: usize) -> String {
     format!("chapter {number}: {}", "and then even more ".repeat(250))
 }
 
-/// The summary as the model is shown it.
+/// The summary as a context shows it.
 pub(crate) fn shown_summary() -> String {
     format!("user: [Summary of the conversation so far, in place of its earlier messages]\n\n{SUMMARY}")
 }
 
-/// Says one thing in `trip`.
+/// Sends one message to the session with this id.
 pub(crate) async fn say(client: &Client, id: &str, text: &str) -> Answer {
     crate::support::named(client.clone(), id).post_json(CHAT, &ask(text)).await
 }
 
-/// Four turns in `trip`: less than would have a summary prepared. One more of [`many_words`] passes the threshold.
+/// Four turns in `trip`. They are too short for a prepared summary. One more message of [`many_words`] passes the
+/// threshold.
 pub(crate) async fn tell_four(world: &World) {
     for number in 1..=4 {
         say(&world.herma.client(), "trip", &words(number)).await.expect(200);
@@ -136,13 +138,13 @@ impl Seen {
         }
     }
 
-    /// How often something was said.
+    /// The number of messages that are equal to this line.
     pub(crate) fn count(&self, wanted: &str) -> usize {
         self.said.iter().filter(|line| *line == wanted).count()
     }
 }
 
-/// The sessions up to a head, the first one first, after checking that they are one chain and every id leads to its end.
+/// The sessions up to a head, oldest first. Checks that they are one chain and that every id leads to the head.
 pub(crate) async fn chain(client: &Client, head: &str) -> Vec<String> {
     let mut sessions = Vec::new();
     let mut next = Some(head.to_owned());

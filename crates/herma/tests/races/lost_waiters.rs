@@ -1,10 +1,10 @@
-//! A request that waits in one process and is sent again to another, before the first process dies.
+//! A queued request is sent again to another process, and then its first process dies.
 
 use herma_testkit::{Herma, Reply};
 
 use crate::support::{Again, CHAT, World, ask, ask_streamed, named, retry, send, transcript, until};
 
-/// Waits until a process has so many turns that run, wait or follow another.
+/// Waits until a process has so many live turns: running, queued, or joined in another process.
 async fn until_live(herma: &Herma, wanted: usize) {
     let line = format!("herma_live_turns {wanted}");
     let has_line = async || herma.client().get("/metrics").await.text().lines().any(|found| found == line);
@@ -28,7 +28,7 @@ async fn a_retry_in_another_process_outlives_the_waiting_turn_that_it_joined() {
         other.client().post_json("/api/sessions", &serde_json::json!({})).await.expect(201);
         let lost = world.stored().last_waiting();
         world.herma.kill();
-        // The place in line of the dead process goes, and the retry takes one of its own.
+        // The queued turn of the dead process is removed, and the retry is queued on its own.
         let has_moved = async || retried.is_finished() || world.stored().last_waiting() > lost;
         until("the retry was to wait by itself", has_moved).await;
         gate.open();

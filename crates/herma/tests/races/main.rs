@@ -1,4 +1,4 @@
-//! The promises under concurrency, retries and crashes, over real sockets and real processes.
+//! Concurrency, retries and crashes, tested over real sockets and with real processes.
 #![cfg(test)]
 
 mod background;

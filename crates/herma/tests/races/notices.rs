@@ -1,4 +1,4 @@
-//! Who is woken by a change, and by which one: counted by what the processes log.
+//! Which waiting turns a change wakes. The tests count lines in the logs of the processes.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use crate::support::{World, ask, named, send, transcript, until};
 
 const RESPONSES: &str = "/v1/responses";
-/// The first in line asks by itself after this time, if nothing wakes it.
+/// The first turn in the queue asks for the lease again after this time, if nothing wakes it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Processes that log what is counted here.
+/// Starts processes that log the counted lines.
 async fn logging() -> World {
     World::with_settings(&[("HERMA_LOG", "warn,herma_gateway=debug,herma_store_sqlite=debug")]).await
 }
@@ -47,7 +47,7 @@ async fn a_turn_that_ends_wakes_one_waiter_of_its_conversation_and_no_other() {
         |name| (0..WAITERS).map(|number| send(world.session(name), ask(&number.to_string()))).collect::<Vec<_>>();
     let (waiters, others) = (wait("s"), wait("t"));
     world.stored().until_turns("queued", 2 * WAITERS as i64).await;
-    // All have waited so long that each would look again now if it were not for its place in line.
+    // All have waited longer than `LOOK_AGAIN`. Only the first in the queue may ask again by itself.
     let first = admissions(&world.herma);
     until("the first in line was to ask by itself", async || admissions(&world.herma) >= first + 4).await;
     let (before, began) = (admissions(&world.herma), Instant::now());
@@ -56,8 +56,8 @@ async fn a_turn_that_ends_wakes_one_waiter_of_its_conversation_and_no_other() {
     held.await.unwrap().expect(200);
     answered(waiters).await;
     let (took, asked) = (began.elapsed(), admissions(&world.herma) - before);
-    // One question a turn. A notice that comes while a commit is synced may make it two. The first waiter of the other
-    // conversation asks by itself.
+    // One request for the lease per turn. A notice that arrives while a commit is synced may cause a second one. The
+    // first waiter of the other conversation asks by itself.
     let most = 2 * WAITERS + 2 + (took.as_millis() / LOOK_AGAIN.as_millis()) as usize;
     assert!((WAITERS..=most).contains(&asked), "{asked} admissions for {WAITERS} turns");
     assert!(took < LOOK_AGAIN * WAITERS as u32 / 15, "{WAITERS} turns took {took:?}: they were not woken");
@@ -82,7 +82,7 @@ async fn waiters_of_two_processes_are_woken_in_the_order_in_which_they_came() {
     gate.open();
     held.await.unwrap().expect(200);
     answered(waiters).await;
-    // Each lease goes to the other process. By looking again, that would take half a second on average.
+    // Each lease goes to the other process. Without a notice, each change would take half a second on average.
     assert!(began.elapsed() < LOOK_AGAIN * WAITERS as u32 / 3, "{:?}: they were not woken", began.elapsed());
     let said = transcript(&world.herma.client(), "s").await;
     let asked: Vec<_> = said.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
@@ -197,7 +197,7 @@ async fn a_follower_in_another_process_reads_what_is_shown_once() {
     let last: Value = rest.iter().filter(|event| event.data.starts_with('{')).map(Event::json).next_back().unwrap();
     assert_eq!(last["type"], "response.completed");
     let (read, written) = (journal_bytes(&other), PIECES * PIECE);
-    // The record of the pieces is short against their text.
+    // The journal also records the pieces, but that record is short compared with their text.
     assert!((written / 2..=written + written / 10).contains(&read), "{read} bytes were read of {written}");
     world.stored().until_settled().await;
 }

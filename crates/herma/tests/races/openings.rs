@@ -1,11 +1,11 @@
-//! First turns that fail, of clients that name no session and retry without saying so.
+//! First turns that fail, of clients that name no session and do not mark their retries.
 
 use herma_testkit::Reply;
 use serde_json::json;
 
 use crate::support::{CHAT, World, ask, ask_streamed, history, transcript};
 
-/// What the model server is asked before a turn fails.
+/// How often the gateway calls the model server before a turn fails.
 const CALLS: usize = 3;
 
 fn fail(world: &World) {

@@ -1,4 +1,4 @@
-//! Retries that overtake their own originals: the process that has the original stands still meanwhile.
+//! Retries that are processed before their original request, because the original's process is stopped.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::support::{CHAT, World, ask, named, retry, send_only, transcript, unti
 
 const IN_SESSION: &str = "x-hermes-session-id: s\r\n";
 
-/// Has a process stand still. A signal is sent before it takes effect: a request that comes meanwhile would be taken.
+/// Stops a process and waits until it is stopped. The signal takes effect later, and until then the process could
+/// still accept a request.
 async fn stop(herma: &Herma) {
     herma.pause();
     let threads = format!("/proc/{}/task", herma.pid());
@@ -23,8 +24,8 @@ async fn stop(herma: &Herma) {
     .await;
 }
 
-/// Waits until the original has joined its retry. The server may drop it instead, when it reads the end of the
-/// connection before the request was taken: nothing announces that.
+/// Waits until the original has joined its retry. The server may drop the original instead, if it reads the end of
+/// the connection first. That cannot be observed, so this stops waiting after 500 ms.
 async fn until_it_joined(is_so: impl AsyncFnMut() -> bool) {
     let joined = until("the original was to join its retry", is_so);
     let _joined_or_dropped = tokio::time::timeout(Duration::from_millis(500), joined).await;
@@ -75,7 +76,7 @@ async fn an_original_and_its_retry_that_one_process_finds_together_are_one_turn(
         drop(send_only(&world.herma, CHAT, IN_SESSION, &body).await);
         let (client, again): (Client, Value) = (retry(&world.session("s"), 1), body.clone());
         let retried = tokio::spawn(async move { client.post_json(CHAT, &again).await });
-        // The kernel has the retry, too, before the process goes on.
+        // Gives the kernel time to accept the retry before the process resumes.
         tokio::time::sleep(Duration::from_millis(50)).await;
         world.herma.resume();
         retried.await.unwrap().expect(200);
@@ -94,7 +95,7 @@ async fn a_response_of_no_conversation_is_answered_once_in_any_order() {
     stop(&world.herma).await;
     drop(send_only(&world.herma, "/v1/responses", "", &body).await);
     world.herma.resume();
-    // The original was taken or dropped long before a later request has its answer.
+    // When a later request has its answer, the original has been processed or dropped.
     world.herma.client().post_json(CHAT, &ask("two")).await.expect(200);
     assert_eq!(world.upstream.requests().len(), 2);
 }

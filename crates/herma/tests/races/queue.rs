@@ -1,4 +1,4 @@
-//! Waiting: how many may, for how long, and what a waiting stream shows.
+//! Queued turns: how many there may be, how long they wait, and what a queued stream shows.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,8 @@ async fn a_full_queue_refuses_and_says_the_limit() {
     world.stored().until_settled().await;
 }
 
-/// One stream waits in this process, one has joined it from another process. Other conversations go on all the time, so that everything that could wake the waiting ones does.
+/// One stream is queued in this process, and a retry in another process has joined it. Turns of another conversation
+/// run all the time, so every notice that could wake the two streams is sent.
 #[tokio::test]
 async fn a_stream_that_waited_ten_seconds_opens_and_goes_on_waiting() {
     let world = World::start().await;

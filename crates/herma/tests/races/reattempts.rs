@@ -1,4 +1,4 @@
-//! A turn that failed and is asked for again: one turn, one user message, no note.
+//! A failed turn that is asked for again at once: one turn, one user message, no note.
 
 use herma_testkit::Reply;
 

@@ -1,4 +1,4 @@
-//! Rewinds, and requests that expect a version, against other processes and crashes.
+//! Rewinds, and requests with `If-Match`, with several processes and crashes.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ async fn of_many_requests_with_one_etag_one_happens() {
         }
         let statuses = clients.join_all().await;
         let count = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
-        // What no turn is left for cannot be rewound; a running turn is in a rewind's way.
+        // One change succeeds. It makes the ETag of all others old.
         assert_eq!(count(200), 1, "round {round}: {statuses:?}");
         assert_eq!(count(200) + count(412), 9, "round {round}: {statuses:?}");
         world.session("s").post_json(CHAT, &ask("go on")).await.expect(200);
@@ -42,7 +42,7 @@ async fn a_rewind_outlives_a_crash_and_is_known_to_every_process() {
         world.session("s").post_json(CHAT, &ask(text)).await.expect(200);
         named(other.client(), "t").post_json(CHAT, &ask(text)).await.expect(200);
     }
-    // The first process has the conversation in memory; the other one rewinds it.
+    // The first process has the conversation in its cache; the other one rewinds it.
     other.client().post_json("/api/sessions/s/rewind", &json!({"turns": 1})).await.expect(200);
     world.session("s").post_json(CHAT, &ask("four")).await.expect(200);
     let shown = ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two", "user: four"];

@@ -1,4 +1,4 @@
-//! Runs that wait, are stopped, are killed, and whose events are read again, in whichever process.
+//! Runs that are queued, stopped or killed, and whose events are read again, in any process.
 
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Event, EventStream, Gate, Reply};
@@ -34,12 +34,12 @@ async fn events(client: &Client, run: &Value) -> EventStream {
     stream
 }
 
-/// The events after one, as a browser asks for them that connects again.
+/// The events after this one, as a browser requests them when it reconnects.
 async fn events_after(client: &Client, run: &Value, number: usize) -> EventStream {
     events(&client.clone().header("last-event-id", &number.to_string()), run).await
 }
 
-/// All events that are left, after checking how the stream ends.
+/// All remaining events. Checks how the stream ends.
 async fn rest(stream: &mut EventStream) -> Vec<Event> {
     let mut all = stream.rest().await;
     assert_eq!(all.pop().map(|last| last.comment).as_deref().map(str::trim), Some("stream closed"));
@@ -64,7 +64,7 @@ fn names(events: &[Event]) -> Vec<String> {
     events.iter().map(|event| event.json()["event"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Reads a stream up to and with its next piece of text.
+/// Reads a stream up to its next piece of text.
 async fn next_delta(stream: &mut EventStream) -> Event {
     loop {
         let event = stream.next().await.expect("a piece of text before the end");
@@ -74,7 +74,7 @@ async fn next_delta(stream: &mut EventStream) -> Event {
     }
 }
 
-/// Has the model's next answer come in two pieces, the second when the gate is opened once more.
+/// Scripts the next answer in two pieces. The second waits until the gate is opened.
 fn in_two_pieces(world: &World) -> Gate {
     let gate = Gate::new();
     world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());

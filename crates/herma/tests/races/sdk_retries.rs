@@ -1,4 +1,4 @@
-//! Retries that the official SDKs make by themselves, without a key.
+//! Automatic retries of the official SDKs, without an idempotency key.
 
 use futures_util::future::join_all;
 use herma_testkit::upstream::Pace;
@@ -54,8 +54,8 @@ async fn a_retry_gets_the_answer_that_nobody_was_there_to_take() {
         let (gate, dropped) = world.hold(client.clone(), ask("one")).await;
         dropped.abort();
         assert!(dropped.await.is_err());
-        // Its connection is closed when the server has dropped the request, which a model call that goes on does not show;
-        // a second request on the same server does not overtake the closing.
+        // The server must notice that the client has left before the model answers. It has noticed when a second
+        // request to the same server is answered.
         world.herma.client().get("/health").await.expect(200);
         gate.open();
         world.stored().until_turns("completed", before + 1).await;

@@ -11,7 +11,7 @@ use crate::support::{CHAT, World, named, retry, stream_error};
 
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// Where a turn that compacts can be lost, how, and in which way it compacts.
+/// The crash point, the form of the answer and the compaction mode.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     point: &'static str,
@@ -24,7 +24,8 @@ fn cases() -> impl Iterator<Item = Case> {
     forms.flat_map(|(point, form)| MODES.map(|mode| Case { point, form, mode }))
 }
 
-/// A world whose process has died at this point of the fifth turn, and what was seen before it.
+/// Lets the process die at the crash point of the fifth turn and starts it again. Also returns the view before that
+/// turn.
 async fn died(case: Case) -> (World, Seen) {
     let mut world = long_world(case.mode).await;
     tell_four(&world).await;
@@ -40,7 +41,7 @@ async fn died(case: Case) -> (World, Seen) {
     (world, before)
 }
 
-/// Nothing of the compaction is there, or all of it.
+/// Before the compaction is written nothing of it is visible, afterwards all of it.
 fn all_or_nothing(case: Case, before: &Seen, now: &Seen) {
     let asked = format!("user: {}", many_words(5));
     assert_eq!(now.said, [&before.said[..], std::slice::from_ref(&asked)].concat(), "{case:?}");
@@ -54,7 +55,7 @@ fn all_or_nothing(case: Case, before: &Seen, now: &Seen) {
     }
 }
 
-/// One compaction is there, with all that belongs to it.
+/// Checks that one compaction is there with all that belongs to it.
 fn complete(case: Case, now: &Seen) {
     let [row] = &now.ledger[..] else { panic!("one compaction was to be written, {case:?}: {:?}", now.ledger) };
     assert_eq!((&row["outcome"], &row["mode"]), (&json!("applied"), &json!(case.mode)), "{case:?}");
@@ -64,7 +65,7 @@ fn complete(case: Case, now: &Seen) {
     assert_eq!(now.head == "trip", case.mode == "in_place", "{case:?}");
 }
 
-/// Sends the fifth message again, in time.
+/// Sends the fifth message again and checks that the answer comes in time.
 async fn send_again(case: Case, client: &Client) {
     let began = Instant::now();
     let body = case.form.body(&many_words(5));
@@ -76,7 +77,7 @@ async fn send_again(case: Case, client: &Client) {
     assert!(began.elapsed() < AT_ONCE, "{case:?}: {:?}", began.elapsed());
 }
 
-/// The fifth turn was answered once, with one compaction, and the conversation goes on by every id.
+/// Checks that the fifth turn was answered once, with one compaction, and that every id continues the conversation.
 async fn goes_on(case: Case, world: &World, herma: &Herma) {
     let client = herma.client();
     let now = Seen::by(&client).await;
@@ -131,7 +132,7 @@ async fn after_a_death_while_compacting_another_message_goes_on_at_once() {
     }
 }
 
-/// The error that a client was told.
+/// The error that the client got.
 async fn told(client: &Client, body: &Value) -> Value {
     let mut stream = client.post_stream(CHAT, body).await;
     if stream.status == 200 {

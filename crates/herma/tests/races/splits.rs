@@ -1,4 +1,4 @@
-//! Compactions while others write: two processes, turns at once, callers who ask for one, and a kill in the middle.
+//! Compactions while others write: two processes, concurrent turns, requests for a compaction, and a kill.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn compact(client: Client, body: Value) -> JoinHandle<Answer> {
     tokio::spawn(async move { client.post_json(LEDGER, &body).await })
 }
 
-/// A gate at which every summary waits.
+/// Makes every summary wait at the gate.
 fn hold_summaries(world: &World) -> Gate {
     let gate = Gate::new();
     let held = gate.clone();
@@ -33,7 +33,7 @@ fn hold_summaries(world: &World) -> Gate {
     gate
 }
 
-/// All these are sent at once, every second to another process, every third as a stream.
+/// Sends all texts at the same time: every second one to the other process, every third one as a stream.
 async fn burst(world: &World, other: &Client, ids: &[&str], texts: &[String]) {
     let turns = texts.iter().enumerate().map(|(number, text)| {
         let client = if number % 2 == 0 { world.herma.client() } else { other.clone() };
@@ -51,7 +51,8 @@ async fn burst(world: &World, other: &Client, ids: &[&str], texts: &[String]) {
     assert!(answers.iter().all(|answer| answer == "noted"), "{answers:?}");
 }
 
-/// Every context continues the one before, or begins with a summary and ends with what is new. Says how often the latter.
+/// Checks that every context continues the one before or begins with a summary. Returns the number of contexts that
+/// begin with a summary.
 fn beginnings(contexts: &[Vec<String>]) -> usize {
     let pairs = contexts.windows(2).map(|pair| (&pair[0], &pair[1]));
     let begun = pairs.filter(|(before, after)| {

@@ -1,4 +1,4 @@
-//! Responses of no conversation: `store: false` and no name. Nothing of what was said is kept, and each request is one turn.
+//! Stateless responses: `store: false` and no name. No message is stored, and each request is one turn.
 
 use herma_testkit::{Client, Gate, Reply};
 use serde_json::{Value, json};

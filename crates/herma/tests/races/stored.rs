@@ -1,4 +1,4 @@
-//! What the database holds, for what no client is shown: who waits, and whether anything was left behind.
+//! Counts in the database that no client can read: waiting turns, leases, journals.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::support::until;
 
-/// A database, looked at from outside.
+/// A database that another process serves. It is opened for each query.
 pub(crate) struct Stored(PathBuf);
 
 impl Stored {
@@ -26,17 +26,17 @@ impl Stored {
         self.count(&format!("SELECT count(*) FROM turns WHERE state = '{state}'"))
     }
 
-    /// The number of the newest row of a waiting turn; 0 if none waits.
+    /// The primary key of the newest queued turn; 0 if none is queued.
     pub(crate) fn last_waiting(&self) -> i64 {
         self.count("SELECT coalesce(max(pk), 0) FROM turns WHERE state = 'queued'")
     }
 
-    /// Turns, however they stand.
+    /// Turns in any state.
     pub(crate) fn all_turns(&self) -> i64 {
         self.count("SELECT count(*) FROM turns")
     }
 
-    /// The attempts of all turns together.
+    /// The sum of the attempts of all turns.
     pub(crate) fn attempts(&self) -> i64 {
         self.count("SELECT coalesce(sum(attempt), 0) FROM turns")
     }
@@ -71,14 +71,14 @@ impl Stored {
         until(&format!("{wanted} turns were to be {state}"), async || self.turns(state) == wanted).await;
     }
 
-    /// Waits until so many retries have joined the conversations' turns.
+    /// Waits until so many retries have joined turns. Each retry sets one bit of `retried`.
     pub(crate) async fn until_joined(&self, wanted: u32) {
         let numbers = "SELECT coalesce(sum(retried), 0) FROM turns";
         let joined = async || self.count(numbers).count_ones() == wanted;
         until(&format!("{wanted} retries were to join"), joined).await;
     }
 
-    /// Turns that a first try joined because its own retry had begun them.
+    /// Turns that a retry began and that the original request joined later.
     pub(crate) fn overtaken(&self) -> i64 {
         self.count("SELECT count(*) FROM turns WHERE sdk_attempt > 0 AND (retried & 1) = 1")
     }
@@ -88,7 +88,8 @@ impl Stored {
         self.count("SELECT count(*) FROM turns WHERE retried <> 0")
     }
 
-    /// No turn runs or waits, no lease is held, no waiter is counted, no journal is left.
+    /// Waits until no turn runs or is queued. Then checks that no lease, waiter or journal is left and that message
+    /// counts are right.
     pub(crate) async fn until_settled(&self) {
         self.until_turns("queued", 0).await;
         self.until_turns("running", 0).await;

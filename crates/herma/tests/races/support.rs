@@ -1,4 +1,4 @@
-//! A gateway with a scripted model behind it, and the few requests that all tests make.
+//! A gateway with a scripted model server, and requests that many tests make.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::stored::Stored;
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
-/// A scripted model, a data directory that outlives processes, and one process on it.
+/// A scripted model server, a data directory, and one process on it. The directory outlives the process.
 pub(crate) struct World {
     pub(crate) upstream: ScriptedUpstream,
     pub(crate) herma: Herma,
@@ -33,7 +33,7 @@ impl World {
         Self { upstream, herma, data, settings: Vec::new() }
     }
 
-    /// A world in which every process has these variables.
+    /// Starts with these environment variables for every process.
     pub(crate) async fn with_settings(settings: &[(&str, &str)]) -> Self {
         let upstream = ScriptedUpstream::start().await;
         let data = tempfile::tempdir().unwrap();
@@ -42,18 +42,18 @@ impl World {
         Self { upstream, herma, data, settings }
     }
 
-    /// One more process on the same data and the same model.
+    /// Starts one more process on the same data and the same model server.
     pub(crate) async fn another(&self) -> Herma {
         launch(&self.upstream, &self.data, &self.settings).start().await
     }
 
-    /// Ends the process as `kill -9` does, if it has not ended yet, and starts a new one.
+    /// Kills the process with SIGKILL, if it has not ended yet, and starts a new one.
     pub(crate) async fn restart(&mut self) {
         self.herma.kill();
         self.herma = self.another().await;
     }
 
-    /// The same, with one more variable for the new process alone.
+    /// Like `restart`, with one more environment variable for the new process only.
     pub(crate) async fn restart_with(&mut self, name: &str, value: &str) {
         self.herma.kill();
         self.herma = launch(&self.upstream, &self.data, &self.settings).env(name, value).start().await;
@@ -64,12 +64,12 @@ impl World {
         named(self.herma.client(), id)
     }
 
-    /// What is in the database.
+    /// A view of the database for checks.
     pub(crate) fn stored(&self) -> Stored {
         Stored::open(self.data.path())
     }
 
-    /// Makes the model's next answer wait, and asks for it; returns when the model has been called.
+    /// Holds the model's next answer at a gate and sends a request. Returns when the model has been called.
     pub(crate) async fn hold(&self, client: Client, body: Value) -> (Gate, JoinHandle<herma_testkit::Answer>) {
         let gate = Gate::new();
         self.upstream.push(Reply::Echo.held(&gate));
@@ -84,17 +84,17 @@ fn launch(upstream: &ScriptedUpstream, data: &TempDir, settings: &[(String, Stri
     settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
 }
 
-/// The same client, naming a session.
+/// Adds the header that names a session.
 pub(crate) fn named(client: Client, id: &str) -> Client {
     client.header("x-hermes-session-id", id)
 }
 
-/// A retry that an official SDK makes by itself.
+/// Marks a request as a retry by an official SDK.
 pub(crate) fn retry(client: &Client, count: u32) -> Client {
     client.clone().header("x-stainless-retry-count", &count.to_string())
 }
 
-/// How a client says that it sends a request again.
+/// How a client marks a request as sent again.
 #[derive(Clone, Copy)]
 pub(crate) enum Again {
     Sdk,
@@ -102,7 +102,7 @@ pub(crate) enum Again {
 }
 
 impl Again {
-    /// The first time.
+    /// The client for the first request.
     pub(crate) fn first(self, client: Client) -> Client {
         match self {
             Self::Sdk => client,
@@ -110,7 +110,7 @@ impl Again {
         }
     }
 
-    /// The second time.
+    /// The client for the repeated request.
     pub(crate) fn second(self, client: Client) -> Client {
         match self {
             Self::Sdk => retry(&client, 1),
@@ -132,7 +132,7 @@ pub(crate) fn streamed(mut body: Value) -> Value {
     body
 }
 
-/// A request with a whole history: user and assistant in turn.
+/// A request with a whole history: user and assistant alternate.
 pub(crate) fn history(texts: &[&str]) -> Value {
     let roles = ["user", "assistant"].into_iter().cycle();
     let messages: Vec<Value> = roles.zip(texts).map(|(role, text)| json!({"role": role, "content": text})).collect();
@@ -155,12 +155,12 @@ pub(crate) fn send(client: Client, body: Value) -> JoinHandle<herma_testkit::Ans
     tokio::spawn(async move { client.post_json(CHAT, &body).await })
 }
 
-/// Sends a request with these header lines and waits for nothing: the kernel takes it even for a process that stands
-/// still.
+/// Sends a request with these header lines and does not read the answer. The kernel accepts the request even for a
+/// stopped process.
 pub(crate) async fn send_only(herma: &Herma, path: &str, headers: &str, body: &Value) -> TcpStream {
     let address = herma.base_url().trim_start_matches("http://").parse().unwrap();
     let socket = TcpSocket::new_v4().unwrap();
-    // A client that reads nothing leaves most of a long answer with the server.
+    // With a small buffer, most of a long answer stays with the server.
     socket.set_recv_buffer_size(4096).unwrap();
     let mut socket = socket.connect(address).await.unwrap();
     let body = serde_json::to_vec(body).unwrap();
@@ -172,7 +172,7 @@ pub(crate) async fn send_only(herma: &Herma, path: &str, headers: &str, body: &V
     socket
 }
 
-/// Reads a chat stream up to and with its next piece of text.
+/// Reads a chat stream up to its next piece of text, and returns that piece.
 pub(crate) async fn next_text(stream: &mut EventStream) -> String {
     loop {
         let event = stream.next().await.expect("a piece of text before the end");
@@ -189,14 +189,14 @@ pub(crate) fn stream_error(events: &[Event]) -> Value {
     errors.map(|data| data["error"].clone()).find(|error| !error.is_null()).expect("a stream that failed")
 }
 
-/// The id of a completion or of the chunks of a stream.
+/// The distinct ids of the chunks of a stream, in order.
 pub(crate) fn ids(chunks: &[Value]) -> Vec<String> {
     let mut ids: Vec<String> = chunks.iter().filter_map(|chunk| chunk["id"].as_str().map(str::to_owned)).collect();
     ids.dedup();
     ids
 }
 
-/// Waits for something that nothing announces.
+/// Polls until a condition holds; fails with `what` if it does not hold in time.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let looking = async {
         while !is_so().await {

@@ -1,12 +1,12 @@
-//! A run or a background response that failed, before or after it began, and is asked for again while another turn
-//! runs: it waits under its first id.
+//! A run or a background response that failed is asked for again while another turn runs. It is queued under its
+//! first id.
 
 use herma_testkit::{Client, Reply};
 use serde_json::{Value, json};
 
 use crate::support::{Again, World, ask, named, retry, transcript, until};
 
-/// A door that gives ids out before the turn begins.
+/// An API that returns an id before the turn begins.
 #[derive(Clone, Copy)]
 enum Api {
     Runs,
@@ -16,8 +16,8 @@ enum Api {
 impl Api {
     const ALL: [Self; 2] = [Self::Runs, Self::Responses];
 
-    /// Asks for "one". The conversation is named only with a key: an SDK's retry of a request whose answer was written
-    /// to its end is recognised only if the request names none.
+    /// Sends the question "one". Only requests with a key name the conversation. An SDK's retry of a request that was
+    /// answered completely is recognised only if the request names no conversation.
     async fn ask(self, client: Client, again: Again) -> Value {
         let (path, name, status) = match self {
             Self::Runs => ("/v1/runs", "session_id", 202),
@@ -33,7 +33,7 @@ impl Api {
         client.post_json(path, &body).await.expect(status)
     }
 
-    /// The same request once more, as the retry with this number.
+    /// Sends the same request again, as the retry with this number.
     async fn ask_again(self, client: Client, again: Again, number: u32) -> Value {
         let client = match again {
             Again::Key => again.second(client),
@@ -64,7 +64,7 @@ impl Api {
         client.post_json(&format!("{}/{verb}", self.path(object)), &json!({})).await.expect(200)
     }
 
-    /// Fails for the first time, and returns what it is then.
+    /// Makes the first attempt fail, and returns the failed object.
     async fn fail(self, world: &World, again: Again) -> Value {
         world.upstream.push(Reply::status(400, "no"));
         let first = self.ask(again.first(world.herma.client()), again).await;
@@ -72,12 +72,12 @@ impl Api {
     }
 }
 
-/// The name of the conversation that a run or a response is in.
+/// The id of the conversation that a run or a response belongs to.
 fn conversation(object: &Value) -> &str {
     object["session"]["conversation_id"].as_str().unwrap()
 }
 
-/// The full view as `turn status: text`, and whether each message is of the first one's turn.
+/// The full view as `turn status: text`, and for each message whether it belongs to the first message's turn.
 async fn turns(client: &Client, object: &Value) -> (Vec<String>, Vec<bool>) {
     let path = format!("/api/sessions/{}/messages?limit=200", conversation(object));
     let page = client.get(&path).await.expect(200);
@@ -222,7 +222,7 @@ async fn what_waited_too_long_keeps_its_id() {
         let (gate, other) = world.hold(world.session("s"), ask("two")).await;
         let first = api.ask(Again::Key.first(client.clone()), Again::Key).await;
         api.until(&client, &first, "failed").await;
-        // Two at once: one takes the id over, the other joins it.
+        // Two requests at the same time: one takes the id over, the other joins it.
         let again = || api.ask_again(client.clone(), Again::Key, 1);
         let (second, third) = tokio::join!(again(), again());
         assert_eq!((api.path(&second), api.path(&third)), (api.path(&first), api.path(&first)));

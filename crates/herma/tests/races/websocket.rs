@@ -1,4 +1,4 @@
-//! A WebSocket whose client leaves, or whose server has to stop.
+//! A WebSocket whose client leaves, or whose server stops.
 
 use herma_gateway::access::create_key;
 use herma_model::KeyScope;
@@ -16,7 +16,7 @@ fn create(text: &str) -> Value {
     json!({"type": "response.create", "model": "scripted", "input": text})
 }
 
-/// A turn that has shown half of its answer.
+/// A turn that has streamed half of its answer.
 async fn half_way(world: &World, client: Client) -> (Gate, Socket) {
     let gate = Gate::new();
     world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());

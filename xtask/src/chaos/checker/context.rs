@@ -1,6 +1,6 @@
-//! What the model is shown: in its calls, and in the model view.
+//! Checks what the model is shown: in its calls, and in the model view.
 //!
-//! A context is the conversation from its beginning, or a summary and the conversation's end. A compaction may
+//! A context is the conversation from its beginning, or a summary and the end of the conversation. A compaction may
 //! carry one older question along.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::chaos::marks::{Mark, Token, mentioned};
 
 pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     let mut told = BTreeSet::new();
-    // What is wrong in one context is usually wrong in all that follow: it is told once.
+    // The same mistake is usually in all later contexts too, so it is reported once.
     let mut tell = |title: String, found: Vec<Finding>| {
         for finding in found.into_iter().filter(|finding| told.insert(finding.what.clone())) {
             findings.push(Finding { what: format!("{title} {}", finding.what), ..finding });
@@ -37,12 +37,12 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// All rules for one context. A model view belongs to a known conversation and has all of it.
+/// Checks one context. If it is a model view, `view_of` is its conversation, and the view must have all of it.
 fn judge(facts: &Facts<'_>, context: &[Line], view_of: Option<&Conversation>, findings: &mut Vec<Finding>) {
     let tokens = || context.iter().filter_map(|line| Mark::of(&line.text).token());
     one_thread(facts, tokens(), findings);
     let (base, said) = match context.split_first() {
-        // The gateway's own words at the beginning stand for what a compaction took out.
+        // A first message without a mark is the summary or the note in place of compacted messages.
         Some((first, rest)) if Mark::of(&first.text) == Mark::None => (Some(first), rest),
         _ => (None, context),
     };
@@ -62,9 +62,10 @@ fn one_thread(facts: &Facts<'_>, tokens: impl Iterator<Item = Token>, findings: 
     }
 }
 
-/// Questions and answers take turns, each answer belongs to the question before it, and each is there once.
+/// Checks that questions and answers alternate, that each answer belongs to the question before it, and that none is
+/// repeated.
 ///
-/// Behind a summary the first answer may lack its question, and an older question may be carried along.
+/// After a summary the first answer may lack its question, and an older question may be carried along.
 fn alternates(facts: &Facts<'_>, has_base: bool, said: &[Line], findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     let mut open: Option<Token> = None;
@@ -85,7 +86,7 @@ fn alternates(facts: &Facts<'_>, has_base: bool, said: &[Line], findings: &mut V
                 let follows = open.take() == Some(token) || is_edge;
                 (!follows).then(|| (token, format!("an answer to {token} that does not follow it")))
             }
-            // The gateway's note of a turn without a text.
+            // The gateway's note for a turn without an answer.
             ("assistant", Mark::None) if line.text.starts_with('[') => {
                 open = None;
                 None
@@ -101,25 +102,26 @@ fn alternates(facts: &Facts<'_>, has_base: bool, said: &[Line], findings: &mut V
     }
 }
 
-/// The conversation in which the last question of a context was asked.
+/// The conversation of the last question in a context. `None` if the question may be stored twice.
 fn conversation_of<'a>(facts: &Facts<'a>, said: &[Line]) -> Option<&'a Conversation> {
     let Mark::Question(token) = Mark::of(&said.last()?.text) else { return None };
     let has = |conversation: &&Conversation| conversation.full.iter().any(|row| row.mark() == Mark::Question(token));
     let mut found: Vec<&Conversation> = facts.read.conversations.iter().filter(has).collect();
     // Branches that inherit the question have the same rows before it.
     found.sort_by_key(|conversation| conversation.is_branch);
-    // A message that the contract allows twice, or that failed and was asked again elsewhere, has no one place.
+    // A message that may be stored twice, or that failed and was sent again later, has more than one place.
     let rows = found.first()?.full.iter().filter(|row| row.mark() == Mark::Question(token)).count();
     (rows == 1 && facts.turns.get(&token)?.allowed() == 1).then(|| found[0])
 }
 
-/// How many rows stand before the last question of a context.
+/// The number of rows before the last question of a context.
 fn place_of(conversation: &Conversation, said: &[Line]) -> usize {
     let last = said.last().map(|line| Mark::of(&line.text));
     conversation.full.iter().position(|row| Some(row.mark()) == last).unwrap_or(0)
 }
 
-/// All completed turns before a place are shown, word for word and in order; after a summary, the last of them.
+/// Checks that a context has the complete answers of these rows, word for word and in order; after a summary, the
+/// last ones.
 fn is_whole(
     facts: &Facts<'_>,
     conversation: &Conversation,

@@ -1,4 +1,4 @@
-//! The checker on forged histories: for every rule one that breaks it and is found, and clean ones that pass.
+//! Tests the checker with forged histories: one that breaks each rule, and clean ones that pass.
 
 use super::{Rule, check};
 use crate::chaos::history::{
@@ -50,7 +50,7 @@ fn failed(code: &str, shown: &str) -> End {
     End::Failed { status: 502, code: code.to_owned(), shown: shown.to_owned() }
 }
 
-/// A run with two threads of two tenants: `ask#1`, `ask#2` and `ask#3` in the one, `ask#11` in the other.
+/// A run with two threads of two tenants: `ask#1`, `ask#2` and `ask#3` in the first, `ask#11` in the other.
 struct Forged {
     history: History,
     read: ReadBack,
@@ -115,7 +115,7 @@ impl Forged {
         self.history.turns.iter_mut().find(|turn| turn.token == Token(number)).unwrap()
     }
 
-    /// The third turn failed after so much was shown and stored.
+    /// Makes the third turn fail after this text was streamed and this text was stored.
     fn with_failure(code: &str, shown: &str, stored: &str) -> Self {
         let mut forged = Self::clean();
         forged.turn(3).attempts[0].end = failed(code, shown);
@@ -134,7 +134,7 @@ impl Forged {
         assert!(findings.is_empty(), "{findings:#?}");
     }
 
-    /// The rule is among those found to be broken, and each finding is about the first thread.
+    /// Checks that this rule is reported, and that all findings are about the first thread.
     fn breaks(&self, rule: Rule) {
         let findings = check(&self.history, &self.read);
         assert!(findings.iter().any(|finding| finding.rule == rule), "{rule:?} is not in {findings:#?}");
@@ -183,7 +183,7 @@ fn a_stored_response_that_says_something_else_is_found() {
     forged.breaks(Rule::AcknowledgedIsStored);
 }
 
-/// The first message stands once more at the end, after its client hung up and tried again.
+/// Stores the first message again at the end, after its client hung up and retried.
 fn doubled() -> Forged {
     let mut forged = Forged::clean();
     forged.turn(3).attempts.insert(0, attempt(25, End::GaveUp { shown: String::new() }));
@@ -425,7 +425,7 @@ fn text_that_a_taken_over_process_showed_and_did_not_save_is_found() {
     stalled(&[None]).passes();
     stalled(&[Some(1)]).passes();
     stalled(&[Some(0)]).breaks(Rule::FailuresAreRecorded);
-    // A process shows nothing while it is stopped, so a lock in that time is no excuse.
+    // A stopped process streams nothing, so a lock in that time does not explain missing text.
     stalled(&[Some(0), None]).breaks(Rule::FailuresAreRecorded);
 }
 

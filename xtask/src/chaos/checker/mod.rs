@@ -1,7 +1,7 @@
-//! The checker: compares what clients and the model saw with what was read back. Pure, and without a clock.
+//! The checker: compares what clients and the model saw with what was read back. It is pure and has no clock.
 //!
-//! It reports only what no correct gateway could show. A turn whose client never saw its end may be there or
-//! not, but once; see [`Turn::allowed`](super::history::Turn::allowed) for the one case in which a second is allowed.
+//! It reports only what no correct gateway could show. If a client never saw the end of its turn, the turn may be
+//! stored or not, but only once. [`Turn::allowed`](super::history::Turn::allowed) has the one exception.
 
 mod context;
 mod order;
@@ -17,35 +17,35 @@ use std::fmt;
 use super::history::{Conversation, History, ReadBack, Row, Turn};
 use super::marks::{Mark, Token};
 
-/// A promise that can be broken.
+/// A rule that a run can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
-    /// An answer that a client saw to its end is stored word for word.
+    /// A complete answer that a client read is stored word for word.
     AcknowledgedIsStored,
-    /// A message is written once, and so is its answer.
+    /// A message and its answer are stored once.
     OnceOnly,
-    /// A message is followed by its own answer, and turns keep the order in which clients saw them.
+    /// A message is followed by its own answer, and turns are stored in the order in which clients saw them.
     NoInterleaving,
-    /// A stored text is exactly what the client sent or the model said.
+    /// A stored text is exactly what the client sent or the model answered.
     WordForWord,
-    /// A conversation has messages of one thread of one tenant, and a thread has one conversation and its branches.
+    /// A conversation has messages of one thread and one tenant. A thread has one conversation and its branches.
     NothingForeign,
     /// Each id leads to the conversation that it was given for.
     IdsLeadHome,
-    /// A conversation has one head at the end of one chain, and is listed once.
+    /// A conversation has one head at the end of one chain of sessions, and is listed once.
     OneHead,
-    /// The model sees the true beginning of the conversation, or a summary and its true end.
+    /// The model is shown the conversation from its beginning, or a summary and the end of the conversation.
     TrueContext,
-    /// Gateway ids and names never reach the model.
+    /// Gateway ids and client-chosen names never reach the model.
     NoGatewayIds,
-    /// A failed turn is recorded as such, with what was shown as partial text.
+    /// A failed turn is recorded as failed, with its streamed output as a partial message.
     FailuresAreRecorded,
-    /// A request is refused only for a reason that exists.
+    /// A request fails only with an error that the disturbances explain.
     NoWrongRefusal,
 }
 
 impl Rule {
-    /// The promise in a few words.
+    /// The rule as a short sentence.
     pub(super) const fn promise(self) -> &'static str {
         match self {
             Self::AcknowledgedIsStored => "an acknowledged answer is stored word for word",
@@ -63,13 +63,13 @@ impl Rule {
     }
 }
 
-/// One broken promise.
+/// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) rule: Rule,
-    /// The thread that it happened in, where there is one.
+    /// The thread with the violation, if it belongs to one.
     pub(super) thread: Option<usize>,
-    /// What is wrong, in plain words.
+    /// What is wrong, as a sentence.
     pub(super) what: String,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that the history and the reading show to be broken.
+/// Returns all violations that the history and the read-back show.
 pub(super) fn check(history: &History, read: &ReadBack) -> Vec<Finding> {
     let facts = Facts::new(history, read);
     let mut findings = Vec::new();
@@ -90,12 +90,12 @@ pub(super) fn check(history: &History, read: &ReadBack) -> Vec<Finding> {
     findings
 }
 
-/// The history and the reading, with look-ups.
+/// The history and the read-back, with look-ups.
 struct Facts<'a> {
     history: &'a History,
     read: &'a ReadBack,
     turns: HashMap<Token, &'a Turn>,
-    /// The whole text of every answer that the model began, by message and call.
+    /// The whole text of every answer that the model began, by message and call number.
     answers: HashMap<(Token, u32), &'a str>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Facts<'a> {
         self.turns.get(&token).map(|turn| turn.thread)
     }
 
-    /// The thread of a conversation: that of its first known message.
+    /// The thread of a conversation, taken from its first known message.
     fn thread_in(&self, conversation: &Conversation) -> Option<usize> {
         conversation.full.iter().find_map(|row| self.thread_of(row.mark().token()?))
     }
@@ -123,7 +123,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Rows that differ by id. A branch shows the rows that it inherits under the ids of its source.
+/// The rows with distinct ids. A branch shows inherited rows under the ids of its source.
 fn distinct<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'a Row> {
     let mut found: Vec<&Row> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Each full view: a message, then its own answer, and turns in the order in which clients saw them.
+//! Checks each full view: a message, then its own answer, and turns in the order in which clients saw them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// After a message come parts of answers to it, then at most one complete answer.
+/// Checks that partial answers and at most one complete answer follow their own message.
 fn answers_follow(facts: &Facts<'_>, conversation: &Conversation, findings: &mut Vec<Finding>) {
     let mut open: Option<(&Row, Token)> = None;
     for row in &conversation.full {
@@ -32,14 +32,14 @@ fn answers_follow(facts: &Facts<'_>, conversation: &Conversation, findings: &mut
                     open = None;
                 }
             }
-            // A text without a mark is reported word for word.
+            // `turns::word_for_word` reports texts without a mark.
             Mark::None => {}
         }
     }
     unanswered(facts, open, findings);
 }
 
-/// A message without a complete answer says how its turn ended.
+/// Checks that a message without a complete answer has a status.
 fn unanswered(facts: &Facts<'_>, open: Option<(&Row, Token)>, findings: &mut Vec<Finding>) {
     if let Some((row, token)) = open.filter(|(row, _)| row.turn_status.is_none()) {
         let what = format!("{token} ({}) is not followed by its answer, and does not say why", row.id);
@@ -47,7 +47,8 @@ fn unanswered(facts: &Facts<'_>, open: Option<(&Row, Token)>, findings: &mut Vec
     }
 }
 
-/// A client saw one answer to its end, and then a message was sent: they are stored in that order.
+/// Checks the order: if a client read a complete answer before a message was sent, the answer is stored before the
+/// message.
 fn seen_order_is_kept(facts: &Facts<'_>, conversation: &Conversation, findings: &mut Vec<Finding>) {
     let mut places: BTreeMap<Token, usize> = BTreeMap::new();
     for (place, row) in conversation.full.iter().enumerate().filter(|(_, row)| row.turn_status.is_none()) {

@@ -1,4 +1,4 @@
-//! Conversations and ids: whose texts are where, where ids lead, and which session is the head.
+//! Checks conversations and ids: which texts a conversation has, where ids lead, and which session is the head.
 
 use std::collections::{BTreeMap, BTreeSet};
 

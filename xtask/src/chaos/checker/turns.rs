@@ -1,4 +1,4 @@
-//! Each message alone: is its answer stored, is it there once, is a failure recorded.
+//! Checks each message alone: its answer is stored, it is stored once, a failure is recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,7 +68,8 @@ fn is_stored(facts: &Facts<'_>, turn: &Turn, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A message has one row, and one more for each attempt that failed before other turns came: those rows say so.
+/// Checks that a message has one row, and at most one more for each failed attempt that other turns followed. Those
+/// rows have a status.
 fn is_there_once(facts: &Facts<'_>, turn: &Turn, rows: &[&Row], findings: &mut Vec<Finding>) {
     let allowed = turn.allowed();
     let mut report = |what: String| findings.push(facts.finding(Rule::OnceOnly, turn.token, what));
@@ -115,7 +116,7 @@ fn word_for_word(facts: &Facts<'_>, row: &Row, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What a client was shown of an answer that ended in an error is stored, unless a later attempt completed.
+/// Checks that the streamed output of a failed answer is stored, unless a later attempt completed.
 fn failure_is_recorded(facts: &Facts<'_>, turn: &Turn, rows: &[&Row], findings: &mut Vec<Finding>) {
     if rows.iter().any(|row| row.role == "assistant" && !row.is_partial) {
         return;
@@ -129,7 +130,8 @@ fn failure_is_recorded(facts: &Facts<'_>, turn: &Turn, rows: &[&Row], findings: 
     if rows.iter().any(|row| row.turn_status.is_none()) {
         report(format!("{} has no answer, and its rows do not say how it ended", turn.token));
     }
-    // A hung-up client's turn goes on without it, so more may be stored, and another attempt may have replaced it.
+    // The turn of a client that hung up still runs. More than the client saw may be stored, or another attempt may
+    // have replaced it.
     let (shown, is_upstreams) = match &last.end {
         End::Failed { code, shown, .. } => (shown, code == "upstream_error"),
         End::Broken { shown } => (shown, false),
@@ -143,10 +145,10 @@ fn failure_is_recorded(facts: &Facts<'_>, turn: &Turn, rows: &[&Row], findings: 
     }
 }
 
-/// How many words a process may have shown without writing them down.
+/// How many words a process may have streamed without storing them.
 ///
-/// Shown text is written every 250 ms. A quick answer may be shown whole in that time; of a slow one, `QUICK_WORDS`
-/// are 2 s. While the store may have been locked, the process can show more, unless it was stopped itself.
+/// Streamed text is written every 250 ms. A whole quick answer fits into that time; `QUICK_WORDS` of a slow answer
+/// take 2 s. While the store may be locked, a process can stream more, unless it is stopped itself.
 fn may_be_unsaved(facts: &Facts<'_>, attempt: &Attempt) -> usize {
     let common = |one: (Moment, Moment), other: (Moment, Moment)| (one.0.max(other.0), one.1.min(other.1));
     let length = |(from, to): (Moment, Moment)| to.saturating_sub(from);

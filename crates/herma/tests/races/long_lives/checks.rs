@@ -1,4 +1,4 @@
-//! What a client sees, and what must be true of it.
+//! What a client sees of a conversation, and the invariants that it must keep.
 
 use herma_testkit::Client;
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use super::model::tokens;
 use super::steps::History;
 use crate::long::{chain, is_note_of_left_out, is_own_word, is_summary, rows};
 
-/// What came of a request.
+/// How a request ended.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
-    /// An answer, seen to its end, and the ids that came with it, the last one the head.
+    /// A complete answer, and the session ids that came with it. The last id is the head.
     Answered { answer: Value, ids: Vec<String> },
-    /// The turn failed, for this reason.
+    /// The turn failed with this error.
     Failed(String),
-    /// It was refused, for this reason, and left nothing behind.
+    /// The request was refused with this error. Nothing is stored.
     Refused(String),
     /// The process died.
     Lost,
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// The text of a message; none is an empty one.
+/// The content of a message; null becomes the empty string.
 pub(super) fn content(message: &Value) -> Value {
     match &message["content"] {
         Value::Null => json!(""),
@@ -63,7 +63,7 @@ pub(super) fn content(message: &Value) -> Value {
     }
 }
 
-/// A row without what may change.
+/// A row without the fields that may change later.
 fn lasting(row: &Value) -> Value {
     let mut row = row.clone();
     let fields = row.as_object_mut().expect("a row");
@@ -71,7 +71,7 @@ fn lasting(row: &Value) -> Value {
     row
 }
 
-/// A conversation as a client sees it.
+/// All that a client can read of `trip` at one moment.
 pub(super) struct Sight {
     row: Value,
     pub(super) sessions: Vec<String>,
@@ -97,23 +97,23 @@ impl Sight {
         }
     }
 
-    /// The compaction on which the conversation stands.
+    /// The compaction base: the newest compaction that was not undone.
     pub(super) fn base(&self) -> Option<&Value> {
         self.compactions().find(|row| row["outcome"] == "applied" || row["outcome"] == "trimmed")
     }
 
-    /// The compactions that happened, the newest first.
+    /// The compactions that did not fail, the newest first.
     fn compactions(&self) -> impl Iterator<Item = &Value> {
         self.ledger.iter().filter(|row| row["action"] == "compact" && row["outcome"] != "failed")
     }
 
-    /// The calls that the last answer made.
+    /// The tool calls of the last message.
     pub(super) fn open_calls(&self) -> Vec<String> {
         let calls = self.said.last().and_then(|row| row["tool_calls"].as_array());
         calls.into_iter().flatten().map(|call| call["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What a client that keeps the conversation itself would send along.
+    /// The messages that a client with its own copy of the conversation would send.
     pub(super) fn history(&self, wanted: History) -> Vec<Value> {
         let kept = self.said.iter().filter(|row| match wanted {
             History::None => false,
@@ -123,7 +123,7 @@ impl Sight {
         kept.map(as_message).collect()
     }
 
-    /// What the model is to be shown by the ledger, the gateway's own words aside.
+    /// What the ledger says the model is shown, without notes of the gateway.
     fn to_be_shown(&self) -> Vec<Value> {
         let mut shown = vec![json!({"role": "system", "content": "Be brief."})];
         let (mut through, mut carried) = (0, Vec::new());
@@ -139,7 +139,7 @@ impl Sight {
     }
 }
 
-/// A row as the message that it was.
+/// The message that a row stores.
 fn as_message(row: &Value) -> Value {
     let fields = row.as_object().unwrap().iter();
     let own = ["role", "content", "tool_calls", "tool_call_id"];
@@ -147,7 +147,7 @@ fn as_message(row: &Value) -> Value {
 }
 
 impl Life {
-    /// What holds at every moment.
+    /// Checks all that must hold after every step.
     pub(super) async fn holds_together(&self, now: &Sight) {
         let [listed] = &self.conversations().await[..] else { panic!("the conversation is listed once") };
         assert_eq!((&listed["id"], &listed["provenance"]), (&now.row["id"], &now.row["provenance"]));
@@ -193,7 +193,7 @@ impl Life {
         assert!(undoes.is_empty(), "{undoes:?}");
     }
 
-    /// Rows rise, each is there once, and all that was ever seen still is, as it was.
+    /// Places rise, ids are unique, and all rows that were read before are unchanged.
     fn nothing_disappeared(&self, now: &Sight) {
         let seqs: Vec<Option<i64>> = now.full.iter().map(|row| row["seq"].as_i64()).collect();
         assert!(seqs.is_sorted_by(|one, next| one < next), "{seqs:?}");
@@ -207,7 +207,7 @@ impl Life {
         }
     }
 
-    /// The rows of what was said since the last look, without what a lost turn had shown.
+    /// The messages since the last observation, without the partial answer of a turn that was lost with its process.
     fn since<'a>(&self, now: &'a Sight) -> &'a [Value] {
         let new = &now.said[self.sight.said.len()..];
         let lost = self.sight.said.last().filter(|_| self.lost).map(|row| &row["turn_id"]);
@@ -221,13 +221,13 @@ impl Life {
         assert!(self.since(now).is_empty(), "{:?}", self.since(now));
     }
 
-    /// One turn was added, as its client saw it.
+    /// Exactly one turn was added, as its client saw it.
     pub(super) fn said_since(&self, now: &Sight, new: &[Value], outcome: &Outcome) {
         let is_stored = self.unanswered.as_deref() == Some(new);
         turn_was_added(self.since(now), if is_stored { &[] } else { new }, outcome);
     }
 
-    /// Turns were added one after the other.
+    /// Exactly these turns were added, one after the other.
     pub(super) fn said_at_once(&self, now: &Sight, inputs: &[Vec<Value>], outcomes: &[Outcome]) {
         let turns: Vec<&[Value]> = self.since(now).chunk_by(|one, next| one["turn_id"] == next["turn_id"]).collect();
         let mut found = 0;
@@ -240,7 +240,7 @@ impl Life {
         assert_eq!(found, turns.len(), "something that nobody said");
     }
 
-    /// A whole answer, or the last chunk of a stream, tells the head.
+    /// The answer, or the last chunk of a stream, names the head.
     pub(super) fn head_was_told(&self, now: &Sight, outcome: &Outcome) {
         if let Outcome::Answered { ids, .. } = outcome {
             assert_eq!(ids.last().map(String::as_str), now.row["id"].as_str());
@@ -248,7 +248,7 @@ impl Life {
         }
     }
 
-    /// The last call had what the model view shows, up to what came of the turn.
+    /// The context of the last model call is the model view up to the turn's answer.
     pub(super) fn model_was_shown(&self, now: &Sight, outcome: &Outcome) {
         if matches!(outcome, Outcome::Refused(_) | Outcome::Lost) {
             return;
@@ -264,7 +264,7 @@ impl Life {
     }
 }
 
-/// These rows are what a turn with this input and this end leaves.
+/// Checks that a turn with this input and this outcome left exactly these rows.
 fn turn_was_added(rows: &[Value], new: &[Value], outcome: &Outcome) {
     let messages: Vec<Value> = rows.iter().map(as_message).collect();
     let has_input = messages.starts_with(new);
@@ -288,7 +288,7 @@ fn turn_was_added(rows: &[Value], new: &[Value], outcome: &Outcome) {
     }
 }
 
-/// Every call has its results right after it, and no result is without its call.
+/// Every tool call has its results right after it, and every result has a call.
 fn pairs_are_whole(messages: &[Value]) {
     let mut open: Vec<&Value> = Vec::new();
     for message in messages {

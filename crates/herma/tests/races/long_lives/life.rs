@@ -1,4 +1,4 @@
-//! Doing what a step says, and what the client saw of it.
+//! Executes the steps and checks what the client sees after each.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use super::steps::{Answered, Api, History, Input, Step, Turn};
 use crate::long::rows;
 use crate::support::{CHAT, World, named};
 
-/// A conversation, the two processes it lives in, and all that was ever seen of it.
+/// A conversation, two processes that serve it, and what was read of it before.
 pub(super) struct Life {
     pub(super) world: World,
     other: Herma,
     model: Model,
-    /// Every id that was handed out, the first one first.
+    /// All ids of the conversation that are known, oldest first.
     pub(super) ids: Vec<String>,
-    /// What was last seen.
+    /// The state that was read last.
     pub(super) sight: Sight,
-    /// The input of the last turn, if that was stored and has no answer.
+    /// The input of the last turn, if it is stored and has no answer.
     pub(super) unanswered: Option<Vec<Value>>,
-    /// Whether that turn was lost with its process.
+    /// Whether that turn was lost when its process was killed.
     pub(super) lost: bool,
-    /// Whether a summary was made to fail.
+    /// Whether a summary was made to fail, so that automatic compaction may be paused.
     cooling: bool,
     texts: usize,
 }
@@ -67,10 +67,10 @@ impl Life {
         }
     }
 
-    /// Nothing is left behind in the end.
+    /// Checks that no turn runs or waits at the end.
     pub(super) async fn settle(&mut self) {
         if self.lost {
-            // Its end is written when somebody comes by.
+            // The next turn takes the lost turn over and records its end.
             let short = Turn { input: Input::Text(5), history: History::None, ..Turn::plain() };
             self.turn(&short).await;
         }
@@ -174,7 +174,7 @@ impl Life {
         named(self.client(api.second), &self.ids[api.id % self.ids.len()])
     }
 
-    /// What a client says in a turn, and the request that says it.
+    /// The new messages of a turn, and the request body with them.
     fn request(&mut self, turn: &Turn) -> (Vec<Value>, Value) {
         let new = match (turn.input, &self.unanswered) {
             (Input::Again, Some(input)) => input.clone(),
@@ -191,7 +191,7 @@ impl Life {
             (Input::Again | Input::Results(_), _) => vec![self.text(9)],
         };
         let mut messages = self.sight.history(turn.history);
-        // A turn that was lost with its process looks as if it ran until somebody notices.
+        // A lost turn is listed as running until it is taken over.
         if let Some(input) = self.unanswered.as_ref().filter(|_| turn.history == History::Answered)
             && messages.ends_with(input)
         {
@@ -204,7 +204,7 @@ impl Life {
         (new, json!({"model": "m", "messages": messages}))
     }
 
-    /// A message of about so many tokens, unlike any other.
+    /// A unique message of about so many tokens.
     fn text(&mut self, size: usize) -> Value {
         self.texts += 1;
         json!({"role": "user", "content": format!("text {}: {}", self.texts, "more ".repeat(size * 4 / 5))})
@@ -217,7 +217,8 @@ impl Life {
             {"type": "text", "text": format!("image {}", self.texts)}, {"type": "image_url", "image_url": {"url": url}}]})
     }
 
-    /// A turn is refused only if what it brings is too much, and nothing else goes wrong but what was to go wrong.
+    /// Checks that a turn fails only if the model was told to fail, and is refused only if its input alone is too
+    /// long.
     fn may_be(&self, outcome: &Outcome, new: &[Value], reply: Answered) {
         match outcome {
             Outcome::Answered { .. } => {}
@@ -259,12 +260,12 @@ impl Life {
         }
     }
 
-    /// How often the model was called for an answer.
+    /// The number of model calls that were not for summaries.
     fn calls(&self) -> usize {
         crate::long::contexts(&self.world).len()
     }
 
-    /// Looks at the conversation and checks what always holds.
+    /// Reads the conversation and checks the invariants.
     async fn look(&mut self) -> Sight {
         let now = Sight::of(&self.client(self.texts.is_multiple_of(2))).await;
         self.holds_together(&now).await;
@@ -286,7 +287,7 @@ impl Turn {
     }
 }
 
-/// Makes a request and says what came of it.
+/// Sends a request and returns how it ended.
 async fn send(client: Client, body: Value, streamed: bool) -> Outcome {
     let body = if streamed { crate::support::streamed(body) } else { body };
     let request = client.request("POST".parse().unwrap(), CHAT).header("content-type", "application/json");

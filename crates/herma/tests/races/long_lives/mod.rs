@@ -1,5 +1,7 @@
-//! Whatever happens to a long conversation, it stays one conversation: one head, one chain of sessions, every id leading to it, every
-//! message once, tool calls with their results, and a model that is shown what the model view says.
+//! Random steps on one long conversation.
+//!
+//! Invariants: the conversation has one head and one chain of sessions, and every id leads to it. Every message is
+//! there once. Tool calls have their results. The model is shown what the model view says.
 
 mod checks;
 mod life;
@@ -11,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use life::Life;
 use steps::{Step, lives};
 
-/// How many tokens fit.
+/// The context window of the model, in tokens.
 const WINDOW: u64 = 4_000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A model server that does as it is told, counts as Herma estimates, and never gives the same answer twice.
+//! A scripted model server that counts tokens as Herma estimates them. Each of its answers is unique.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::steps::Answered;
 use crate::long::is_summary;
 
-/// What the model server does next. Clones are the same.
+/// What the model server does next. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Model(Arc<Mutex<Plans>>);
 
@@ -21,7 +21,7 @@ struct Plans {
 }
 
 impl Model {
-    /// Has a server do as told here.
+    /// Makes the server answer as scripted here.
     pub(super) fn behind(upstream: &ScriptedUpstream) -> Self {
         let model = Self::default();
         let told = model.clone();
@@ -29,12 +29,12 @@ impl Model {
         model
     }
 
-    /// Sets how the next call that is not for a summary ends.
+    /// Sets the reply to the next call that is not for a summary.
     pub(super) fn will(&self, answer: Answered) {
         self.lock().next = Some(answer);
     }
 
-    /// Has both tries at the next summary fail.
+    /// Makes both attempts at the next summary fail.
     pub(super) fn will_not_summarise(&self) {
         self.lock().failing_summaries = 2;
     }
@@ -70,7 +70,7 @@ fn counted(request: &Recorded, completion: Completion) -> Reply {
     completion.usage(tokens(request.messages()), answered).into()
 }
 
-/// What messages cost, as Herma estimates it.
+/// The tokens of messages, as Herma estimates them.
 pub(super) fn tokens(messages: &[Value]) -> u64 {
     messages.iter().map(|message| u64::from(estimate(&message.to_string()))).sum()
 }

@@ -1,29 +1,28 @@
-//! What can happen to a conversation.
+//! The random steps.
 
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-/// One thing that happens. Numbers choose among what there is.
+/// One step. Numbers select among the ids, messages and calls that exist.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// One turn.
     Turn(Turn),
-    /// Turns that are sent at one time, as sizes of their messages and where they are sent.
+    /// Turns at the same time: the sizes of their messages, and how each is sent.
     AtOnce(Vec<(usize, Api)>),
     /// A process is killed so many milliseconds after a turn was sent to it.
     KilledDuring(Turn, u64),
-    /// A process is killed while it has nothing to do.
+    /// An idle process is killed.
     Killed { second: bool },
-    /// Somebody asks for a compaction.
+    /// A client asks for a compaction.
     Compact { second: bool, mode: &'static str },
-    /// Somebody takes the last compaction back.
+    /// A client undoes the last compaction.
     Undo { second: bool },
-    /// Somebody pins a message, or lets it go.
+    /// A client pins or unpins a message.
     Pin { message: usize, pinned: bool },
     /// The next summary fails.
     SummaryFails,
 }
 
-/// A turn as a client makes it and as the model answers it.
+/// What the client sends, and what the model answers.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pub(super) input: Input,
@@ -32,31 +31,31 @@ pub(super) struct Turn {
     pub(super) reply: Answered,
 }
 
-/// What a client says.
+/// The new messages of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Input {
     /// A text of about so many tokens.
     Text(usize),
     /// A text with an image.
     Image,
-    /// The last message once more if it was not answered, else a short text.
+    /// The last message again if it was not answered, else a short text.
     Again,
-    /// The results of the first so many open calls if there are any, else a short text.
+    /// The results of some open tool calls if there are any, else a short text.
     Results(usize),
 }
 
-/// What a client sends along.
+/// The earlier messages that a client sends with the new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum History {
-    /// What is new alone.
+    /// None.
     None,
-    /// All that was said.
+    /// All complete messages.
     Whole,
-    /// All that was said and answered.
+    /// The messages of completed turns.
     Answered,
 }
 
-/// Which id a turn names, which process it is sent to, and how its answer is wanted.
+/// Which id a turn names, which process gets it, and whether it is streamed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Api {
     pub(super) id: usize,
@@ -64,14 +63,14 @@ pub(super) struct Api {
     pub(super) streamed: bool,
 }
 
-/// What the model does.
+/// What the model server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answered {
     WithText,
     WithCalls(usize),
     WithAnError,
     CutOff,
-    /// The context is too long, at the first try.
+    /// The first call fails because the context is too long.
     TooLong,
 }
 
@@ -105,7 +104,7 @@ fn mode() -> impl Strategy<Value = &'static str> {
     proptest::sample::select(&crate::long::MODES[..])
 }
 
-/// A mode to compact in, and what happens.
+/// A compaction mode and a list of steps.
 pub(super) fn lives() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
     let step = prop_oneof![
         24 => turn().prop_map(Step::Turn),

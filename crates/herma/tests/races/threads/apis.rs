@@ -1,4 +1,4 @@
-//! Asking by every door, and what a client sees of it.
+//! Sends a turn through each API and reads what the client receives.
 
 use herma_testkit::Client;
 use serde_json::{Value, json};
@@ -10,24 +10,24 @@ use crate::support::{CHAT, named, until};
 pub(super) const RESPONSES: &str = "/v1/responses";
 pub(super) const RUNS: &str = "/v1/runs";
 
-/// What a client saw of a turn.
+/// What a client received for a turn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// The status of the answer; none if the process died before it.
+    /// HTTP status. `None` if the process died before it answered.
     pub(super) status: Option<u16>,
     /// The id of the response or of the run.
     pub(super) id: Option<String>,
     /// The `session` object.
     pub(super) session: Value,
-    /// The whole answer.
+    /// The whole answer, if the turn was completed.
     pub(super) text: Option<String>,
-    /// Why there is none.
+    /// The error object, if there is no answer.
     pub(super) error: Value,
-    /// A stream to its end.
+    /// The data of all events, if the stream reached its end.
     pub(super) frames: Option<Vec<String>>,
 }
 
-/// A turn that is to be asked for.
+/// A turn to send.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     pub(super) address: Address,
@@ -37,7 +37,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Asks, and waits for the end.
+    /// Sends the request and waits for the end of the turn.
     pub(super) async fn ask(self, client: Client) -> Seen {
         let Some(begun) = self.send(&client).await else { return Seen::default() };
         match self.api {
@@ -46,7 +46,7 @@ impl Question {
         }
     }
 
-    /// Asks, and does not wait for what goes on by itself. None if the process died.
+    /// Sends the request. Does not wait for a background response or a run to end. `None` if the process died.
     pub(super) async fn send(&self, client: &Client) -> Option<Seen> {
         let (client, path, body) = self.request(client.clone());
         let request = client.request("POST".parse().unwrap(), path).header("content-type", "application/json");
@@ -92,7 +92,7 @@ impl Question {
     }
 }
 
-/// Waits until something that goes on by itself has ended.
+/// Polls a background response or a run until it has ended.
 pub(super) async fn ended(client: &Client, api: Api, begun: Seen) -> Seen {
     let path = path(api, begun.id.as_deref().expect("an id"));
     let mut last = Value::Null;
@@ -130,7 +130,7 @@ impl Seen {
         }
     }
 
-    /// None if the stream has no end.
+    /// `None` if the stream broke off.
     fn of_response_stream(text: &str) -> Option<Self> {
         let frames = frames(text);
         let events = frames.iter().filter_map(|frame| serde_json::from_str::<Value>(frame).ok());
@@ -162,7 +162,7 @@ fn frames(text: &str) -> Vec<String> {
     lines.filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
 }
 
-/// The text of a response's answer, if it has one.
+/// The text of the first message in a response's output.
 pub(super) fn text_of(response: &Value) -> Option<String> {
     let message = response["output"].as_array()?.iter().find(|item| item["type"] == "message")?;
     message["content"][0]["text"].as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Two things that happen to one conversation at one time.
+//! Steps in which two requests reach one conversation at the same time.
 
 use super::apis::{Question, Seen};
 use super::book::{Address, Target};
@@ -7,7 +7,7 @@ use super::life::{Expected, Life};
 use super::server::{answer, words};
 use super::steps::{Answer, Api, Way};
 
-/// About how many tokens are said.
+/// About how many tokens each question and each answer has.
 const SIZE: usize = 20;
 
 impl Life {
@@ -55,7 +55,7 @@ impl Life {
         self.tells_the_story(thread, &now);
     }
 
-    /// A turn by slug, or after the last response.
+    /// A numbered question that names the slug, or the last response if the turn is chained.
     fn numbered(&mut self, slug: &'static str, way: Way) -> (usize, Question) {
         let number = self.book.number();
         self.server.will(number, Answer::Text(SIZE));
@@ -68,7 +68,8 @@ impl Life {
         (number, Question { address, api: way.api, text: words(number, SIZE), stored: true })
     }
 
-    /// Either the turn comes first, and goes with its conversation, or the slug starts afresh with it.
+    /// Sends a turn while the conversation is deleted. If the turn is first, it is deleted with its conversation.
+    /// Else the slug starts a new conversation.
     pub(super) async fn deleted_meanwhile(&mut self, slug: &'static str, way: Way, second: bool) {
         let api = match way.api {
             Api::Background | Api::Run => Api::Response,

@@ -1,22 +1,22 @@
-//! What a test remembers: what was said where, in order, and which names and responses there are.
+//! The expected state: the lines of each conversation in order, and all names and responses.
 
 use super::SLUGS;
 use super::steps::{Api, Name};
 
-/// Something that was said.
+/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) role: String,
     pub(super) text: String,
-    /// Whether it breaks off.
+    /// Whether the text ends early.
     pub(super) is_partial: bool,
-    /// The number of the turn that said it.
+    /// The number of the turn that it belongs to.
     pub(super) turn: usize,
-    /// Whether that turn came to its end.
+    /// Whether that turn was completed.
     pub(super) is_answered: bool,
-    /// Whether it was said before its conversation branched off.
+    /// Whether its conversation inherited it from the one that it branched from.
     pub(super) is_inherited: bool,
-    /// Whether it was deleted.
+    /// Whether a client deleted the message.
     pub(super) is_gone: bool,
 }
 
@@ -24,25 +24,25 @@ pub(super) struct Line {
 #[derive(Debug, Clone)]
 pub(super) struct Thread {
     pub(super) handle: String,
-    /// The name that a client chose for it.
+    /// The name that a client chose for the conversation.
     pub(super) slug: Option<&'static str>,
     pub(super) is_alive: bool,
     pub(super) lines: Vec<Line>,
 }
 
 impl Thread {
-    /// What there is to be seen.
+    /// The lines that are not deleted.
     pub(super) fn said(&self) -> Vec<&Line> {
         self.lines.iter().filter(|line| !line.is_gone).collect()
     }
 
-    /// Whether nothing was successfully said after a turn.
+    /// Whether no later turn was completed after this one.
     pub(super) fn ends_with(&self, turn: usize) -> bool {
         let mut backwards = self.lines.iter().rev().filter(|line| !line.is_gone);
         backwards.find(|line| line.turn == turn || line.is_answered).is_some_and(|line| line.turn == turn)
     }
 
-    /// What was said when a turn ended.
+    /// All lines up to the end of a turn.
     pub(super) fn up_to(&self, turn: usize) -> &[Line] {
         let last = self.lines.iter().rposition(|line| line.turn == turn);
         &self.lines[..last.map_or(0, |last| last + 1)]
@@ -53,21 +53,21 @@ impl Thread {
     }
 }
 
-/// What a turn is called by.
+/// A response or a run, and the turn that it shows.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) id: String,
     pub(super) thread: usize,
     pub(super) turn: usize,
     pub(super) api: Api,
-    /// Whether it can be fetched.
+    /// Whether `GET` finds it: it was stored and not deleted.
     pub(super) is_kept: bool,
     pub(super) is_completed: bool,
-    /// The stream that its client saw.
+    /// The stream that its client received.
     pub(super) frames: Option<Vec<String>>,
 }
 
-/// A name as it is sent.
+/// The field or header in which a request names its conversation.
 #[derive(Debug, Clone)]
 pub(super) enum Address {
     /// As `conversation`.
@@ -79,28 +79,28 @@ pub(super) enum Address {
     Nothing,
 }
 
-/// Where a turn has to go.
+/// The conversation that a turn must go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// On with this conversation.
+    /// It continues this conversation.
     Continue(usize),
-    /// A new one, which begins with what this one had said when that turn ended.
+    /// It begins a branch: the lines of this conversation (first number) up to the end of that turn (second number).
     Branch(usize, usize),
-    /// A new one.
+    /// It begins a new conversation, with this slug.
     Fresh(Option<&'static str>),
-    /// There is none.
+    /// The name is unknown: the request must fail with 404.
     Unknown,
 }
 
-/// Everything that is known.
+/// All conversations and names that the test expects.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     pub(super) threads: Vec<Thread>,
-    /// Every session id and the conversation that it was made for, slugs aside.
+    /// Every session id that is not a slug, with its conversation.
     pub(super) sessions: Vec<(String, usize)>,
     /// Responses and runs.
     pub(super) records: Vec<Record>,
-    /// The last number that was given.
+    /// The last number that was given to a turn or a text.
     numbers: usize,
 }
 
@@ -119,7 +119,8 @@ impl Book {
         self.threads.iter().position(|thread| thread.handle == handle)
     }
 
-    /// What a name is at a door, and where it leads. A name that nothing has yet is the first slug.
+    /// How an API sends a name, and where the name leads. If nothing with that kind of name exists yet, takes the
+    /// first slug.
     pub(super) fn look_up(&self, name: Name, api: Api) -> (Address, Target) {
         match name {
             Name::None => (Address::Nothing, Target::Fresh(None)),
@@ -161,7 +162,8 @@ impl Book {
         found.map_or(Target::Unknown, Target::Continue)
     }
 
-    /// Where a turn after a response goes: on, if that is the last one, else into a branch, if it has an end to begin at.
+    /// Where `previous_response_id` leads. After the last completed turn, it continues the conversation. After an
+    /// earlier completed turn, it begins a branch.
     fn after(&self, response: &Record) -> Target {
         let thread = &self.threads[response.thread];
         match response.is_kept && thread.is_alive {
@@ -173,14 +175,14 @@ impl Book {
         }
     }
 
-    /// The last response of a conversation, if a turn after it goes on there.
+    /// The last completed response of a conversation, if a turn after it continues the conversation.
     pub(super) fn last_response(&self, thread: usize) -> Option<&Record> {
         self.responses()
             .filter(|response| response.thread == thread && response.is_completed)
             .find(|response| self.after(response) == Target::Continue(thread))
     }
 
-    /// What a turn with this target finds.
+    /// The lines that a turn with this target finds.
     pub(super) fn before(&self, target: &Target) -> Vec<Line> {
         match target {
             Target::Continue(thread) => self.threads[*thread].lines.clone(),
@@ -192,7 +194,7 @@ impl Book {
         }
     }
 
-    /// The conversation that a target is, made if it is new.
+    /// The conversation of a target, which must have this handle. Adds the conversation if it is new.
     pub(super) fn enter(&mut self, target: &Target, handle: &str) -> usize {
         let slug = match target {
             Target::Continue(thread) => {
@@ -209,7 +211,7 @@ impl Book {
         self.threads.len() - 1
     }
 
-    /// Whether something was inherited, or another conversation inherits it.
+    /// Whether a line was inherited, or a living branch inherits it. Shared lines cannot be deleted.
     pub(super) fn is_shared(&self, thread: usize, line: &Line) -> bool {
         let others = self.threads.iter().enumerate().filter(|(other, found)| *other != thread && found.is_alive);
         let mut inherited = others.flat_map(|(_, other)| other.lines.iter());
@@ -217,7 +219,7 @@ impl Book {
     }
 }
 
-/// One of these, counted from the end.
+/// One item, counted from the end; larger numbers wrap around.
 pub(super) fn newest<T>(all: &[T], number: usize) -> Option<&T> {
     all.iter().rev().nth(number.checked_rem(all.len())?)
 }

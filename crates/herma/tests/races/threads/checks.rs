@@ -1,4 +1,4 @@
-//! What must be true of conversations, their names and their responses.
+//! Invariants of conversations, their names and their responses.
 
 use herma_testkit::{Client, Recorded};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::server::number_of;
 use super::steps::Api;
 use crate::long::{is_own_word, is_summary, rows};
 
-/// All rows of what was said in a conversation.
+/// All messages of a conversation as rows, without summaries.
 pub(super) async fn said(client: &Client, name: &str) -> Vec<Value> {
     let page = client.get(&format!("/api/sessions/{name}/messages?view=full&limit=200")).await.expect(200);
     assert_eq!(page["has_more"], false);
@@ -19,7 +19,7 @@ pub(super) async fn said(client: &Client, name: &str) -> Vec<Value> {
     rows.filter(|row| row["kind"] != "summary").cloned().collect()
 }
 
-/// Something that was said, for comparing.
+/// A line for comparisons: it belongs to no turn.
 pub(super) fn line_of(role: &str, text: &str) -> Line {
     Line {
         role: role.to_owned(),
@@ -32,7 +32,7 @@ pub(super) fn line_of(role: &str, text: &str) -> Line {
     }
 }
 
-/// Rows as what was said, of no turn in particular.
+/// Rows as lines that belong to no turn.
 pub(super) fn lines(rows: &[Value]) -> Vec<Line> {
     let line = |row: &Value| Line {
         is_partial: row["status"] == "partial",
@@ -41,19 +41,19 @@ pub(super) fn lines(rows: &[Value]) -> Vec<Line> {
     rows.iter().map(line).collect()
 }
 
-/// Rows by turn, each under the number of its question.
+/// Rows grouped by turn, with the number of each turn's question.
 pub(super) fn in_turns(rows: &[Value]) -> Vec<(usize, &[Value])> {
     let turns = rows.chunk_by(|one, next| one["turn_id"] == next["turn_id"]);
     turns.map(|rows| (number_of(rows[0]["content"].as_str().unwrap()).expect("a question first"), rows)).collect()
 }
 
-/// What it says alone.
+/// The parts of a line that a client sees.
 fn plain(line: &Line) -> (&str, &str, bool) {
     (&line.role, &line.text, line.is_partial)
 }
 
 impl Life {
-    /// The full view is what was said, in order, and nothing else.
+    /// Checks that the rows are exactly the expected lines, in order.
     pub(super) fn tells_the_story(&self, thread: usize, now: &[Value]) {
         let thread = &self.book.threads[thread];
         let now = lines(now);
@@ -67,7 +67,7 @@ impl Life {
         self.tells_the_story(thread, &now);
     }
 
-    /// The contexts in which a question was put to the model, without the gateway's own words.
+    /// The contexts in which the model got a question, without notes of the gateway.
     pub(super) fn shown(&self, number: usize) -> Vec<Vec<Value>> {
         let requests = self.world.upstream.requests().into_iter().filter(|request| !is_summary(request));
         let asked = requests.filter(|request| number_of(&request.last_user_text()) == Some(number));
@@ -76,8 +76,8 @@ impl Life {
         asked.map(|request| own(&request)).collect()
     }
 
-    /// The model was shown all that was said before its question. Or it was shown the end of that, after a summary or
-    /// the note that stands in place of one.
+    /// Checks each context of a question: it is the whole history before it. Or it is a summary, or the note in place
+    /// of one, followed by the end of that history.
     pub(super) fn was_shown(&self, number: usize, before: &[Line]) {
         let history: Vec<(&str, &str)> = before
             .iter()
@@ -106,7 +106,7 @@ impl Life {
         }
     }
 
-    /// What holds at every moment.
+    /// Checks the lists, the names, the transcripts, the items, the responses and the runs.
     pub(super) async fn holds_together(&self) {
         let mut listed = self.handles().await;
         let alive = self.book.threads.iter().filter(|thread| thread.is_alive);
@@ -155,7 +155,7 @@ impl Life {
         assert_eq!(texts, said.iter().map(|line| line.text.as_str()).collect::<Vec<_>>());
     }
 
-    /// A response or a run is what it was, in whichever process, or is not there.
+    /// Checks that a response or a run has not changed, or that it answers 404 if it was deleted.
     async fn is_as_it_was(&self, record: &Record) {
         let thread = &self.book.threads[record.thread];
         let path = path(record.api, &record.id);
@@ -187,7 +187,7 @@ impl Life {
         }
     }
 
-    /// Nothing runs, waits or is held in the end.
+    /// Checks that no turn runs or waits, and that no lease is held.
     pub(super) async fn leaves_nothing_behind(&self) {
         self.world.stored().until_settled().await;
     }

@@ -1,4 +1,4 @@
-//! Doing what a step says, and writing down what came of it.
+//! Executes the steps, checks each result, and updates the expected state.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::support::World;
 
 const CONVERSATIONS: &str = "/v1/conversations";
 
-/// Conversations, the two processes they live in, and all that is known of them.
+/// Two processes on one database, and the state that they must show.
 pub(super) struct Life {
     pub(super) world: World,
     other: Herma,
@@ -24,14 +24,14 @@ pub(super) struct Life {
     pub(super) book: Book,
 }
 
-/// What has to come of a turn.
+/// What a turn must end with.
 #[derive(Debug, Clone)]
 pub(super) enum Expected {
     /// This answer.
     Answer(String),
-    /// None.
+    /// An error.
     Failure,
-    /// This answer, none, or nothing at all: its process was killed.
+    /// This answer, an error, or no trace, because the process was killed.
     Anything(String),
 }
 
@@ -122,20 +122,20 @@ impl Life {
         }
     }
 
-    /// Waits until the turns of a killed process have been ended.
+    /// Waits until the turns of a killed process have been taken over.
     async fn until_quiet(&self) {
         self.world.stored().until_turns("running", 0).await;
         self.world.stored().until_turns("queued", 0).await;
     }
 
-    /// What a client asks in a turn, and where that has to lead.
+    /// The request for a turn, and the conversation that it must go to.
     fn question(&self, turn: &Turn, number: usize) -> (Question, Target) {
         let (address, target) = self.book.look_up(turn.name, turn.api);
         let stored = turn.stored || matches!(address, Address::Nothing) || turn.api == Api::Background;
         (Question { address, api: turn.api, text: words(number, turn.size), stored }, target)
     }
 
-    /// Checks what came of a turn, and writes it down.
+    /// Checks the result of a turn and records it.
     async fn came_of(&mut self, number: usize, asked: &Question, target: &Target, expected: &Expected, seen: &Seen) {
         if *target == Target::Unknown {
             let refused =
@@ -162,7 +162,7 @@ impl Life {
         self.tells_the_story(thread, &now);
     }
 
-    /// The conversation that a turn went to, if there is one.
+    /// The handle of the conversation that a turn went to. `None` if a killed process left no new conversation.
     async fn handle(&self, target: &Target, seen: &Seen) -> Option<String> {
         if let Some(told) = seen.session["conversation_id"].as_str() {
             let resolution = seen.session["resolution"].as_str().unwrap();
@@ -184,13 +184,13 @@ impl Life {
         new.pop()
     }
 
-    /// Every conversation that is listed.
+    /// The handles of all listed conversations.
     pub(super) async fn handles(&self) -> Vec<String> {
         let listed = rows(&self.client(false), &format!("{CONVERSATIONS}?limit=100")).await;
         listed.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Checks the rows that a turn left, and writes down what it said and what it is called by.
+    /// Checks the rows that a turn left. Records its lines and its ids.
     pub(super) fn write_down(
         &mut self,
         number: usize,
@@ -244,7 +244,8 @@ impl Life {
         }
     }
 
-    /// The conversation that a name leads to, and the name; by any door but those that make one.
+    /// A name as a path segment, and the conversation that it leads to. Only for requests that create no
+    /// conversation.
     fn named(&self, name: Name) -> (String, Option<usize>) {
         let (address, target) = self.book.look_up(name, Api::Chat);
         let name = match address {
@@ -332,7 +333,7 @@ impl Life {
     }
 }
 
-/// Whether this is nothing, or what was shown of an answer.
+/// Whether these lines are empty, or the partial answer as far as it was streamed.
 fn is_cut_off(number: usize, rest: &[Line]) -> bool {
     let shown = Line { is_partial: true, ..line_of("assistant", &beginning(number)) };
     rest.is_empty() || rest == [shown]

@@ -1,5 +1,7 @@
-//! Whatever happens to conversations that are continued by slug, by response and by any other name, each slug keeps leading to one
-//! conversation, each conversation is what was said in it, in order and once, and each response is what it was.
+//! Random steps on conversations that are continued by slug, by response id and by other names.
+//!
+//! Invariants: each slug leads to one conversation. Each conversation has each of its messages once and in order. A
+//! stored response does not change.
 
 mod apis;
 mod at_once;
@@ -14,11 +16,11 @@ use proptest::test_runner::{Config, TestRunner};
 use life::Life;
 use steps::{Step, lives};
 
-/// How many tokens fit.
+/// The context window of the model, in tokens.
 const WINDOW: &str = "2000";
 /// The names that clients choose.
 const SLUGS: [&str; 3] = ["red", "green", "blue"];
-/// After how many steps everything is looked at.
+/// All invariants are checked after this many steps.
 const LOOK: usize = 6;
 
 #[test]
@@ -33,7 +35,7 @@ fn whatever_happens_a_slug_is_one_conversation_with_one_history() {
         .unwrap();
 }
 
-/// How many lives are lived: a few, or as many as `PROPTEST_CASES` says.
+/// The number of random cases; `PROPTEST_CASES` overrides it.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8)
 }

@@ -1,4 +1,5 @@
-//! A model server that answers every question with words of its own, so that whoever sees them knows what they answer.
+//! A model server that gives each question its own answer, so that a test can tell from an answer which question it
+//! belongs to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,15 +11,15 @@ use herma_testkit::{Completion, Gate, Recorded, Reply, ScriptedUpstream};
 use super::steps::Answer;
 use crate::long::is_summary;
 
-/// What the model server does. Clones are the same.
+/// The scripted answers, by the number of the question. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Server(Arc<Mutex<HashMap<usize, Plan>>>);
 
-/// How a question is answered, and what holds the answer up.
+/// The answer, and a gate that each of its pieces waits for.
 type Plan = (Answer, Option<Gate>);
 
 impl Server {
-    /// Has a server do as told here.
+    /// Makes the server answer as scripted here.
     pub(super) fn behind(upstream: &ScriptedUpstream) -> Self {
         let server = Self::default();
         let told = server.clone();
@@ -26,12 +27,12 @@ impl Server {
         server
     }
 
-    /// Sets how the question of this number is answered.
+    /// Sets the answer to the question with this number.
     pub(super) fn will(&self, number: usize, answer: Answer) {
         self.0.lock().unwrap().insert(number, (answer, None));
     }
 
-    /// The same, each piece when the gate lets it pass.
+    /// Sets the answer. Each piece waits for the gate.
     pub(super) fn will_when(&self, number: usize, answer: Answer, gate: &Gate) {
         self.0.lock().unwrap().insert(number, (answer, Some(gate.clone())));
     }
@@ -53,7 +54,7 @@ impl Server {
     }
 }
 
-/// Something to say, of about so many tokens, unlike anything else.
+/// A unique text of about so many tokens.
 pub(super) fn words(number: usize, size: usize) -> String {
     format!("text {number}: {}", rest(size))
 }
@@ -72,7 +73,7 @@ fn rest(size: usize) -> String {
     format!("so {}it is", "on and ".repeat(size / 2))
 }
 
-/// The number of something that was said.
+/// The number in a question or another text from [`words`].
 pub(super) fn number_of(text: &str) -> Option<usize> {
     text.strip_prefix("text ")?.split_once(':')?.0.parse().ok()
 }

@@ -1,35 +1,34 @@
-//! What can happen to conversations.
+//! The random steps.
 
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-/// One thing that happens. Numbers choose among what there is.
+/// One step. Numbers select among the conversations, responses and lines that exist.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// One turn.
     Turn(Turn),
-    /// Two turns on one slug at one time.
+    /// Two turns with the same slug at the same time.
     AtOnce { slug: usize, ways: [Way; 2] },
-    /// A turn on a slug while somebody deletes its conversation.
+    /// A turn with a slug while another client deletes its conversation.
     DeletedMeanwhile { slug: usize, way: Way, second: bool },
     /// A process is killed so many milliseconds after a turn was sent to it.
     KilledDuring(Turn, u64),
-    /// A process is killed in the middle of an answer that nobody waits for.
+    /// A process is killed in the middle of a background response or a run.
     KilledInBackground { turn: Turn, shown: bool },
-    /// A process is killed while it has nothing to do.
+    /// An idle process is killed.
     Killed { second: bool },
-    /// Somebody asks for a compaction.
+    /// A client asks for a compaction.
     Compact { name: Name, second: bool, mode: &'static str },
-    /// Somebody adds items: their sizes, and whether they are a user's.
+    /// A client adds items: their sizes, and whether they have the role `user`.
     AddItems { name: Name, second: bool, items: Vec<(usize, bool)> },
-    /// Somebody deletes something that was said.
+    /// A client deletes one message.
     DeleteItem { name: Name, line: usize, second: bool },
-    /// Somebody deletes a response.
+    /// A client deletes a response.
     DeleteResponse { response: usize, second: bool },
-    /// Somebody deletes a conversation, by any name.
+    /// A client deletes a conversation, by any of its names.
     DeleteConversation { name: Name, second: bool },
 }
 
-/// A turn as a client makes it and as the model answers it.
+/// What the client sends, and what the model answers.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pub(super) name: Name,
@@ -41,31 +40,31 @@ pub(super) struct Turn {
     pub(super) answer: Answer,
 }
 
-/// How one of two turns at one time is made.
+/// One of two turns at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) api: Api,
     pub(super) second: bool,
-    /// After the last response, if there is one, and not by the slug.
+    /// Names the last response, if there is one, instead of the slug.
     pub(super) chained: bool,
 }
 
-/// What a client calls a conversation by. The newest things have the lowest numbers.
+/// How a client names a conversation. Number 0 is the newest.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name {
-    /// A name of its own.
+    /// A name that the client chose.
     Slug(usize),
     /// An id that begins with `conv_`.
     Handle(usize),
     /// The id of a session or of a run.
     Session(usize),
-    /// A response; by chat it is a name like any other.
+    /// The id of a response. Chat sends it as a session id.
     Response(usize),
-    /// Nothing.
+    /// The request names no conversation.
     None,
 }
 
-/// Where a turn comes in.
+/// The API that a turn is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Api {
     Response,
@@ -82,14 +81,14 @@ impl Api {
     }
 }
 
-/// What the model does.
+/// What the model server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It says about so many tokens.
+    /// A text of about so many tokens.
     Text(usize),
-    /// It refuses.
+    /// Status 400.
     Error,
-    /// It breaks off after the first words.
+    /// The first piece; then the connection breaks.
     CutOff,
 }
 
@@ -97,7 +96,7 @@ fn size() -> impl Strategy<Value = usize> {
     prop_oneof![3 => 5..40_usize, 2 => 40..400_usize, 1 => 400..600_usize]
 }
 
-/// The newest ones most of all.
+/// A number that selects one of the newest most often.
 fn recent() -> impl Strategy<Value = usize> {
     prop_oneof![4 => Just(0_usize), 3 => 1..4_usize, 2 => any::<usize>()]
 }
@@ -142,7 +141,7 @@ fn mode() -> impl Strategy<Value = &'static str> {
     proptest::sample::select(&crate::long::MODES[..])
 }
 
-/// A mode to compact in, and what happens.
+/// A compaction mode and a list of steps.
 pub(super) fn lives() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
     let items = proptest::collection::vec((5..100_usize, any::<bool>()), 1..4);
     let step = prop_oneof![
