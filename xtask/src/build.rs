@@ -1,5 +1,5 @@
-//! Builds Herma and the tasks that need it, and hands over: benchmarks as release builds, the chaos test as a
-//! debug build, which checks more and is there after the tests.
+//! Builds Herma and the tasks that need it, and runs them. Benchmarks use release builds. The chaos test uses a debug
+//! build, which has more checks and often exists already.
 
 use std::io;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn build_and_run(build: &[&str], profile: &str, task: &str, arguments: &[String]
         return Ok(false);
     }
     let binary = target_directory()?.join(profile).join("xtask");
-    // A thousand open streams need more files than many shells allow by default.
+    // A thousand open streams need more open files than many shells allow by default.
     let raise = "ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; exec \"$@\"";
     let mut run = Command::new("sh");
     run.args(["-c", raise, "sh"]).arg(binary).arg(task).args(arguments);

@@ -1,11 +1,11 @@
-//! Numbers from a seed: the same seed gives the same sequence on every machine.
+//! Pseudo-random numbers: the same seed gives the same sequence on every machine.
 
-/// Numbers that look random and are always the same.
+/// A pseudo-random generator (SplitMix64).
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for every seed.
+    /// A generator with this seed.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below another.
+    /// A number below `end`.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -28,7 +28,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A rank: half as often the second as the first, a third as often the third.
+    /// A rank below `end`: the second is half as frequent as the first, the third a third as frequent.
     pub(crate) fn rank(&mut self, end: f64) -> u64 {
         (end.powf(self.part()) as u64).saturating_sub(1)
     }

@@ -1,4 +1,4 @@
-//! Where the workspace is and which files it has, as git sees them.
+//! The root of the workspace and its files, as git lists them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// What a command prints, or what it complained about.
+/// Runs a command and returns its standard output. Fails with its standard error.
 pub(crate) fn output(command: &mut Command) -> io::Result<String> {
     let output = command.output()?;
     if output.status.success() {
@@ -32,7 +32,7 @@ pub(crate) fn output(command: &mut Command) -> io::Result<String> {
 pub(crate) struct SourceFile {
     /// Relative to the root.
     pub(crate) path: PathBuf,
-    /// The whole text, empty if it is none.
+    /// The whole text; empty if the file is not UTF-8.
     pub(crate) text: String,
 }
 
@@ -43,7 +43,7 @@ impl SourceFile {
     }
 }
 
-/// Every file that is tracked or would be.
+/// All files that git tracks or would track.
 pub(crate) fn files() -> io::Result<Vec<SourceFile>> {
     let mut git = Command::new("git");
     git.current_dir(root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

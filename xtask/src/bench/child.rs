@@ -8,10 +8,10 @@ use std::process::{Child as Process, ChildStderr, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Every server here says this when it takes connections, followed by `http://HOST:PORT`.
+/// Each server prints this when it accepts connections. The address follows.
 const READY: &str = "listening on http://";
 
-/// A server that is not ready after this never will be.
+/// How long a server may take to get ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server, killed when dropped.
@@ -39,12 +39,12 @@ impl Child {
         }
     }
 
-    /// Starts a server of this very binary.
+    /// Starts this binary as one of its own servers.
     pub(super) fn start_own(task: &str, arguments: &[&str]) -> io::Result<Self> {
         Self::start(Command::new(std::env::current_exe()?).arg(task).args(arguments))
     }
 
-    /// Starts Herma's release binary, which is built beside this one.
+    /// Starts Herma's release binary, which is in the same directory as this one.
     pub(super) fn start_herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Self> {
         let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
@@ -55,17 +55,15 @@ impl Child {
         Self::start(&mut herma)
     }
 
-    /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// When it was started.
     pub(super) fn started(&self) -> Instant {
         self.started
     }
 
-    /// From its start to its ready line.
+    /// The time from its start to its ready line.
     pub(super) fn ready_after(&self) -> Duration {
         self.ready_after
     }
@@ -99,13 +97,12 @@ impl Drop for Child {
     }
 }
 
-/// CPU time by thread, in nanoseconds, where the times of the whole process come in hundredths of a second.
+/// CPU time by thread, in nanoseconds. The times of the whole process are only in hundredths of a second.
 #[derive(Debug)]
 pub(super) struct CpuTimes(HashMap<PathBuf, Duration>);
 
 impl CpuTimes {
-    /// What was spent since an earlier reading. A thread that ended meanwhile is not counted: runtimes end
-    /// threads that had nothing to do.
+    /// CPU time since an earlier reading. A thread that has ended is not counted: runtimes end only idle threads.
     pub(super) fn since(&self, earlier: &Self) -> Duration {
         let spent = |(thread, now): (&PathBuf, &Duration)| {
             now.saturating_sub(earlier.0.get(thread).copied().unwrap_or_default())
@@ -114,7 +111,8 @@ impl CpuTimes {
     }
 }
 
-/// Reads the address from the ready line, and everything after it, because a full pipe would stop the server.
+/// Reads the address from the ready line. A thread reads all later lines too, because a full pipe would block the
+/// server.
 fn await_ready(stderr: ChildStderr) -> io::Result<SocketAddr> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {

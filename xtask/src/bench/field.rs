@@ -1,4 +1,4 @@
-//! What takes part in a measurement: the upstream and the targets, started together.
+//! The processes of a measurement: the upstream and the targets, started together.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,21 +8,20 @@ use tempfile::TempDir;
 
 use super::child::{Child, CpuTimes};
 
-/// What is measured.
+/// A server that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The upstream itself.
+    /// The upstream itself, without a gateway.
     Direct,
     /// The bare proxy.
     Proxy,
     /// The durable floor.
     Floor,
-    /// Herma.
     Herma,
 }
 
 impl Target {
-    /// In the order of the report.
+    /// All targets, in the order of the report.
     pub(super) const ALL: [Self; 4] = [Self::Direct, Self::Proxy, Self::Floor, Self::Herma];
 
     /// Its name in the report.
@@ -35,14 +34,14 @@ impl Target {
         }
     }
 
-    /// Whether it keeps the history, so that a turn carries the new message alone.
+    /// Whether the server stores the history, so that a request has only the new message.
     pub(super) const fn keeps_history(self) -> bool {
         matches!(self, Self::Floor | Self::Herma)
     }
 }
 
-/// The running servers. Their data is on the disk of the build directory, where a commit costs what it costs:
-/// the usual temporary directory may be memory.
+/// The running servers. Their data is in the build directory, because the usual temporary directory may be in memory,
+/// where a commit costs less.
 #[derive(Debug)]
 pub(super) struct Field {
     upstream: Child,
@@ -50,7 +49,7 @@ pub(super) struct Field {
     data: TempDir,
 }
 
-/// One target with its process; the upstream is the process of `direct`.
+/// One target and its process. `direct` has none of its own and uses the upstream.
 #[derive(Debug)]
 pub(super) struct Server {
     target: Target,
@@ -75,7 +74,7 @@ impl Field {
         Ok(field)
     }
 
-    /// Starts one more process of a target on a data directory of this name, which may exist from an earlier one.
+    /// Starts one more process of a target on a data directory with this name. The directory may exist already.
     pub(super) fn launch(&self, target: Target, data: &str) -> io::Result<Child> {
         let data = self.data.path().join(data);
         std::fs::create_dir_all(&data)?;
@@ -88,28 +87,27 @@ impl Field {
         }
     }
 
-    /// Starts Herma with settings of its own, by their variables, on a data directory of this name.
+    /// Starts Herma with these environment variables on a data directory with this name.
     pub(super) fn launch_herma(&self, data: &str, settings: &[(&str, &str)]) -> io::Result<Child> {
         self.launch_herma_on(&self.directory(data), settings)
     }
 
-    /// Starts Herma on any data directory, with settings of its own, by their variables.
+    /// Starts Herma with these environment variables on any data directory.
     pub(super) fn launch_herma_on(&self, data: &Path, settings: &[(&str, &str)]) -> io::Result<Child> {
         std::fs::create_dir_all(data)?;
         Child::start_herma(&format!("http://{}/v1", self.upstream.address()), data, settings)
     }
 
-    /// Where a data directory of this name is.
+    /// The path of a data directory with this name.
     pub(super) fn directory(&self, data: &str) -> PathBuf {
         self.data.path().join(data)
     }
 
-    /// Bytes of Herma's database in a data directory of this name, what is still in its log included.
+    /// The size of Herma's database in a data directory with this name, in bytes, including the write-ahead log.
     pub(super) fn database_bytes(&self, data: &str) -> io::Result<u64> {
         database_bytes(&self.directory(data))
     }
 
-    /// The targets that were started.
     pub(super) fn servers(&self) -> &[Server] {
         &self.servers
     }
@@ -119,18 +117,16 @@ impl Field {
         server.child.as_ref().unwrap_or(&self.upstream)
     }
 
-    /// Where a server listens.
     pub(super) fn address(&self, server: &Server) -> SocketAddr {
         self.child(server).address()
     }
 
-    /// CPU time of a server so far.
     pub(super) fn cpu(&self, server: &Server) -> io::Result<CpuTimes> {
         self.child(server).cpu()
     }
 }
 
-/// Bytes of Herma's database in a data directory, what is still in its log included.
+/// The size of Herma's database in a data directory, in bytes, including the write-ahead log.
 pub(super) fn database_bytes(data: &Path) -> io::Result<u64> {
     let database = rusqlite::Connection::open(data.join("herma.db"));
     let bytes = database.and_then(|database| {
@@ -141,12 +137,11 @@ pub(super) fn database_bytes(data: &Path) -> io::Result<u64> {
 }
 
 impl Server {
-    /// Herma, started apart from the others.
+    /// A Herma process that was started separately.
     pub(super) fn herma(child: Child) -> Self {
         Self { target: Target::Herma, child: Some(child) }
     }
 
-    /// Which target it is.
     pub(super) fn target(&self) -> Target {
         self.target
     }

@@ -1,4 +1,4 @@
-//! Just enough HTTP/1.1 for a load client and a fixed upstream that cost next to nothing themselves.
+//! Just enough HTTP/1.1 for the load client and the fixed upstream, so that both cost very little CPU.
 
 use std::io;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// A connection with what was read from it and not yet used.
+/// A connection and its unread bytes.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
@@ -15,14 +15,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Wraps a socket and makes it send without delay.
+    /// Wraps a socket and sets `TCP_NODELAY`.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: BytesMut::with_capacity(32 * 1024) })
     }
 
-    /// Reads one message whole. `seen` is shown what there is of its body after each read. None when the peer
-    /// closed between messages.
+    /// Reads one whole message. Calls `seen` with the body so far after each read. `None` if the peer closed the
+    /// connection between messages.
     pub(super) async fn read(&mut self, mut seen: impl FnMut(&[u8])) -> io::Result<Option<Message>> {
         let mut head: Option<Head> = None;
         loop {
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Reads until `found` says that what there is of the next message is enough, and leaves it unread.
+    /// Reads until `found` returns true for the buffered part of the next message. That part stays in the buffer.
     pub(super) async fn read_until(&mut self, found: impl Fn(&[u8]) -> bool) -> io::Result<()> {
         while !found(&self.buffer) {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
@@ -70,12 +70,12 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// The body; of a chunked one with its framing.
+    /// The body. A chunked body has its framing.
     pub(super) fn body(&self) -> &[u8] {
         &self.bytes[self.body.clone()]
     }
 
-    /// An answer with this body.
+    /// A response with this body.
     #[cfg(test)]
     pub(super) fn of(body: &[u8]) -> Self {
         Self { bytes: BytesMut::from(body), body: 0..body.len(), status: 200 }
@@ -86,7 +86,7 @@ impl Message {
 struct Head {
     length: usize,
     status: u16,
-    /// The body's length, or how far its chunks have been followed.
+    /// The length of the body, or the end of the chunks that were read so far.
     framing: Framing,
 }
 
@@ -113,7 +113,7 @@ impl Head {
         Ok(Some(Self { length, status: status.map_err(io::Error::other)?, framing }))
     }
 
-    /// Where the message ends, once it is all there.
+    /// The end of the message. `None` if it is not complete yet.
     fn end(&mut self, buffer: &[u8]) -> io::Result<Option<usize>> {
         let followed = match &mut self.framing {
             Framing::Length(body) => {
@@ -139,7 +139,7 @@ impl Head {
     }
 }
 
-/// The body of a chunked message without its framing, for messages shown to a person.
+/// The body of a chunked message without its framing, for error messages and JSON.
 pub(super) fn unframed(message: &Message) -> String {
     let mut rest = message.body();
     if rest.first().is_none_or(|first| !first.is_ascii_hexdigit()) {

@@ -1,18 +1,18 @@
-//! `cargo xtask bench`: what Herma costs beside the least that it could cost.
+//! `cargo xtask bench`: what Herma costs, compared with the least that a durable gateway could cost.
 //!
-//! Four targets are measured beside each other in one run, in short rounds that take turns, because two
-//! shared cores are noisy and only neighbours can be compared:
+//! Four targets are measured in one run, in short rounds that alternate. Two shared cores are noisy, so only rounds
+//! next to each other can be compared:
 //!
 //! - `direct`: the upstream itself, called by the load client;
 //! - `proxy`: a bare axum and reqwest proxy that stores nothing;
 //! - `floor`: the least that a durable gateway can do;
 //! - `herma`.
 //!
-//! Each server is a process of its own, so that its CPU and memory are its own. `direct` and `proxy` know no
-//! sessions: their client sends the whole history with every turn, as it would have to.
+//! Each server is a process of its own, so that its CPU and memory can be measured. `direct` and `proxy` have no
+//! sessions, so their client sends the whole history with every turn.
 //!
-//! The floor measured against itself in place of Herma came out within 5 % at 8 and 64 clients and within 20 % at
-//! one, beside a compiler: smaller differences mean nothing on such a machine.
+//! When the floor was measured against itself, beside a compiler, the two differed by up to 5 % at 8 and 64 clients,
+//! and by up to 20 % at one client. Smaller differences mean nothing on such a machine.
 
 mod child;
 mod field;
@@ -31,7 +31,7 @@ use clap::Parser as _;
 
 use options::{Options, Section};
 
-/// Runs the benchmark, or one of the servers it starts as its children.
+/// Runs the benchmark, or one of the servers that it starts as child processes.
 pub(crate) fn run(task: &str, arguments: &[String]) -> ExitCode {
     let done = match (task, arguments) {
         ("bench-run", _) => measure(&Options::parse_from(
@@ -51,7 +51,7 @@ pub(crate) fn run(task: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Runs the sections that were asked for. The client has one thread: the servers need the other core.
+/// Runs the requested sections. The client uses one thread, because the servers need the other core.
 fn measure(options: &Options) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let started = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! What can be asked of a run.
+//! The options of a benchmark run.
 
 use std::path::{Path, PathBuf};
 
@@ -9,25 +9,25 @@ use super::field::Target;
 /// Measures Herma beside the upstream itself, a bare proxy and the durable floor.
 #[derive(Debug, Parser)]
 pub(super) struct Options {
-    /// Fewer rounds and smaller counts: for trying a change, not for a decision.
+    /// Fewer rounds and smaller counts. Good enough to try a change, not for a decision.
     #[arg(long)]
     quick: bool,
-    /// Rounds per scenario; decide on at least 8.
+    /// Rounds per scenario; a decision needs at least 8.
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// One section alone.
+    /// Runs only this section.
     #[arg(long, value_name = "SECTION")]
     only: Option<Section>,
-    /// Leaves Herma out.
+    /// Measures without Herma.
     #[arg(long)]
     without_herma: bool,
     /// Conversations stored for the second start-up measurement.
     #[arg(long, value_name = "N")]
     conversations: Option<usize>,
-    /// Conversations of the large store in `scale`, ten messages each.
+    /// Conversations in the large store of `scale`, ten messages each.
     #[arg(long, value_name = "N")]
     scale: Option<u64>,
-    /// Keeps that store in a directory, and takes it again if it is there.
+    /// Keeps the large store in this directory, and reuses it if it is there.
     #[arg(long, value_name = "DIR")]
     scale_data: Option<PathBuf>,
 }
@@ -41,22 +41,22 @@ pub(super) enum Section {
     FirstToken,
     /// Memory, idle and per open stream.
     Memory,
-    /// From start to first answer.
+    /// Time from process start to first answer.
     StartUp,
-    /// Turns after compactions, beside turns before many of them.
+    /// Turns after many compactions, compared with early turns.
     Compaction,
-    /// Responses beside chat turns.
+    /// Responses compared with chat turns.
     Responses,
-    /// A store with a million conversations. Takes as long as all others together: only if it is asked for.
+    /// A store with a million conversations. Takes as long as all other sections together, so it runs only on
+    /// request.
     Scale,
 }
 
 impl Section {
-    /// In the order of the report.
+    /// All sections, in the order of the report.
     pub(super) const ALL: [Self; 7] =
         [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction, Self::Responses, Self::Scale];
 
-    /// The heading.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Turns => "Durable turns: rate, CPU, latency",
@@ -71,12 +71,11 @@ impl Section {
 }
 
 impl Options {
-    /// Rounds per scenario.
     pub(super) fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 3 } else { 9 }).max(1)
     }
 
-    /// Turns that all clients together take in a round.
+    /// Turns of all clients together in a round.
     pub(super) fn turns(&self, clients: usize) -> usize {
         let turns = match clients {
             1 => 480,
@@ -86,37 +85,37 @@ impl Options {
         if self.quick { turns / 2 } else { turns }
     }
 
-    /// Streams held open at once.
+    /// Streams that are open at the same time.
     pub(super) fn streams(&self) -> usize {
         if self.quick { 200 } else { 1000 }
     }
 
-    /// Conversations in the large store.
+    /// Conversations for the second start-up measurement.
     pub(super) fn conversations(&self) -> usize {
         self.conversations.unwrap_or(if self.quick { 5_000 } else { 100_000 })
     }
 
-    /// Conversations in the store of a million.
+    /// Conversations in the large store of `scale`.
     pub(super) fn scale(&self) -> u64 {
         self.scale.unwrap_or(if self.quick { 20_000 } else { 1_000_000 })
     }
 
-    /// Where that store is kept.
+    /// The directory that keeps the large store.
     pub(super) fn scale_data(&self) -> Option<&Path> {
         self.scale_data.as_deref()
     }
 
-    /// Reads of one kind.
+    /// Requests of one kind.
     pub(super) fn pages(&self) -> usize {
         if self.quick { 80 } else { 400 }
     }
 
-    /// Sessions of a Hermes database that is imported.
+    /// Sessions in the Hermes database for the import.
     pub(super) fn imported(&self) -> usize {
         if self.quick { 1_000 } else { 10_000 }
     }
 
-    /// Turns in the life of a long conversation.
+    /// Turns of a long conversation.
     pub(super) fn life(&self) -> usize {
         if self.quick { 250 } else { 1000 }
     }
@@ -126,12 +125,12 @@ impl Options {
         Target::ALL.into_iter().filter(|target| self.has_herma() || *target != Target::Herma).collect()
     }
 
-    /// Whether Herma takes part.
+    /// Whether Herma is measured.
     pub(super) fn has_herma(&self) -> bool {
         !self.without_herma
     }
 
-    /// Whether a section is asked for.
+    /// Whether a section runs. `scale` runs only on request.
     pub(super) fn includes(&self, section: Section) -> bool {
         self.only.map_or(section != Section::Scale, |only| only == section)
     }

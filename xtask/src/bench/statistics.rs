@@ -1,6 +1,6 @@
 //! Medians and percentiles.
 
-/// The middle value, the mean of both middle ones for an even count; not a number for none.
+/// The median; the mean of both middle values for an even count; NaN for no values.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -11,7 +11,7 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The smallest value that at least `percent` of all values do not exceed; not a number for none.
+/// The smallest value that at least `percent` of all values do not exceed; NaN for no values.
 pub(super) fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -19,13 +19,13 @@ pub(super) fn percentile(values: &[f64], percent: usize) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// The median of the ratios of neighbours: values of the same round.
+/// The median of the ratios of values from the same round.
 pub(super) fn median_ratio(over: &[f64], under: &[f64]) -> f64 {
     let ratios: Vec<f64> = over.iter().zip(under).map(|(over, under)| over / under).collect();
     median(&ratios)
 }
 
-/// The median of the differences of neighbours: values of the same round.
+/// The median of the differences of values from the same round.
 pub(super) fn median_difference(from: &[f64], to: &[f64]) -> f64 {
     let differences: Vec<f64> = from.iter().zip(to).map(|(from, to)| to - from).collect();
     median(&differences)

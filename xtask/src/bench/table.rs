@@ -1,4 +1,4 @@
-//! Tables of the report, and verdicts beside the numbers that have a target.
+//! Tables of the report, and verdicts for the numbers that have a goal.
 
 /// Rows of cells under a header, printed with aligned columns.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Prints it as a Markdown table, so that it can be pasted where it is needed.
+    /// Prints a Markdown table.
     pub(super) fn print(&self) {
         print!("{}", self.render());
     }

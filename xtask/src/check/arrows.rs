@@ -1,7 +1,7 @@
-//! Which crate may know which: the layers of the workspace, and who owns an outside library.
+//! Which crates may depend on which: the layers of the workspace, and the owner of each outside library.
 //!
-//! A crate depends on crates of lower layers only, so nothing points back and nothing points sideways.
-//! Dev-dependencies are free. The testkit may be a dev-dependency only; xtask alone may depend on it otherwise.
+//! A crate depends on crates of lower layers only. Dev-dependencies are not restricted. The testkit may only be a
+//! dev-dependency, except in xtask.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Finding;
 use crate::workspace;
 
-/// From the ground up. A crate that is not here is unknown, and that is a finding.
+/// The layers, lowest first. A crate that is not listed here is a finding.
 const LAYERS: [&[&str]; 6] = [
     &["herma-model"],
     &["herma-wire", "herma-turn", "herma-store", "herma-tools", "herma-memory", "herma-config"],
@@ -20,10 +20,10 @@ const LAYERS: [&[&str]; 6] = [
     &["herma"],
 ];
 
-/// For tests and tasks: outside the layers, and in nobody's normal dependencies.
+/// Crates for tests and tasks. They are outside the layers, and no other crate may have them as normal dependencies.
 const TOOLS: [&str; 2] = ["herma-testkit", "xtask"];
 
-/// Libraries that only one crate may know.
+/// Libraries that only one crate may depend on.
 const OWNERS: [(&str, &str); 5] = [
     ("axum", "herma-http"),
     ("rusqlite", "herma-store-sqlite"),
@@ -32,7 +32,7 @@ const OWNERS: [(&str, &str); 5] = [
     ("agent-client-protocol", "herma-acp"),
 ];
 
-/// Crates that build without a runtime.
+/// Crates that must not depend on tokio, directly or through others.
 const WITHOUT_TOKIO: [&str; 3] = ["herma-model", "herma-wire", "herma-turn"];
 
 /// A crate of the workspace with the names of its dependencies.
@@ -43,7 +43,7 @@ struct Member {
     normal: Vec<String>,
 }
 
-/// Asks cargo for the crates and their dependencies, and checks them.
+/// Reads the crates and their dependencies from cargo and checks them.
 pub(super) fn check() -> io::Result<Vec<Finding>> {
     let mut metadata = workspace::cargo();
     metadata.args(["metadata", "--no-deps", "--format-version", "1"]);

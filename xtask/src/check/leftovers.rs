@@ -1,9 +1,9 @@
-//! Nothing is left for later inside the code: it is done, or it is an issue.
+//! Finds marks of unfinished work in the code. Such work is done now or becomes an issue.
 
 use super::Finding;
 use crate::workspace::SourceFile;
 
-/// Words, and what to do about them. Written in two halves, so that this file passes its own rule.
+/// The marks, and what to do about them. They are written in two halves, so that this file passes its own check.
 const LEFTOVERS: [(&str, &str); 5] = [
     (concat!("TO", "DO"), "do it now or write an issue"),
     (concat!("FIX", "ME"), "fix it now or write an issue"),
@@ -12,7 +12,7 @@ const LEFTOVERS: [(&str, &str); 5] = [
     (concat!("to", "do!("), "write it or leave it out"),
 ];
 
-/// Looks for leftovers in source files, line by line.
+/// Looks for these marks in a source file, line by line.
 pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
     if !matches!(file.extension(), "rs" | "js" | "css" | "html" | "py" | "sh" | "sql" | "toml") {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
     found.collect()
 }
 
-/// Whether the text has the word on its own, not inside a longer one.
+/// Whether the line has the word, not as a part of a longer word.
 fn contains_word(line: &str, word: &str) -> bool {
     let inside = |neighbour: Option<char>| neighbour.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {

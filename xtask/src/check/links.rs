@@ -1,4 +1,4 @@
-//! Relative links in Markdown lead somewhere: to a file of the workspace and, where they name one, to a heading in it.
+//! Checks that relative links in Markdown lead to a file of the workspace and, if they name one, to a heading in it.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Finding;
 use crate::workspace::SourceFile;
 
-/// Looks at every link of every Markdown file.
+/// Checks every link of every Markdown file.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let by_path: HashMap<&Path, &SourceFile> = files.iter().map(|file| (file.path.as_path(), file)).collect();
     let mut findings = Vec::new();
@@ -35,7 +35,7 @@ fn broken(file: &SourceFile, target: &str, by_path: &HashMap<&Path, &SourceFile>
     (!has_heading).then(|| format!("the link {target} names a heading that {} does not have", path.display()))
 }
 
-/// The path from the root that a link in a file means.
+/// The path, from the workspace root, that a link in a file leads to.
 fn resolve(from: &Path, link: &str) -> PathBuf {
     let mut path = from.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(link).components() {
@@ -63,7 +63,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Where inline links, images and reference definitions point.
+/// The targets of inline links, images and reference definitions, with line numbers.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -81,7 +81,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The anchors that a forge makes of a file's headings.
+/// The anchors that a forge makes from the headings of a file.
 fn anchors(text: &str) -> impl Iterator<Item = String> {
     prose(text).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
         let heading = line.trim_start_matches('#').trim().to_lowercase();

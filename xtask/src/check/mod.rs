@@ -1,7 +1,7 @@
 //! `cargo xtask check`: rules of the workspace that no other tool checks.
 //!
-//! Each rule is a pure function from what it looks at to its findings; only this file runs commands'
-//! results through them and decides what fails.
+//! Each rule is a pure function from its input to its findings. Only this file calls the rules and decides what fails
+//! the check. `arrows` also runs cargo.
 
 mod arrows;
 mod leftovers;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use crate::workspace;
 
-/// Something that breaks a rule, said so that a reader knows what to do.
+/// A violation of a rule, with a message that says what to do.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     path: PathBuf,
@@ -44,7 +44,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs every rule and prints what it found.
+/// Runs every rule and prints the findings.
 pub(crate) fn run() -> ExitCode {
     match findings() {
         Ok(report) => {

@@ -1,9 +1,9 @@
-//! Every module says first what it owns.
+//! Checks that every module begins with a doc comment.
 
 use super::Finding;
 use crate::workspace::SourceFile;
 
-/// Looks at the first line of a module.
+/// Checks the first line of a module.
 pub(super) fn check(file: &SourceFile) -> Option<Finding> {
     let in_src = file.path.components().any(|part| part.as_os_str() == "src");
     if !in_src || file.extension() != "rs" || file.text.starts_with("//!") {

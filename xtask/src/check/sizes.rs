@@ -1,4 +1,4 @@
-//! How long a file may be: a reader should be able to hold one in mind.
+//! Limits the length of a file, so that a reader can keep it in mind.
 
 use super::Finding;
 use crate::workspace::SourceFile;
@@ -7,16 +7,16 @@ const LIMIT: usize = 800;
 const WORTH_A_THOUGHT: usize = 450;
 const MAP_LIMIT: usize = 80;
 
-/// A file that is longer than it should be.
+/// A file that is longer than recommended.
 #[derive(Debug)]
 pub(super) enum Size {
-    /// Fails the check.
+    /// The check fails.
     TooLong(Finding),
-    /// Is mentioned.
+    /// The check only mentions the file.
     Long(Finding),
 }
 
-/// Looks at the length of a source file.
+/// Checks the length of a source file.
 pub(super) fn check(file: &SourceFile) -> Option<Size> {
     if !matches!(file.extension(), "rs" | "js" | "css" | "py" | "sh") {
         return None;

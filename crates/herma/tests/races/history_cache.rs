@@ -40,7 +40,9 @@ async fn what_failed_in_the_other_process_is_known_here() {
 async fn a_newer_system_message_of_the_other_process_holds_here() {
     let world = World::start().await;
     let other = world.another().await;
-    let with_system = |system: &str, text: &str| serde_json::json!({"messages": [{"role": "system", "content": system}, {"role": "user", "content": text}]});
+    let with_system = |system: &str, text: &str| {
+        json!({"messages": [{"role": "system", "content": system}, {"role": "user", "content": text}]})
+    };
     world.session("s").post_json(CHAT, &with_system("be brief", "one")).await.expect(200);
     named(other.client(), "s").post_json(CHAT, &with_system("be long", "two")).await.expect(200);
     world.session("s").post_json(CHAT, &ask("three")).await.expect(200);

@@ -96,8 +96,10 @@ impl Stored {
         assert_eq!(self.count("SELECT count(*) FROM conversations WHERE running_turn IS NOT NULL"), 0, "leases held");
         assert_eq!(self.count("SELECT count(*) FROM conversations WHERE waiting <> 0"), 0, "waiters counted");
         assert_eq!(self.count("SELECT count(*) FROM turn_journal"), 0, "journals left");
-        let uncounted = "SELECT count(*) FROM conversations c WHERE origin_kind <> 'branch' AND deleted = 0 AND message_count <>
-            (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk WHERE s.conversation_pk = c.pk AND m.compaction_pk IS NULL)";
+        let uncounted = "SELECT count(*) FROM conversations c
+            WHERE origin_kind <> 'branch' AND deleted = 0 AND message_count <>
+                (SELECT count(*) FROM messages m JOIN sessions s ON s.pk = m.session_pk
+                WHERE s.conversation_pk = c.pk AND m.compaction_pk IS NULL)";
         assert_eq!(self.count(uncounted), 0, "conversations that count their messages wrong");
     }
 }

@@ -1,4 +1,4 @@
-//! The load: clients on connections of their own, each with sessions of its own, taking turn after turn.
+//! The load: each client has its own connection and its own sessions, and sends one turn after the other.
 
 mod requests;
 mod talk;
@@ -22,13 +22,13 @@ pub(super) use talk::Talk;
 /// The API key that Herma is started with.
 pub(super) const KEY: &str = "bench-key";
 
-/// Nothing here takes longer than this unless it is stuck.
+/// Everything that takes longer than this is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Session names are never used twice in a run.
+/// Counts session names, so that no name is used twice in a run.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a round consists of.
+/// The parameters of a round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     /// Clients at the same time.
@@ -37,14 +37,14 @@ pub(super) struct Plan {
     pub(super) turns: usize,
     /// Messages in a session's history before its first measured turn.
     pub(super) history: usize,
-    /// How answers are asked for.
+    /// Whether answers are streamed.
     pub(super) shape: Shape,
-    /// Where they are asked for.
+    /// The API that turns are sent to.
     pub(super) api: Api,
 }
 
 impl Plan {
-    /// Turns of all clients together: more on quicker servers, so that rounds are long enough to be measured.
+    /// Turns of all clients together. Faster servers get more, so that each round is long enough to be measured.
     const fn turns_of(&self, target: Target) -> usize {
         match (self.shape, target) {
             (Shape::Streamed { .. }, _) | (_, Target::Floor | Target::Herma) => self.turns,
@@ -53,37 +53,36 @@ impl Plan {
         }
     }
 
-    /// Turns that a session takes before its client goes on to its next one, so that histories stay near their size.
+    /// Turns of one session before its client takes the next session, so that histories keep about the same length.
     const fn turns_per_session(&self) -> usize {
         if self.history < 100 { 4 } else { 16 }
     }
 }
 
-/// How answers are asked for.
+/// Whether answers are streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// As JSON.
     Whole,
-    /// As a stream, from an upstream that thinks before its first byte or does not.
+    /// As a stream.
     Streamed {
-        /// Whether it thinks.
+        /// Whether the upstream pauses before its first byte.
         pause: bool,
     },
 }
 
-/// Where answers are asked for, and how a turn finds its conversation.
+/// The API of a turn, and how the turn names its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Api {
-    /// `/v1/chat/completions`, with a session header. Only Herma has the others.
+    /// `/v1/chat/completions`, with a session header. Only Herma has the other two.
     Chat,
     /// `/v1/responses`, with the conversation's slug.
     Slug,
-    /// `/v1/responses`, with the id of the response before.
+    /// `/v1/responses`, with the id of the previous response.
     Chained,
 }
 
 impl Api {
-    /// In the order of the report.
+    /// All APIs, in the order of the report.
     pub(super) const ALL: [Self; 3] = [Self::Chat, Self::Slug, Self::Chained];
 
     /// Its name in the report.
@@ -96,16 +95,16 @@ impl Api {
     }
 }
 
-/// What one round of one target showed.
+/// The results of one round of one target.
 #[derive(Debug)]
 pub(super) struct Round {
     /// Turns per second.
     pub(super) rate: f64,
     /// CPU of the server per turn, in microseconds.
     pub(super) cpu: f64,
-    /// Of each turn, in milliseconds.
+    /// The latency of each turn, in milliseconds.
     pub(super) latencies: Vec<f64>,
-    /// Of each streamed turn, in milliseconds.
+    /// The time to the first text of each streamed turn, in milliseconds.
     pub(super) first_tokens: Vec<f64>,
 }
 
@@ -130,17 +129,16 @@ pub(super) async fn round(field: &Field, server: &Server, plan: &Plan) -> io::Re
     })
 }
 
-/// A duration in milliseconds.
 pub(super) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// A name for a session that no other has.
+/// A session name that is unique in this run.
 pub(super) fn session_name() -> String {
     format!("bench-{}-{}", std::process::id(), SESSIONS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Fails what takes too long.
+/// Fails after [`PATIENCE`].
 pub(super) async fn in_time<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(PATIENCE, work).await.map_err(io::Error::other)?
 }
@@ -150,12 +148,12 @@ pub(super) async fn connect(address: SocketAddr) -> io::Result<Connection> {
     Connection::new(TcpStream::connect(address).await?)
 }
 
-/// Sends a request and reads its whole answer, which must be a success.
+/// Sends a request and reads the whole answer. Fails on an HTTP error.
 pub(super) async fn exchange(connection: &mut Connection, request: &[u8]) -> io::Result<Sample> {
     converse(connection, request).await.map(|(sample, _)| sample)
 }
 
-/// The same, with what was answered.
+/// Like [`exchange`], and returns the answer too.
 pub(super) async fn converse(connection: &mut Connection, request: &[u8]) -> io::Result<(Sample, Message)> {
     let started = Instant::now();
     connection.stream.write_all(request).await?;
@@ -173,13 +171,13 @@ pub(super) async fn converse(connection: &mut Connection, request: &[u8]) -> io:
     Ok((Sample { latency, first_token }, answer))
 }
 
-/// Whether a piece of an answer shows text: a content that is not empty.
+/// Whether a piece of an answer has a content that is not empty.
 pub(super) fn shows_token(body: &[u8]) -> bool {
     const CONTENT: &[u8] = b"\"content\":\"";
     memchr::memmem::find_iter(body, CONTENT).any(|at| body.get(at + CONTENT.len()).is_some_and(|next| *next != b'"'))
 }
 
-/// One turn.
+/// The times of one turn.
 #[derive(Debug)]
 pub(super) struct Sample {
     /// Until the last byte.
@@ -195,7 +193,7 @@ struct Client {
 }
 
 impl Client {
-    /// Connects and gives each session its history.
+    /// Connects, and sends each session its history.
     async fn open(address: SocketAddr, target: Target, plan: &Plan, turns: usize) -> io::Result<Self> {
         let mut connection = connect(address).await?;
         let turns_per_session = plan.turns_per_session();

@@ -1,4 +1,4 @@
-//! What clients send, built before anything is timed.
+//! The requests of the clients, built before the time measurement.
 
 use std::io;
 use std::ops::Range;
@@ -11,29 +11,29 @@ use crate::bench::field::Target;
 use crate::bench::http1::Message;
 use crate::bench::servers::upstream::PAUSE;
 
-/// About as long as what a person types in a chat.
+/// As long as a typical chat message.
 pub(in crate::bench) const USER_TEXT: &str =
     "Please look at the third paragraph again and tell me, in your own words, what it leaves open.";
 const ASSISTANT_TEXT: &str =
     "It leaves open who decides when two of them disagree, and what becomes of the work that was already done.";
 
-/// The requests of one session: the one that gives it its history, where the server keeps it, and a turn.
+/// The requests of one session: an opening that stores the history, if the server keeps it, and a turn.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    /// Sent once, untimed.
+    /// Sent once, not measured.
     pub(super) opening: Bytes,
     /// Sent for each measured turn.
     turn: Vec<u8>,
-    /// Where a turn has the id of the response before it.
+    /// The position of the previous response's id in `turn`.
     previous: Option<Range<usize>>,
 }
 
 impl Session {
-    /// Builds them for a target that keeps the history or one that must be sent it each time.
+    /// Builds the requests. A target that does not keep the history gets it with every turn.
     pub(super) fn new(target: Target, plan: &Plan, name: &str) -> Self {
         let spoken = messages(plan.history, plan.shape);
         let (whole, newest) = (spoken.join(","), spoken.last().cloned().unwrap_or_default());
-        // The answer to the opening completes the history.
+        // The answer to the opening is the last message of the history.
         let before = spoken[..spoken.len().saturating_sub(2)].join(",");
         let (opening, turn) = match plan.api {
             Api::Chat if target.keeps_history() => (chat(name, &before, plan.shape), chat(name, &newest, plan.shape)),
@@ -59,7 +59,7 @@ impl Session {
         &self.turn
     }
 
-    /// Takes from an answer what the next turn has to name.
+    /// Writes the id of an answer's response into the next turn, if that has to name it.
     pub(super) fn answered(&mut self, answer: &Message) -> io::Result<()> {
         if let Some(place) = self.previous.clone() {
             self.turn[place].copy_from_slice(response_id(answer)?.as_bytes());
@@ -68,10 +68,10 @@ impl Session {
     }
 }
 
-/// As long as the id of a response.
+/// A placeholder with the length of a response id.
 const NO_RESPONSE: &str = "resp_00000000000000000000000000000000";
 
-/// The id of the response that an answer is, whole or streamed.
+/// The id of the response in an answer, whole or streamed.
 pub(super) fn response_id(answer: &Message) -> io::Result<String> {
     const ID: &[u8] = br#""id":""#;
     let begins = [ID, b"resp_"].concat();
@@ -81,7 +81,7 @@ pub(super) fn response_id(answer: &Message) -> io::Result<String> {
     id.map(str::to_owned).ok_or_else(|| io::Error::other("an answer that is no response"))
 }
 
-/// A history of this many messages, and the next user message.
+/// A history of this many messages, and one more user message.
 fn messages(history: usize, shape: Shape) -> Vec<String> {
     let mark = if shape == (Shape::Streamed { pause: true }) { PAUSE } else { "" };
     let message = |index: usize| {
@@ -96,7 +96,7 @@ fn chat(session: &str, messages: &str, shape: Shape) -> Bytes {
     post(session, &format!(r#"{{"model":"bench",{stream}"messages":[{messages}]}}"#))
 }
 
-/// Asks for a response, at a place that is given as the body's fields.
+/// A request for a response. `place` is the part of the body that names the conversation.
 fn response(place: &str, items: &str, shape: Shape) -> Bytes {
     let stream = if shape == Shape::Whole { "" } else { r#""stream":true,"# };
     request("POST /v1/responses", "", &format!(r#"{{"model":"bench",{place}{stream}"input":[{items}]}}"#))
@@ -126,12 +126,12 @@ pub(in crate::bench) fn show(session: &str) -> Bytes {
     request(&format!("GET /api/sessions/{session}"), "", "")
 }
 
-/// A request for anything that can be read.
+/// A GET request.
 pub(in crate::bench) fn get(path: &str) -> Bytes {
     request(&format!("GET {path}"), "", "")
 }
 
-/// A request that sends JSON.
+/// A request with a JSON body.
 pub(in crate::bench) fn send(method: &str, path: &str, body: &serde_json::Value) -> Bytes {
     request(&format!("{method} {path}"), "", &body.to_string())
 }

@@ -8,7 +8,7 @@ use super::{Api, Plan, Shape, connect, converse, in_time, session_name};
 use crate::bench::field::Target;
 use crate::bench::http1::{Connection, Message};
 
-/// A conversation with Herma that has begun, on a connection of its own.
+/// A conversation with Herma on its own connection, after the first turn.
 #[derive(Debug)]
 pub(in crate::bench) struct Talk {
     connection: Connection,
@@ -17,7 +17,7 @@ pub(in crate::bench) struct Talk {
 }
 
 impl Talk {
-    /// Takes the first turn.
+    /// Connects and takes the first turn.
     pub(in crate::bench) async fn begin(address: SocketAddr, api: Api, shape: Shape) -> io::Result<Self> {
         let mut connection = connect(address).await?;
         let plan = Plan { clients: 1, turns: 1, history: 2, shape, api };
@@ -27,7 +27,7 @@ impl Talk {
         Ok(Self { connection, session, latest })
     }
 
-    /// Takes so many more.
+    /// Takes `count` more turns.
     pub(in crate::bench) async fn turns(&mut self, count: usize) -> io::Result<()> {
         for _ in 0..count {
             let (_, answer) = in_time(converse(&mut self.connection, self.session.turn())).await?;

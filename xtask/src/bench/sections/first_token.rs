@@ -13,13 +13,15 @@ use crate::bench::table::{Table, at_most};
 /// Milliseconds that Herma may add.
 const GOAL: f64 = 0.5;
 
-/// Measures one client with and without an upstream that thinks before it speaks.
+/// Measures one client, with an upstream that pauses before its first byte and with one that does not.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let targets = options.targets();
     let field = Field::start(&targets)?;
     println!(
-        "One client, streams. Milliseconds to the first text, p50 / p99; the others as what they add to direct. A model\n\
-         thinks before its first token: the goal is for an upstream that waits {} ms. Without that wait nothing can be\n\
+        "One client, streams. Milliseconds to the first text, p50 / p99; the others as what they add to direct. \
+         A model\n\
+         thinks before its first token: the goal is for an upstream that waits {} ms. \
+         Without that wait nothing can be\n\
          done meanwhile, and what must be durable before the first byte is seen whole.\n",
         PAUSE_LENGTH.as_millis()
     );

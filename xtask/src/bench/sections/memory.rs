@@ -1,4 +1,4 @@
-//! Resident memory: after the first turn, and per stream while many are open.
+//! Resident memory: after the first turn, and per open stream.
 
 use std::io;
 
@@ -12,14 +12,14 @@ use crate::bench::options::Options;
 use crate::bench::servers::upstream::HOLD;
 use crate::bench::table::{Table, at_most};
 
-/// Mebibytes when idle.
+/// MiB when idle.
 const IDLE_GOAL: f64 = 25.0;
-/// Kibibytes per open stream.
+/// KiB per open stream.
 const STREAM_GOAL: f64 = 48.0;
-/// Streams opened at the same time: a listener's queue is short.
+/// Streams opened at the same time; more would overflow the listener's queue.
 const AT_ONCE: usize = 50;
 
-/// Opens the streams on fresh processes and holds them.
+/// Measures fresh processes, first idle and then with open streams.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let targets: Vec<Target> = options.targets().into_iter().filter(|target| *target != Target::Direct).collect();
     let field = Field::start(&targets)?;

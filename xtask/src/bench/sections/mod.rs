@@ -1,4 +1,4 @@
-//! The parts of the report. Each starts what it needs, measures in interleaved rounds, and prints.
+//! The sections of the report. Each starts its servers, measures in alternating rounds, and prints.
 
 pub(super) mod compaction;
 pub(super) mod first_token;
@@ -14,14 +14,14 @@ use std::io;
 use super::field::{Field, Server};
 use super::load::{self, Plan, Round};
 
-/// One of those that are compared: it takes part in every round.
+/// One participant of a comparison: a server and a plan.
 struct Lane<'a> {
     name: &'static str,
     server: &'a Server,
     plan: Plan,
 }
 
-/// All rounds of one scenario, by name.
+/// The rounds of each lane, by its name.
 struct Rounds(Vec<(&'static str, Vec<Round>)>);
 
 impl Rounds {
@@ -31,7 +31,8 @@ impl Rounds {
         Self::measure(field, &field.servers().iter().map(lane).collect::<Vec<_>>(), rounds).await
     }
 
-    /// Lets the lanes take turns, in opposite order every other round, after one round that does not count.
+    /// Measures the lanes in alternating rounds; every second round has the opposite order. The first round of each
+    /// lane is a warm-up.
     async fn measure(field: &Field, lanes: &[Lane<'_>], rounds: usize) -> io::Result<Self> {
         let mut measured: Vec<(&'static str, Vec<Round>)> = Vec::new();
         for lane in lanes {
@@ -51,7 +52,7 @@ impl Rounds {
         Ok(Self(measured))
     }
 
-    /// One number of each round of a lane, in the order of the rounds; none if it takes no part.
+    /// One number of each round of a lane, in order. Empty if there is no such lane.
     fn of(&self, name: &str, number: impl Fn(&Round) -> f64) -> Vec<f64> {
         let rounds = self.0.iter().find(|(other, _)| *other == name);
         rounds.map(|(_, rounds)| rounds.iter().map(number).collect()).unwrap_or_default()

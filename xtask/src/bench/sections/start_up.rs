@@ -1,7 +1,7 @@
-//! From the start of the process to its ready line and to its first answer, with few and with many conversations.
+//! The time from process start to ready line and to first answer, with few and with many conversations.
 //!
-//! The store is filled by the server itself, one turn per conversation, with as many clients as make its group
-//! commit worthwhile: slower than writing rows, but true for any schema.
+//! The server itself fills the store, one turn per conversation. Many clients do it at the same time, so that commits
+//! are grouped. This is slower than writing rows, but works with any schema.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ const FEW_GOAL: f64 = 60.0;
 const MANY_GOAL: f64 = 100.0;
 
 const FILLING_CLIENTS: usize = 128;
-/// A store that takes longer to fill is measured as far as it came.
+/// A store that takes longer to fill is measured with what it has by then.
 const FILLING_LIMIT: Duration = Duration::from_secs(90);
 
-/// Measures Herma, and the floor as an empty program with the same libraries.
+/// Measures Herma, and the floor for comparison: it uses the same libraries and reads no data at start.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let field = Field::start(&[])?;
     println!("Milliseconds from the start of the process. The floor reads nothing back, however much there is.\n");
@@ -45,7 +45,8 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts and kills the server again and again on the same data.
+/// Starts and kills the server several times on the same data. Returns the median times to ready line and first
+/// answer.
 async fn starts(field: &Field, target: Target, data: &str, rounds: usize) -> io::Result<(f64, f64)> {
     let (mut ready, mut answered) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -59,7 +60,7 @@ async fn starts(field: &Field, target: Target, data: &str, rounds: usize) -> io:
     Ok((median(&ready), median(&answered)))
 }
 
-/// Makes conversations through the server; says how many there are and how many came in a second.
+/// Creates conversations through the server. Returns how many there are, and how many were made per second.
 async fn fill(child: &Child, wanted: usize) -> io::Result<(usize, f64)> {
     let clients = FILLING_CLIENTS.min(wanted);
     let (started, address) = (Instant::now(), child.address());

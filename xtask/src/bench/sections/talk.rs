@@ -1,4 +1,4 @@
-//! One client that talks, and what it is told about its conversation.
+//! A client that takes turns, and the state of its conversation that the answers report.
 
 use std::io;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::bench::load::{self, Shape, USER_TEXT, milliseconds};
 use crate::bench::servers::upstream::COUNT;
 use crate::bench::statistics::percentile;
 
-/// A client on a connection of its own.
+/// A client on its own connection.
 pub(super) struct Client<'a> {
     server: &'a Child,
     connection: Connection,
 }
 
-/// What an answer says of its conversation.
+/// What an answer reports about its conversation.
 pub(super) struct Told {
     /// The stable handle.
     pub(super) conversation: String,
     /// Compactions so far.
     pub(super) compactions: u64,
-    /// Tokens that the model was shown.
+    /// Prompt tokens of the turn.
     pub(super) prompt: u64,
 }
 
-/// Requests sent one after the other.
+/// The measurements of requests that were sent one after the other.
 pub(super) struct Block {
     latencies: Vec<f64>,
-    /// CPU of the server for all of them.
+    /// CPU of the server for all requests.
     spent: Duration,
 }
 
@@ -41,17 +41,17 @@ impl Block {
         self.spent.as_secs_f64() * 1e6 / self.latencies.len() as f64
     }
 
-    /// The usual latency, in milliseconds.
+    /// The median latency, in milliseconds.
     pub(super) fn p50(&self) -> f64 {
         percentile(&self.latencies, 50)
     }
 
-    /// The latency that one request in a hundred exceeds, in milliseconds.
+    /// The 99th percentile of the latency, in milliseconds.
     pub(super) fn p99(&self) -> f64 {
         percentile(&self.latencies, 99)
     }
 
-    /// The usual latency of every other request, beginning with the first.
+    /// The median latency of requests 1, 3, 5 and so on, in milliseconds.
     pub(super) fn p50_of_first_name(&self) -> f64 {
         percentile(&self.latencies.iter().copied().step_by(2).collect::<Vec<_>>(), 50)
     }
@@ -63,23 +63,22 @@ impl Block {
 }
 
 impl<'a> Client<'a> {
-    /// Connects.
     pub(super) async fn connect(server: &'a Child) -> io::Result<Self> {
         Ok(Self { server, connection: load::connect(server.address()).await? })
     }
 
-    /// One request, untimed.
+    /// Sends one request, not measured.
     pub(super) async fn send(&mut self, request: &Bytes) -> io::Result<()> {
         load::in_time(load::exchange(&mut self.connection, request)).await.map(drop)
     }
 
-    /// One request, untimed, and what was answered.
+    /// Sends one request, not measured, and returns the answer.
     pub(super) async fn answer(&mut self, request: &Bytes) -> io::Result<Value> {
         let (_, answer) = load::in_time(load::converse(&mut self.connection, request)).await?;
         Ok(serde_json::from_str(&unframed(&answer))?)
     }
 
-    /// Turns, untimed.
+    /// Takes turns, not measured.
     pub(super) async fn talk(&mut self, name: &str, turns: usize) -> io::Result<()> {
         let request = turn(name);
         for _ in 0..turns {
@@ -88,7 +87,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// One more turn, and what is said of the conversation.
+    /// Takes one turn and returns what the answer reports about the conversation.
     pub(super) async fn ask(&mut self, name: &str) -> io::Result<Told> {
         let answer = self.answer(&turn(name)).await?;
         let (session, usage) = (&answer["session"], &answer["usage"]);
@@ -102,7 +101,7 @@ impl<'a> Client<'a> {
         told().ok_or_else(|| io::Error::other(format!("an answer that lacks something: {answer}")))
     }
 
-    /// Sends these requests one after the other, again and again, as many as `count`.
+    /// Sends these requests in order, again and again, until `count` are sent.
     pub(super) async fn block(&mut self, requests: &[Bytes], count: usize) -> io::Result<Block> {
         let before = self.server.cpu()?;
         let mut latencies = Vec::with_capacity(count);
@@ -114,7 +113,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// A conversation that was split, under its first session's id and its stable handle.
+/// A conversation that was split, with the id of its first session and its stable handle.
 pub(super) struct Split {
     pub(super) first: String,
     pub(super) stable: String,
@@ -122,7 +121,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Talks and splits as often as is asked for. The last turn was taken under the stable handle.
+    /// Creates a conversation and splits it `depth` times. The last turn uses the stable handle.
     pub(super) async fn make(herma: &Child, depth: usize) -> io::Result<Self> {
         let mut client = Client::connect(herma).await?;
         let first = load::session_name();
@@ -137,12 +136,12 @@ impl Split {
     }
 }
 
-/// A turn as a person takes it, which the upstream counts.
+/// A turn of usual length. The upstream reports its tokens.
 pub(super) fn turn(name: &str) -> Bytes {
     load::ask(name, &format!("{COUNT} {USER_TEXT}"), Shape::Whole)
 }
 
-/// A turn that fills much of a context.
+/// A turn that takes much of the context window.
 pub(super) fn long_turn(name: &str) -> Bytes {
     load::ask(name, &format!("{COUNT} {}", USER_TEXT.repeat(20)), Shape::Whole)
 }

@@ -1,4 +1,4 @@
-//! Turns per second, CPU per turn, and what is added to the latency of the upstream.
+//! Turns per second, CPU per turn, and the latency that is added to the upstream's.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub(super) const HISTORIES: [usize; 2] = [2, 200];
 /// Herma's CPU per turn, as a multiple of the floor's.
 const CPU_GOAL: f64 = 2.0;
 
-/// What the floor reached of the proxy where the goals were set.
+/// The ratio of the floor's rate to the proxy's on the machine where the goals were set.
 const fn reference(clients: usize) -> f64 {
     match clients {
         1 => 0.28,
@@ -26,7 +26,7 @@ const fn reference(clients: usize) -> f64 {
     }
 }
 
-/// What Herma is to reach of the floor.
+/// The goal for the ratio of Herma's rate to the floor's.
 const fn goal(clients: usize) -> f64 {
     if clients == 1 { 0.7 } else { 0.6 }
 }

@@ -1,8 +1,8 @@
 //! The durable floor: the least that a durable gateway can do.
 //!
-//! Turns of a session run in order. The history is in memory and goes upstream before the new messages. One
-//! group-committed transaction stores the new messages and the answer before the last byte is sent. Nothing
-//! else: no keys, no aliases, no leases, no retries, no restart.
+//! Turns of a session run in order. The history is in memory and is sent upstream before the new messages. One
+//! group-committed transaction stores the new messages and the answer before the last byte is sent. There is nothing
+//! else: no keys, no aliases, no leases, no retries, no recovery after a restart.
 
 use std::collections::HashMap;
 use std::io;
@@ -92,7 +92,7 @@ impl Floor {
     }
 }
 
-/// What is to be stored when the answer is complete; the session is locked until then.
+/// What to store when the answer is complete. The session is locked until then.
 struct Turn {
     journal: Journal,
     session: String,
@@ -109,7 +109,7 @@ impl Turn {
     }
 }
 
-/// An answer that passes through: frames go on as they come, the last ones only after the commit.
+/// A streamed answer. Frames are forwarded as they arrive, but the last ones only after the commit.
 struct Passing {
     answer: reqwest::Response,
     turn: Option<Turn>,
@@ -156,7 +156,7 @@ impl Passing {
         }
     }
 
-    /// The frame, if it may be shown before the commit.
+    /// Returns the frame if it may be sent before the commit.
     fn pass(&mut self, frame: Bytes) -> io::Result<Option<Bytes>> {
         let data = frame.strip_prefix(b"data: ").unwrap_or_default();
         if self.held.is_empty() && !data.starts_with(b"[DONE]") {
@@ -187,7 +187,7 @@ fn upstream_body(request: &Request<'_>, history: &[Box<str>], new: &[Box<str>]) 
     body
 }
 
-/// The message of a whole answer, as it was sent.
+/// The message of an answer that is not streamed, byte for byte.
 fn spoken(answer: &[u8]) -> io::Result<Box<str>> {
     #[derive(Deserialize)]
     struct Answer<'a> {

@@ -1,4 +1,4 @@
-//! The floor's durable part: one thread writes, what is queued is committed together, `FULL` and WAL.
+//! The floor's storage: one thread writes, and commits all queued messages together, with `synchronous=FULL` and WAL.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-/// Jobs of one commit.
+/// The most jobs in one commit.
 const BATCH: usize = 256;
 
 const SCHEMA: &str = "
@@ -18,7 +18,7 @@ const SCHEMA: &str = "
         session TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (session, seq)
     ) WITHOUT ROWID;";
 
-/// The way to the writer.
+/// A handle to the writer thread.
 #[derive(Debug, Clone)]
 pub(super) struct Journal(Sender<Job>);
 

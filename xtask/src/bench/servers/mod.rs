@@ -1,4 +1,4 @@
-//! The servers that are measured beside Herma, each run as a child process of the benchmark.
+//! The servers that are compared with Herma. Each runs as a child process of the benchmark.
 
 pub(super) mod floor;
 mod journal;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::net::TcpListener;
 
-/// Serves a router on a free loopback port, with as many threads as Herma would take.
+/// Serves a router on a free loopback port, with as many threads as Herma uses.
 fn serve(router: impl FnOnce() -> io::Result<Router>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -24,7 +24,7 @@ fn serve(router: impl FnOnce() -> io::Result<Router>) -> io::Result<()> {
     })
 }
 
-/// A client of the upstream that keeps its connections. It trusts no certificate: it never speaks TLS.
+/// A client of the upstream that keeps its connections open. It trusts no certificate, because it never uses TLS.
 fn client() -> io::Result<reqwest::Client> {
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -1,4 +1,4 @@
-//! A bare proxy: axum in front, reqwest behind, nothing looked at, nothing stored.
+//! A bare proxy of axum and reqwest. It inspects nothing and stores nothing.
 
 use std::io;
 

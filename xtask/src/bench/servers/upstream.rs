@@ -1,8 +1,8 @@
-//! The upstream: fixed bytes, as little CPU as a server can take, one thread.
+//! The upstream: fixed answers, one thread, as little CPU as possible.
 //!
-//! What a request asks for is found by looking for words in its bytes: `"stream":true`, and in the user's text
-//! [`PAUSE`] (5 ms before the first byte, as a quick model has), [`HOLD`] (a stream that stays open) or [`COUNT`]
-//! (a whole answer whose usage grows with the request). A request for a summary gets one.
+//! The upstream searches the bytes of a request for words: `"stream":true`, and in the user's text [`PAUSE`] (5 ms
+//! before the first byte, as with a fast model), [`HOLD`] (a stream that stays open) or [`COUNT`] (an answer whose
+//! usage grows with the request). A request for a summary gets a summary.
 
 use std::io;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::bench::http1::Connection;
 
-/// In the user's text: think before the first byte.
+/// In the user's text: pause before the first byte.
 pub(in crate::bench) const PAUSE: &str = "[pause]";
-/// In the user's text: show a token, then keep the stream open until the client goes.
+/// In the user's text: send a token, then keep the stream open until the client disconnects.
 pub(in crate::bench) const HOLD: &str = "[hold]";
-/// In the user's text: report a token for each four bytes of the request, as a model server counts.
+/// In the user's text: report one token per four bytes of the request.
 pub(in crate::bench) const COUNT: &str = "[count]";
 
-/// How long [`PAUSE`] is.
+/// The length of [`PAUSE`].
 pub(in crate::bench) const PAUSE_LENGTH: Duration = Duration::from_millis(5);
 
 const WORDS: [&str; 8] = ["Of ", "course: ", "the ", "answer ", "is ", "forty", "-two", "."];
@@ -29,7 +29,7 @@ const SUMMARY: [&str; 3] = [
     "So far: who decides when two disagree, and what becomes of work already done. ",
     "The answer given each time is forty-two.",
 ];
-/// What stands behind the conversation in a request for a summary.
+/// The text after the conversation in a request for a summary.
 const CONVERSATION_ENDS: &str = "</conversation>";
 
 const PROMPT_TOKENS: usize = 20;
@@ -81,7 +81,7 @@ fn usage(prompt: usize) -> String {
     format!(r#""usage":{{"prompt_tokens":{prompt},"completion_tokens":{ANSWER_TOKENS},"total_tokens":{total}}}"#)
 }
 
-/// A whole answer with its head.
+/// An answer that is not streamed, with its HTTP head.
 fn whole(prompt: usize) -> Vec<u8> {
     let body = format!(
         r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1767225600,"model":"bench","choices":[{{"index":0,"message":{{"role":"assistant","content":"{}","refusal":null}},"finish_reason":"stop"}}],{}}}"#,
@@ -92,7 +92,7 @@ fn whole(prompt: usize) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// A streamed answer: one write per frame, the head together with the first.
+/// A streamed answer: one write per frame; the HTTP head is in the first.
 fn frames(words: &[&str]) -> Vec<Vec<u8>> {
     let frame = |data: &str| {
         let event = format!("data: {data}\n\n");

@@ -134,7 +134,7 @@ impl Forged {
         assert!(findings.is_empty(), "{findings:#?}");
     }
 
-    /// Checks that this rule is reported, and that all findings are about the first thread.
+    /// Checks that this rule is reported, and that a finding is about the first thread.
     fn breaks(&self, rule: Rule) {
         let findings = check(&self.history, &self.read);
         assert!(findings.iter().any(|finding| finding.rule == rule), "{rule:?} is not in {findings:#?}");

@@ -214,7 +214,8 @@ impl Life {
         self.texts += 1;
         let url = format!("data:image/png;base64,{}", "A".repeat(9_000));
         json!({"role": "user", "content": [
-            {"type": "text", "text": format!("image {}", self.texts)}, {"type": "image_url", "image_url": {"url": url}}]})
+            {"type": "text", "text": format!("image {}", self.texts)},
+            {"type": "image_url", "image_url": {"url": url}}]})
     }
 
     /// Checks that a turn fails only if the model was told to fail, and is refused only if its input alone is too

@@ -1,4 +1,4 @@
-//! Conversations that talk on and on and compact by themselves: their latest turns beside the first ones of others.
+//! Long conversations with automatic compaction: their latest turns compared with early turns of young conversations.
 
 use std::io;
 
@@ -12,24 +12,24 @@ use crate::bench::sections::talk::{Block, Client, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 
-/// Compacts with turn 31, then every 17 turns.
+/// With this context window a conversation compacts at turn 31, then every 17 turns.
 const WINDOW: &str = "2000";
-/// Turns that are measured together: some compactions are among them.
+/// Turns that are measured together. Some of them compact.
 const BLOCK: usize = 51;
 /// Turns of a young conversation before the measured ones.
 const YOUTH: usize = 4;
-/// Long lives in a round, each beside a young conversation.
+/// Long conversations per round. Each is measured beside a young one.
 const LIVES: usize = 2;
 
-/// What a late turn may cost, as a multiple of an early one.
+/// The goal for the cost of a late turn, as a multiple of an early one.
 const GOAL: f64 = 1.2;
 
-/// Blocks of turns of conversations of one age.
+/// The blocks of turns of all young, or of all old, conversations.
 #[derive(Default)]
 struct Age {
-    /// Mean latency of each block's turns, in milliseconds.
+    /// Mean latency of the turns of each block, in milliseconds.
     time: Vec<f64>,
-    /// CPU of each block's turns, in microseconds.
+    /// CPU per turn of each block, in microseconds.
     cpu: Vec<f64>,
     /// Compactions in each block.
     compactions: Vec<f64>,
@@ -39,7 +39,8 @@ struct Age {
 pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     let (life, lives) = (options.life(), options.rounds() * LIVES);
     println!(
-        "One client, conversations from memory, mean cost of a turn with its share of the compactions; {lives} conversations\n\
+        "One client, conversations from memory, mean cost of a turn with its share of the compactions; \
+         {lives} conversations\n\
          of {life} turns, each measured beside a young one:\n"
     );
     let early = format!("turns {} to {}", YOUTH + 1, YOUTH + BLOCK);
@@ -75,7 +76,7 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Conversations that have come to this age, all at the same time.
+/// Creates conversations with this many turns, all at the same time.
 async fn grow(herma: &Child, count: usize, turns: usize) -> io::Result<Vec<String>> {
     let lives = (0..count).map(async |_| {
         let name = load::session_name();
@@ -85,7 +86,7 @@ async fn grow(herma: &Child, count: usize, turns: usize) -> io::Result<Vec<Strin
     try_join_all(lives).await
 }
 
-/// Measures young conversations and these old ones in turn.
+/// Measures young conversations and these old ones alternately.
 async fn compare(herma: &Child, names: &[String]) -> io::Result<(Age, Age)> {
     let mut client = Client::connect(herma).await?;
     let (mut young, mut old) = (Age::default(), Age::default());
@@ -104,7 +105,7 @@ async fn compare(herma: &Child, names: &[String]) -> io::Result<(Age, Age)> {
 }
 
 impl Age {
-    /// One turn that does not count, then a block of them.
+    /// Takes one turn that is not measured, then a measured block.
     async fn measure(&mut self, client: &mut Client<'_>, name: &str) -> io::Result<()> {
         let before = client.ask(name).await?.compactions;
         let block: Block = client.block(&[turn(name)], BLOCK).await?;

@@ -1,7 +1,7 @@
 //! What compactions cost the turns after them.
 //!
-//! - [`splits`]: conversations that were split once beside those that were split a hundred times.
-//! - [`life`]: the thousandth turn beside the tenth, compacting by themselves about every twenty turns.
+//! - [`splits`]: conversations that were split once compared with those that were split a hundred times.
+//! - [`life`]: late turns of a long conversation compared with early ones, with automatic compaction.
 
 mod life;
 mod splits;
@@ -11,7 +11,7 @@ use std::io;
 use crate::bench::field::Field;
 use crate::bench::options::Options;
 
-/// Measures both on Herma alone: what is compared are its own turns.
+/// Measures only Herma: its own turns are compared.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     if !options.has_herma() {
         println!("Nothing to compare without Herma.");

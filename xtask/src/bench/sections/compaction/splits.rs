@@ -1,8 +1,8 @@
-//! Conversations with 1, 2, 5 and 100 splits: the same turn on each.
+//! Conversations with 1, 2, 5 and 100 splits: the same turns on each.
 //!
-//! All of them show the model the same: a summary, the newest messages, and what was said while they were measured.
-//! Histories in memory are found by the name they were last asked under, so two names that take turns make Herma read
-//! the conversation from its store each time. One of the two is the id of the conversation's first session.
+//! The model is shown the same for all of them: a summary, the newest messages, and the measured turns. The history
+//! cache finds a conversation by the name that was last used. So two names that alternate make Herma read the
+//! conversation from the store for every turn. One of the two is the id of the conversation's first session.
 
 use std::io;
 
@@ -15,19 +15,19 @@ use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 
 const DEPTHS: [usize; 4] = [1, 2, 5, 100];
-/// So large that nothing is compacted, or prepared for it, unless it is asked for.
+/// A context window so large that compactions and prepared summaries happen only on request.
 const WINDOW: &str = "16000";
-/// Requests of a block: even, so that both names are used alike.
+/// Requests of a block. The number is even, so that both names are used equally often.
 const COUNT: usize = 20;
 /// Conversations of each depth in a round.
 const PASSES: usize = 4;
 
-/// What a turn may cost, as a multiple of what it costs after one split.
+/// The goal for the cost of a turn, as a multiple of the cost after one split.
 const GOAL: f64 = 1.2;
-/// The same by the id of the first session.
+/// The same goal for the id of the first session.
 const OLD_ID_GOAL: f64 = 1.1;
 
-/// What was measured on one conversation.
+/// The measurements on one conversation.
 struct Pass {
     store: Block,
     memory: Block,
@@ -44,7 +44,8 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
         passes.push(pass(&herma, &mut client, number).await?);
     }
     println!(
-        "One client, {} fresh conversations of each depth, {COUNT} requests of each kind on each. After one split as it is,\n\
+        "One client, {} fresh conversations of each depth, {COUNT} requests of each kind on each. \
+         After one split as it is,\n\
          after more as a multiple of that. Latency in milliseconds, p50:\n",
         passes.len()
     );
@@ -86,7 +87,7 @@ fn print(passes: &[Vec<Pass>], unit: &str, rows: &[Row<'_>]) {
     table.print();
 }
 
-/// Makes a conversation of each depth, then measures kind by kind, in opposite order every other time.
+/// Creates a conversation of each depth, then measures kind by kind. Every second pass has the opposite order.
 async fn pass(herma: &Child, client: &mut Client<'_>, number: usize) -> io::Result<Vec<Pass>> {
     let mut conversations = Vec::new();
     for depth in DEPTHS {
@@ -115,7 +116,8 @@ async fn pass(herma: &Child, client: &mut Client<'_>, number: usize) -> io::Resu
     Ok(blocks.map(|((store, memory), row)| Pass { store, memory, row }).collect())
 }
 
-/// Nothing may have been compacted while it was measured, and all conversations must show the model as much.
+/// Checks that no conversation was compacted during the measurement, and that all have the same number of prompt
+/// tokens.
 async fn check(client: &mut Client<'_>, conversations: &[Split]) -> io::Result<()> {
     let mut shown = None;
     for conversation in conversations {

@@ -1,8 +1,8 @@
-//! What a turn costs that is asked for as a response, beside the same turn as a chat completion.
+//! What a turn costs as a response, compared with the same turn as a chat completion.
 //!
-//! - [`rates`]: turns of a slug and turns chained by the response before, whole and streamed.
-//! - [`stored`]: bytes that a turn leaves in the database, early and late in a conversation.
-//! - [`reads`]: a stored response of a long conversation beside one of a short one.
+//! - [`rates`]: turns that name a slug and turns that name the previous response, whole and streamed.
+//! - [`stored`]: bytes that a turn adds to the database, early and late in a conversation.
+//! - [`reads`]: reading a stored response in a long conversation, compared with a short one.
 
 mod rates;
 mod reads;
@@ -13,7 +13,7 @@ use std::io;
 use crate::bench::field::{Field, Target};
 use crate::bench::options::Options;
 
-/// Measures all three on Herma alone: what is compared are its own turns.
+/// Measures only Herma: its own turns are compared.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     if !options.has_herma() {
         println!("Nothing to compare without Herma.");

@@ -1,4 +1,4 @@
-//! Turns a second by each door, in rounds that take turns on one process.
+//! Turns per second of each API, in alternating rounds on one process.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::bench::sections::{Lane, Rounds};
 use crate::bench::statistics::{median, median_ratio, percentile};
 use crate::bench::table::{Table, at_least};
 
-/// What a turn by another door is to reach of a chat turn's rate.
+/// The goal for the rate of response turns, as a part of the rate of chat turns.
 const GOAL: f64 = 0.9;
 
 /// Measures every number of clients with every length of history, then streams on short histories.

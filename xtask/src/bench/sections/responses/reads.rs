@@ -14,20 +14,20 @@ use crate::bench::table::{Table, at_most};
 
 /// Reads that are measured together.
 const COUNT: usize = 50;
-/// Long conversations in a round, each beside a short one.
+/// Long conversations per round. Each is measured beside a short one.
 const PASSES: usize = 2;
 
-/// What a read may cost in a long conversation, as a multiple of one in a short one.
+/// The goal for the cost of a read in a long conversation, as a multiple of one in a short one.
 const GOAL: f64 = 1.2;
 
-/// The responses that are read, each in a conversation that is no other's.
+/// The ids of the responses that are read: one from a conversation with one turn, two from a long one.
 struct Responses {
     alone: String,
     first_of_many: String,
     last_of_many: String,
 }
 
-/// Measures all of them beside each other.
+/// Measures all three kinds beside each other.
 pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     let herma = field.launch(Target::Herma, "reads")?;
     let (turns, passes) = (options.life(), options.rounds() * PASSES);
@@ -60,7 +60,7 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// A conversation of one turn and one of many.
+/// Creates a conversation of one turn and one of many.
 async fn make(herma: &Child, turns: usize) -> io::Result<Responses> {
     let begin = || Talk::begin(herma.address(), Api::Slug, Shape::Whole);
     let alone = begin().await?.response()?;

@@ -1,4 +1,4 @@
-//! What a turn leaves in the database. Each kind has one of its own, so that nothing else is in it.
+//! The bytes that a turn adds to the database. Each kind of turn has a database of its own.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use crate::bench::table::{Table, at_most};
 /// Conversations in each database.
 const CONVERSATIONS: usize = 16;
 
-/// Bytes of a turn, as a multiple of a chat turn's.
+/// The goal for the bytes of a turn, as a multiple of a chat turn's.
 const GOAL: f64 = 1.5;
-/// Bytes of a turn in the second half of a conversation, as a multiple of one in the first.
+/// The goal for the bytes of a turn in the second half of a conversation, as a multiple of the first half.
 const GROWTH_GOAL: f64 = 1.1;
 
-/// Talks by every door, whole and streamed.
+/// Measures every API, whole and streamed.
 pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     let half = options.life() / 10;
     println!(

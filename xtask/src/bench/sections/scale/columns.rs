@@ -1,6 +1,6 @@
-//! What becomes of each column in a copy. Whatever is not named here is the same in every copy.
+//! How each column of a row is changed in a copy. A column without a rule is copied unchanged.
 
-/// Tables whose rows are copied, each with the column that numbers its rows, if it has one.
+/// The tables whose rows are copied.
 pub(super) const COPIED: [Table; 8] = [
     Table::Conversations,
     Table::Sessions,
@@ -12,7 +12,7 @@ pub(super) const COPIED: [Table; 8] = [
     Table::Pins,
 ];
 
-/// Tables of which there is nothing to copy: what is there once, what is only there for a time, and what is made of the rest.
+/// The tables that are not copied. Their rows exist once, are temporary, or are derived from other tables.
 #[cfg(test)]
 pub(super) const NOT_COPIED: [&str; 13] = [
     "tenants",
@@ -44,7 +44,6 @@ pub(super) enum Table {
 }
 
 impl Table {
-    /// Its name in the file.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Conversations => "conversations",
@@ -59,34 +58,34 @@ impl Table {
     }
 }
 
-/// What becomes of a column.
+/// How a column is changed in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The same.
+    /// Unchanged.
     Same,
-    /// The number of a row of that table, or 0 for none.
+    /// The key of a row in that table; 0 means none.
     Key(Table),
     /// An id as bytes.
     Id,
     /// A name, or an id as text.
     Name,
-    /// A moment.
+    /// A timestamp.
     Time,
-    /// The name of a channel or a person.
+    /// A session key.
     SessionKey,
-    /// By which door it came.
+    /// The source of a conversation.
     Source,
-    /// What people call it.
+    /// A title.
     Title,
-    /// What was said, as JSON.
+    /// A message, as JSON.
     Payload,
-    /// What it says, digested.
+    /// The digest of a message.
     Digest,
-    /// What it costs in a context.
+    /// The estimated tokens of a message.
     Tokens,
 }
 
-/// The rule of a column.
+/// The rule for a column.
 pub(super) fn rule(table: Table, column: &str) -> Rule {
     match (table, column) {
         (_, "pk") => Rule::Key(table),

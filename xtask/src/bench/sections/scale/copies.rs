@@ -1,7 +1,7 @@
-//! A store multiplied: every row that Herma has written is copied, with keys, ids, names, times and texts of its own.
+//! Multiplies a store: copies every row that Herma has written, with new keys, ids, names, times and texts.
 //!
-//! So a copy is what Herma would have written, whatever the columns of a row are. The first rows of a file are the original; the keys of
-//! a copy follow on those of the copy before, in every table.
+//! A copy looks as if Herma had written it, and new columns need no change here. The first rows of a file are the
+//! original. In every table, the keys of a copy follow those of the copy before.
 
 use std::io;
 use std::path::Path;
@@ -15,31 +15,32 @@ use super::columns::{COPIED, Rule, Table, rule};
 use super::words::Language;
 use crate::random::Random;
 
-/// What the whole store is spread over, and what one copy is, in milliseconds.
+/// The time that the whole store covers, and the time that one copy covers, in milliseconds.
 const YEAR: i64 = 365 * 24 * 3600 * 1000;
 const SPAN: i64 = 3 * 24 * 3600 * 1000;
 
-/// A session key that all copies share, and a door that only one of so many copies came by.
+/// A session key that all copies share, and a source that only one of [`RARELY`] copies has.
 pub(super) const SHARED_KEY: &str = "agent:main:webui:dm:everybody";
 pub(super) const RARE_SOURCE: &str = "telegram";
 pub(super) const USUAL_SOURCE: &str = "api";
 const RARELY: u64 = 100;
 
-/// Bits of an id that tell copies apart: they are random in the original, and no message's place in its turn.
+/// The bits of an id that differ between copies. They are random in the original and do not hold a message's place in
+/// its turn.
 const TELLING: u128 = (0xfff << 64) | (((1 << 31) - 1) << 31);
-/// Where the clock stands in an id, and which version says that it does.
+/// The bit positions of the timestamp and of the version in an id (UUID version 7).
 const CLOCK: u32 = 80;
 const VERSION: u32 = 76;
 
-/// Copies in a transaction.
+/// Copies per transaction.
 const TOGETHER: u64 = 16;
 
 /// How much was written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Made {
-    /// What was said, in messages.
+    /// Messages, without summaries.
     pub(super) messages: u64,
-    /// Bytes of what was said.
+    /// Bytes of their texts.
     pub(super) text: u64,
 }
 
@@ -48,9 +49,9 @@ struct Rows {
     table: Table,
     columns: Vec<(String, Rule)>,
     rows: Vec<Vec<Value>>,
-    /// Of what was said, what stands around its text; a summary stays as it is.
+    /// For each message, its JSON around the text. `None` for a summary, which is copied unchanged.
     around: Vec<Option<Around>>,
-    /// How far the keys of a copy lie above those of the copy before.
+    /// The difference between the keys of a row in one copy and in the next.
     stride: i64,
 }
 
@@ -86,14 +87,14 @@ impl Rows {
     }
 }
 
-/// Multiplies what is in a file, so many times in all. Nobody else may have it open.
+/// Multiplies the rows in a file to this many times in all. No other process may have the file open.
 pub(super) fn multiply(path: &Path, times: u64, now: i64) -> io::Result<Made> {
     let database = Connection::open(path).map_err(io::Error::other)?;
     write(&database, times, now).map_err(io::Error::other)
 }
 
 fn write(database: &Connection, times: u64, now: i64) -> rusqlite::Result<Made> {
-    // As quick as it goes: if it is cut off, the file is made again.
+    // Fast but not crash-safe. If it is interrupted, the file is made again.
     for (pragma, value) in [("journal_mode", "OFF"), ("synchronous", "OFF"), ("locking_mode", "EXCLUSIVE")] {
         database.pragma_update(None, pragma, value)?;
     }
@@ -138,7 +139,7 @@ fn write(database: &Connection, times: u64, now: i64) -> rusqlite::Result<Made> 
     Ok(copying.made)
 }
 
-/// One copy after the other.
+/// The state while copies are written.
 struct Copying {
     /// In the order of [`COPIED`].
     strides: [i64; COPIED.len()],
@@ -200,7 +201,7 @@ impl Copying {
         self.first + self.step * i64::try_from(self.number).unwrap_or_default() + (at - self.began) * self.stretch
     }
 
-    /// An id as Herma would have made it then: its clock goes with the times, and the rest stays unlike all others.
+    /// The id with the time of this copy, if it has a timestamp, and with other random bits.
     fn id(&self, id: u128) -> u128 {
         let told = id ^ self.mask;
         if (id >> VERSION) & 0xf != 7 {
@@ -219,7 +220,7 @@ impl Copying {
     }
 }
 
-/// A message but for its text.
+/// A message as JSON, without its text.
 struct Around {
     role: Role,
     before: String,
@@ -227,7 +228,7 @@ struct Around {
 }
 
 impl Around {
-    /// Takes a message apart that is text and nothing else.
+    /// Splits a user or assistant message around its text. `None` for any other content.
     fn of(payload: &str) -> Option<Self> {
         const CONTENT: &str = "\"content\":\"";
         let begins = |role: &Role| payload.starts_with(&format!("{{\"role\":\"{}\"", role.as_str()));
@@ -269,7 +270,7 @@ mod tests {
         }
     }
 
-    /// A file in which Herma's own store has written a conversation that was split, and a branch of it, several times over.
+    /// A file in which Herma's store has written a conversation with a split and a branch, multiplied.
     async fn multiplied() -> (File, Made) {
         let file = File(tempfile::tempdir().unwrap());
         let world = World::new(&file).await;

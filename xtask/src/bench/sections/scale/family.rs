@@ -1,4 +1,4 @@
-//! The graph around a conversation from which ten thousand others came.
+//! The lineage graph of a conversation with ten thousand descendants.
 
 use std::io;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::bench::options::Options;
 use crate::bench::sections::talk::Client;
 use crate::bench::table::Table;
 
-/// Reads all of it page by page, then pages of it again and again.
+/// Reads the whole graph page by page, then measures single pages.
 pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
     let path = format!("/api/sessions/{}/lineage?limit=200", stock.about.landmarks.eldest);
     let began = Instant::now();

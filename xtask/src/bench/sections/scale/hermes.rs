@@ -1,4 +1,4 @@
-//! A Hermes database to import: many sessions, some of them chains of compressions, some delegated.
+//! A Hermes database for the import: many sessions, some in chains of compactions, some delegated.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use rusqlite::{Connection, params};
 
 use super::words::Language;
 
-/// Messages of a session.
+/// Messages per session.
 const MESSAGES: usize = 20;
-/// Every so many sessions, the next one goes on where the one before was compressed.
+/// One of this many sessions continues the one before, which was compacted.
 const CHAINED: usize = 10;
-/// Every so many sessions, one is a helper's.
+/// One of this many sessions is delegated.
 const DELEGATED: usize = 7;
 
-/// When the first of them was said, in seconds.
+/// The start of the first session, in seconds.
 const BEGAN: f64 = 1_760_000_000.0;
 const SUMMARY: &str =
     "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into the summary below.\nThey talked.";
 
-/// Fills a database with so many sessions. Says how many messages there are.
+/// Fills a database with this many sessions. Returns the number of messages.
 pub(super) fn make(directory: &Path, sessions: usize) -> rusqlite::Result<usize> {
     let database = HermesDatabase::new(directory);
-    // Its own index is never read, and takes longer than all the rest.
+    // The import does not read Hermes' own search index, which takes longer than all the rest.
     database.execute("DROP TRIGGER messages_fts_insert");
     let mut connection = Connection::open(database.path())?;
     let transaction = connection.transaction()?;
@@ -30,7 +30,8 @@ pub(super) fn make(directory: &Path, sessions: usize) -> rusqlite::Result<usize>
     let mut told = 0;
     {
         let mut session = transaction.prepare(
-            "INSERT INTO sessions (id, source, model, model_config, parent_session_id, started_at, ended_at, end_reason, title)
+            "INSERT INTO sessions
+                 (id, source, model, model_config, parent_session_id, started_at, ended_at, end_reason, title)
              VALUES (?1, 'cli', 'model-1', ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
         let mut message = transaction.prepare(

@@ -1,4 +1,4 @@
-//! `herma import hermes`, into an empty store, and once more.
+//! `herma import hermes`: into an empty store, and again without new data.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::bench::field::Field;
 use crate::bench::options::Options;
 use crate::bench::table::{Table, at_least};
 
-/// Messages a second.
+/// Messages per second.
 const GOAL: f64 = 20_000.0;
 
 /// Imports a database twice.

@@ -1,4 +1,5 @@
-//! What is there once: a conversation of a thousand splits beside one of one, and a large family.
+//! Conversations that exist once in the large store: one with a thousand splits, one with one split, and a large
+//! family.
 
 use std::io;
 
@@ -12,24 +13,23 @@ use crate::bench::sections::talk::{Client, Split};
 
 /// Splits of the deep conversation.
 pub(super) const DEPTH: usize = 1000;
-/// Nodes of the family: the first, its children, and the children of those.
+/// Nodes of the family: the first conversation, its children and its grandchildren.
 pub(super) const NODES: usize = 10_000;
 const CHILDREN: usize = 999;
 const CLIENTS: usize = 16;
 
-/// Where they are found.
+/// The names of these conversations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Landmarks {
-    /// The first session and the stable handle of a conversation of one split.
+    /// The first session's id and the stable handle of the conversation with one split.
     pub(super) shallow: (String, String),
-    /// The same of a thousand.
+    /// The same for the conversation with a thousand splits.
     pub(super) deep: (String, String),
-    /// The first of a family.
+    /// The first conversation of the family.
     pub(super) eldest: String,
 }
 
 impl Landmarks {
-    /// Makes them.
     pub(super) async fn make(herma: &Child) -> io::Result<Self> {
         let deep = Split::make(herma, DEPTH).await?;
         let shallow = Split::make(herma, 1).await?;
@@ -47,7 +47,7 @@ async fn family(herma: &Child) -> io::Result<String> {
     Client::connect(herma).await?.send(&load::send("POST", "/api/sessions", &own)).await?;
     let child = |number: usize| format!("{eldest}-{number}");
     let parent = |number: usize| if number < CHILDREN { eldest.clone() } else { child((number - CHILDREN) / 10) };
-    // Children first: whoever is to be a parent has to be there.
+    // A parent must exist before its children are created.
     for range in [0..CHILDREN, CHILDREN..NODES - 1] {
         let clients = (0..CLIENTS).map(async |client| {
             let mut connection = Client::connect(herma).await?;

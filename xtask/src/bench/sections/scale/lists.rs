@@ -1,4 +1,4 @@
-//! Pages of lists: the first, and pages that begin deep in the list, for every filter.
+//! Pages of lists, for every filter: the first page, and pages that begin deep in the list.
 
 use std::io;
 
@@ -13,16 +13,16 @@ use crate::bench::sections::talk::{Block, Client};
 use crate::bench::statistics::median;
 use crate::bench::table::{Table, at_most};
 
-/// Milliseconds that a page may take, of a hundred all but one.
+/// The goal for the p99 of a page, in milliseconds.
 const GOAL: f64 = 5.0;
-/// How deep in a list, in percent of the time that it spans.
+/// The depths of pages, in percent of the time that the list covers.
 const DEPTHS: [i64; 3] = [10, 50, 90];
-/// Pages of one kind in a round: all but one of them are quicker than its p99.
+/// Pages of one kind in a round. With 100, one page is slower than the p99.
 const PAGES: usize = 100;
 /// Different pages that begin near a depth.
 const NEAR: i64 = 40;
 
-/// A list, by its parameters, and the part of all time that it spans, in percent.
+/// The query of a list, and the part of the store's time that it covers, in percent.
 struct List {
     query: String,
     spans: [i64; 2],
@@ -42,7 +42,7 @@ impl List {
         load::get(&format!("/api/sessions?{}{cursor}", self.query))
     }
 
-    /// Pages that begin after moments near a depth, made of a cursor of the list.
+    /// Pages that begin near a depth. Their cursors are built from a real cursor of the list.
     fn pages_at(&self, depth: i64, cursor: &str, time: &Time) -> Vec<Bytes> {
         let digest = cursor.rsplit('.').next().unwrap_or_default();
         let [from, until] = self.spans.map(|percent| time.at(percent * 100));
@@ -56,7 +56,7 @@ impl List {
     }
 }
 
-/// From when to when something was said.
+/// The times of the oldest and the newest conversation.
 struct Time {
     oldest: i64,
     newest: i64,
@@ -70,7 +70,7 @@ impl Time {
         stock.database()?.query_row(span, [conversations], read).map_err(io::Error::other)
     }
 
-    /// A moment, in hundredths of a percent.
+    /// A time within the store's, in hundredths of a percent.
     fn at(&self, part: i64) -> i64 {
         self.oldest + (self.newest - self.oldest) / 10_000 * part
     }
@@ -81,7 +81,7 @@ impl Time {
     }
 }
 
-/// Pages of one kind, and what they took in every round.
+/// Pages of one kind, and their measurements by round.
 struct Cell {
     pages: Vec<Bytes>,
     rounds: Vec<Block>,
@@ -92,7 +92,7 @@ impl Cell {
         Self { pages, rounds: Vec::new() }
     }
 
-    /// What is usual in a round: one that something else on the machine took part in is not.
+    /// The median over the rounds, so that a disturbed round does not count.
     fn usual(&self, value: fn(&Block) -> f64) -> f64 {
         median(&self.rounds.iter().map(value).collect::<Vec<_>>())
     }
@@ -114,7 +114,7 @@ struct Line {
 }
 
 impl Line {
-    /// What costs as little as a request can, to know the machine by.
+    /// The cheapest possible request, as a measure of the machine.
     fn nothing() -> Self {
         let cells = vec![Cell::of(vec![load::get("/health")])];
         Self { name: "(`GET /health`)".to_owned(), rows: String::new(), cells }
@@ -144,7 +144,7 @@ impl Line {
     }
 }
 
-/// Measures every list, all of them in turns: what the machine does beside meets all of them alike.
+/// Measures all lists in alternating rounds, so that other work on the machine affects them equally.
 pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
     let time = Time::read(stock)?;
     let mut lines = vec![Line::nothing()];
@@ -160,7 +160,8 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
     header.extend(DEPTHS.map(|depth| format!("at {depth} %")));
     header.extend(["CPU of a page", "CPU, at 90 % / first"].map(str::to_owned));
     println!(
-        "Pages of `GET /api/sessions`, one client, p50 / p99 of {PAGES} in milliseconds, CPU in microseconds, each the median of {} rounds:\n",
+        "Pages of `GET /api/sessions`, one client, p50 / p99 of {PAGES} in milliseconds, CPU in microseconds, \
+         each the median of {} rounds:\n",
         options.rounds()
     );
     let mut table = Table::new(header);

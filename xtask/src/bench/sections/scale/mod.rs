@@ -1,9 +1,10 @@
-//! A store as it is after years: a million conversations, ten million messages, generated straight into the file.
+//! A large store, as after years of use: a million conversations and ten million messages, written directly to the
+//! file.
 //!
-//! - [`stock`]: the store; [`original`], [`copies`], [`columns`], [`words`], [`landmarks`]: what it is made of.
-//! - [`lists`], [`resolve`], [`searches`], [`family`]: what is read from it, over HTTP.
-//! - [`turns`]: what is written, beside an empty store.
-//! - [`imports`]: what comes from elsewhere.
+//! - [`stock`]: the store. [`original`], [`copies`], [`columns`], [`words`], [`landmarks`]: its parts.
+//! - [`lists`], [`resolve`], [`searches`], [`family`]: reads over HTTP.
+//! - [`turns`]: writes, compared with an empty store.
+//! - [`imports`]: imports from Hermes.
 
 mod columns;
 mod copies;

@@ -1,6 +1,6 @@
-//! The conversations that are copied: a hundred of all kinds, made by Herma itself, over HTTP.
+//! The conversations that are copied: a hundred of all kinds, which Herma itself creates over HTTP.
 //!
-//! They are talked in by turns, so that their messages lie among each other's as they would anywhere.
+//! They take their turns in rounds, so that rows of different conversations alternate in the file, as in real use.
 
 use std::io;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::bench::child::Child;
 use crate::bench::load;
 use crate::bench::sections::talk::{Client, long_turn, turn};
 
-/// Conversations of the original, and the messages that are said in them.
+/// The number of conversations in the original, and of messages in them.
 pub(super) const CONVERSATIONS: usize = 100;
 pub(super) const MESSAGES: usize = 10 * CONVERSATIONS;
 
-/// A kind that is made by declaring it, and where such conversations begin and end.
+/// The conversations of each kind, by number. Those before are main conversations.
 const AUXILIARY: std::ops::Range<usize> = 60..75;
 const BACKGROUND: std::ops::Range<usize> = 75..85;
 const BRANCHES: std::ops::Range<usize> = 85..CONVERSATIONS;
@@ -25,16 +25,16 @@ const BRANCHES: std::ops::Range<usize> = 85..CONVERSATIONS;
 /// Turns of a conversation, by the last digit of its number: five on average.
 const TURNS: [usize; 10] = [2, 4, 2, 7, 2, 4, 16, 2, 4, 7];
 
-/// The conversation that all copies have under one key, and the one whose door is rare.
+/// The conversation with the shared session key, and the one with the rare source.
 const SHARED: usize = 3;
 const FROM_AFAR: usize = 10;
 
-/// The name of a conversation whose id a client chose.
+/// The name of a conversation whose id the client chooses.
 pub(super) fn name(number: usize) -> String {
     format!("channel-{number}")
 }
 
-/// Makes all of them.
+/// Creates all conversations of the original.
 pub(super) async fn make(herma: &Child) -> io::Result<()> {
     let mut client = Client::connect(herma).await?;
     let mut ids: Vec<String> = Vec::new();
@@ -51,7 +51,7 @@ pub(super) async fn make(herma: &Child) -> io::Result<()> {
             }
         }
         for (number, id) in ids.iter().enumerate() {
-            // A branch begins when its source has something to leave.
+            // A branch starts one round later, when its source has messages to inherit.
             let taken = if BRANCHES.contains(&number) { round.wrapping_sub(1) } else { round };
             if taken < TURNS[number % 10] {
                 let splits = splits(number);
@@ -68,7 +68,7 @@ pub(super) async fn make(herma: &Child) -> io::Result<()> {
     Ok(())
 }
 
-/// After which turns a conversation is split: of those with many turns, every one.
+/// The turns after which a conversation is split. Only the longest conversations are split.
 fn splits(number: usize) -> &'static [usize] {
     match number % 20 {
         6 => &[5, 10],
@@ -77,7 +77,7 @@ fn splits(number: usize) -> &'static [usize] {
     }
 }
 
-/// What a conversation is declared as.
+/// The request body that creates a conversation.
 fn declared(number: usize, ids: &[String]) -> Value {
     let mut body = named(number);
     if AUXILIARY.contains(&number) {
@@ -98,7 +98,7 @@ fn declared(number: usize, ids: &[String]) -> Value {
     body
 }
 
-/// Half of them have names that a client chose, and most have titles.
+/// Half of the conversations have an id chosen by the client, and most have a title.
 fn named(number: usize) -> Value {
     let mut body = json!({});
     if number.is_multiple_of(2) {
@@ -114,7 +114,7 @@ fn id(made: &Value) -> io::Result<String> {
     made["id"].as_str().map(str::to_owned).ok_or_else(|| io::Error::other(format!("no session: {made}")))
 }
 
-/// Lets some of them come by other doors, which are not HTTP's. Nobody else may have the file open.
+/// Sets the source of some conversations to one that is not HTTP. No other process may have the file open.
 pub(super) fn give_doors(path: &Path) -> io::Result<()> {
     let give = |database: Connection| {
         database.execute("UPDATE conversations SET source = 'cli' WHERE pk % 10 = 5", [])?;

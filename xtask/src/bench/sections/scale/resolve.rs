@@ -1,4 +1,4 @@
-//! Names: what it costs that a conversation has been split a thousand times, and whether copies are what they are taken for.
+//! The cost of resolving a name after a thousand splits, and a check that copies behave like originals.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use crate::bench::sections::talk::{Block, Client, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 
-/// What a name may cost in the deep conversation, as a multiple of one in the shallow.
+/// The goal for a request in the deep conversation, as a multiple of one in the shallow conversation.
 const GOAL: f64 = 1.1;
 /// Requests of a block.
 const COUNT: usize = 40;
 
-/// Measures both conversations beside each other, by the ids of their first sessions. Two names that take turns make Herma read the
-/// conversation from its store for every turn.
+/// Measures both conversations beside each other, by the ids of their first sessions. Two names alternate, so that
+/// Herma reads the conversation from the store for every turn.
 pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
     let Landmarks { shallow, deep, .. } = &stock.about.landmarks;
     let mut measured: [[Vec<Block>; 2]; 2] = Default::default();
@@ -31,7 +31,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
         for (depth, (first, stable)) in order {
             let shown = client.block(&[load::show(first)], COUNT).await?;
             let talked = client.block(&[turn(first), turn(stable)], COUNT / 4).await?;
-            // The first round does not count.
+            // The first round is a warm-up.
             if number > 0 {
                 measured[depth][0].push(shown);
                 measured[depth][1].push(talked);
@@ -52,7 +52,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
     Ok(())
 }
 
-/// A copy must do whatever the original can: be shown, read, gone on with and branched off.
+/// Checks that some copies can be shown, read, continued and branched.
 pub(super) async fn check(client: &mut Client<'_>, conversations: u64) -> io::Result<()> {
     let copy = conversations / original::CONVERSATIONS as u64 / 2;
     for number in [6, 16, 60, 76, 86] {

@@ -1,4 +1,4 @@
-//! Searches for what is rare, what is everywhere, and parts of both.
+//! Searches for rare words, for common words, and for parts of words.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use crate::bench::options::Options;
 use crate::bench::sections::talk::Client;
 use crate::bench::table::{Table, at_most};
 
-/// Milliseconds that a search for a common word may take.
+/// The goal for the p99 of a search, in milliseconds.
 const GOAL: f64 = 50.0;
-/// Different queries of a kind.
+/// Different queries of each kind.
 const QUERIES: u64 = 10;
 
 /// Measures every kind of query.
@@ -54,7 +54,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
     Ok(())
 }
 
-/// A text as it stands in a URL.
+/// The percent-encoded form of a text.
 fn encoded(text: &str) -> String {
     let letter = |byte: u8| match byte {
         b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),

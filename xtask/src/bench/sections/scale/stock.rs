@@ -1,4 +1,4 @@
-//! The large store: made once, kept if somebody says where, and taken again as long as it is what would be made.
+//! The large store. If its directory is given, a run reuses it as long as it has the expected size and schema.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,42 +14,39 @@ use super::{copies, original};
 use crate::bench::field::{Field, database_bytes};
 use crate::bench::options::Options;
 
-/// Raised whenever something else is made of the same size.
+/// The version of the generated content. Raise it when the same size would give other content.
 const FORM: u32 = 2;
-/// What is known about the store, beside it.
+/// The file beside the database that describes the store.
 const ABOUT: &str = "about.json";
-/// Nothing is compacted by itself while it is made.
+/// With this context window, nothing is compacted automatically while the store is made.
 const WINDOW: [(&str, &str); 1] = [("HERMA_CONTEXT_WINDOW", "16000")];
 
 /// The large store.
 pub(super) struct Stock {
-    /// Its data directory.
     pub(super) directory: PathBuf,
-    /// What is known about it.
     pub(super) about: About,
 }
 
-/// What was made, and what it took.
+/// What the store contains, and what it cost to make.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct About {
     form: u32,
     schema: i32,
-    /// Conversations, but for the landmarks.
+    /// Conversations, without the landmarks.
     pub(super) conversations: u64,
-    /// Messages in them.
+    /// Messages in these conversations.
     pub(super) messages: u64,
-    /// Bytes of what was said.
+    /// Bytes of the messages' texts.
     pub(super) text: u64,
-    /// Bytes of the database before it was indexed for search, and with the index.
+    /// Bytes of the database before the search index was built, and after.
     pub(super) bytes: [u64; 2],
-    /// Seconds that the rows took, and the index.
+    /// Seconds for writing the rows, and for building the index.
     pub(super) seconds: [f64; 2],
-    /// What is there once.
     pub(super) landmarks: Landmarks,
 }
 
 impl Stock {
-    /// Takes the store that is there, or makes one.
+    /// Opens the existing store if it fits, or makes a new one.
     pub(super) async fn prepare(field: &Field, options: &Options) -> io::Result<Self> {
         let directory = options.scale_data().map_or_else(|| field.directory("scale"), Path::to_owned);
         let times = options.scale().div_ceil(original::CONVERSATIONS as u64);
@@ -60,7 +57,7 @@ impl Stock {
         Ok(Self { directory, about })
     }
 
-    /// Opens the database beside the server, to look into it.
+    /// Opens the database directly, beside the server.
     pub(super) fn database(&self) -> io::Result<Connection> {
         Connection::open(self.directory.join("herma.db")).map_err(io::Error::other)
     }

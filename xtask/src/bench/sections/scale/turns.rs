@@ -11,13 +11,13 @@ use crate::bench::sections::{Lane, Rounds};
 use crate::bench::statistics::{median, median_ratio, percentile};
 use crate::bench::table::{Table, at_least};
 
-/// What a turn on the large store is to reach of one on an empty store.
+/// The goal for the rate on the large store, as a part of the rate on an empty store.
 const GOAL: f64 = 0.95;
 const CLIENTS: [usize; 2] = [1, 8];
 const LARGE: &str = "large";
 const EMPTY: &str = "empty";
 
-/// Measures both in rounds that take turns.
+/// Measures both in alternating rounds.
 pub(super) async fn run(field: &Field, stock: &Stock, options: &Options) -> io::Result<()> {
     let large = Server::herma(field.launch_herma_on(&stock.directory, &WINDOW)?);
     let empty = Server::herma(field.launch_herma("empty", &WINDOW)?);

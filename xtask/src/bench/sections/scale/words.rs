@@ -1,25 +1,25 @@
-//! Texts as people and models write them, as far as an index can tell: few words that are everywhere, many that are rare.
+//! Texts with the word frequencies of real ones: few words are common, many are rare.
 //!
-//! Everything follows from a seed, so that two stores of the same size say the same.
+//! All texts follow from a seed, so two stores of the same size have the same texts.
 
 use crate::random::Random;
 
-/// Words there are. The first is as common as can be, and each further one rarer, as in any language.
+/// The number of words. Each is rarer than the one before, as in real languages.
 const WORDS: usize = 40_000;
-/// Signs of a script without spaces.
+/// The number of signs of a script without spaces.
 const SIGNS: u64 = 2_500;
-/// Bytes of running text that messages are cut from.
+/// Bytes of the running text that messages are cut from.
 const RUNNING: usize = 2 << 20;
-/// One message of so many is in that other script.
+/// One of this many messages is in the script without spaces.
 const OTHER_SCRIPT: u64 = 32;
-/// One message of so many has a word that hardly any other has.
+/// One of this many messages has a word that hardly any other message has.
 pub(super) const RARE: u64 = 20_000;
 
 const SHORTEST: f64 = 60.0;
-/// How many times longer the longest is.
+/// The longest message is this many times longer than the shortest.
 const RANGE: f64 = 25.0;
 
-/// Where texts come from.
+/// A generator of texts.
 #[derive(Debug)]
 pub(super) struct Language {
     running: String,
@@ -29,7 +29,7 @@ pub(super) struct Language {
 }
 
 impl Language {
-    /// The language of a seed.
+    /// Creates the generator with this seed.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut running = String::with_capacity(RUNNING + 64);
@@ -41,7 +41,7 @@ impl Language {
         Self { running, signs, random, told: 0 }
     }
 
-    /// What a message says: 60 to 1,500 bytes, 300 on average.
+    /// A message: 60 to 1,500 bytes, 300 on average.
     pub(super) fn message(&mut self) -> String {
         self.told += 1;
         let part = self.random.part();
@@ -56,14 +56,14 @@ impl Language {
         }
     }
 
-    /// What a conversation is called.
+    /// A title.
     pub(super) fn title(&mut self) -> String {
         let length = 20 + self.random.below(30) as usize;
         cut(&self.running, self.random.below(self.running.len() as u64) as usize, length).replace('.', "")
     }
 }
 
-/// About so many bytes from about there on, from one beginning of a word to the end of another.
+/// A piece of about `length` bytes from about `from`. It begins and ends with a whole word.
 fn cut(text: &str, from: usize, length: usize) -> &str {
     let from = from.min(text.len().saturating_sub(length + 64));
     let after_space = text.as_bytes()[from..].iter().take(48).position(|byte| *byte == b' ').map(|at| from + at + 1);
@@ -73,7 +73,7 @@ fn cut(text: &str, from: usize, length: usize) -> &str {
     text.rsplit_once(' ').map_or(text, |(whole, _)| whole).trim_end_matches('.')
 }
 
-/// The word of a rank, made of syllables. The commonest are short.
+/// The word with this rank, made of syllables. The most common words are short.
 pub(super) fn word(rank: u64) -> String {
     const FIRST: [&str; 16] = ["t", "s", "m", "k", "p", "l", "r", "n", "b", "d", "f", "g", "v", "st", "tr", "w"];
     const SECOND: [&str; 8] = ["a", "e", "i", "o", "u", "ar", "en", "is"];
@@ -87,14 +87,14 @@ pub(super) fn word(rank: u64) -> String {
     text
 }
 
-/// A word that hardly any message has, of letters that may stand anywhere.
+/// A rare word of random letters.
 pub(super) fn rare(number: u64) -> String {
     let mut random = Random::new(number);
     let letters = (0..9).map(|_| char::from(b'a' + (random.below(26) as u8)));
     letters.collect()
 }
 
-/// The sign of a rank.
+/// The sign with this rank.
 pub(super) fn sign(rank: u64) -> char {
     u32::try_from(rank).ok().and_then(|rank| char::from_u32(0x4e00 + rank)).unwrap_or('\u{4e00}')
 }
