@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{HERMA, Said, Terminal};
 
-/// Status and name of every check.
+/// Name and status of every check.
 fn statuses(said: &Said) -> Vec<String> {
     let report: Value = serde_json::from_str(&said.stdout).unwrap();
     let checks = report["checks"].as_array().unwrap().iter();

@@ -23,12 +23,12 @@ impl Terminal {
         Connection::open(self.data().join("herma.db")).unwrap()
     }
 
-    /// One value of the store.
+    /// One number from the store.
     fn value(&self, sql: &str) -> i64 {
         self.stored().query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// Kind, parent and relation, origin, depth of a session.
+    /// Kind, parent, relation to the parent, origin and depth of a session.
     fn facts(&self, id: &str) -> (String, Option<String>, Option<String>, String, i64) {
         let select = "SELECT s.kind, s.parent_id, s.parent_relation, c.origin_kind, s.depth FROM sessions s
              JOIN conversations c ON c.pk = s.conversation_pk WHERE s.id = ?1";
@@ -169,7 +169,7 @@ fn what_cannot_be_brought_is_told_with_its_row() {
     hermes.turn("sl/ash", "hello", "hi");
     let report = terminal.import_json(hermes.path());
     let rows: Vec<i64> = report["problems"].as_array().unwrap().iter().filter_map(|it| it["row"].as_i64()).collect();
-    // A result is looked at when its call has been.
+    // A tool result is checked after all calls, so its problem comes last.
     assert_eq!(rows, [broken, system, system + 1, orphan]);
     assert_eq!((&report["taken_back"], &report["messages"]), (&json!(1), &json!(4)));
     assert!(problems(&report).last().unwrap().contains("cannot be an id"), "{report}");
@@ -327,8 +327,9 @@ fn an_import_that_is_killed_is_gone_on_with() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let whole = "SELECT count(*) FROM conversations WHERE message_count <> 200 OR (SELECT count(*) FROM sessions s JOIN messages m
-         ON m.session_pk = s.pk WHERE s.conversation_pk = conversations.pk) <> 200";
+    let whole = "SELECT count(*) FROM conversations WHERE message_count <> 200
+         OR (SELECT count(*) FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = conversations.pk) <> 200";
     assert_eq!(terminal.value(whole), 0, "no half conversation is there");
     let brought = terminal.value("SELECT count(*) FROM conversations");
     let rest = terminal.import_json(hermes.path());

@@ -1,4 +1,4 @@
-//! Ctrl-C, as the terminal sends it.
+//! Ctrl-C: the signal that a terminal sends.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command};

@@ -27,7 +27,7 @@ fn keys_are_listed_without_their_secrets_and_revoked_by_a_unique_beginning() {
     assert_eq!(keys[1]["session_keys"], serde_json::json!(["agent:*", "x"]));
     let id = keys[0]["id"].as_str().unwrap();
 
-    // Ids begin with the time, so one digit is never enough for two keys of one day.
+    // Ids begin with the time, so one digit cannot distinguish two keys of the same day.
     let unclear = terminal.run(&["keys", "revoke", &id[..5]]);
     assert_eq!(unclear.code, 1);
     assert!(

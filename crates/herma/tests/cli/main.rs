@@ -1,4 +1,4 @@
-//! What a person and a script see of `herma` in a terminal: whole transcripts, exit codes, and what is left on disk.
+//! `herma` in a terminal, as people and scripts see it: whole transcripts, exit codes, and the files on disk.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod chat;
@@ -36,7 +36,7 @@ impl Terminal {
         self.home.path().join("data")
     }
 
-    /// A command without variables or files of whoever runs the tests.
+    /// A command that does not see the environment variables and files of the person who runs the tests.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(HERMA);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
@@ -68,7 +68,7 @@ impl Terminal {
     }
 }
 
-/// What a command said, and how it ended.
+/// The output and the exit code of a command.
 struct Said {
     code: i32,
     stdout: String,
@@ -77,20 +77,20 @@ struct Said {
 }
 
 impl Said {
-    /// All of it, with what is different every time replaced.
+    /// The whole output, with values that differ between runs replaced.
     fn transcript(&self) -> String {
         let Self { code, stdout, stderr, data } = self;
         redacted(&format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}"), data)
     }
 
-    /// The answer alone, after checking that the command succeeded.
+    /// The standard output. Checks that the command succeeded.
     fn answer(&self) -> &str {
         assert_eq!(self.code, 0, "{}", self.stderr);
         self.stdout.trim_end()
     }
 }
 
-/// Every file below a directory with its bytes.
+/// Every file in a directory with its bytes.
 fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

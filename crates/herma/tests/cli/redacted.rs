@@ -1,9 +1,9 @@
-//! Transcripts without what is different every time.
+//! Transcripts without values that differ between runs.
 
 use std::path::Path;
 
-/// Replaces ids and keys by their number of appearance, moments by `MOMENT`, short ids at the beginning of a line by
-/// `SHORT_ID` and the data directory by `DATA`.
+/// Replaces ids and keys by the number of their first appearance, times by `MOMENT`, short ids at the beginning of a
+/// line by `SHORT_ID`, and the data directory by `DATA`.
 pub(crate) fn redacted(text: &str, data: &Path) -> String {
     let mut text = text.replace(&data.display().to_string(), "DATA");
     for (prefix, digits) in [("sess_", 32), ("conv_", 32), ("cmp_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {
@@ -43,7 +43,7 @@ fn numbered(text: &str, prefix: &str, digits: usize) -> String {
     out
 }
 
-/// `2026-03-04 05:06Z`, the same with seconds, and RFC 3339.
+/// Replaces times by `MOMENT`: `2026-03-04 05:06Z`, the same with seconds, and RFC 3339.
 fn moments(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::{Said, Terminal};
 
-/// Something to say that costs more than its summary.
+/// A message that is longer than its summary.
 fn long(number: usize) -> String {
     format!("message {number}: {}", "we went on and saw one more thing. ".repeat(16))
 }
 
 impl Terminal {
-    /// A command with a model into which a dozen long messages just fit.
+    /// Runs a command with a context window that just fits a dozen long messages.
     fn in_window(&self, arguments: &[&str], input: &str) -> Said {
         let mut command = self.command(arguments);
         command.env("HERMA_CONTEXT_WINDOW", "8000");
@@ -25,7 +25,7 @@ impl Terminal {
     }
 }
 
-/// A conversation that is long enough to be worth a summary.
+/// A conversation that is long enough for a summary.
 fn trip() -> Terminal {
     let terminal = Terminal::new();
     let lines: Vec<String> = (1..=12).map(long).collect();

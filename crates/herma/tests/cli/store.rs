@@ -45,7 +45,7 @@ fn a_newer_database_is_refused_and_left_as_it_is() {
     }
 }
 
-/// `PRAGMA user_version` is the big-endian number at this place of the file.
+/// Sets `PRAGMA user_version`, which is a big-endian number at this place of the file.
 fn set_schema_version(database: &Path, version: u32) {
     let mut bytes = fs::read(database).unwrap();
     bytes[60..64].copy_from_slice(&version.to_be_bytes());

@@ -1,42 +1,43 @@
-//! Clients that send only what is new, their whole history, or something in between: the model sees the same, and the same is kept.
+//! Clients send only the new message, the whole history, or a part of it. In each case the model gets the same
+//! context, and the same messages are stored.
 
 use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
 
 use crate::support::{CHAT, World, assistant, chat, error, lines, result, streamed, system, user};
 
-/// How a client remembers.
+/// What part of the history a client sends, and in what form.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Client {
-    /// Sends the new message alone.
+    /// Only the new message.
     Delta,
-    /// Sends everything, answers as it received them.
+    /// The whole history, with answers as received.
     Whole,
-    /// Sends everything, dumped as the Python SDK's objects are: every field, most of them null.
+    /// The whole history, with answers as the Python SDK serialises them: every field, most of them null.
     Dumps,
-    /// Sends everything, content as parts.
+    /// The whole history, with content as parts.
     Parts,
-    /// Sends its last four messages.
+    /// The last four messages.
     Cuts,
-    /// Sends everything that was answered; what failed is gone from its screen.
+    /// The whole history without failed turns.
     Forgets,
 }
 
 const CLIENTS: [Client; 6] =
     [Client::Delta, Client::Whole, Client::Dumps, Client::Parts, Client::Cuts, Client::Forgets];
 
-/// What happens in a story.
+/// One step of a story.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The client says this, and the model server does that.
+    /// The client sends this message, and the model server replies like that.
     Say(Value, Reply),
-    /// The same as a stream.
+    /// The same, streamed.
     Stream(Value, Reply),
     /// The gateway is killed and started again.
     Restart,
 }
 
-/// Plays a story with a client and tells everything that the model server was sent and that is kept.
+/// Plays a story with a client. Returns the messages of every model request, and the stored rows.
 async fn play(client: Client, story: &[Step]) -> (Vec<Value>, Vec<Value>) {
     let mut world = World::start().await;
     let mut history: Vec<Value> = Vec::new();
@@ -51,7 +52,7 @@ async fn play(client: Client, story: &[Step]) -> (Vec<Value>, Vec<Value>) {
         };
         world.upstream.push(reply.clone());
         let mut sent = client.recalls(&history);
-        // A client that tries a failed message again sends it once.
+        // A client that repeats a failed message sends it once.
         if history.last() != Some(said) || client == Client::Delta {
             sent.push(client.spells(said));
         }
@@ -69,7 +70,7 @@ async fn play(client: Client, story: &[Step]) -> (Vec<Value>, Vec<Value>) {
     (requests, rows)
 }
 
-/// Sends a request; gives what the client then has on its screen as an answer, `finished` if it is one.
+/// Sends a request and returns the answer that the client then has. `finished` is true if the answer is complete.
 async fn hear(world: &World, body: Value, streaming: bool) -> Option<Value> {
     if !streaming {
         let answer = world.in_session("s").post_json(CHAT, &body).await;
@@ -117,7 +118,7 @@ impl Client {
     }
 }
 
-/// A message row without what differs between two runs.
+/// A message row without fields that differ between runs.
 fn stable(mut row: Value) -> Value {
     row.as_object_mut().expect("an object").retain(|name, _| !matches!(name.as_str(), "id" | "turn_id" | "created_at"));
     row

@@ -1,4 +1,4 @@
-//! The ledger of compactions, compactions on request, their undo, and what stays word for word.
+//! The ledger of compactions, compactions on request, undo, and pinned messages.
 
 use herma_gateway::access::create_key;
 use herma_model::KeyScope;
@@ -13,17 +13,17 @@ const LEDGER: &str = "/api/sessions/trip/compactions";
 const MESSAGES: &str = "/api/sessions/trip/messages?limit=200";
 const MODEL_VIEW: &str = "/api/sessions/trip/messages?view=model&limit=200";
 
-/// A gateway in front of the offline model, which summarises by itself.
+/// A gateway with the offline model, which also writes summaries.
 async fn offline(window: &str) -> Herma {
     Launch::serve(env!("CARGO_BIN_EXE_herma")).args(["--context-window", window]).start().await
 }
 
-/// Something to say that costs more than its summary.
+/// A message that is longer than its summary.
 fn long(number: usize) -> String {
     format!("message {number}: {}", "we went on and saw one more thing. ".repeat(16))
 }
 
-/// A conversation that is long enough to be worth a summary and too short to be given one unasked.
+/// A conversation that is long enough for a compaction on request, but too short for an automatic one.
 async fn trip() -> Herma {
     let herma = offline("8000").await;
     let client = herma.client().header(SESSION_ID, "trip");
@@ -51,7 +51,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is to be a text"))
 }
 
-/// A refusal that an SDK does not repeat.
+/// Checks that an answer is a 409 with this code that SDKs do not retry.
 fn final_refusal(answer: &Answer, code: &str) -> Value {
     let error = error(answer, 409);
     assert_eq!((error["code"].as_str(), answer.header("x-should-retry")), (Some(code), Some("false")), "{error}");
@@ -287,7 +287,7 @@ async fn what_cannot_be_meant_is_refused_and_changes_nothing() {
     assert_eq!(data(&client.get(LEDGER).await), Vec::<Value>::new());
 }
 
-/// Paths that lead nowhere, as methods and paths.
+/// Requests with these names, as methods and paths.
 fn strange_paths(alias: &str, message: &str, compaction: &str) -> [(&'static str, String); 5] {
     [
         ("GET", format!("/api/sessions/{alias}/compactions")),

@@ -1,4 +1,5 @@
-//! Contexts: counted, summarised for clients that keep them, compacted from where a client says, and cut when it allows that.
+//! Contexts: token counts, and summaries for clients that keep their own context. A client can also set the compaction
+//! threshold and allow truncation.
 
 use herma_testkit::Reply;
 use serde_json::{Value, json};

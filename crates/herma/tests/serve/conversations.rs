@@ -1,4 +1,4 @@
-//! The Conversations API: making, describing and deleting conversations, and their items.
+//! The Conversations API: creating, describing and deleting conversations and their items.
 
 use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
@@ -47,7 +47,8 @@ async fn a_conversation_is_made_described_and_read_by_any_name() {
 async fn items_are_what_was_said_and_what_is_said_next() {
     let world = World::start().await;
     let begun = json!({"items": [
-        {"role": "system", "content": "Be brief."}, {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"},
+        {"role": "system", "content": "Be brief."}, {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "two"},
     ]});
     let made = world.client().post_json(CONVERSATIONS, &begun).await.expect(200);
     let items = format!("{}/items", path(&made));
@@ -79,7 +80,7 @@ async fn a_conversation_that_was_handed_out_is_nobody_elses() {
     let world = World::start().await;
     let begun = json!({"items": [user("one")]});
     let made = world.client().post_json(CONVERSATIONS, &begun).await.expect(200);
-    // Somebody else's request with the same words, whose first attempt never arrived.
+    // An equal request of another client, whose first attempt never arrived.
     let retried = world.client().header("x-stainless-retry-count", "1").post_json(CONVERSATIONS, &begun).await;
     assert_ne!(retried.expect(200)["id"], made["id"]);
     assert_eq!(world.sessions().await.len(), 2);

@@ -1,4 +1,4 @@
-//! `GET /api/events`: what is told of conversations, from where, and to whom.
+//! `GET /api/events`: which events a stream has, from which position, and for which keys.
 
 use herma_gateway::access::create_key;
 use herma_model::{Alias, KeyScope};
@@ -12,14 +12,14 @@ use crate::support::{CHAT, SESSION_ID, SESSION_KEY, World, chat, error, user};
 const EVENTS: &str = "/api/events";
 const FROM_THE_BEGINNING: &str = "/api/events?starting_after=0";
 
-/// Somebody who follows, from where the stream has opened.
+/// Opens an event stream.
 async fn follow(client: &Client, path: &str) -> EventStream {
     let stream = client.get_stream(path).await;
     assert_eq!((stream.status, stream.header("content-type")), (200, Some("text/event-stream")));
     stream
 }
 
-/// Follows from now on. The stream says at once where that is.
+/// Opens a stream that begins now. Its first frame has only the current position.
 async fn follow_from_now(client: &Client) -> EventStream {
     let mut stream = follow(client, EVENTS).await;
     let place = stream.next().await.expect("a place");
@@ -27,7 +27,7 @@ async fn follow_from_now(client: &Client) -> EventStream {
     stream
 }
 
-/// The next event, after checking that its frame and its data say the same.
+/// The next event. Checks that its name is also in its data.
 async fn next(stream: &mut EventStream) -> Event {
     let event = stream.next().await.expect("an event");
     assert_eq!(event.json()["event"].as_str(), event.name.as_deref(), "{event:?}");
@@ -35,7 +35,7 @@ async fn next(stream: &mut EventStream) -> Event {
     event
 }
 
-/// The next events as lines: what, and of which session.
+/// The next events as lines: name and session id.
 async fn lines(stream: &mut EventStream, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for _ in 0..count {
@@ -45,7 +45,7 @@ async fn lines(stream: &mut EventStream, count: usize) -> Vec<String> {
     lines
 }
 
-/// The data of an event without what differs from run to run.
+/// The data of an event without its time.
 fn told(event: &Event) -> Value {
     let mut data = event.json();
     let at = data["at"].as_str().expect("a time").to_owned();
@@ -65,7 +65,8 @@ async fn every_change_is_told_as_it_happens() {
     };
     let handle = say("to Rome").await["session"]["conversation_id"].clone();
     let provenance = json!({
-        "conversation_id": handle, "session_id": "trip", "root_session_id": "trip", "kind": "main", "origin_kind": "main",
+        "conversation_id": handle, "session_id": "trip", "root_session_id": "trip", "kind": "main",
+        "origin_kind": "main",
         "creator_kind": "api", "compression_depth": 0, "compaction_count": 0, "is_user_facing": true,
     });
     let with = |event: &str, more: Value| {
@@ -202,7 +203,7 @@ async fn who_is_too_far_behind_is_told_so_once() {
     assert_eq!(lines(&mut again, 1).await, ["session.created train"]);
 }
 
-/// Gives `trip` one title after the other from another process, until none but these are kept.
+/// Renames `trip` from another process, until the store keeps only these events.
 async fn rename_often(world: &World) {
     let store = std::sync::Arc::new(SqliteStore::open(&world.herma.data().join("herma.db")).unwrap());
     let tenant = store.ensure_tenant("default", herma_gateway::now()).await.unwrap();
@@ -264,7 +265,7 @@ async fn a_reader_whose_key_was_revoked_is_told_nothing_more() {
     assert_eq!(lines(&mut stream, 1).await, ["session.created trip"]);
     assert!(store.revoke_key(key.id, herma_gateway::now()).await.unwrap());
     store.close().await;
-    // A key is believed for a little while.
+    // The gateway accepts a revoked key until its cached check expires.
     let refused = loop {
         let title = json!({"title": format!("at {}", herma_gateway::now().0)});
         world.client().send_json("PATCH", "/api/sessions/trip", &title).await.expect(200);

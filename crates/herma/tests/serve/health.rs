@@ -1,4 +1,4 @@
-//! What a load balancer is told.
+//! The health endpoints for load balancers.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use herma_testkit::{Herma, Launch, PATIENCE};
 use serde_json::Value;
 
-/// A process whose files cannot grow past a limit that the test sets: it behaves as on a full disk.
+/// A process whose files have a size limit that the test sets. At the limit it behaves as on a full disk.
 struct Limited {
     herma: Herma,
     _directory: tempfile::TempDir,
@@ -23,14 +23,14 @@ impl Limited {
         Self { herma: Launch::serve(script).start().await, _directory: directory }
     }
 
-    /// Lets its files grow up to so many bytes, or without a limit.
+    /// Sets the size limit of its files, in bytes or `unlimited`.
     fn limit(&self, bytes: &str) {
         let mut command = Command::new("prlimit");
         command.arg(format!("--fsize={bytes}:")).arg(format!("--pid={}", self.herma.pid()));
         assert!(command.status().unwrap().success());
     }
 
-    /// Waits until it answers with a status.
+    /// Waits until `/health/ready` answers with this status.
     async fn until(&self, status: u16) -> Value {
         let began = Instant::now();
         loop {

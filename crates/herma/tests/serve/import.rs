@@ -1,4 +1,4 @@
-//! Conversations that were brought in from Hermes go on where they were, under every id they had.
+//! Conversations that were imported from Hermes continue under every id that they had.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +11,7 @@ use crate::support::{CHAT, SESSION_ID, World, assistant, chat, error, user};
 
 const SUMMARY: &str = "user: [Summary of the conversation so far, in place of its earlier messages]\n\n";
 
-/// A database, and a gateway whose store it is brought into while that is running.
+/// A Hermes database, and a running gateway into whose store it is imported.
 struct Move {
     world: World,
     hermes: HermesDatabase,

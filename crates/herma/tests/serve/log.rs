@@ -1,4 +1,4 @@
-//! What the server writes to stderr: one line a request, a warning for what went wrong, and never what was said.
+//! The server's log on stderr: one line per request, a warning for each failure, and never message text.
 
 use herma_testkit::{Client, Completion, Herma, Reply};
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::support::{CHAT, CONVERSATION_ID, World, chat, error, streamed, user};
 
 const JSON: &[(&str, &str)] = &[("HERMA_TELEMETRY__FORMAT", "json")];
-/// Words of a prompt, which no log may have.
+/// A prompt that must not be in any log.
 const PROMPT: &str = "the password of the safe is swordfish";
 
-/// The line of the request with this id, once it is there.
+/// The log line of the request with this id; waits until it is written.
 async fn line(herma: &Herma, request_id: &str) -> Value {
     herma.until_stderr(request_id).await;
     let lines: Vec<Value> = events(herma).into_iter().filter(|event| event["request_id"] == request_id).collect();
@@ -41,7 +41,8 @@ async fn every_request_is_one_line_with_what_it_was_and_cost() {
         whole,
         json!({
             "timestamp": whole["timestamp"], "level": "INFO", "target": "herma_http::request_log", "message": "request",
-            "method": "POST", "route": "/v1/chat/completions", "status": 200, "conversation": answer.header(CONVERSATION_ID),
+            "method": "POST", "route": "/v1/chat/completions", "status": 200,
+            "conversation": answer.header(CONVERSATION_ID),
             "model": "scripted", "milliseconds": whole["milliseconds"], "input_tokens": 7, "output_tokens": 3,
             "request_id": "req-whole",
         })

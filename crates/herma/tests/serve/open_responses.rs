@@ -1,4 +1,4 @@
-//! The rules of the Open Responses specification, kept by what the running gateway sends for turns of every shape.
+//! The rules of the Open Responses specification, checked on the gateway's streams for turns of every shape.
 
 use herma_testkit::{Completion, Event, Reply, ToolCall, check_response_stream};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn tools(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"type": "function", "name": name, "parameters": {"type": "object"}})).collect()
 }
 
-/// The events of a stream, after checking how they are framed and that they keep the rules.
+/// The events of a stream. Checks their framing and the rules of the specification.
 fn checked(events: &[Event]) -> Vec<Value> {
     let (done, events) = events.split_last().expect("an end");
     assert_eq!((done.data.as_str(), &done.name), ("[DONE]", &None), "the last frame says that nothing follows");
@@ -51,7 +51,7 @@ async fn stream(world: &World, body: &Value) -> Vec<Value> {
     checked(&stream.rest().await)
 }
 
-/// How a response ended, and the kinds and statuses of its items.
+/// The status of a response, and the types and statuses of its items.
 fn end(events: &[Value]) -> String {
     let response = &events.last().expect("an event")["response"];
     let items = response["output"].as_array().expect("a list").iter();

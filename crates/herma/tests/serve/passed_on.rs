@@ -1,4 +1,5 @@
-//! What is passed on to the model server as it is: text completions and embeddings; and the list of its models.
+//! Requests that are forwarded to the model server, with only the model name replaced: text completions and
+//! embeddings. Also the list of its models.
 
 use herma_testkit::{Answer, Completion, Launch, Reply};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Conversations as rows, their messages, and what the gateway says about itself.
+//! Conversations as rows, their messages, and the gateway's information about itself.
 
 use herma_testkit::Reply;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn pages_have_every_conversation_once_newest_first() {
         };
         assert_eq!(page["has_more"], true);
         cursor = format!("&cursor={next}");
-        // What is new while somebody turns pages is neither repeated nor makes a page skip.
+        // A conversation that is created while a client reads pages must not repeat or skip rows.
         world.say(&format!("late{pages}"), "hello").await.expect(200);
     }
     assert_eq!(seen, ["s7", "s6", "s5", "s4", "s3", "s2", "s1"]);
@@ -216,7 +216,7 @@ async fn the_description_lists_only_routes_that_answer() {
     }
 }
 
-/// A path with something in the place of every name.
+/// Replaces every parameter of a path with a value.
 fn concrete(path: &str) -> String {
     let named = [
         ("{alias}", "nobody"),
@@ -224,13 +224,13 @@ fn concrete(path: &str) -> String {
         ("{message_id}", "nothing"),
         ("{item_id}", "nothing"),
         ("{key}", "nobody"),
-        // It would go on for ever.
+        // Without an invalid parameter this stream would never end.
         ("/api/events", "/api/events?starting_after=nothing"),
     ];
     named.into_iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
 }
 
-/// A route that is there may refuse what it is sent, but not for being another route.
+/// Checks that a route exists. It may refuse the request, but not as an unknown route or method.
 async fn answers(world: &World, method: &str, path: &str, name: &str) {
     let answer = world.client().send_json(method, path, &json!({})).await;
     let is_missing = answer.status == 405 || (answer.status == 404 && answer.text().contains("no such route"));

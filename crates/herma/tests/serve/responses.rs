@@ -1,4 +1,4 @@
-//! The Responses API: conversations by slug, chains, branches, and responses that can be fetched.
+//! The Responses API: conversations by slug, chains, branches, and stored responses.
 
 use herma_testkit::{Answer, Completion, Reply, ToolCall};
 use serde_json::{Value, json};
@@ -388,7 +388,10 @@ async fn an_item_that_is_named_is_read_as_the_item_it_is() {
 #[tokio::test]
 async fn tokens_written_to_a_cache_are_told_live_and_when_fetched() {
     let mut world = World::start().await;
-    let counted = |written: Value| json!({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cache_write_tokens": written}});
+    let counted = |written: Value| {
+        let details = json!({"cache_write_tokens": written});
+        json!({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": details})
+    };
     for (written, told) in [(json!(5), 5), (json!(null), 0)] {
         world.upstream.push(Completion { usage: Some(counted(written)), ..Completion::text("fine") }.into());
         let made = respond(&world, &said("one")).await.expect(200);

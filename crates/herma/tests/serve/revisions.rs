@@ -1,4 +1,4 @@
-//! `ETag` on what is told of a conversation, and `If-Match` on what changes it.
+//! `ETag` on answers about a conversation, and `If-Match` on requests that change it.
 
 use herma_testkit::{Answer, Client, Reply};
 use serde_json::{Value, json};

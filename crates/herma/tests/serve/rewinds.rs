@@ -13,7 +13,7 @@ async fn restore(world: &World) -> Answer {
     world.client().post_json("/api/sessions/trip/restore", &json!({})).await
 }
 
-/// A conversation of three turns.
+/// A conversation with three turns.
 async fn trip() -> World {
     let world = World::start().await;
     for text in ["one", "two", "three"] {

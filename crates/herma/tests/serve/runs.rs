@@ -1,4 +1,4 @@
-//! The Runs API: which conversation a run belongs to, what it says of itself, and its events.
+//! The Runs API: the conversation of a run, the run object, and its events.
 
 use herma_testkit::{Launch, Reply, ToolCall};
 use serde_json::{Value, json};
@@ -19,14 +19,14 @@ fn path(run: &Value) -> String {
     format!("{RUNS}/{}", run["run_id"].as_str().unwrap_or_else(|| panic!("no run in {run}")))
 }
 
-/// Begins a run and reads its events to their end.
+/// Starts a run and reads its events to the end. Returns the run and the events.
 async fn run(world: &World, body: &Value) -> (Value, Vec<Value>) {
     let begun = world.client().post_json(RUNS, body).await.expect(202);
     let events = world.client().get_stream(&format!("{}/events", path(&begun))).await.chunks().await;
     (world.client().get(&path(&begun)).await.expect(200), events)
 }
 
-/// The frames of a run as they are written, with what differs from run to run left out.
+/// The event stream of a run as text, without the parts that differ between runs.
 async fn frames(world: &World, body: &Value) -> String {
     let begun = world.client().post_json(RUNS, body).await.expect(202);
     let text = world.client().get(&format!("{}/events", path(&begun))).await.text();

@@ -1,4 +1,4 @@
-//! Search, as a person who looks for something said long ago uses it.
+//! Search, as a person uses it to find an old message.
 
 use herma_gateway::access::create_key;
 use herma_model::KeyScope;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{CHAT, SESSION_ID, SESSION_KEY, World, chat, data, error, user};
 
-/// A query string's value.
+/// A percent-encoded query value.
 fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
@@ -70,8 +70,10 @@ async fn a_row_says_where_it_was_said() {
     assert_eq!(
         rows(&world.client(), "harbour", "").await,
         [json!({
-            "object": "search_result", "matched": "message", "snippet": "a <mark>harbour</mark>", "conversation_id": handle,
-            "session_id": "trip", "name": "trip", "kind": "main", "origin_kind": "main", "title": "a harbour", "message_id": said["id"],
+            "object": "search_result", "matched": "message", "snippet": "a <mark>harbour</mark>",
+            "conversation_id": handle,
+            "session_id": "trip", "name": "trip", "kind": "main", "origin_kind": "main", "title": "a harbour",
+            "message_id": said["id"],
             "role": "user", "status": "complete", "created_at": said["created_at"],
         })]
     );

@@ -1,4 +1,4 @@
-//! Hermes' own way to talk to a session: `…/chat` and `…/chat/stream`.
+//! Hermes' routes for turns of a session: `…/chat` and `…/chat/stream`.
 
 use herma_testkit::Reply;
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! The sessions resource: making, changing, ending, branching and deleting conversations, lists with filters, and the graph around one.
+//! The sessions resource: creating, changing, ending, branching and deleting conversations, filtered lists, and the
+//! lineage graph.
 
 use herma_testkit::Reply;
 use serde_json::{Value, json};

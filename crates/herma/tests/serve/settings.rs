@@ -1,4 +1,4 @@
-//! What an operator sets: origins, authentication, time limits, the window.
+//! Settings of the operator: origins, authentication, time limits, the context window.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests share: a gateway with a scripted model server behind it, and short ways to talk to both.
+//! Helpers of all tests: a gateway with a scripted model server, and short ways to use both.
 
 use herma_testkit::{Answer, Client, Herma, Launch, ScriptedUpstream};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ pub(crate) const SESSION_ID: &str = "x-hermes-session-id";
 pub(crate) const CONVERSATION_ID: &str = "x-hermes-conversation-id";
 pub(crate) const SESSION_KEY: &str = "x-hermes-session-key";
 
-/// A gateway, the model server behind it, and a data directory that outlives both.
+/// A gateway, its model server, and a data directory that outlives the process.
 pub(crate) struct World {
     pub(crate) herma: Herma,
     pub(crate) upstream: ScriptedUpstream,
@@ -20,12 +20,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A gateway with an empty data directory.
+    /// Starts a gateway with an empty data directory.
     pub(crate) async fn start() -> Self {
         Self::with_settings(&[]).await
     }
 
-    /// The same, with variables that it keeps over restarts.
+    /// Like `start`, with environment variables that restarts keep.
     pub(crate) async fn with_settings(settings: &[(&str, &str)]) -> Self {
         let upstream = ScriptedUpstream::start().await;
         let data = TempDir::new().expect("a temporary directory");
@@ -34,7 +34,7 @@ impl World {
         Self { herma, upstream, data, settings }
     }
 
-    /// Kills the gateway without warning and starts it again on the same data.
+    /// Kills the gateway and starts it again on the same data.
     pub(crate) async fn restart(&mut self) {
         self.herma.kill();
         self.herma = launch(&self.upstream, &self.data, &self.settings).start().await;
@@ -45,32 +45,32 @@ impl World {
         self.herma.client()
     }
 
-    /// A client that names a session.
+    /// A client with the header that names a session.
     pub(crate) fn in_session(&self, id: &str) -> Client {
         self.client().header(SESSION_ID, id)
     }
 
-    /// Says one thing in a session, as a client does that sends its new message alone.
+    /// Sends one new message to a session.
     pub(crate) async fn say(&self, session: &str, text: &str) -> Answer {
         self.in_session(session).post_json(CHAT, &chat(&[user(text)])).await
     }
 
-    /// Everything that was said, message rows as they are.
+    /// All messages of a conversation, as rows.
     pub(crate) async fn rows(&self, alias: &str) -> Vec<Value> {
         data(&self.client().get(&format!("/api/sessions/{alias}/messages")).await)
     }
 
-    /// Everything that was said, as lines.
+    /// All messages of a conversation, as lines.
     pub(crate) async fn transcript(&self, alias: &str) -> Vec<String> {
         lines(&self.rows(alias).await)
     }
 
-    /// What the model would be shown, as lines.
+    /// The model view of a conversation, as lines.
     pub(crate) async fn model_view(&self, alias: &str) -> Vec<String> {
         lines(&data(&self.client().get(&format!("/api/sessions/{alias}/messages?view=model")).await))
     }
 
-    /// What the model server was last sent, as lines.
+    /// The last context that the model server got, as lines.
     pub(crate) fn context(&self) -> Vec<String> {
         lines(self.upstream.last_request().messages())
     }
@@ -80,7 +80,7 @@ impl World {
         data(&self.client().get("/api/sessions").await)
     }
 
-    /// Sends exactly these bytes and reads until the gateway hangs up.
+    /// Sends exactly these bytes and reads until the gateway closes the connection.
     pub(crate) async fn raw(&self, request: &[u8]) -> Raw {
         let address = self.herma.base_url().trim_start_matches("http://");
         let (mut reading, mut writing) = TcpStream::connect(address).await.expect("a connection").into_split();
@@ -97,7 +97,7 @@ impl World {
         Raw::parse(&String::from_utf8_lossy(&bytes))
     }
 
-    /// Sends a chat request byte for byte, hangs up, and waits until the gateway has noticed.
+    /// Sends a chat request as these bytes, closes the connection, and waits until the gateway has noticed.
     pub(crate) async fn hang_up_after(&self, headers: &[u8], body: &[u8]) {
         let address = self.herma.base_url().trim_start_matches("http://");
         let mut socket = TcpStream::connect(address).await.expect("a connection");
@@ -106,7 +106,7 @@ impl World {
         drop(tokio::time::timeout(herma_testkit::PATIENCE, socket.read_to_end(&mut Vec::new())).await.expect("an end"));
     }
 
-    /// A chat request with these headers beside the usual ones, byte for byte.
+    /// Sends a chat request with these extra header bytes and this body.
     pub(crate) async fn raw_chat(&self, headers: &[u8], body: &[u8]) -> Raw {
         self.raw(&chat_request(headers, body)).await
     }
@@ -136,20 +136,20 @@ impl Raw {
         Self { status: status.unwrap_or_else(|| panic!("no answer in {text:?}")), body: body.to_owned() }
     }
 
-    /// The error in the body, after checking that it is whole.
+    /// The error in the body. Checks its status and form.
     pub(crate) fn error(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
         error_in(&serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {:?}", self.body)))
     }
 }
 
-/// The error of an answer, after checking its status and that all four fields are there, and no other.
+/// The error of an answer. Checks its status and that it has exactly the four fields.
 pub(crate) fn error(answer: &Answer, status: u16) -> Value {
     assert_eq!(answer.header("content-type"), Some("application/json"), "{}", answer.text());
     error_in(&answer.expect(status))
 }
 
-/// The error in a body or a frame, after checking that all four fields are there, and no other.
+/// The error in a body or a frame. Checks that it has exactly the four fields.
 pub(crate) fn error_in(body: &Value) -> Value {
     assert_eq!(names(body), ["error"], "{body}");
     let error = &body["error"];
@@ -190,19 +190,19 @@ pub(crate) fn chat(messages: &[Value]) -> Value {
     json!({"model": "scripted", "messages": messages})
 }
 
-/// The same request for a stream.
+/// Makes a request streamed.
 pub(crate) fn streamed(mut body: Value) -> Value {
     body["stream"] = json!(true);
     body
 }
 
-/// The same request with another field.
+/// Sets a field of a request.
 pub(crate) fn with(mut body: Value, name: &str, value: Value) -> Value {
     body[name] = value;
     body
 }
 
-/// Messages as lines that are easy to read and to compare: who, how complete, which calls, what.
+/// Messages as lines: role, whether partial, tool calls, content.
 pub(crate) fn lines(messages: &[Value]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
@@ -227,10 +227,10 @@ fn line(message: &Value) -> String {
     }
 }
 
-/// The notes that stand for a turn without an answer.
+/// The note in place of an answer, after a turn without output.
 pub(crate) const NO_REPLY: &str = "assistant: [No reply was given: the model server failed.]";
 
-/// The note after text that was shown.
+/// The partial answer with its note, after a turn that failed with this output.
 pub(crate) fn shown_then_failed(text: &str) -> String {
     format!("assistant: {text}\n\n[The reply ends here: the model server failed.]")
 }

@@ -1,4 +1,4 @@
-//! Titles of conversations that nobody gave one: from the first words, by a model, or not at all.
+//! Titles of conversations to which no client gave one: from the first words, from a model, or none.
 
 use std::time::Duration;
 
@@ -33,20 +33,20 @@ async fn rename(world: &World, name: &str, title: &str) {
     world.client().send_json("PATCH", &format!("{SESSIONS}/{name}"), &json!({"title": title})).await.expect(200);
 }
 
-/// Stops the gateway as an operator does, and starts it again: whatever it was about to write is written.
+/// Stops the gateway with SIGTERM, so that it finishes its writes, and starts it again.
 async fn stop_and_start(world: &mut World) {
     world.herma.terminate();
     assert!(world.herma.wait().await.success());
     world.restart().await;
 }
 
-/// The message that asks for a title, if a request is one.
+/// The user message of a request for a title. `None` for any other request.
 fn question(request: &Recorded) -> Option<String> {
     let is_ours = request.transcript().first()?.starts_with("system: You give titles");
     is_ours.then(|| request.last_user_text())
 }
 
-/// Whatever is answered when a title is asked for; everything else is echoed.
+/// Sets the reply to requests for a title. All other requests are echoed.
 fn on_question(world: &World, reply: impl Fn() -> Reply + Send + 'static) {
     world.upstream.otherwise(move |request| if question(request).is_some() { reply() } else { Reply::Echo });
 }

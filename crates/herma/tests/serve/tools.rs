@@ -1,4 +1,4 @@
-//! Tools of the client: a call ends the turn, its results are the next turn's input.
+//! Tools of the client: a call ends the turn, and its results are the input of the next turn.
 
 use herma_testkit::{Completion, Reply, ToolCall};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn call_json(id: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": "look", "arguments": format!("{{\"q\": \"{id}\"}}")}})
 }
 
-/// A conversation in which the model has called tools.
+/// A conversation in which the model has made these tool calls.
 async fn waiting_for(ids: &[&str]) -> World {
     let world = World::start().await;
     world.upstream.push(calls(ids));

@@ -1,4 +1,4 @@
-//! `/v1/responses` as a WebSocket: the same turns and events as by `POST`, one after the other.
+//! `/v1/responses` as a WebSocket: the same turns and events as with `POST`, one turn after the other.
 
 use herma_testkit::{Client, Reply, Said, Socket, ToolCall, check_response_stream};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn ask(socket: &mut Socket, message: &Value) -> Vec<Value> {
     events
 }
 
-/// The response at the end of a turn that went well.
+/// The response of a turn that must be completed.
 async fn response(socket: &mut Socket, message: &Value) -> Value {
     let events = ask(socket, message).await;
     let last = events.last().expect("an event");
@@ -36,7 +36,7 @@ async fn response(socket: &mut Socket, message: &Value) -> Value {
     last["response"].clone()
 }
 
-/// The error in place of a turn, after checking its form.
+/// The status and code of the error in place of a turn. Checks its form.
 async fn refusal(socket: &mut Socket, message: &Value) -> (u64, Value) {
     let events = ask(socket, message).await;
     assert_eq!(events.len(), 1, "{events:?}");
@@ -55,7 +55,7 @@ fn text(response: &Value) -> &str {
     response["output"][0]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
 }
 
-/// What two turns cannot have in common: ids and times.
+/// An event without the values that differ between turns, such as ids and times.
 fn shape(event: &Value) -> (Value, Value, Vec<String>) {
     let names = event.as_object().expect("an object").keys().cloned().collect();
     (event["type"].clone(), event["sequence_number"].clone(), names)

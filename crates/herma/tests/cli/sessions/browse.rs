@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{json, trip};
 use crate::{Said, Terminal};
 
-/// Three conversations, of which one is a branch of another.
+/// Three conversations; one is a branch of another.
 pub(super) fn three() -> Terminal {
     let terminal = Terminal::new();
     for (name, line) in [("trip", "where is the fjord?"), ("recipe", "how long does bread bake?")] {
@@ -16,7 +16,7 @@ pub(super) fn three() -> Terminal {
     terminal
 }
 
-/// What was printed a row a line.
+/// The printed rows, one per line.
 fn rows(said: &Said) -> Vec<Value> {
     said.answer().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

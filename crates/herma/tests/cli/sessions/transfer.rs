@@ -1,4 +1,4 @@
-//! Conversations that leave a store and come back: to people as Markdown, to another store as they were.
+//! Export and import of conversations: as Markdown for people, and losslessly for another store.
 
 mod markdown;
 mod refusals;
@@ -14,14 +14,14 @@ impl Terminal {
         self.home.path().join(name)
     }
 
-    /// Exports into a file, and gives its lines.
+    /// Exports to a file and returns its lines.
     fn exported(&self, ids: &str, name: &str) -> Vec<String> {
         let file = self.file(name);
         self.sessions(&format!("export {ids} --force --output {}", file.display())).answer();
         std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Imports lines as a file.
+    /// Writes the lines to a file and imports it.
     fn imported(&self, lines: &[String], flags: &str) -> Said {
         std::fs::write(self.file("in.jsonl"), lines.iter().map(|line| format!("{line}\n")).collect::<String>())
             .unwrap();

@@ -70,9 +70,8 @@ impl Question {
             Api::Run => (json!({"model": "m", "input": self.text}), RUNS),
             api => {
                 let (streamed, background) = (api == Api::StreamedResponse, api == Api::Background);
-                let mut body = json!({"model": "m", "input": self.text, "store": self.stored});
-                body["stream"] = json!(streamed);
-                body["background"] = json!(background);
+                let body = json!({"model": "m", "input": self.text, "stream": streamed, "background": background,
+                    "store": self.stored});
                 (body, RESPONSES)
             }
         };

@@ -1,4 +1,4 @@
-//! What the model server is sent: the transcript, the client's own fields, and nothing of the gateway's.
+//! What the model server gets: the transcript and the client's own fields, and no data of the gateway.
 
 use serde_json::{Value, json};
 
@@ -137,7 +137,8 @@ async fn a_model_goes_by_the_name_the_client_used_unless_it_means_the_default() 
 async fn what_a_model_server_adds_reaches_the_client_and_never_goes_back() {
     let world = World::start().await;
     let answer = json!({
-        "id": "chatcmpl-theirs", "object": "chat.completion", "created": 1, "model": "scripted", "system_fingerprint": "fp_1",
+        "id": "chatcmpl-theirs", "object": "chat.completion", "created": 1, "model": "scripted",
+        "system_fingerprint": "fp_1",
         "choices": [{"index": 0, "finish_reason": "stop", "message":
             {"role": "assistant", "content": "42", "reasoning_content": "six times seven", "annotations": []}}],
     });

@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions` when nothing goes wrong.
+//! `POST /v1/chat/completions` without failures.
 
 mod context;
 mod naming;

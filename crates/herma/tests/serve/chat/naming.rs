@@ -1,4 +1,4 @@
-//! Which conversation a request belongs to, and how the answer says so.
+//! Which conversation a request belongs to, and how the answer shows it.
 
 use herma_testkit::Answer;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn session(answer: &Answer) -> Value {
     answer.expect(200)["session"].clone()
 }
 
-/// What the `session` object of a first session must be, whole.
+/// The whole expected `session` object of a first session.
 fn first_session(conversation: &str, id: &str, resolution: &str) -> Value {
     json!({
         "conversation_id": conversation,

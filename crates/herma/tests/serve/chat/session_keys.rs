@@ -1,4 +1,4 @@
-//! `X-Hermes-Session-Key`: stored at its first use, echoed, never changed.
+//! `X-Hermes-Session-Key`: stored at first use, echoed, never changed.
 
 use crate::support::{CHAT, SESSION_KEY, World, chat, error, streamed, user};
 

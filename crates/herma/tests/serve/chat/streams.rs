@@ -1,11 +1,11 @@
-//! Streamed answers: the chunks, their order, and what only the last one says.
+//! Streamed answers: the chunks, their order, and the fields of the last one.
 
 use herma_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::support::{CHAT, CONVERSATION_ID, SESSION_ID, SESSION_KEY, World, chat, streamed, user, with};
 
-/// The chunks of a stream without what differs between runs, after checking that it is the same in all of them.
+/// The chunks of a stream without the fields that differ between runs. Checks that these are equal in all chunks.
 fn plain(chunks: &[Value]) -> Vec<Value> {
     let same = |name: &str| chunks.iter().all(|chunk| !chunk[name].is_null() && chunk[name] == chunks[0][name]);
     assert!(same("id") && same("created") && same("object") && same("model"), "{chunks:?}");

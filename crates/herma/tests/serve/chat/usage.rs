@@ -1,4 +1,4 @@
-//! Tokens: what the model server counted, on the answer, in the stream if it was asked for, and summed on the row.
+//! Token usage as the model server reports it: on the answer, in the stream on request, and summed on the row.
 
 use herma_testkit::{Completion, Reply};
 use serde_json::{Value, json};

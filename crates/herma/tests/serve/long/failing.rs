@@ -1,4 +1,4 @@
-//! Summaries that fail change nothing.
+//! A failed summary changes nothing.
 
 use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::support::{CHAT, World, chat, error, user};
 
-/// Ways in which a summary can be of no use.
+/// Replies that cannot be used as a summary.
 pub(super) fn useless() -> [(&'static str, Reply); 6] {
     [
         ("error", Reply::status(400, "no")),

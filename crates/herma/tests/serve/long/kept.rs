@@ -1,4 +1,4 @@
-//! What a compaction keeps word for word.
+//! Messages that a compaction keeps word for word.
 
 use herma_testkit::{Completion, Reply, ToolCall};
 use serde_json::json;
@@ -143,7 +143,8 @@ async fn with_compaction_off_a_conversation_ends_at_its_window() {
 #[tokio::test]
 async fn a_large_system_prompt_does_not_stop_a_conversation() {
     let world = long_world(&[]).await;
-    // About 3,450 of 4,000 tokens: less than keep_recent (800) is left for the conversation.
+    // The system prompt takes about 3,450 of 4,000 tokens. So less than keep_recent (800) is left for the
+    // conversation.
     let system = json!({ "role": "system", "content": "rule. ".repeat(2_300) });
     for number in 0..12 {
         let said = json!({ "role": "user", "content": format!("question {number} {}", "x y ".repeat(60)) });

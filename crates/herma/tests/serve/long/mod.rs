@@ -1,4 +1,4 @@
-//! Conversations that outgrow their model's window.
+//! Conversations that outgrow the context window.
 
 mod failing;
 mod kept;
@@ -12,12 +12,13 @@ use serde_json::Value;
 
 use crate::support::{World, data, lines};
 
-/// How many tokens fit.
+/// The context window of the model, in tokens.
 const WINDOW: &str = "4000";
-/// What the scripted summariser says.
+/// The scripted summary.
 const SUMMARY: &str = "They spoke of the trip to Lisbon, booking 4711.";
 
-/// A gateway whose model has a small window and counts tokens as Herma estimates them; asked for a summary, it gives one.
+/// A gateway with a small context window. The model counts tokens as Herma estimates them, and answers each request
+/// for a summary with [`SUMMARY`].
 async fn long_world(settings: &[(&str, &str)]) -> World {
     let settings = [&[("HERMA_CONTEXT_WINDOW", WINDOW)], settings].concat();
     let world = World::with_settings(&settings).await;
@@ -27,13 +28,13 @@ async fn long_world(settings: &[(&str, &str)]) -> World {
     world
 }
 
-/// An answer with the usage of a server that counts as Herma estimates.
+/// An answer whose usage is what Herma estimates.
 fn counted(request: &Recorded, text: &str) -> Reply {
     let prompt: u64 = request.messages().iter().map(|message| message.to_string().len() as u64 / 4 + 4).sum();
     Completion::text(text).usage(prompt, 10).into()
 }
 
-/// Has every summary end like this.
+/// Sets the reply to every request for a summary.
 fn summaries_are(world: &World, reply: impl Fn(&Recorded) -> Reply + Send + 'static) {
     world
         .upstream
@@ -51,12 +52,12 @@ fn is_summary(request: &Recorded) -> bool {
     last.split_once("</conversation>").is_some_and(|(_, asked)| asked.contains("summary"))
 }
 
-/// What was asked of the summariser.
+/// The requests for a summary.
 fn summaries(world: &World) -> Vec<Recorded> {
     world.upstream.requests().into_iter().filter(is_summary).collect()
 }
 
-/// What the model was last shown to answer to, as lines. A summary may be on its way at any time.
+/// The last context that was not for a summary, as lines. A summary may be requested at any time.
 fn context(world: &World) -> Vec<String> {
     let requests = world.upstream.requests();
     let call = requests.iter().rfind(|request| !is_summary(request)).expect("a call");
@@ -78,14 +79,14 @@ fn far_too_many_words() -> String {
     "and then far too much ".repeat(480)
 }
 
-/// Four turns: less than would have a summary prepared. One more of [`many_words`] passes the threshold.
+/// Four turns. They are too short for a prepared summary. One more message of [`many_words`] passes the threshold.
 async fn tell_four(world: &World, session: &str) {
     for number in 1..=4 {
         world.say(session, &words(number)).await.expect(200);
     }
 }
 
-/// The summary as the model is shown it.
+/// The summary as a context shows it.
 fn shown_summary() -> String {
     format!("user: [Summary of the conversation so far, in place of its earlier messages]\n\n{SUMMARY}")
 }

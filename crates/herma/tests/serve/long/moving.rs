@@ -1,4 +1,4 @@
-//! The head moves, and whoever holds an older id notices nothing but a field.
+//! The head moves to a new session. Clients with an older id continue, and see the change in one field only.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Summaries that are prepared before they are needed.
+//! Prepared summaries: made before they are needed.
 
 use herma_testkit::{Gate, Reply};
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn a_summary_is_prepared_after_the_answer_and_the_next_turn_waits_for_noth
     let requests = world.upstream.until_requests(6).await;
     assert!(is_summary(&requests[5]), "above the soft threshold");
     world.upstream.until_open(0).await;
-    // From here on a summariser would never answer.
+    // From here on, a request for a summary is never answered.
     world.upstream.otherwise(|request| if is_summary(request) { Reply::Hang } else { counted(request, "noted") });
     loop {
         let answer = world.say("trip", &words(6)).await.expect(200);

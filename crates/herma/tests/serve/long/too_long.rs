@@ -1,4 +1,4 @@
-//! A model server that says the context is too long.
+//! The model server answers that the context is too long.
 
 use herma_testkit::Reply;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{context, is_summary, long_world, shown_summary, summaries, tell_four, words};
 use crate::support::{CHAT, World, chat, error, streamed, user};
 
-/// Has the model take no more than so many messages.
+/// Makes the model refuse contexts with more messages than this.
 fn takes(world: &World, most: usize) {
     world.upstream.otherwise(move |request| match (is_summary(request), request.messages().len() > most) {
         (true, _) => Reply::text(super::SUMMARY),

@@ -1,4 +1,4 @@
-//! Turns that do not fit and cannot have a summary: they go on without the oldest part.
+//! Contexts that are too long when no summary can be used: the turn continues without the oldest messages.
 
 use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::{Value, json};
@@ -10,15 +10,15 @@ use super::{
 };
 use crate::support::{CHAT, World, chat, data, error, lines, streamed, user};
 
-/// What stands in place of what was left out.
+/// The note in place of messages that were left out.
 const NOTE: &str = "user: [Earlier messages of this conversation were left out here.]";
 
-/// The model's view of a conversation.
+/// The model view of a conversation, as lines.
 async fn model_view(world: &World, session: &str) -> Vec<String> {
     lines(&data(&world.client().get(&format!("/api/sessions/{session}/messages?view=model&limit=200")).await))
 }
 
-/// A gateway whose summaries come from a model of its own, which takes a quarter of a second at most.
+/// A gateway with a separate model for summaries, which has 250 ms for each.
 async fn world_with_scribe() -> World {
     long_world(&[("HERMA_COMPACTION__MODEL", "scribe"), ("HERMA_COMPACTION__TIMEOUT", "250ms")]).await
 }
@@ -213,7 +213,7 @@ async fn only_new_input_that_cannot_fit_by_itself_is_refused() {
     let refused = error(&world.say("trip", &far_too_many_words().repeat(2)).await, 400);
     assert_eq!((&refused["code"], &refused["param"]), (&json!("context_length_exceeded"), &json!("messages")));
     assert_eq!(world.client().get("/api/sessions/trip").await.expect(200), before);
-    // Almost the whole window: there is no room for a summary, nor for what is pinned.
+    // The message takes almost the whole context window. Neither a summary nor the pinned message fits beside it.
     let first = data(&world.client().get("/api/sessions/trip/messages").await)[0].clone();
     let pin = format!("/api/sessions/trip/messages/{}/pin", text(&first["id"]));
     world.client().send_json("PUT", &pin, &json!({})).await.expect(200);
@@ -280,7 +280,7 @@ async fn a_small_model_that_cannot_summarise_never_ends_a_conversation() {
     let replies = useless().map(|(_, reply)| reply);
     let asked = std::sync::atomic::AtomicUsize::new(0);
     world.upstream.otherwise(move |request: &Recorded| {
-        // It counts more tokens than Herma estimates, and takes no more than its window.
+        // This server counts more tokens than Herma estimates, and refuses requests beyond its context window.
         let tokens = request.raw.len() as u64 * 3 / 10;
         let most = request.body["max_tokens"].as_u64().unwrap_or(0);
         match is_summary(request) {

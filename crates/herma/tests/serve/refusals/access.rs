@@ -1,4 +1,4 @@
-//! Without a valid key nothing is answered but health.
+//! Without a valid key, only the health endpoints answer.
 
 use herma_testkit::Client;
 

@@ -1,4 +1,4 @@
-//! Bodies that are no request at all: not JSON, no object, too deep, too large, of another type.
+//! Bodies that are no valid request: not JSON, not an object, too deep, too large, wrong content type.
 
 use herma_testkit::Answer;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn too_many_messages_or_fields_are_refused() {
 async fn a_body_beyond_the_limit_is_refused_and_told_the_limit() {
     let world = World::start().await;
     let large = chat(&[user(&"x".repeat(11_000_000))]);
-    // Several times, because a refusal that hangs up while the client still writes is lost only now and then.
+    // Repeated, because a refusal that closes the connection while the client still writes is lost only sometimes.
     for _ in 0..5 {
         let refused = error(&world.in_session("s").post_json(CHAT, &large).await, 413);
         assert_eq!(refused["code"], "body_too_large");
@@ -150,7 +150,7 @@ async fn a_body_that_breaks_off_leaves_nothing() {
     nothing_is_left(world).await;
 }
 
-/// Sends the beginning of a body and keeps the rest back.
+/// Sends a part of a body and keeps the connection open.
 async fn unfinished(world: &World, announced: usize, sent: usize) -> TcpStream {
     let address = world.herma.base_url().trim_start_matches("http://");
     let mut socket = TcpStream::connect(address).await.expect("a connection");
@@ -162,7 +162,7 @@ async fn unfinished(world: &World, announced: usize, sent: usize) -> TcpStream {
     socket
 }
 
-/// Sends a body until it is answered with this status.
+/// Repeats a request until it is answered with this status.
 async fn until_status(world: &World, body: &Value, status: u16) -> Answer {
     let sending = async {
         loop {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::nothing_is_left;
 use crate::support::{CHAT, World, chat, error, streamed, user, with};
 
-/// One value of every JSON type, and a few that only look right.
+/// Values of every JSON type, and a few that are almost valid.
 fn one_of_each() -> Vec<Value> {
     vec![
         json!(null),
@@ -27,7 +27,7 @@ fn one_of_each() -> Vec<Value> {
     ]
 }
 
-/// Sends a body and checks that it is either taken or refused properly; says by what name it was refused.
+/// Sends a body. It must be accepted or refused with a proper error. Returns the `param` of the error.
 async fn judged(world: &World, body: &Value) -> Option<String> {
     let answer = world.in_session("s").post_json(CHAT, body).await;
     assert!(answer.status == 200 || (400..500).contains(&answer.status), "{body}: {}", answer.text());
@@ -47,7 +47,7 @@ async fn judged(world: &World, body: &Value) -> Option<String> {
 #[tokio::test]
 async fn every_known_field_refuses_what_it_cannot_be_and_says_which_it_is() {
     let world = World::start().await;
-    // Values that a field takes are given by their place in the list of one of each.
+    // The numbers are positions in `one_of_each` of the values that a field accepts.
     for (name, taken) in [
         ("messages", &[][..]),
         ("model", &[0, 6, 7]),

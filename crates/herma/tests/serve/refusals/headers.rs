@@ -1,9 +1,9 @@
-//! Names and policies in headers that cannot be used: the header is named.
+//! Invalid names and policies in headers: the error names the header.
 
 use super::nothing_is_left;
 use crate::support::{CHAT, World, chat, error, user};
 
-/// A chat request with one header, byte for byte.
+/// Sends a chat request with one extra header, byte for byte.
 async fn with_header(world: &World, name: &str, value: &[u8]) -> crate::support::Raw {
     let body = chat(&[user("hello")]).to_string();
     let mut headers =

@@ -1,4 +1,4 @@
-//! Requests that are refused: 4xx in the envelope, with `param` where one can be named, and nothing left behind.
+//! Refused requests: a 4xx error with `param` where possible, and nothing stored.
 
 mod access;
 mod bodies;
@@ -8,7 +8,7 @@ mod routes;
 
 use crate::support::World;
 
-/// Nothing was asked of the model server, and no conversation is there, now or after a restart.
+/// Checks that the model server got no request, and that no conversation exists, now and after a restart.
 async fn nothing_is_left(mut world: World) {
     assert!(world.upstream.requests().is_empty());
     assert!(world.sessions().await.is_empty());

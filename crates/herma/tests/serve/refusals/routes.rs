@@ -1,4 +1,4 @@
-//! Routes and methods that are not there.
+//! Unknown routes and methods.
 
 use herma_testkit::Client;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A context that does not fit is a refusal: it leaves nothing behind.
+//! A request whose context is too long is refused, and nothing is stored.
 
 use herma_testkit::Reply;
 

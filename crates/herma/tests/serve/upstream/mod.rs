@@ -1,4 +1,4 @@
-//! What goes wrong behind the gateway: the error the client gets, what stays of the turn, and what the model is shown next.
+//! Failures of the model server: the error that the client gets, what is stored of the turn, and the next context.
 
 mod context_length;
 mod retried;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::support::{CHAT, NO_REPLY, World, chat, error, streamed, user};
 
-/// A key that every failing server quotes, and no client may ever see.
+/// A secret in the errors of every failing server. No client may see it.
 const SECRET: &str = "sk-proj-abcdef0123456789";
 
-/// A conversation with one good turn, in which the next one is about to fail.
+/// A conversation with one completed turn.
 async fn one_good_turn() -> World {
     let world = World::start().await;
     world.say("s", "before").await.expect(200);
     world
 }
 
-/// Checks an error of the model server's: its code, what it says, and what it does not.
+/// Checks the code of an error, that its message contains `says`, and that it does not contain the secret.
 fn check(error: &Value, code: &str, says: &str) {
     let message = error["message"].as_str().expect("a message");
     assert_eq!(error["code"], code, "{error}");
@@ -28,8 +28,8 @@ fn check(error: &Value, code: &str, says: &str) {
     assert!(!message.contains("abcdef") && !message.contains("panicked"), "{message}");
 }
 
-/// Sends a message that fails before anything of an answer is seen, whole and as a stream, and checks that the failure is the
-/// one expected, that it is recorded, and that the conversation goes on.
+/// Sends a message that fails before any output, whole and streamed. Checks the error, that it is recorded, and that
+/// the conversation can continue.
 async fn fails_at_once(reply: Reply, tries: usize, status: u16, code: &str, says: &str) -> Answer {
     let world = one_good_turn().await;
     let mut failed = None;
@@ -45,7 +45,8 @@ async fn fails_at_once(reply: Reply, tries: usize, status: u16, code: &str, says
     failed.expect("an answer")
 }
 
-/// Two turns of this conversation failed and showed nothing: both messages are there, and the model is told what happened.
+/// Checks the conversation after two failed turns without output: both messages are stored, and a note in the context
+/// says that each failed.
 async fn goes_on(world: &World) {
     let broken = ["user: before", "assistant: reply to: before", "user: broken 1", "user: broken 2"];
     assert_eq!(world.transcript("s").await, broken);

@@ -1,4 +1,5 @@
-//! Failures that may pass: tried again while nothing of an answer was seen, and told with how long to wait.
+//! Temporary failures of the model server: the gateway retries while it has no output. Its error says how long to
+//! wait.
 
 use herma_testkit::Reply;
 use serde_json::json;
@@ -6,7 +7,7 @@ use serde_json::json;
 use super::{check, fails_at_once, one_good_turn};
 use crate::support::{CHAT, World, chat, error, streamed, user};
 
-/// How often a request is sent in all.
+/// How often the gateway sends a request in all.
 const TRIES: usize = 3;
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Failures in the middle of a stream: the stream's error, what was shown kept as partial, the rest of the turn dropped.
+//! Failures in the middle of a stream: the stream ends with an error, and the streamed output is stored as a partial
+//! answer.
 
 use herma_testkit::{Event, EventStream, Reply};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ async fn ask(world: &World, text: &str) -> EventStream {
     world.in_session("s").post_stream(CHAT, &streamed(chat(&[user(text)]))).await
 }
 
-/// Reads a stream that fails: the text it showed, and the error with which it ends properly.
+/// Reads a stream that fails: returns its text and its final error.
 async fn read_failing(mut stream: EventStream) -> (String, Value) {
     assert_eq!(stream.status, 200);
     let events = stream.rest().await;
@@ -25,7 +26,7 @@ async fn read_failing(mut stream: EventStream) -> (String, Value) {
     (text, error_in(&error.json()))
 }
 
-/// What stays of a turn that showed this text and failed, and what the model is shown then.
+/// Checks what is stored of a turn that failed after this text, and the next context.
 async fn keeps(world: &World, shown: &str) {
     assert_eq!(world.transcript("s").await[2..], ["user: broken".to_owned(), format!("assistant (partial): {shown}")]);
     assert_eq!(world.say("s", "after").await.content(), "reply to: after");

@@ -1,4 +1,4 @@
-//! Failures before anything of an answer was seen.
+//! Failures of the model server before the client has got any part of the answer.
 
 use herma_testkit::{Reply, ScriptedUpstream};
 

@@ -6,7 +6,7 @@ use crate::{HERMA, Terminal};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Names of everything that [`household`] makes.
+/// The names of the conversations that [`household`] creates.
 const NAMES: [&str; 11] =
     ["plain", "tools", "failed", "helper", "keyed", "slug", "branch", "split", "in-place", "undone", "late-branch"];
 
@@ -26,7 +26,7 @@ async fn say(herma: &Herma, id: &str, text: &str) {
     in_session(herma, id).post_json(CHAT, &chat(&json!([{"role": "user", "content": text}]))).await.expect(200);
 }
 
-/// One conversation of every sort.
+/// Creates one conversation of every kind.
 async fn household() -> Terminal {
     let terminal = Terminal::new();
     let upstream = ScriptedUpstream::start().await;
@@ -72,7 +72,7 @@ async fn household() -> Terminal {
     terminal
 }
 
-/// What is seen of a store without a server.
+/// What commands without a server show of a store.
 fn seen(terminal: &Terminal) -> Vec<(String, Value)> {
     let mut lines = vec!["list --all --json".to_owned(), "list --all --archived --json".to_owned()];
     lines.extend(["fjord", "story", "thing", "tree", "Mine"].map(|word| format!("search {word} --json")));
@@ -84,7 +84,7 @@ fn seen(terminal: &Terminal) -> Vec<(String, Value)> {
     lines.into_iter().map(|line| (line.clone(), rows(terminal.sessions(&line).answer()).into())).collect()
 }
 
-/// What a client sees of it, and what the model is sent when every conversation goes on under its old name.
+/// What a client sees of the store, and the context of one more turn in every conversation, under its old name.
 async fn heard(terminal: &Terminal) -> Vec<Value> {
     let upstream = ScriptedUpstream::start().await;
     let herma = serve(terminal, &upstream).await;
@@ -146,7 +146,7 @@ async fn a_branch_comes_alone_with_what_it_inherits() {
     assert_eq!(rows.answer().lines().count(), 2, "{}", rows.stdout);
     let answer = there.run_with_input(&["chat", "--session", "branch"], "on\n");
     assert!(answer.answer().contains("You said: on (message 3"), "{}", answer.stdout);
-    // What it comes from can follow, and the branch is found there.
+    // Its source can be imported later, and then shows the branch in its tree.
     there.imported(&here.exported("plain", "plain.jsonl"), "").answer();
     let tree = there.sessions("tree plain");
     assert!(tree.answer().contains("branch: branch [branch]"), "{}", tree.stdout);
