@@ -15,7 +15,6 @@
 //! and by up to 20 % at one client. Smaller differences mean nothing on such a machine.
 
 mod child;
-mod field;
 mod http1;
 mod load;
 mod options;
@@ -23,6 +22,7 @@ mod sections;
 mod servers;
 mod statistics;
 mod table;
+mod testbed;
 
 use std::io;
 use std::process::ExitCode;

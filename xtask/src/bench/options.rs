@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum};
 
-use super::field::Target;
+use super::testbed::Target;
 
 /// Measures Herma beside the upstream itself, a bare proxy and the durable floor.
 #[derive(Debug, Parser)]
@@ -116,7 +116,7 @@ impl Options {
     }
 
     /// Turns of a long conversation.
-    pub(super) fn life(&self) -> usize {
+    pub(super) fn long_turns(&self) -> usize {
         if self.quick { 250 } else { 1000 }
     }
 

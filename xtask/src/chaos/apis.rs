@@ -49,7 +49,7 @@ pub(super) enum HangUp {
 
 /// What a client saw of one request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct RequestResult {
     pub(super) end: Option<End>,
     /// The id of the response or the run.
     pub(super) object: Option<String>,
@@ -63,12 +63,12 @@ pub(super) struct Seen {
 
 impl Request {
     /// Sends the request once and reads the answer for at most `patience`.
-    pub(super) async fn send(&self, client: &Client, patience: Duration, hang_up: Option<HangUp>) -> Seen {
+    pub(super) async fn send(&self, client: &Client, patience: Duration, hang_up: Option<HangUp>) -> RequestResult {
         let patience = if let Some(HangUp::After(after)) = hang_up { after } else { patience };
         let mut read = Read { hangs_up: hang_up == Some(HangUp::AtFirstBytes), ..Read::default() };
         let done = tokio::time::timeout(patience, self.read_all(client, &mut read)).await;
         let is_whole = matches!(done, Ok(Ok(()))) && !read.hangs_up;
-        let mut seen = if is_whole || read.is_stream { self.judge(&read) } else { Seen::default() };
+        let mut seen = if is_whole || read.is_stream { self.interpret(&read) } else { RequestResult::default() };
         if seen.end.is_none() {
             let shown = if read.is_stream { shown(&frames(&read.text())) } else { String::new() };
             let gave_up = done.is_err() || (read.hangs_up && matches!(done, Ok(Ok(()))));
@@ -122,29 +122,34 @@ impl Request {
     }
 
     /// Interprets what was read. `end` is `None` if the answer is not complete.
-    fn judge(&self, read: &Read) -> Seen {
+    fn interpret(&self, read: &Read) -> RequestResult {
         if !read.is_stream {
-            return self.judge_object(read.status, &read.json(), read.is_final);
+            return self.interpret_object(read.status, &read.json(), read.is_final);
         }
         let frames = frames(&read.text());
         let shown = shown(&frames);
         let failed = frames.iter().find_map(|frame| (!frame["error"].is_null()).then_some(&frame["error"]));
         if let Some(error) = failed {
             let end = Some(End::Failed { status: read.status, code: text(&error["code"]), shown });
-            return Seen { end, is_final: read.is_final, ..Seen::default() };
+            return RequestResult { end, is_final: read.is_final, ..RequestResult::default() };
         }
         if matches!(self.api, Api::Chat { .. }) {
             let last = frames.iter().find(|frame| !frame["choices"][0]["finish_reason"].is_null());
             let session = last.map(|frame| &frame["session"]);
             let end = session.map(|session| End::Answered { text: shown, conversation: conversation(session) });
             let is_main = session.is_some_and(is_main);
-            return Seen { end, is_main, ids: session.map(ids).unwrap_or_default(), ..Seen::default() };
+            return RequestResult {
+                end,
+                is_main,
+                ids: session.map(ids).unwrap_or_default(),
+                ..RequestResult::default()
+            };
         }
         let ends = ["response.completed", "response.failed", "response.incomplete"];
         let created = frames.iter().find(|frame| frame["type"] == "response.created");
         let mut seen = match frames.iter().find(|frame| ends.contains(&text(&frame["type"]).as_str())) {
-            Some(last) => self.judge_object(read.status, &last["response"], false),
-            None => Seen::default(),
+            Some(last) => self.interpret_object(read.status, &last["response"], false),
+            None => RequestResult::default(),
         };
         if let Some(End::Failed { shown: of, .. }) = &mut seen.end {
             *of = shown;
@@ -155,9 +160,10 @@ impl Request {
         seen
     }
 
-    fn judge_object(&self, status: u16, object: &Value, is_final: bool) -> Seen {
+    fn interpret_object(&self, status: u16, object: &Value, is_final: bool) -> RequestResult {
         let session = &object["session"];
-        let mut seen = Seen { is_final, is_main: is_main(session), ids: ids(session), ..Seen::default() };
+        let mut seen =
+            RequestResult { is_final, is_main: is_main(session), ids: ids(session), ..RequestResult::default() };
         if !matches!(self.api, Api::Chat { .. }) && object["id"].is_string() {
             seen.object = Some(text(&object["id"]));
             seen.ids.push((text(&object["id"]), conversation(&object["session"])));

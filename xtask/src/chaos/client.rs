@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::apis::{Address, Api, Request, Seen};
-use super::book::Book;
+use super::apis::{Address, Api, Request, RequestResult};
+use super::deployment::Deployment;
 use super::history::{Attempt, End, HandedId, Retries, Turn};
 use super::marks::{self, Token};
 use super::model::SURE;
 use super::options::Options;
 use super::plan::Plan;
-use super::world::World;
+use super::recorder::Recorder;
 use crate::random::Random;
 
 /// Requests for one turn, including the first.
@@ -24,15 +24,15 @@ const LATE_AFTER: usize = 2;
 
 /// A conversation as its clients know it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ClientConversation {
     pub(super) thread: usize,
     pub(super) tenant: usize,
     pub(super) name: String,
-    known: Mutex<Known>,
+    known: Mutex<KnownState>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownState {
     /// Names that lead to the conversation: its own name, and session and conversation ids.
     names: Vec<String>,
     branches: Vec<String>,
@@ -41,13 +41,13 @@ struct Known {
     history: Vec<(String, String)>,
 }
 
-impl Place {
+impl ClientConversation {
     pub(super) fn new(thread: usize, tenant: usize, name: String) -> Self {
-        let known = Known { names: vec![name.clone()], ..Known::default() };
+        let known = KnownState { names: vec![name.clone()], ..KnownState::default() };
         Self { thread, tenant, name, known: Mutex::new(known) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,21 +55,21 @@ impl Place {
 /// One client at work.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) world: Arc<World>,
-    pub(super) book: Arc<Book>,
+    pub(super) deployment: Arc<Deployment>,
+    pub(super) recorder: Arc<Recorder>,
     pub(super) options: Arc<Options>,
     pub(super) random: Random,
     /// The number of its first message.
     pub(super) first: u32,
-    pub(super) own: Arc<Place>,
-    pub(super) shared: Vec<Arc<Place>>,
+    pub(super) own: Arc<ClientConversation>,
+    pub(super) shared: Vec<Arc<ClientConversation>>,
 }
 
 /// A turn that has been planned, and the number of requests sent for it.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingTurn {
     number: usize,
-    place: Arc<Place>,
+    target: Arc<ClientConversation>,
     pub(super) plan: Plan,
     request: Request,
     key: String,
@@ -79,16 +79,16 @@ pub(super) struct Asked {
 impl Worker {
     /// Sends turns until the deadline. The last turn is retried to its end even after the deadline.
     pub(super) async fn work(mut self, deadline: Instant) {
-        let mut late: Vec<(usize, Asked)> = Vec::new();
+        let mut late: Vec<(usize, PendingTurn)> = Vec::new();
         let mut turns = 0;
         while Instant::now() < deadline && turns < SURE {
             let plan = Plan::draw(&self.options, &mut self.random);
             tokio::time::sleep(plan.rest).await;
-            let place = self.place(&plan);
+            let target = self.target(&plan);
             if plan.branches {
-                self.branch(&place, &plan).await;
+                self.branch(&target, &plan).await;
             }
-            let mut asked = self.begin(self.first + turns, place, plan);
+            let mut asked = self.begin(self.first + turns, target, plan);
             let has_failed = self.ask(&mut asked).await;
             turns += 1;
             if has_failed && asked.plan.retries == Retries::Keyed && asked.plan.is_late {
@@ -97,37 +97,37 @@ impl Worker {
             while let Some(due) = late.iter().position(|(due, _)| *due <= turns as usize) {
                 let (_, mut asked) = late.remove(due);
                 asked.tries = 0;
-                self.book.count("late retries");
+                self.recorder.count("late retries");
                 let _failed_again = self.ask(&mut asked).await;
             }
         }
     }
 
-    fn place(&self, plan: &Plan) -> Arc<Place> {
+    fn target(&self, plan: &Plan) -> Arc<ClientConversation> {
         let shared = self.shared.get(plan.choices as usize % self.shared.len().max(1)).filter(|_| plan.is_shared);
         Arc::clone(shared.unwrap_or(&self.own))
     }
 
     /// Records a turn and builds its request. All retries send the same request.
-    pub(super) fn begin(&mut self, number: u32, place: Arc<Place>, plan: Plan) -> Asked {
+    pub(super) fn begin(&mut self, number: u32, target: Arc<ClientConversation>, plan: Plan) -> PendingTurn {
         let token = Token(number);
         let text = marks::question(token, plan.words, &mut self.random);
-        let request = request(&place, &plan, text.clone(), Arc::ptr_eq(&place, &self.own));
+        let request = request(&target, &plan, text.clone(), Arc::ptr_eq(&target, &self.own));
         let brings_history = !request.history.is_empty() || matches!(request.address, Address::Previous(_));
-        let number = self.book.begin(Turn {
+        let number = self.recorder.begin(Turn {
             token,
-            thread: place.thread,
+            thread: target.thread,
             text,
             api: format!("{:?} {:?} {:?}", request.api, request.address, plan.policy),
             retries: plan.retries,
             brings_history,
             attempts: Vec::new(),
         });
-        Asked { number, place, plan, request, key: format!("key-{}", token.0), tries: 0 }
+        PendingTurn { number, target, plan, request, key: format!("key-{}", token.0), tries: 0 }
     }
 
     /// Sends the request until it is answered or the client stops retrying. Returns true if the last request failed.
-    pub(super) async fn ask(&self, asked: &mut Asked) -> bool {
+    pub(super) async fn ask(&self, asked: &mut PendingTurn) -> bool {
         loop {
             let seen = self.send(asked).await;
             if matches!(seen.end, Some(End::Broken { .. })) {
@@ -141,9 +141,9 @@ impl Worker {
         }
     }
 
-    async fn send(&self, asked: &mut Asked) -> Seen {
+    async fn send(&self, asked: &mut PendingTurn) -> RequestResult {
         let server = (asked.plan.choices >> (16 + asked.tries)) as usize & 1;
-        let mut client = self.world.client(server, asked.place.tenant);
+        let mut client = self.deployment.client(server, asked.target.tenant);
         if let Some(policy) = asked.plan.policy {
             client = client.header("x-hermes-turn-policy", policy);
         }
@@ -153,37 +153,37 @@ impl Worker {
             Retries::Never => {}
         }
         let hang_up = asked.plan.hangs_up.filter(|_| asked.tries == 0);
-        let sent = self.world.now();
+        let sent = self.deployment.now();
         let seen = asked.request.send(&client, asked.plan.patience, hang_up).await;
-        self.write_down(asked, server, sent, &seen);
+        self.record(asked, server, sent, &seen);
         asked.tries += 1;
         seen
     }
 
-    fn write_down(&self, asked: &Asked, server: usize, sent: u64, seen: &Seen) {
+    fn record(&self, asked: &PendingTurn, server: usize, sent: u64, seen: &RequestResult) {
         let Some(end) = seen.end.clone() else { return };
         if asked.tries > 0 {
-            self.book.count("retries");
+            self.recorder.count("retries");
         }
-        self.book.count(match end {
+        self.recorder.count(match end {
             End::Answered { .. } => "answers",
             End::Failed { .. } => "errors",
             End::Broken { .. } => "broken connections",
             End::GaveUp { .. } => "hang-ups",
         });
-        let place = &asked.place;
-        let mut known = place.lock();
+        let target = &asked.target;
+        let mut known = target.lock();
         for (id, conversation) in seen.ids.iter().filter(|(_, conversation)| !conversation.is_empty()) {
-            let handed = HandedId { tenant: place.tenant, id: id.clone(), conversation: conversation.clone() };
-            self.book.handed(handed);
+            let handed = HandedId { tenant: target.tenant, id: id.clone(), conversation: conversation.clone() };
+            self.recorder.handed(handed);
             if seen.is_main && Some(id) != seen.object.as_ref() && !known.names.contains(id) {
                 known.names.push(id.clone());
             }
         }
         if let End::Answered { text, conversation } = &end {
             if seen.is_main {
-                let (tenant, id) = (place.tenant, place.name.clone());
-                self.book.handed(HandedId { tenant, id, conversation: conversation.clone() });
+                let (tenant, id) = (target.tenant, target.name.clone());
+                self.recorder.handed(HandedId { tenant, id, conversation: conversation.clone() });
                 known.history.push((asked.request.text.clone(), text.clone()));
             }
             if matches!(asked.request.api, Api::Response { .. }) {
@@ -191,13 +191,13 @@ impl Worker {
             }
         }
         let object = seen.object.clone();
-        self.book.attempt(asked.number, Attempt { server, sent, ended: self.world.now(), end, object });
+        self.recorder.attempt(asked.number, Attempt { server, sent, ended: self.deployment.now(), end, object });
     }
 
     /// Makes a branch and remembers its id for this and later turns.
-    async fn branch(&self, place: &Place, plan: &Plan) {
-        let client = self.world.client(plan.choices as usize >> 4 & 1, place.tenant);
-        let request = client.request(reqwest::Method::POST, &format!("/api/sessions/{}/branch", place.name));
+    async fn branch(&self, target: &ClientConversation, plan: &Plan) {
+        let client = self.deployment.client(plan.choices as usize >> 4 & 1, target.tenant);
+        let request = client.request(reqwest::Method::POST, &format!("/api/sessions/{}/branch", target.name));
         let request = request.header("content-type", "application/json").body("{}");
         let Ok(Ok(response)) = tokio::time::timeout(plan.patience, request.send()).await else { return };
         if response.status() != 201 {
@@ -206,20 +206,20 @@ impl Worker {
         let Ok(Ok(body)) = tokio::time::timeout(plan.patience, response.bytes()).await else { return };
         let row: serde_json::Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!({}));
         if let (Some(id), Some(conversation)) = (row["id"].as_str(), row["conversation_id"].as_str()) {
-            self.book.count("branches");
+            self.recorder.count("branches");
             for id in [id, conversation] {
                 let handed =
-                    HandedId { tenant: place.tenant, id: id.to_owned(), conversation: conversation.to_owned() };
-                self.book.handed(handed);
+                    HandedId { tenant: target.tenant, id: id.to_owned(), conversation: conversation.to_owned() };
+                self.recorder.handed(handed);
             }
-            place.lock().branches.push(conversation.to_owned());
+            target.lock().branches.push(conversation.to_owned());
         }
     }
 }
 
 /// Builds the request of a turn: its address and the history in it.
-fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
-    let known = place.lock();
+fn request(target: &ClientConversation, plan: &Plan, text: String, is_own: bool) -> Request {
+    let known = target.lock();
     let pick = |names: &[String]| names.get((plan.choices >> 32) as usize % names.len().max(1)).cloned();
     let is_response = matches!(plan.api, Api::Response { .. });
     let into_branch = (plan.choices >> 48).is_multiple_of(8);
@@ -230,15 +230,15 @@ fn request(place: &Place, plan: &Plan, text: String, is_own: bool) -> Request {
         return Request { api: plan.api, address: Address::Previous(response.clone()), history: Vec::new(), text };
     }
     // Half of the requests use the name, the others any id of the conversation.
-    let name = if plan.choices >> 40 & 1 == 0 { Some(place.name.clone()) } else { pick(&known.names) };
-    let address = Address::Name(name.unwrap_or_else(|| place.name.clone()));
+    let name = if plan.choices >> 40 & 1 == 0 { Some(target.name.clone()) } else { pick(&known.names) };
+    let address = Address::Name(name.unwrap_or_else(|| target.name.clone()));
     let is_chat = matches!(plan.api, Api::Chat { .. });
     let history = if is_own && is_chat && plan.brings_history { known.history.clone() } else { Vec::new() };
     Request { api: plan.api, address, history, text }
 }
 
 /// Whether the client sends the request again, according to its kind of retries.
-fn tries_again(asked: &Asked, seen: &Seen) -> bool {
+fn tries_again(asked: &PendingTurn, seen: &RequestResult) -> bool {
     if asked.tries >= TRIES {
         return false;
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::book::Book;
+use super::deployment::Deployment;
 use super::history::Stall;
 use super::options::{Options, Situation};
-use super::world::World;
+use super::recorder::Recorder;
 use crate::random::Random;
 
 /// A lease that is not renewed for this long may be taken over. A long pause is longer than this.
@@ -15,7 +15,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// Disturbs one process until the deadline. At the end the process runs.
 pub(super) async fn disturb(
     server: usize,
-    (world, book, options): (Arc<World>, Arc<Book>, Arc<Options>),
+    (deployment, recorder, options): (Arc<Deployment>, Arc<Recorder>, Arc<Options>),
     mut random: Random,
     deadline: Instant,
 ) {
@@ -26,31 +26,31 @@ pub(super) async fn disturb(
             break;
         }
         tokio::time::sleep(wait).await;
-        let _claim = world.claim(server).await;
+        let _claim = deployment.claim(server).await;
         let share = |longest: u64| Duration::from_millis(100 + longest * length / 1000);
         match fate {
             0..45 if options.has(Situation::Kills) => {
-                book.count("kills");
-                world.kill(server).await;
+                recorder.count("kills");
+                deployment.kill(server).await;
                 tokio::time::sleep(share(1500)).await;
-                world.revive().await;
+                deployment.revive().await;
             }
             45..55 if options.has(Situation::Drains) => {
-                book.count("drains");
-                world.drain(server).await;
-                world.revive().await;
+                recorder.count("drains");
+                deployment.drain(server).await;
+                deployment.revive().await;
             }
             55..80 if options.has(Situation::Pauses) => {
-                book.count("pauses");
-                pause(server, &world, &book, share(2900)).await;
+                recorder.count("pauses");
+                pause(server, &deployment, &recorder, share(2900)).await;
             }
             80..93 if options.has(Situation::LongPauses) => {
-                book.count("long pauses");
-                pause(server, &world, &book, LEASE + share(4000)).await;
+                recorder.count("long pauses");
+                pause(server, &deployment, &recorder, LEASE + share(4000)).await;
             }
             93.. if options.has(Situation::Locks) => {
                 let longest = if options.is_long() { 8000 } else { 2000 };
-                hold_the_lock(&world, &book, share(longest)).await;
+                hold_the_lock(&deployment, &recorder, share(longest)).await;
             }
             _ => {}
         }
@@ -58,19 +58,19 @@ pub(super) async fn disturb(
 }
 
 /// Stops a process for this time. The caller must hold the claim on it.
-pub(super) async fn pause(server: usize, world: &World, book: &Book, length: Duration) {
-    let from = world.now();
-    world.pause(server).await;
+pub(super) async fn pause(server: usize, deployment: &Deployment, recorder: &Recorder, length: Duration) {
+    let from = deployment.now();
+    deployment.pause(server).await;
     tokio::time::sleep(length).await;
-    world.resume(server).await;
-    book.stalled(Stall { from, to: world.now(), server: Some(server) });
+    deployment.resume(server).await;
+    recorder.stalled(Stall { from, to: deployment.now(), server: Some(server) });
 }
 
 /// Holds the store's write lock for this time, as another program would.
-pub(super) async fn hold_the_lock(world: &World, book: &Book, length: Duration) {
-    book.count("locks");
-    let from = world.now();
-    let path = world.data().join("herma.db");
+pub(super) async fn hold_the_lock(deployment: &Deployment, recorder: &Recorder, length: Duration) {
+    recorder.count("locks");
+    let from = deployment.now();
+    let path = deployment.data().join("herma.db");
     let held = tokio::task::spawn_blocking(move || {
         let connection = rusqlite::Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(2))?;
@@ -80,5 +80,5 @@ pub(super) async fn hold_the_lock(world: &World, book: &Book, length: Duration) 
     });
     // Without the lock nothing was disturbed, which is no finding: the processes were busy.
     let _held = held.await;
-    book.stalled(Stall { from, to: world.now(), server: None });
+    recorder.stalled(Stall { from, to: deployment.now(), server: None });
 }

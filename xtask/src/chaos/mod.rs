@@ -8,10 +8,10 @@
 //! happens to the processes. It does not decide the timing, so a second run with the same seed can end differently.
 
 mod apis;
-mod book;
 mod checker;
 mod client;
 mod deletion;
+mod deployment;
 mod disruptions;
 mod history;
 mod marks;
@@ -19,9 +19,9 @@ mod model;
 mod options;
 mod plan;
 mod readback;
+mod recorder;
 mod report;
 mod scenes;
-mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,13 +31,13 @@ use std::time::{Duration, Instant};
 
 use clap::Parser as _;
 
-use book::Book;
 use checker::check;
-use client::{Place, Worker};
+use client::{ClientConversation, Worker};
+use deployment::Deployment;
 use history::{HandedId, ReadBack, Thread};
 use model::Model;
 use options::{Options, Situation};
-use world::World;
+use recorder::Recorder;
 
 /// The prefix of all names that clients choose. No message contains it.
 const NAMES: &str = "chaos-name-";
@@ -67,28 +67,28 @@ async fn rounds(options: Options) -> io::Result<bool> {
     let again = options.command(seed);
     println!("seed {seed}: {again}");
     let model = Model::new(seed, options.has(Situation::ModelFailures));
-    let world = Arc::new(World::start(&model, options.has(Situation::Splits)).await?);
-    let (options, book) = (Arc::new(options), Arc::new(Book::default()));
+    let deployment = Arc::new(Deployment::start(&model, options.has(Situation::Splits)).await?);
+    let (options, recorder) = (Arc::new(options), Arc::new(Recorder::default()));
     let deadline = Instant::now() + options.duration();
-    let mut past = Past::default();
+    let mut earlier = EarlierRounds::default();
     let mut is_clean = true;
     let mut round = 0;
     while (is_clean || options.keep_going) && (round == 0 || Instant::now() + ROUND / 2 < deadline) {
-        is_clean &= work(&world, &book, &options, (seed, round), Instant::now() + ROUND).await;
-        is_clean &= look(&world, &book, &model, &mut past).await;
-        println!("{} s: {}", world.now() / 1000, book.summary());
+        is_clean &= run_round(&deployment, &recorder, &options, (seed, round), Instant::now() + ROUND).await;
+        is_clean &= check_round(&deployment, &recorder, &model, &mut earlier).await;
+        println!("{} s: {}", deployment.now() / 1000, recorder.summary());
         round += 1;
     }
-    is_clean = is_clean && past.still_holds(&world, &book).await;
+    is_clean = is_clean && earlier.check_ids(&deployment, &recorder).await;
     if is_clean {
-        let wrong = deletion::check(&world, &past.ids, &past.last).await;
+        let wrong = deletion::check(&deployment, &earlier.ids, &earlier.last).await;
         wrong.iter().for_each(|wrong| println!("\nBROKEN: a deleted conversation is gone, and only it: {wrong}"));
         is_clean = wrong.is_empty();
     }
-    println!("{} s, {round} rounds, seed {seed}: {}", world.now() / 1000, book.summary());
-    world.end(!is_clean).await?;
+    println!("{} s, {round} rounds, seed {seed}: {}", deployment.now() / 1000, recorder.summary());
+    deployment.end(!is_clean).await?;
     if !is_clean {
-        println!("Seed {seed}; data and logs are in {}. The same plan again:\n  {again}", world.data().display());
+        println!("Seed {seed}; data and logs are in {}. The same plan again:\n  {again}", deployment.data().display());
     }
     println!("{}", if is_clean { "nothing is broken" } else { "a promise is broken" });
     Ok(is_clean)
@@ -96,19 +96,21 @@ async fn rounds(options: Options) -> io::Result<bool> {
 
 /// One round: until the deadline, clients send requests and processes are disturbed. At the end both processes run.
 /// Returns false if a task panicked.
-async fn work(
-    world: &Arc<World>,
-    book: &Arc<Book>,
+async fn run_round(
+    deployment: &Arc<Deployment>,
+    recorder: &Arc<Recorder>,
     options: &Arc<Options>,
     (seed, round): (u64, u64),
     deadline: Instant,
 ) -> bool {
-    let place = |tenant: usize, name: String| {
-        let thread = book.add_thread(Thread { name: name.clone(), tenant });
-        Arc::new(Place::new(thread, tenant, name))
+    let new_conversation = |tenant: usize, name: String| {
+        let thread = recorder.add_thread(Thread { name: name.clone(), tenant });
+        Arc::new(ClientConversation::new(thread, tenant, name))
     };
-    let shared: Vec<Vec<Arc<Place>>> = (0..2)
-        .map(|tenant| (0..SHARED).map(|number| place(tenant, format!("{NAMES}{round}-shared-{number}"))).collect())
+    let shared: Vec<Vec<Arc<ClientConversation>>> = (0..2)
+        .map(|tenant| {
+            (0..SHARED).map(|number| new_conversation(tenant, format!("{NAMES}{round}-shared-{number}"))).collect()
+        })
         .collect();
     let mut tasks = tokio::task::JoinSet::new();
     // The last worker plays scenes.
@@ -116,12 +118,15 @@ async fn work(
         // A third of the clients belong to tenant 1. Both tenants use the same names, for different conversations.
         let tenant = usize::from(number % 3 == 2);
         let worker = Worker {
-            world: Arc::clone(world),
-            book: Arc::clone(book),
+            deployment: Arc::clone(deployment),
+            recorder: Arc::clone(recorder),
             options: Arc::clone(options),
             random: marks::stream(seed, (round << 32) | (1 << 24) | number),
             first: u32::try_from((round * (options.clients + 1) + number) * u64::from(model::EACH)).unwrap_or(u32::MAX),
-            own: place(tenant, format!("{NAMES}{round}-own-{}", if tenant == 1 { number - 2 } else { number })),
+            own: new_conversation(
+                tenant,
+                format!("{NAMES}{round}-own-{}", if tenant == 1 { number - 2 } else { number }),
+            ),
             shared: shared[tenant].clone(),
         };
         if number < options.clients {
@@ -132,7 +137,7 @@ async fn work(
     }
     for server in 0..2 {
         let random = marks::stream(seed, (round << 32) | (2 << 24) | server as u64);
-        let tools = (Arc::clone(world), Arc::clone(book), Arc::clone(options));
+        let tools = (Arc::clone(deployment), Arc::clone(recorder), Arc::clone(options));
         tasks.spawn(disruptions::disturb(server, tools, random, deadline));
     }
     let mut is_clean = true;
@@ -142,14 +147,19 @@ async fn work(
             is_clean = false;
         }
     }
-    world.revive().await;
+    deployment.revive().await;
     is_clean
 }
 
 /// Reads back and checks what the round left. Returns true if there are no findings.
-async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -> bool {
-    let mut history = book.take();
-    let read = match readback::settled(world, &history, &past.conversations).await {
+async fn check_round(
+    deployment: &Arc<Deployment>,
+    recorder: &Recorder,
+    model: &Model,
+    earlier: &mut EarlierRounds,
+) -> bool {
+    let mut history = recorder.take();
+    let read = match readback::settled(deployment, &history, &earlier.conversations).await {
         Ok(read) => read,
         Err(unsettled) => {
             println!("\nBROKEN: every turn ends: {unsettled}");
@@ -157,38 +167,38 @@ async fn look(world: &Arc<World>, book: &Book, model: &Model, past: &mut Past) -
         }
     };
     history.calls = model.take_calls();
-    world.renew_upstream(model).await;
+    deployment.renew_upstream(model).await;
     let findings = check(&history, &read);
-    book.count_many("conversations checked", read.conversations.len() as u64);
-    book.count_many("rows checked", read.conversations.iter().map(|one| one.full.len() as u64).sum());
-    book.count_many("model calls checked", history.calls.len() as u64);
-    book.count_many("ids checked", read.resolved.len() as u64);
+    recorder.count_many("conversations checked", read.conversations.len() as u64);
+    recorder.count_many("rows checked", read.conversations.iter().map(|one| one.full.len() as u64).sum());
+    recorder.count_many("model calls checked", history.calls.len() as u64);
+    recorder.count_many("ids checked", read.resolved.len() as u64);
     let splits: usize = read.conversations.iter().map(|one| one.sessions.len().saturating_sub(1)).sum();
-    book.count_many("splits", splits as u64);
-    report::tell(&findings, &history, &read);
-    book.count_many("findings", findings.len() as u64);
-    past.conversations.extend(read.conversations.iter().map(|one| one.id.clone()));
-    past.ids.extend(history.ids);
-    past.last = read;
+    recorder.count_many("splits", splits as u64);
+    report::print(&findings, &history, &read);
+    recorder.count_many("findings", findings.len() as u64);
+    earlier.conversations.extend(read.conversations.iter().map(|one| one.id.clone()));
+    earlier.ids.extend(history.ids);
+    earlier.last = read;
     findings.is_empty()
 }
 
 /// The ids and conversations of earlier rounds. Later rounds must not change them.
 #[derive(Debug, Default)]
-struct Past {
+struct EarlierRounds {
     conversations: BTreeSet<String>,
     ids: Vec<HandedId>,
     /// What the last round left.
     last: ReadBack,
 }
 
-impl Past {
+impl EarlierRounds {
     /// Checks that every id of every round still leads to its conversation.
-    async fn still_holds(&mut self, world: &World, book: &Book) -> bool {
+    async fn check_ids(&mut self, deployment: &Deployment, recorder: &Recorder) -> bool {
         self.ids.sort();
         self.ids.dedup();
-        let resolved = readback::resolve(world, &self.ids).await;
-        book.count_many("ids checked at the end", resolved.len() as u64);
+        let resolved = readback::resolve(deployment, &self.ids).await;
+        recorder.count_many("ids checked at the end", resolved.len() as u64);
         let homes: BTreeMap<(usize, &str), &str> =
             self.ids.iter().map(|one| ((one.tenant, one.id.as_str()), one.conversation.as_str())).collect();
         let moved = resolved

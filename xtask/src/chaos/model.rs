@@ -85,15 +85,15 @@ impl Model {
     fn planned(&self, token: Token, number: u32) -> (String, Reply) {
         let random = &mut marks::stream(self.0.seed, (u64::from(token.0) << 8) | u64::from(number));
         let fate = random.below(100);
-        let place = token.0 % EACH;
-        let is_slow = place >= SLOW || (place < SURE && (60..66).contains(&fate));
+        let position = token.0 % EACH;
+        let is_slow = position >= SLOW || (position < SURE && (60..66).contains(&fate));
         let words = if is_slow { 60 + random.below(80) } else { 8 + random.below(QUICK_WORDS as u64 - 10) };
         let text = marks::answer(token, number, words, random);
         let pause = if is_slow { SLOW_PACE + random.below(50) } else { random.below(20) };
         let said = Completion::text(text.clone()).pace(Pace::Every(Duration::from_millis(pause)));
         let after = random.below(words) as usize;
         let reply = match fate {
-            _ if !self.0.fails || place >= SURE => said.into(),
+            _ if !self.0.fails || position >= SURE => said.into(),
             0..3 => Reply::status(503, "the server is busy"),
             3..7 => Reply::status(400, "the server does not like this"),
             7..12 => said.ending(Ending::CutOffAfter(after)).into(),

@@ -7,18 +7,22 @@ use herma_testkit::Client;
 use serde_json::Value;
 
 use super::apis::{self, Api};
+use super::deployment::Deployment;
 use super::history::{Conversation, HandedId, History, Line, ReadBack, Resolved, Row, Session, StoredObject};
-use super::world::World;
 
 /// The turns of clients that hung up still run. This many readings give them time to end.
 const READINGS: usize = 30;
 
 /// Returns what is stored when no turn runs any more, or an error if the store keeps changing.
-pub(super) async fn settled(world: &World, history: &History, known: &BTreeSet<String>) -> Result<ReadBack, String> {
+pub(super) async fn settled(
+    deployment: &Deployment,
+    history: &History,
+    known: &BTreeSet<String>,
+) -> Result<ReadBack, String> {
     let mut last = None;
     for _ in 0..READINGS {
-        world.until_idle().await;
-        let now = read(world, history, known).await;
+        deployment.until_idle().await;
+        let now = read(deployment, history, known).await;
         if last.as_ref() == Some(&now) {
             return Ok(now);
         }
@@ -29,17 +33,17 @@ pub(super) async fn settled(world: &World, history: &History, known: &BTreeSet<S
 }
 
 /// Reads all listed conversations that are not in `known`, and the ids and objects of this history.
-async fn read(world: &World, history: &History, known: &BTreeSet<String>) -> ReadBack {
+async fn read(deployment: &Deployment, history: &History, known: &BTreeSet<String>) -> ReadBack {
     let mut found = ReadBack::default();
     for tenant in 0..2 {
-        found.conversations.extend(conversations(world, tenant, known).await);
+        found.conversations.extend(conversations(deployment, tenant, known).await);
     }
-    found.resolved = resolve(world, &history.ids).await;
+    found.resolved = resolve(deployment, &history.ids).await;
     for turn in &history.turns {
         let tenant = history.threads[turn.thread].tenant;
         for attempt in &turn.attempts {
             if let Some(id) = &attempt.object {
-                found.objects.push(object(&world.client(1 - attempt.server, tenant), id).await);
+                found.objects.push(object(&deployment.client(1 - attempt.server, tenant), id).await);
             }
         }
     }
@@ -47,13 +51,13 @@ async fn read(world: &World, history: &History, known: &BTreeSet<String>) -> Rea
 }
 
 /// Looks each id up in both processes.
-pub(super) async fn resolve(world: &World, ids: &[HandedId]) -> Vec<Resolved> {
+pub(super) async fn resolve(deployment: &Deployment, ids: &[HandedId]) -> Vec<Resolved> {
     let mut distinct: Vec<(usize, &str)> = ids.iter().map(|handed| (handed.tenant, handed.id.as_str())).collect();
     distinct.sort_unstable();
     distinct.dedup();
     let mut found = Vec::new();
     for server in 0..2 {
-        let clients = [world.client(server, 0), world.client(server, 1)];
+        let clients = [deployment.client(server, 0), deployment.client(server, 1)];
         for (tenant, id) in &distinct {
             let answer = clients[*tenant].get(&format!("/api/sessions/{id}")).await;
             let row = if answer.status == 200 { answer.json() } else { Value::Null };
@@ -69,8 +73,8 @@ pub(super) async fn resolve(world: &World, ids: &[HandedId]) -> Vec<Resolved> {
     found
 }
 
-async fn conversations(world: &World, tenant: usize, known: &BTreeSet<String>) -> Vec<Conversation> {
-    let clients = [world.client(0, tenant), world.client(1, tenant)];
+async fn conversations(deployment: &Deployment, tenant: usize, known: &BTreeSet<String>) -> Vec<Conversation> {
+    let clients = [deployment.client(0, tenant), deployment.client(1, tenant)];
     let mut listed: BTreeMap<String, Vec<(usize, Value)>> = BTreeMap::new();
     for (server, client) in clients.iter().enumerate() {
         for row in pages(client, "/api/sessions?archived=any", "data").await {

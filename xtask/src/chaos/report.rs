@@ -4,28 +4,28 @@ use super::checker::Finding;
 use super::history::{End, History, ReadBack};
 
 /// This many findings are printed with the thread's history; the others get one line each.
-const TOLD: usize = 5;
+const DETAILED: usize = 5;
 
 /// Prints the findings. Each thread's history is printed once.
-pub(super) fn tell(findings: &[Finding], history: &History, read: &ReadBack) {
-    let mut told = Vec::new();
-    for finding in findings.iter().take(TOLD) {
+pub(super) fn print(findings: &[Finding], history: &History, read: &ReadBack) {
+    let mut printed = Vec::new();
+    for finding in findings.iter().take(DETAILED) {
         println!("\nBROKEN: {finding}");
-        if let Some(thread) = finding.thread.filter(|thread| !told.contains(thread)) {
-            story(thread, history, read);
-            told.push(thread);
+        if let Some(thread) = finding.thread.filter(|thread| !printed.contains(thread)) {
+            print_thread(thread, history, read);
+            printed.push(thread);
         }
     }
-    if findings.len() > TOLD {
-        println!("\n{} more:", findings.len() - TOLD);
-        for finding in &findings[TOLD..] {
+    if findings.len() > DETAILED {
+        println!("\n{} more:", findings.len() - DETAILED);
+        for finding in &findings[DETAILED..] {
             println!("  {finding}");
         }
     }
 }
 
 /// Prints what the clients of one thread did and saw, and what is stored.
-fn story(thread: usize, history: &History, read: &ReadBack) {
+fn print_thread(thread: usize, history: &History, read: &ReadBack) {
     let of = &history.threads[thread];
     println!("  history of {} (tenant {}):", of.name, of.tenant);
     let mut lines: Vec<(u64, String)> = Vec::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::apis::{Api, HangUp};
-use super::client::{Asked, Worker};
+use super::client::{PendingTurn, Worker};
 use super::disruptions::{self, LEASE};
 use super::history::Retries;
 use super::marks::pick;
@@ -44,7 +44,7 @@ impl Worker {
                 "locked" => self.store_is_locked_when_the_answer_ends(first).await,
                 _ => self.streaming_process_is_stopped(first).await,
             }
-            self.book.count("scenes");
+            self.recorder.count("scenes");
             number += 1;
         }
     }
@@ -65,11 +65,11 @@ impl Worker {
             },
             async {
                 tokio::time::sleep(before + until_killed).await;
-                let _claim = self.world.claim(0).await;
-                self.book.count("kills");
-                self.world.kill(0).await;
+                let _claim = self.deployment.claim(0).await;
+                self.recorder.count("kills");
+                self.deployment.kill(0).await;
                 tokio::time::sleep(away).await;
-                self.world.revive().await;
+                self.deployment.revive().await;
             },
         );
     }
@@ -81,9 +81,9 @@ impl Worker {
         let mut asked = self.scene(SURE + first + 1, retries, AT_0_THEN_1);
         asked.plan.hangs_up = Some(HangUp::After(self.moment(200, 600)));
         let (early, length) = (self.moment(0, 60), self.moment(1500, 1500));
-        let world = Arc::clone(&self.world);
-        let _claim = world.claim(0).await;
-        tokio::join!(disruptions::pause(0, &self.world, &self.book, length), async {
+        let deployment = Arc::clone(&self.deployment);
+        let _claim = deployment.claim(0).await;
+        tokio::join!(disruptions::pause(0, &self.deployment, &self.recorder, length), async {
             tokio::time::sleep(early).await;
             self.ask(&mut asked).await
         });
@@ -104,12 +104,12 @@ impl Worker {
         let mut streamed = self.scene_by(api, SLOW + first, Retries::Never, 0);
         let mut next = self.scene(SURE + first + 1, Retries::Keyed, AT_1);
         let (shown, length) = (self.moment(500, 1500), LEASE + self.moment(1000, 3000));
-        let world = Arc::clone(&self.world);
-        let _claim = world.claim(0).await;
-        self.book.count("long pauses");
+        let deployment = Arc::clone(&self.deployment);
+        let _claim = deployment.claim(0).await;
+        self.recorder.count("long pauses");
         tokio::join!(self.ask(&mut streamed), async {
             tokio::time::sleep(shown).await;
-            tokio::join!(disruptions::pause(0, &self.world, &self.book, length), self.ask(&mut next));
+            tokio::join!(disruptions::pause(0, &self.deployment, &self.recorder, length), self.ask(&mut next));
         });
     }
 
@@ -120,21 +120,21 @@ impl Worker {
         let (shown, length) = (self.moment(50, 150), self.moment(6100, 1500));
         tokio::join!(self.ask(&mut asked), async {
             tokio::time::sleep(shown).await;
-            disruptions::hold_the_lock(&self.world, &self.book, length).await;
+            disruptions::hold_the_lock(&self.deployment, &self.recorder, length).await;
         });
     }
 
-    async fn finish(&self, mut asked: Asked) {
+    async fn finish(&self, mut asked: PendingTurn) {
         self.ask(&mut asked).await;
     }
 
     /// A chat turn in the worker's own conversation, with the history that the client has.
-    fn scene(&mut self, number: u32, retries: Retries, servers: u64) -> Asked {
+    fn scene(&mut self, number: u32, retries: Retries, servers: u64) -> PendingTurn {
         let is_streamed = self.random.below(2) == 0;
         self.scene_by(Api::Chat { is_streamed }, number, retries, servers)
     }
 
-    fn scene_by(&mut self, api: Api, number: u32, retries: Retries, servers: u64) -> Asked {
+    fn scene_by(&mut self, api: Api, number: u32, retries: Retries, servers: u64) -> PendingTurn {
         let drawn = Plan::draw(&self.options, &mut self.random);
         let plan = Plan {
             is_shared: false,

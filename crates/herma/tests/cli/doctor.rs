@@ -4,16 +4,16 @@ use std::os::unix::fs::PermissionsExt;
 use herma_testkit::{Launch, ScriptedUpstream};
 use serde_json::Value;
 
-use crate::{HERMA, Said, Terminal};
+use crate::{CommandOutput, HERMA, Terminal};
 
 /// Name and status of every check.
-fn statuses(said: &Said) -> Vec<String> {
+fn statuses(said: &CommandOutput) -> Vec<String> {
     let report: Value = serde_json::from_str(&said.stdout).unwrap();
     let checks = report["checks"].as_array().unwrap().iter();
     checks.map(|check| format!("{} {}", check["check"].as_str().unwrap(), check["status"].as_str().unwrap())).collect()
 }
 
-fn doctor(terminal: &Terminal, variables: &[(&str, &str)]) -> Said {
+fn doctor(terminal: &Terminal, variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = terminal.command(&["doctor", "--json"]);
     command.env("HERMA_LISTEN", "127.0.0.1:0").envs(variables.iter().copied());
     terminal.say(command, "")

@@ -7,10 +7,10 @@ use herma_testkit::hermes::response_store;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::{Said, Terminal};
+use crate::{CommandOutput, Terminal};
 
 impl Terminal {
-    fn import(&self, state: &Path) -> Said {
+    fn import(&self, state: &Path) -> CommandOutput {
         self.run(&["import", "hermes", state.to_str().unwrap()])
     }
 

@@ -47,19 +47,19 @@ impl Terminal {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.say(self.command(arguments), "")
     }
 
-    fn run_with_input(&self, arguments: &[&str], input: &str) -> Said {
+    fn run_with_input(&self, arguments: &[&str], input: &str) -> CommandOutput {
         self.say(self.command(arguments), input)
     }
 
-    fn say(&self, mut command: Command, input: &str) -> Said {
+    fn say(&self, mut command: Command, input: &str) -> CommandOutput {
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        Said {
+        CommandOutput {
             code: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -69,14 +69,14 @@ impl Terminal {
 }
 
 /// The output and the exit code of a command.
-struct Said {
+struct CommandOutput {
     code: i32,
     stdout: String,
     stderr: String,
     data: PathBuf,
 }
 
-impl Said {
+impl CommandOutput {
     /// The whole output, with values that differ between runs replaced.
     fn transcript(&self) -> String {
         let Self { code, stdout, stderr, data } = self;

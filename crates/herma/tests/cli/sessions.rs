@@ -4,7 +4,7 @@ mod transfer;
 
 use serde_json::Value;
 
-use crate::{Said, Terminal};
+use crate::{CommandOutput, Terminal};
 
 /// A message that is longer than its summary.
 fn long(number: usize) -> String {
@@ -13,13 +13,13 @@ fn long(number: usize) -> String {
 
 impl Terminal {
     /// Runs a command with a context window that just fits a dozen long messages.
-    fn in_window(&self, arguments: &[&str], input: &str) -> Said {
+    fn in_window(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(arguments);
         command.env("HERMA_CONTEXT_WINDOW", "8000");
         self.say(command, input)
     }
 
-    fn sessions(&self, line: &str) -> Said {
+    fn sessions(&self, line: &str) -> CommandOutput {
         let arguments: Vec<&str> = ["sessions"].into_iter().chain(line.split(' ')).collect();
         self.in_window(&arguments, "")
     }
@@ -33,7 +33,7 @@ fn trip() -> Terminal {
     terminal
 }
 
-fn json(said: &Said) -> Value {
+fn json(said: &CommandOutput) -> Value {
     serde_json::from_str(said.answer()).unwrap()
 }
 

@@ -4,7 +4,7 @@ use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Event, EventStream, Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{World, ask, named, retry, transcript, until};
+use crate::support::{Cluster, ask, named, retry, transcript, until};
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -64,19 +64,19 @@ async fn next_delta(stream: &mut EventStream) -> Event {
 }
 
 /// Scripts the next answer in two pieces. The second waits until the gate is opened.
-fn in_two_pieces(world: &World) -> Gate {
+fn in_two_pieces(cluster: &Cluster) -> Gate {
     let gate = Gate::new();
-    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    cluster.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
     gate.release(1);
     gate
 }
 
 #[tokio::test]
 async fn a_response_in_the_background_is_answered_at_once_and_completed_by_itself() {
-    let world = World::start().await;
-    let client = world.herma.client();
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     let begun = client.post_json(RESPONSES, &background("one")).await.expect(200);
     assert_eq!((&begun["status"], &begun["background"]), (&json!("in_progress"), &json!(true)));
     assert_eq!(begun["session"]["session_id"], "s");
@@ -94,28 +94,28 @@ async fn a_response_in_the_background_is_answered_at_once_and_completed_by_itsel
 
 #[tokio::test]
 async fn what_cannot_be_fetched_is_not_made_in_the_background() {
-    let world = World::start().await;
+    let cluster = Cluster::start().await;
     let mut body = background("one");
     body["store"] = json!(false);
-    let refused = world.herma.client().post_json(RESPONSES, &body).await.expect(400);
+    let refused = cluster.herma.client().post_json(RESPONSES, &body).await.expect(400);
     assert_eq!(refused["error"]["param"], "background");
-    assert_eq!(world.stored().turns("completed"), 0);
+    assert_eq!(cluster.stored().turns("completed"), 0);
 }
 
 #[tokio::test]
 async fn a_response_that_is_called_off_says_so_for_ever() {
-    let mut world = World::start().await;
-    let client = world.herma.client();
-    let _gate = in_two_pieces(&world);
+    let mut cluster = Cluster::start().await;
+    let client = cluster.herma.client();
+    let _gate = in_two_pieces(&cluster);
     let begun = client.post_json(RESPONSES, &background("one")).await.expect(200);
     next_delta(&mut client.get_stream(&format!("{}?stream=true", path(&begun))).await).await;
     let off = cancelled(&client, &begun).await;
     assert_eq!((&off["status"], &off["error"]["code"]), (&json!("cancelled"), &json!("cancelled")));
     assert_eq!(off["output"][0]["content"][0]["text"], "half ", "what was shown is kept");
-    world.upstream.until_open(0).await;
+    cluster.upstream.until_open(0).await;
     assert_eq!(cancelled(&client, &begun).await, off, "calling it off twice changes nothing");
-    world.restart().await;
-    let client = world.herma.client();
+    cluster.restart().await;
+    let client = cluster.herma.client();
     assert_eq!(fetched(&client, &begun).await, off);
     let completed = client.post_json(RESPONSES, &json!({"model": "m", "input": "two"})).await.expect(200);
     assert_eq!(cancelled(&client, &completed).await["status"], "completed", "what is completed stays so");
@@ -124,59 +124,59 @@ async fn a_response_that_is_called_off_says_so_for_ever() {
 
 #[tokio::test]
 async fn a_response_of_another_process_is_called_off_too() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let _gate = in_two_pieces(&world);
-    let begun = world.herma.client().post_json(RESPONSES, &background("one")).await.expect(200);
-    let waiting = world.herma.client().post_json(RESPONSES, &background("two")).await.expect(200);
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let _gate = in_two_pieces(&cluster);
+    let begun = cluster.herma.client().post_json(RESPONSES, &background("one")).await.expect(200);
+    let waiting = cluster.herma.client().post_json(RESPONSES, &background("two")).await.expect(200);
     assert_eq!(cancelled(&other.client(), &waiting).await["status"], "cancelled", "one that waits");
     assert_eq!(asked(&other.client(), &waiting).await, "two", "what it was asked stays");
     assert_eq!(cancelled(&other.client(), &begun).await["status"], "cancelled", "one that runs");
-    world.upstream.until_open(0).await;
+    cluster.upstream.until_open(0).await;
     named(other.client(), "s").post_json(crate::support::CHAT, &ask("three")).await.expect(200);
-    assert_eq!(world.upstream.requests().len(), 2, "what waited was never asked");
-    world.stored().until_settled().await;
+    assert_eq!(cluster.upstream.requests().len(), 2, "what waited was never asked");
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_process_that_hangs_does_not_keep_a_response_from_being_called_off() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let _gate = in_two_pieces(&world);
-    let begun = world.herma.client().post_json(RESPONSES, &background("one")).await.expect(200);
-    world.herma.pause();
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let _gate = in_two_pieces(&cluster);
+    let begun = cluster.herma.client().post_json(RESPONSES, &background("one")).await.expect(200);
+    cluster.herma.pause();
     let off = cancelled(&other.client(), &begun).await;
-    world.herma.resume();
+    cluster.herma.resume();
     assert_eq!(off["status"], "cancelled");
-    world.upstream.until_open(0).await;
-    assert_eq!(fetched(&world.herma.client(), &begun).await, off);
+    cluster.upstream.until_open(0).await;
+    assert_eq!(fetched(&cluster.herma.client(), &begun).await, off);
 }
 
 #[tokio::test]
 async fn what_a_killed_process_had_promised_is_failed_and_never_asked_again() {
-    let mut world = World::start().await;
-    let client = world.herma.client();
+    let mut cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     let begun = client.post_json(RESPONSES, &background("one")).await.expect(200);
     let waiting = client.post_json(RESPONSES, &background("two")).await.expect(200);
     gate.until_waiting(1).await;
-    world.restart().await;
-    let client = world.herma.client();
+    cluster.restart().await;
+    let client = cluster.herma.client();
     for response in [&begun, &waiting] {
         let failed = ended(&client, response).await;
         assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!("interrupted")));
     }
-    assert_eq!(world.upstream.requests().len(), 1);
-    world.stored().until_settled().await;
+    assert_eq!(cluster.upstream.requests().len(), 1);
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_stream_is_read_again_while_it_runs_and_when_it_is_over_with_the_same_events() {
-    let mut world = World::start().await;
-    let other = world.another().await;
-    let client = world.herma.client();
-    let gate = in_two_pieces(&world);
+    let mut cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let client = cluster.herma.client();
+    let gate = in_two_pieces(&cluster);
     let mut first = client.post_stream(RESPONSES, &streamed(background("one"))).await;
     let created = first.next().await.unwrap();
     let id = created.json()["response"].clone();
@@ -196,8 +196,8 @@ async fn a_stream_is_read_again_while_it_runs_and_when_it_is_over_with_the_same_
     for (mut reader, number) in seen {
         assert_eq!(frames(&mut reader).await, whole[number as usize + 1..]);
     }
-    world.restart().await;
-    for client in [world.herma.client(), other.client()] {
+    cluster.restart().await;
+    for client in [cluster.herma.client(), other.client()] {
         assert_eq!(frames(&mut client.get_stream(&again).await).await, whole, "after its process has gone");
         for after in [0, 4, whole.len() - 3, whole.len() - 2, 1000] {
             let path = format!("{again}&starting_after={after}");
@@ -209,14 +209,14 @@ async fn a_stream_is_read_again_while_it_runs_and_when_it_is_over_with_the_same_
 
 #[tokio::test]
 async fn a_stream_that_was_killed_ends_with_a_number_that_nobody_has_seen() {
-    let mut world = World::start().await;
-    let gate = in_two_pieces(&world);
-    let mut first = world.herma.client().post_stream(RESPONSES, &streamed(background("one"))).await;
+    let mut cluster = Cluster::start().await;
+    let gate = in_two_pieces(&cluster);
+    let mut first = cluster.herma.client().post_stream(RESPONSES, &streamed(background("one"))).await;
     let response = first.next().await.unwrap().json()["response"].clone();
     let last = number(&next_delta(&mut first).await);
-    world.restart().await;
+    cluster.restart().await;
     drop(gate);
-    let client = world.herma.client();
+    let client = cluster.herma.client();
     ended(&client, &response).await;
     let path = format!("{}?stream=true&starting_after={last}", path(&response));
     let rest = client.get_stream(&path).await.rest().await;
@@ -227,23 +227,24 @@ async fn a_stream_that_was_killed_ends_with_a_number_that_nobody_has_seen() {
 
 #[tokio::test]
 async fn a_stream_that_failed_is_read_again_as_it_was() {
-    let mut world = World::start().await;
-    world.upstream.push(Reply::error_after(2, "no more"));
-    let mut first = world.herma.client().post_stream(RESPONSES, &streamed(json!({"model": "m", "input": "one"}))).await;
+    let mut cluster = Cluster::start().await;
+    cluster.upstream.push(Reply::error_after(2, "no more"));
+    let mut first =
+        cluster.herma.client().post_stream(RESPONSES, &streamed(json!({"model": "m", "input": "one"}))).await;
     let whole = frames(&mut first).await;
     let response: Value = serde_json::from_str(&whole[0]).unwrap();
     assert!(whole[whole.len() - 2].contains("response.failed"), "{whole:?}");
-    world.restart().await;
+    cluster.restart().await;
     let again = format!("{}?stream=true", path(&response["response"]));
-    assert_eq!(frames(&mut world.herma.client().get_stream(&again).await).await, whole);
+    assert_eq!(frames(&mut cluster.herma.client().get_stream(&again).await).await, whole);
 }
 
 #[tokio::test]
 async fn an_sdks_retry_of_a_response_in_the_background_is_the_same_response() {
-    let world = World::start().await;
-    let client = world.herma.client().header("idempotency-key", "k");
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client().header("idempotency-key", "k");
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     let body = json!({"model": "m", "input": "one", "background": true});
     let first = client.post_json(RESPONSES, &body).await.expect(200);
     let second = retry(&client, 1).post_json(RESPONSES, &body).await.expect(200);
@@ -252,15 +253,15 @@ async fn an_sdks_retry_of_a_response_in_the_background_is_the_same_response() {
     assert_eq!(ended(&client, &first).await["status"], "completed");
     let third = client.post_json(RESPONSES, &body).await.expect(200);
     assert_eq!((&third["id"], &third["status"]), (&first["id"], &json!("completed")));
-    assert_eq!(world.upstream.requests().len(), 1);
+    assert_eq!(cluster.upstream.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_chain_goes_on_from_a_response_that_still_waits() {
-    let world = World::start().await;
-    let client = world.herma.client();
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     client.post_json(RESPONSES, &background("one")).await.expect(200);
     let waiting = client.post_json(RESPONSES, &background("two")).await.expect(200);
     let after = json!({"model": "m", "input": "three", "previous_response_id": waiting["id"], "background": true});
@@ -273,16 +274,14 @@ async fn a_chain_goes_on_from_a_response_that_still_waits() {
 
 #[tokio::test]
 async fn what_waited_and_became_a_branch_is_in_the_branch_alone() {
-    let world = World::start().await;
-    let client = world.herma.client();
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let one =
         client.post_json(RESPONSES, &json!({"model": "m", "input": "one", "conversation": "s"})).await.expect(200);
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     client.post_json(RESPONSES, &background("two")).await.expect(200);
-    let after = |previous: &Value, text: &str| {
-        json!({"model": "m", "input": text, "previous_response_id": previous["id"], "background": true})
-    };
+    let after = |previous: &Value, text: &str| json!({"model": "m", "input": text, "previous_response_id": previous["id"], "background": true});
     let waiting = client.post_json(RESPONSES, &after(&one, "other")).await.expect(200);
     assert_eq!(waiting["status"], "queued");
     gate.open();
@@ -299,30 +298,30 @@ async fn what_waited_and_became_a_branch_is_in_the_branch_alone() {
         (&told[..4], told.len(), transcript(&client, "s").await.len()),
         (&expected.map(str::to_owned)[..], 6, 4)
     );
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn what_was_called_off_stays_so_however_often_it_is_asked_for() {
-    let world = World::start().await;
-    let client = world.herma.client().header("idempotency-key", "k");
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client().header("idempotency-key", "k");
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     let body = json!({"model": "m", "input": "one", "background": true});
     let begun = client.post_json(RESPONSES, &body).await.expect(200);
     let off = cancelled(&client, &begun).await;
     let again = client.post_json(RESPONSES, &body).await.expect(200);
     assert_eq!((&again["id"], &again["status"]), (&begun["id"], &json!("cancelled")));
     assert_eq!(fetched(&client, &begun).await, off);
-    assert_eq!(world.upstream.requests().len(), 1);
+    assert_eq!(cluster.upstream.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_chain_goes_on_from_a_response_that_was_called_off_before_it_began() {
-    let world = World::start().await;
-    let client = world.herma.client();
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     client.post_json(RESPONSES, &background("one")).await.expect(200);
     let waiting = client.post_json(RESPONSES, &background("two")).await.expect(200);
     cancelled(&client, &waiting).await;
@@ -336,10 +335,10 @@ async fn a_chain_goes_on_from_a_response_that_was_called_off_before_it_began() {
 
 #[tokio::test]
 async fn what_was_called_off_is_asked_by_another_turn_when_it_is_said_again_by_any_door() {
-    let world = World::start().await;
-    let client = world.herma.client();
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let body = json!({"model": "m", "input": "one", "conversation": "s", "stream": true});
-    let _gate = in_two_pieces(&world);
+    let _gate = in_two_pieces(&cluster);
     let mut stream = client.post_stream(RESPONSES, &body).await;
     let response = stream.next().await.unwrap().json()["response"].clone();
     next_delta(&mut stream).await;
@@ -347,7 +346,7 @@ async fn what_was_called_off_is_asked_by_another_turn_when_it_is_said_again_by_a
     let again = client.post_stream(RESPONSES, &body).await.rest().await;
     assert_ne!(again[0].json()["response"]["id"], response["id"]);
     assert_eq!(fetched(&client, &response).await, off, "it says so for ever");
-    let _gate = in_two_pieces(&world);
+    let _gate = in_two_pieces(&cluster);
     let mut stream = client.post_stream(RESPONSES, &body).await;
     let response = stream.next().await.unwrap().json()["response"].clone();
     next_delta(&mut stream).await;

@@ -5,13 +5,8 @@ use std::time::{Duration, Instant};
 use herma_gateway::crash::{ADMITTED, ANSWERED, COMMITTED, POINTS, SHOWN};
 use herma_testkit::Client;
 
-use crate::support::{CHAT, World, ask, ask_streamed, named, retry, stream_error, streamed, transcript};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Whole,
-    Streamed,
-}
+use crate::long::Form;
+use crate::support::{CHAT, Cluster, ask, ask_streamed, named, retry, stream_error, streamed, transcript};
 
 /// Every crash point with every form of answer. Without streaming, a turn never passes `SHOWN`.
 fn cases() -> impl Iterator<Item = (&'static str, Form)> {
@@ -20,39 +15,32 @@ fn cases() -> impl Iterator<Item = (&'static str, Form)> {
 }
 
 /// Completes one turn in `s`, lets the process die at this point of the next turn, and starts it again.
-async fn died_at(point: &str, form: Form, client: impl Fn(&World) -> Client) -> World {
-    let mut world = World::start().await;
-    assert_eq!(world.session("s").post_json(CHAT, &ask("zero")).await.content(), "reply to: zero");
-    world.herma.kill();
-    let data = world.herma.data().to_owned();
-    let launch = herma_testkit::Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&world.upstream.base_url());
-    world.herma = launch.data(data).env("HERMA_CRASH_AT", point).start().await;
-    let request = client(&world).request("POST".parse().unwrap(), CHAT).header("content-type", "application/json");
-    if let Ok(mut response) = request.body(body(form).to_string()).send().await {
+async fn died_at(point: &str, form: Form, client: impl Fn(&Cluster) -> Client) -> Cluster {
+    let mut cluster = Cluster::start().await;
+    assert_eq!(cluster.session("s").post_json(CHAT, &ask("zero")).await.content(), "reply to: zero");
+    cluster.herma.kill();
+    let data = cluster.herma.data().to_owned();
+    let launch = herma_testkit::Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&cluster.upstream.base_url());
+    cluster.herma = launch.data(data).env("HERMA_CRASH_AT", point).start().await;
+    let request = client(&cluster).request("POST".parse().unwrap(), CHAT).header("content-type", "application/json");
+    if let Ok(mut response) = request.body(form.body("one").to_string()).send().await {
         while let Ok(Some(_)) = response.chunk().await {}
     }
-    assert!(!world.herma.wait().await.success(), "the process was to die at {point}");
-    world.restart().await;
-    world
-}
-
-fn body(form: Form) -> serde_json::Value {
-    match form {
-        Form::Whole => ask("one"),
-        Form::Streamed => ask_streamed("one"),
-    }
+    assert!(!cluster.herma.wait().await.success(), "the process was to die at {point}");
+    cluster.restart().await;
+    cluster
 }
 
 #[tokio::test]
 async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() {
     for (point, form) in cases() {
-        let world = died_at(point, form, |world| world.session("s")).await;
+        let cluster = died_at(point, form, |cluster| cluster.session("s")).await;
         let began = Instant::now();
-        assert_eq!(world.session("s").post_json(CHAT, &ask("two")).await.content(), "reply to: two");
+        assert_eq!(cluster.session("s").post_json(CHAT, &ask("two")).await.content(), "reply to: two");
         assert!(began.elapsed() < Duration::from_secs(1), "{point} {form:?}: {:?}", began.elapsed());
 
-        let context = world.upstream.last_request().transcript();
-        world.stored().until_settled().await;
+        let context = cluster.upstream.last_request().transcript();
+        cluster.stored().until_settled().await;
         if point == ADMITTED && context.len() == 3 {
             // The process died before the admission was durable, so nothing of the turn is stored.
             assert_eq!(context, ["user: zero", "assistant: reply to: zero", "user: two"]);
@@ -73,8 +61,8 @@ async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() 
             assert!(nothing || shown.is_some_and(|text| "reply to: one".starts_with(text)), "{point}: {between}");
         }
         let interrupted = i64::from(point != COMMITTED);
-        assert_eq!(world.stored().turns("interrupted"), interrupted, "{point} {form:?}");
-        let said = transcript(&world.herma.client(), "s").await;
+        assert_eq!(cluster.stored().turns("interrupted"), interrupted, "{point} {form:?}");
+        let said = transcript(&cluster.herma.client(), "s").await;
         let asked: Vec<&str> = said.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
         assert_eq!(asked, ["zero", "one", "two"], "{point} {form:?}");
     }
@@ -83,23 +71,25 @@ async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() 
 #[tokio::test]
 async fn after_a_crash_anywhere_a_retry_ends_with_one_turn_answered_once() {
     for (point, form) in cases() {
-        let world = died_at(point, form, |world| world.session("s")).await;
+        let cluster = died_at(point, form, |cluster| cluster.session("s")).await;
         let answer = match form {
-            Form::Whole => retry(&world.session("s"), 1).post_json(CHAT, &ask("one")).await.content(),
-            Form::Streamed => retry(&world.session("s"), 1).post_stream(CHAT, &ask_streamed("one")).await.text().await,
+            Form::Whole => retry(&cluster.session("s"), 1).post_json(CHAT, &ask("one")).await.content(),
+            Form::Streamed => {
+                retry(&cluster.session("s"), 1).post_stream(CHAT, &ask_streamed("one")).await.text().await
+            }
         };
         assert_eq!(answer, "reply to: one", "{point} {form:?}");
-        let context = world.upstream.last_request().transcript();
+        let context = cluster.upstream.last_request().transcript();
         assert_eq!(context, ["user: zero", "assistant: reply to: zero", "user: one"], "{point} {form:?}");
-        let said = transcript(&world.herma.client(), "s").await;
+        let said = transcript(&cluster.herma.client(), "s").await;
         let whole: Vec<&String> = said.iter().filter(|line| !line.contains("(partial)")).collect();
         assert_eq!(whole[2..], ["user: one", "assistant: reply to: one"], "{point} {form:?}");
         let calls = if point == COMMITTED { 2 } else { 3 };
-        let called = world.upstream.requests().len();
+        let called = cluster.upstream.requests().len();
         // A process that died at `ADMITTED` may not have called the model yet.
         assert!(called == calls || (point == ADMITTED && called == 2), "{point} {form:?}: {called}");
-        assert_eq!(world.stored().all_turns(), 2, "{point} {form:?}");
-        world.stored().until_settled().await;
+        assert_eq!(cluster.stored().all_turns(), 2, "{point} {form:?}");
+        cluster.stored().until_settled().await;
     }
 }
 
@@ -107,8 +97,8 @@ async fn after_a_crash_anywhere_a_retry_ends_with_one_turn_answered_once() {
 #[tokio::test]
 async fn after_a_panic_anywhere_the_conversation_takes_a_turn_at_once() {
     for (point, form) in cases() {
-        let world = World::start_with(|launch| launch.env("HERMA_PANIC_AT", point)).await;
-        let mut stream = world.session("s").post_stream(CHAT, &body(form)).await;
+        let cluster = Cluster::start_with(|launch| launch.env("HERMA_PANIC_AT", point)).await;
+        let mut stream = cluster.session("s").post_stream(CHAT, &form.body("one")).await;
         let events = if stream.status == 200 { stream.rest().await } else { Vec::new() };
         let told = if events.is_empty() {
             stream.into_answer().await.expect(500)["error"].clone()
@@ -116,43 +106,43 @@ async fn after_a_panic_anywhere_the_conversation_takes_a_turn_at_once() {
             stream_error(&events)
         };
         assert_eq!(told["code"], "internal_error", "{point} {form:?}");
-        let other = world.another().await;
-        for herma in [&other, &world.herma] {
+        let other = cluster.another().await;
+        for herma in [&other, &cluster.herma] {
             let began = Instant::now();
             assert_eq!(named(herma.client(), "s").post_json(CHAT, &ask("two")).await.content(), "reply to: two");
             assert!(began.elapsed() < Duration::from_secs(1), "{point} {form:?}: {:?}", began.elapsed());
         }
-        assert_eq!(world.upstream.last_request().messages().len(), 5, "{point} {form:?}");
-        world.stored().until_settled().await;
+        assert_eq!(cluster.upstream.last_request().messages().len(), 5, "{point} {form:?}");
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn after_a_crash_a_retry_without_a_session_finds_its_conversation() {
     for (point, form) in [(ADMITTED, Form::Whole), (ANSWERED, Form::Streamed), (COMMITTED, Form::Whole)] {
-        let world = died_at(point, form, |world| world.herma.client()).await;
-        let client = retry(&world.herma.client(), 1);
+        let cluster = died_at(point, form, |cluster| cluster.herma.client()).await;
+        let client = retry(&cluster.herma.client(), 1);
         let answer = match form {
-            Form::Whole => client.post_json(CHAT, &body(form)).await.content(),
-            Form::Streamed => client.post_stream(CHAT, &body(form)).await.text().await,
+            Form::Whole => client.post_json(CHAT, &form.body("one")).await.content(),
+            Form::Streamed => client.post_stream(CHAT, &form.body("one")).await.text().await,
         };
         assert_eq!(answer, "reply to: one", "{point} {form:?}");
-        assert_eq!((world.stored().conversations(), world.stored().all_turns()), (2, 2), "{point} {form:?}");
+        assert_eq!((cluster.stored().conversations(), cluster.stored().all_turns()), (2, 2), "{point} {form:?}");
     }
 }
 
 #[tokio::test]
 async fn after_a_crash_an_idempotency_key_leads_to_the_same_turn() {
     for (point, form) in [(ADMITTED, Form::Streamed), (ANSWERED, Form::Whole), (COMMITTED, Form::Streamed)] {
-        let keyed = |world: &World| named(world.herma.client(), "s").header("idempotency-key", "k");
-        let world = died_at(point, form, keyed).await;
-        let first = keyed(&world).post_json(CHAT, &body(form)).await;
-        let again = keyed(&world).post_json(CHAT, &body(form)).await;
+        let keyed = |cluster: &Cluster| named(cluster.herma.client(), "s").header("idempotency-key", "k");
+        let cluster = died_at(point, form, keyed).await;
+        let first = keyed(&cluster).post_json(CHAT, &form.body("one")).await;
+        let again = keyed(&cluster).post_json(CHAT, &form.body("one")).await;
         assert_eq!((first.status, again.status), (200, 200), "{point} {form:?}");
-        let other = if form == Form::Whole { streamed(body(form)) } else { ask("one") };
-        keyed(&world).post_json(CHAT, &other).await.expect(422);
-        assert_eq!(world.stored().all_turns(), 2, "{point} {form:?}");
-        let said = transcript(&world.herma.client(), "s").await;
+        let other = if form == Form::Whole { streamed(form.body("one")) } else { ask("one") };
+        keyed(&cluster).post_json(CHAT, &other).await.expect(422);
+        assert_eq!(cluster.stored().all_turns(), 2, "{point} {form:?}");
+        let said = transcript(&cluster.herma.client(), "s").await;
         assert_eq!(said.iter().filter(|line| *line == "assistant: reply to: one").count(), 1, "{point} {form:?}");
     }
 }

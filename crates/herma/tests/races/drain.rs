@@ -3,11 +3,11 @@
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate};
 
-use crate::support::{CHAT, World, ask, ask_streamed, next_text, transcript, until};
+use crate::support::{CHAT, Cluster, ask, ask_streamed, next_text, transcript, until};
 
 /// Whether a new turn is refused: by the gateway, or because the port is closed.
-async fn refuses(world: &World) -> bool {
-    let request = world.session("t").request("POST".parse().unwrap(), CHAT);
+async fn refuses(cluster: &Cluster) -> bool {
+    let request = cluster.session("t").request("POST".parse().unwrap(), CHAT);
     match request.header("content-type", "application/json").body(ask("late").to_string()).send().await {
         Err(_) => true,
         Ok(response) => {
@@ -21,55 +21,55 @@ async fn refuses(world: &World) -> bool {
 
 #[tokio::test]
 async fn a_running_turn_finishes_and_new_ones_are_refused() {
-    let mut world = World::start().await;
-    let (gate, held) = world.hold(world.session("s"), ask("one")).await;
-    world.herma.terminate();
-    until("new turns were to be refused", async || refuses(&world).await).await;
+    let mut cluster = Cluster::start().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("one")).await;
+    cluster.herma.terminate();
+    until("new turns were to be refused", async || refuses(&cluster).await).await;
     assert!(!held.is_finished());
     gate.open();
     assert_eq!(held.await.unwrap().content(), "reply to: one");
-    assert!(world.herma.wait().await.success());
-    world.stored().until_settled().await;
-    world.restart().await;
-    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
+    assert!(cluster.herma.wait().await.success());
+    cluster.stored().until_settled().await;
+    cluster.restart().await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
 }
 
 #[tokio::test]
 async fn a_running_stream_is_shown_to_its_end() {
-    let mut world = World::start().await;
+    let mut cluster = Cluster::start().await;
     let gate = Gate::new();
-    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    cluster.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
     gate.release(1);
-    let mut stream = world.session("s").post_stream(CHAT, &ask_streamed("one")).await;
+    let mut stream = cluster.session("s").post_stream(CHAT, &ask_streamed("one")).await;
     assert_eq!(next_text(&mut stream).await, "half ");
-    world.herma.terminate();
-    until("new turns were to be refused", async || refuses(&world).await).await;
+    cluster.herma.terminate();
+    until("new turns were to be refused", async || refuses(&cluster).await).await;
     gate.open();
     assert_eq!(stream.text().await, "whole");
     assert!(!stream.is_broken());
-    assert!(world.herma.wait().await.success());
-    world.stored().until_settled().await;
+    assert!(cluster.herma.wait().await.success());
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_turn_whose_client_left_is_finished_too() {
-    let mut world = World::start().await;
-    let (gate, held) = world.hold(world.session("s"), ask("one")).await;
+    let mut cluster = Cluster::start().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("one")).await;
     held.abort();
-    world.herma.terminate();
-    until("new turns were to be refused", async || refuses(&world).await).await;
+    cluster.herma.terminate();
+    until("new turns were to be refused", async || refuses(&cluster).await).await;
     gate.open();
-    assert!(world.herma.wait().await.success());
-    world.stored().until_settled().await;
-    world.restart().await;
-    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
+    assert!(cluster.herma.wait().await.success());
+    cluster.stored().until_settled().await;
+    cluster.restart().await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
 }
 
 #[tokio::test]
 async fn an_idle_process_ends_at_once_with_connections_open() {
-    let mut world = World::start().await;
-    let client = world.session("s");
+    let mut cluster = Cluster::start().await;
+    let client = cluster.session("s");
     client.post_json(CHAT, &ask("one")).await.expect(200);
-    world.herma.terminate();
-    assert!(world.herma.wait().await.success());
+    cluster.herma.terminate();
+    assert!(cluster.herma.wait().await.success());
 }

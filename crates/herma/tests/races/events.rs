@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use herma_testkit::{Client, Event, EventStream};
 use serde_json::json;
 
-use crate::support::{CHAT, World, ask, send};
+use crate::support::{CHAT, Cluster, ask, send};
 
 const EVENTS: &str = "/api/events";
 const SESSIONS: &str = "/api/sessions";
@@ -35,10 +35,10 @@ fn line(event: &Event) -> String {
 
 #[tokio::test]
 async fn a_change_of_another_process_is_told_soon() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let mut streams = [follow_after(world.herma.client(), "0").await, follow_after(other.client(), "0").await];
-    for (at, client) in [world.herma.client(), other.client(), world.herma.client()].into_iter().enumerate() {
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let mut streams = [follow_after(cluster.herma.client(), "0").await, follow_after(other.client(), "0").await];
+    for (at, client) in [cluster.herma.client(), other.client(), cluster.herma.client()].into_iter().enumerate() {
         let began = Instant::now();
         let id = format!("s{at}");
         client.post_json(SESSIONS, &json!({"id": id})).await.expect(201);
@@ -51,9 +51,9 @@ async fn a_change_of_another_process_is_told_soon() {
 
 #[tokio::test]
 async fn simultaneous_first_uses_are_told_as_one_creation() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let clients = [world.herma.client(), other.client()];
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let clients = [cluster.herma.client(), other.client()];
     let asked = (0..8).map(|at: usize| {
         let client = clients[at % 2].clone().header("x-hermes-session-id", "s");
         send(client, ask(&format!("{at}")))
@@ -62,7 +62,7 @@ async fn simultaneous_first_uses_are_told_as_one_creation() {
         answer.await.unwrap().expect(200);
     }
     other.client().post_json(SESSIONS, &json!({"id": "last"})).await.expect(201);
-    let mut stream = follow_after(world.herma.client(), "0").await;
+    let mut stream = follow_after(cluster.herma.client(), "0").await;
     for told in ["session.created s", "session.renamed s", "session.created last"] {
         assert_eq!(line(&next(&mut stream).await.unwrap()), told);
     }
@@ -84,50 +84,51 @@ async fn make_until_killed(client: Client, maker: usize) {
 
 #[tokio::test]
 async fn a_follower_misses_and_repeats_nothing_over_crashes() {
-    let mut world = World::start().await;
+    let mut cluster = Cluster::start().await;
     let mut seen: Vec<Event> = Vec::new();
     for _ in 0..3 {
-        let makers: Vec<_> = (0..4).map(|maker| tokio::spawn(make_until_killed(world.herma.client(), maker))).collect();
+        let makers: Vec<_> =
+            (0..4).map(|maker| tokio::spawn(make_until_killed(cluster.herma.client(), maker))).collect();
         let after = seen.last().and_then(|event| event.id.clone()).unwrap_or_else(|| "0".to_owned());
-        let mut stream = follow_after(world.herma.client(), &after).await;
+        let mut stream = follow_after(cluster.herma.client(), &after).await;
         for _ in 0..25 {
             seen.push(next(&mut stream).await.unwrap());
         }
-        world.herma.kill();
+        cluster.herma.kill();
         while let Some(event) = next(&mut stream).await {
             seen.push(event);
         }
         for maker in makers {
             maker.await.unwrap();
         }
-        world.restart().await;
+        cluster.restart().await;
     }
-    world.herma.client().post_json(SESSIONS, &json!({"id": "last"})).await.expect(201);
+    cluster.herma.client().post_json(SESSIONS, &json!({"id": "last"})).await.expect(201);
     let is_last = |event: &Event| line(event) == "session.created last";
-    let mut stream = follow_after(world.herma.client(), seen.last().unwrap().id.as_deref().unwrap()).await;
+    let mut stream = follow_after(cluster.herma.client(), seen.last().unwrap().id.as_deref().unwrap()).await;
     while !seen.last().is_some_and(is_last) {
         seen.push(next(&mut stream).await.unwrap());
     }
-    let mut stream = follow_after(world.herma.client(), "0").await;
+    let mut stream = follow_after(cluster.herma.client(), "0").await;
     let mut all = Vec::new();
     while !all.last().is_some_and(is_last) {
         all.push(next(&mut stream).await.unwrap());
     }
     assert_eq!(seen, all, "what was followed is what is there");
     let made = all.iter().filter(|event| event.name.as_deref() == Some("session.created")).count();
-    assert_eq!(made as i64, world.stored().conversations(), "every conversation was created once");
+    assert_eq!(made as i64, cluster.stored().conversations(), "every conversation was created once");
 }
 
 #[tokio::test]
 async fn a_stream_ends_when_the_server_stops() {
-    let mut world = World::start().await;
-    let mut stream = world.herma.client().get_stream(EVENTS).await;
+    let mut cluster = Cluster::start().await;
+    let mut stream = cluster.herma.client().get_stream(EVENTS).await;
     assert!(stream.next().await.is_some_and(|place| place.id.is_some()));
     let began = Instant::now();
-    world.herma.terminate();
+    cluster.herma.terminate();
     let rest = stream.rest().await;
     assert_eq!(rest.iter().map(|event| event.comment.trim_end()).collect::<Vec<_>>(), ["stream closed"]);
     assert!(!stream.is_broken());
-    assert!(world.herma.wait().await.success());
+    assert!(cluster.herma.wait().await.success());
     assert!(began.elapsed() < SOON, "nobody waits for readers, but it took {:?}", began.elapsed());
 }

@@ -7,16 +7,16 @@ use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, EventStream, Gate, Reply};
 use serde_json::json;
 
-use crate::support::{CHAT, World, ask, ask_streamed, named, next_text, retry, send, stream_error, transcript};
+use crate::support::{CHAT, Cluster, ask, ask_streamed, named, next_text, retry, send, stream_error, transcript};
 
 fn interrupting(client: Client) -> Client {
     client.header("x-hermes-turn-policy", "interrupt")
 }
 
 /// A stream that has shown `half ` and whose rest waits for the gate.
-async fn half_shown(world: &World, client: Client) -> (Gate, EventStream) {
+async fn half_shown(cluster: &Cluster, client: Client) -> (Gate, EventStream) {
     let gate = Gate::new();
-    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    cluster.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
     gate.release(1);
     let mut stream = client.post_stream(CHAT, &ask_streamed("one")).await;
     assert_eq!(next_text(&mut stream).await, "half ");
@@ -29,72 +29,72 @@ const SHOWN_TO_THE_MODEL: [&str; 3] =
 
 #[tokio::test]
 async fn an_interrupted_stream_ends_with_an_error_and_keeps_what_it_showed() {
-    let world = World::start().await;
-    let (_gate, mut old) = half_shown(&world, world.session("s")).await;
-    let new = interrupting(world.session("s")).post_json(CHAT, &ask("two")).await;
+    let cluster = Cluster::start().await;
+    let (_gate, mut old) = half_shown(&cluster, cluster.session("s")).await;
+    let new = interrupting(cluster.session("s")).post_json(CHAT, &ask("two")).await;
     assert_eq!(new.content(), "reply to: two");
     assert_eq!(stream_error(&old.rest().await)["code"], "interrupted");
-    world.upstream.until_open(0).await;
-    assert_eq!(transcript(&world.herma.client(), "s").await, AFTERWARDS);
-    assert_eq!(world.upstream.last_request().transcript(), SHOWN_TO_THE_MODEL);
-    assert_eq!(world.stored().turns("interrupted"), 1);
-    world.stored().until_settled().await;
+    cluster.upstream.until_open(0).await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, AFTERWARDS);
+    assert_eq!(cluster.upstream.last_request().transcript(), SHOWN_TO_THE_MODEL);
+    assert_eq!(cluster.stored().turns("interrupted"), 1);
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn an_interrupted_client_that_was_shown_nothing_is_told_not_to_retry() {
-    let world = World::start().await;
-    let (_gate, old) = world.hold(world.session("s"), ask("one")).await;
-    interrupting(world.session("s")).post_json(CHAT, &ask("two")).await.expect(200);
+    let cluster = Cluster::start().await;
+    let (_gate, old) = cluster.hold(cluster.session("s"), ask("one")).await;
+    interrupting(cluster.session("s")).post_json(CHAT, &ask("two")).await.expect(200);
     let old = old.await.unwrap();
     assert_eq!(old.expect(409)["error"]["code"], "interrupted");
     assert_eq!(old.header("x-should-retry"), Some("false"));
-    let context = world.upstream.last_request().transcript();
+    let context = cluster.upstream.last_request().transcript();
     assert_eq!(context, ["user: one", "assistant: [No reply was given: the request was interrupted.]", "user: two"]);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_turn_of_another_process_yields_too() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let (_gate, mut old) = half_shown(&world, world.session("s")).await;
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let (_gate, mut old) = half_shown(&cluster, cluster.session("s")).await;
     let new = interrupting(named(other.client(), "s")).post_json(CHAT, &ask("two")).await;
     assert_eq!(new.content(), "reply to: two");
     assert_eq!(stream_error(&old.rest().await)["code"], "interrupted");
-    assert_eq!(transcript(&world.herma.client(), "s").await, AFTERWARDS);
-    assert_eq!(world.upstream.last_request().transcript(), SHOWN_TO_THE_MODEL);
-    world.stored().until_settled().await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, AFTERWARDS);
+    assert_eq!(cluster.upstream.last_request().transcript(), SHOWN_TO_THE_MODEL);
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_process_that_stands_still_is_cut_off_and_cannot_commit_later() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let (gate, old) = world.hold(world.session("s"), ask("one")).await;
-    world.herma.pause();
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let (gate, old) = cluster.hold(cluster.session("s"), ask("one")).await;
+    cluster.herma.pause();
     let new = interrupting(named(other.client(), "s")).post_json(CHAT, &ask("two")).await;
     gate.open();
-    world.herma.resume();
+    cluster.herma.resume();
     assert_eq!(new.content(), "reply to: two");
     assert_eq!(old.await.unwrap().expect(409)["error"]["code"], "interrupted");
     let said = transcript(&other.client(), "s").await;
     assert_eq!(said, ["user: one", "user: two", "assistant: reply to: two"]);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 /// Interrupts a held turn while another turn is queued. The interrupting turn runs before the queued one, which gets
 /// this reply. Returns the answer to the queued turn.
-async fn overtaken(world: &World, waiting: Reply) -> herma_testkit::Answer {
+async fn overtaken(cluster: &Cluster, waiting: Reply) -> herma_testkit::Answer {
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
-    world.upstream.push(Reply::Echo);
-    world.upstream.push(waiting);
-    let first = send(world.session("s"), ask("one"));
+    cluster.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo);
+    cluster.upstream.push(waiting);
+    let first = send(cluster.session("s"), ask("one"));
     gate.until_waiting(1).await;
-    let waiter = send(world.session("s"), ask("waiting"));
-    world.stored().until_turns("queued", 1).await;
-    let interrupting = interrupting(world.session("s")).post_json(CHAT, &ask("interrupting")).await;
+    let waiter = send(cluster.session("s"), ask("waiting"));
+    cluster.stored().until_turns("queued", 1).await;
+    let interrupting = interrupting(cluster.session("s")).post_json(CHAT, &ask("interrupting")).await;
     assert_eq!(interrupting.content(), "reply to: interrupting");
     first.await.unwrap().expect(409);
     waiter.await.unwrap()
@@ -102,10 +102,10 @@ async fn overtaken(world: &World, waiting: Reply) -> herma_testkit::Answer {
 
 #[tokio::test]
 async fn an_interrupting_turn_goes_before_those_that_wait_and_harms_none_of_them() {
-    let world = World::start().await;
-    let waited = overtaken(&world, Reply::Echo).await;
+    let cluster = Cluster::start().await;
+    let waited = overtaken(&cluster, Reply::Echo).await;
     assert_eq!(waited.content(), "reply to: waiting");
-    let said = transcript(&world.herma.client(), "s").await;
+    let said = transcript(&cluster.herma.client(), "s").await;
     assert_eq!(
         said,
         [
@@ -116,29 +116,29 @@ async fn an_interrupting_turn_goes_before_those_that_wait_and_harms_none_of_them
             "assistant: reply to: waiting"
         ]
     );
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn an_overtaken_turn_that_failed_can_be_tried_again() {
-    let world = World::start().await;
-    overtaken(&world, Reply::status(400, "no")).await.expect(502);
-    let again = retry(&world.session("s"), 1).post_json(CHAT, &ask("waiting")).await;
+    let cluster = Cluster::start().await;
+    overtaken(&cluster, Reply::status(400, "no")).await.expect(502);
+    let again = retry(&cluster.session("s"), 1).post_json(CHAT, &ask("waiting")).await;
     assert_eq!(again.content(), "reply to: waiting");
-    let said = transcript(&world.herma.client(), "s").await;
+    let said = transcript(&cluster.herma.client(), "s").await;
     assert_eq!(said.iter().filter(|line| *line == "user: waiting").count(), 1);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn items_whose_addition_is_interrupted_are_not_there() {
-    let world = World::start().await;
-    let other = world.another().await;
-    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    cluster.session("s").post_json(CHAT, &ask("one")).await.expect(200);
     let items = |number: usize| json!({"items": [{"role": "user", "content": format!("item {number}")}]});
     let mut added = BTreeSet::new();
     for round in 0..40 {
-        let both = [world.herma.client(), other.client()].into_iter().cycle().take(4).enumerate();
+        let both = [cluster.herma.client(), other.client()].into_iter().cycle().take(4).enumerate();
         let answers = both.map(|(place, client)| async move {
             let number = round * 4 + place;
             let answer = interrupting(client).post_json("/v1/conversations/s/items", &items(number)).await;
@@ -151,46 +151,47 @@ async fn items_whose_addition_is_interrupted_are_not_there() {
             }
         }
     }
-    let said: BTreeSet<String> = transcript(&world.herma.client(), "s").await.into_iter().skip(2).collect();
+    let said: BTreeSet<String> = transcript(&cluster.herma.client(), "s").await.into_iter().skip(2).collect();
     assert_eq!(said, added, "what was refused is not there, and what was not refused is");
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_second_prompt_on_a_busy_conversation_becomes_a_branch_if_asked() {
-    let world = World::start().await;
-    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
-    let (gate, held) = world.hold(world.session("s"), ask("two")).await;
-    let leaving = world.session("s").header("x-hermes-turn-policy", "branch");
+    let cluster = Cluster::start().await;
+    cluster.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("two")).await;
+    let leaving = cluster.session("s").header("x-hermes-turn-policy", "branch");
     let branch = leaving.post_json(CHAT, &ask("three")).await.expect(200);
     assert_eq!(branch["session"]["resolution"], "branched");
     assert_eq!(branch["session"]["provenance"]["parent_session_id"], "s");
-    let context = world.upstream.last_request().transcript();
+    let context = cluster.upstream.last_request().transcript();
     assert_eq!(context, ["user: one", "assistant: reply to: one", "user: three"], "what still runs is not part of it");
     gate.open();
     held.await.unwrap().expect(200);
     let expected = ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two"];
-    assert_eq!(transcript(&world.herma.client(), "s").await, expected);
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, expected);
     let id = branch["session"]["session_id"].as_str().unwrap().to_owned();
-    world.session(&id).post_json(CHAT, &ask("four")).await.expect(200);
-    assert_eq!(world.upstream.last_request().transcript().len(), 5);
+    cluster.session(&id).post_json(CHAT, &ask("four")).await.expect(200);
+    assert_eq!(cluster.upstream.last_request().transcript().len(), 5);
     let idle = leaving.post_json(CHAT, &ask("five")).await.expect(200);
     assert_eq!(idle["session"]["resolution"], "head", "nobody is in the way");
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_response_that_continues_a_busy_conversation_becomes_a_branch_if_asked() {
-    let world = World::start().await;
-    let first = world.session("s").post_json("/v1/responses", &json!({"model": "m", "input": "one"})).await.expect(200);
-    let (gate, held) = world.hold(world.session("s"), ask("two")).await;
-    let leaving = world.herma.client().header("x-hermes-turn-policy", "branch");
+    let cluster = Cluster::start().await;
+    let first =
+        cluster.session("s").post_json("/v1/responses", &json!({"model": "m", "input": "one"})).await.expect(200);
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("two")).await;
+    let leaving = cluster.herma.client().header("x-hermes-turn-policy", "branch");
     let body = json!({"model": "m", "input": "three", "previous_response_id": first["id"]});
     let branch = leaving.post_json("/v1/responses", &body).await.expect(200);
     assert_eq!(branch["session"]["resolution"], "branched");
-    let context = world.upstream.last_request().transcript();
+    let context = cluster.upstream.last_request().transcript();
     assert_eq!(context, ["user: one", "assistant: reply to: one", "user: three"], "what still runs is not part of it");
     gate.open();
     held.await.unwrap().expect(200);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }

@@ -7,24 +7,24 @@ use herma_store_sqlite::SqliteStore;
 use herma_testkit::Client;
 use serde_json::json;
 
-use crate::support::{CHAT, World, ask, named, retry, send, transcript};
+use crate::support::{CHAT, Cluster, ask, named, retry, send, transcript};
 
 /// A client with a new key of a tenant. The key is created outside the gateway process, in the same database.
-async fn key_of(world: &World, tenant: &str, session_keys: Option<&str>) -> Client {
-    let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
+async fn key_of(cluster: &Cluster, tenant: &str, session_keys: Option<&str>) -> Client {
+    let store = SqliteStore::open(&cluster.herma.data().join("herma.db")).unwrap();
     let key = create_key(&store, tenant, KeyScope::parse(session_keys)).await.unwrap();
     store.close().await;
-    Client::new(world.herma.base_url()).key(&key.secret)
+    Client::new(cluster.herma.base_url()).key(&key.secret)
 }
 
 #[tokio::test]
 async fn a_tenant_finds_nothing_of_another_by_any_name() {
-    let world = World::start().await;
-    let stranger = key_of(&world, "elsewhere", None).await;
-    let ours = world.session("s").header("x-hermes-session-key", "agent:main").post_json(CHAT, &ask("secret")).await;
+    let cluster = Cluster::start().await;
+    let stranger = key_of(&cluster, "elsewhere", None).await;
+    let ours = cluster.session("s").header("x-hermes-session-key", "agent:main").post_json(CHAT, &ask("secret")).await;
     let ours = ours.expect(200);
     let handle = ours["session"]["conversation_id"].as_str().unwrap();
-    let row = world.herma.client().get("/api/sessions/s/messages").await.expect(200);
+    let row = cluster.herma.client().get("/api/sessions/s/messages").await.expect(200);
     let (message, turn) = (row["data"][0]["id"].as_str().unwrap(), row["data"][0]["turn_id"].as_str().unwrap());
     for name in ["s", handle, message, turn] {
         for path in ["", "?pin=exact", "/messages", "/messages?view=model"] {
@@ -41,30 +41,30 @@ async fn a_tenant_finds_nothing_of_another_by_any_name() {
     for query in ["", "?session_key=agent:main", "?source=api", "?limit=200"] {
         assert_eq!(stranger.get(&format!("/api/sessions{query}")).await.expect(200)["data"], json!([]));
     }
-    assert_eq!((world.upstream.requests().len(), world.stored().conversations()), (1, 1));
+    assert_eq!((cluster.upstream.requests().len(), cluster.stored().conversations()), (1, 1));
 }
 
 #[tokio::test]
 async fn the_same_session_id_is_another_conversation_for_another_tenant() {
-    let world = World::start().await;
-    let stranger = named(key_of(&world, "elsewhere", None).await, "s");
-    let (gate, held) = world.hold(world.session("s"), ask("ours")).await;
+    let cluster = Cluster::start().await;
+    let stranger = named(key_of(&cluster, "elsewhere", None).await, "s");
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("ours")).await;
     let theirs = stranger.post_json(CHAT, &ask("theirs")).await.expect(200);
     assert_eq!(theirs["session"]["resolution"], "created");
-    assert_eq!(world.upstream.last_request().transcript(), ["user: theirs"]);
+    assert_eq!(cluster.upstream.last_request().transcript(), ["user: theirs"]);
     gate.open();
     let ours = held.await.unwrap().expect(200);
     assert_ne!(ours["session"]["conversation_id"], theirs["session"]["conversation_id"]);
     assert_eq!(transcript(&stranger, "s").await, ["user: theirs", "assistant: reply to: theirs"]);
-    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: ours", "assistant: reply to: ours"]);
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: ours", "assistant: reply to: ours"]);
 }
 
 #[tokio::test]
 async fn neither_a_retry_nor_a_key_reaches_the_turn_of_another_caller() {
-    let world = World::start().await;
-    let stranger = key_of(&world, "elsewhere", None).await;
-    let colleague = key_of(&world, "default", None).await;
-    let (gate, held) = world.hold(world.herma.client().header("idempotency-key", "k"), ask("one")).await;
+    let cluster = Cluster::start().await;
+    let stranger = key_of(&cluster, "elsewhere", None).await;
+    let colleague = key_of(&cluster, "default", None).await;
+    let (gate, held) = cluster.hold(cluster.herma.client().header("idempotency-key", "k"), ask("one")).await;
     for other in [stranger, colleague] {
         let retried = retry(&other, 1).post_json(CHAT, &ask("one")).await;
         let keyed = other.header("idempotency-key", "k").post_json(CHAT, &ask("one")).await;
@@ -73,15 +73,15 @@ async fn neither_a_retry_nor_a_key_reaches_the_turn_of_another_caller() {
     assert!(!held.is_finished());
     gate.open();
     held.await.unwrap().expect(200);
-    assert_eq!((world.stored().conversations(), world.stored().all_turns()), (5, 5));
+    assert_eq!((cluster.stored().conversations(), cluster.stored().all_turns()), (5, 5));
 }
 
 #[tokio::test]
 async fn a_restricted_key_sees_only_conversations_of_its_session_keys() {
-    let world = World::start().await;
-    let restricted = key_of(&world, "default", Some("team:a:*")).await;
+    let cluster = Cluster::start().await;
+    let restricted = key_of(&cluster, "default", Some("team:a:*")).await;
     for (id, key) in [("a", Some("team:a:1")), ("b", Some("team:b:1")), ("none", None)] {
-        let client = world.session(id);
+        let client = cluster.session(id);
         let client = key.map_or(client.clone(), |key| client.clone().header("x-hermes-session-key", key));
         client.post_json(CHAT, &ask("one")).await.expect(200);
     }
@@ -93,7 +93,7 @@ async fn a_restricted_key_sees_only_conversations_of_its_session_keys() {
     for body in [ask("two"), whole] {
         let answer = named(restricted.clone(), "b").post_json(CHAT, &body).await;
         assert_eq!(answer.expect(404)["error"]["code"], "not_found");
-        world.session("b").post_json(CHAT, &ask("in memory again")).await.expect(200);
+        cluster.session("b").post_json(CHAT, &ask("in memory again")).await.expect(200);
     }
     restricted.get("/api/sessions/b").await.expect(404);
     restricted.get("/api/sessions/b/messages").await.expect(404);
@@ -107,28 +107,28 @@ async fn a_restricted_key_sees_only_conversations_of_its_session_keys() {
 
 #[tokio::test]
 async fn a_session_key_is_stored_at_its_first_use_and_applies_from_then_on() {
-    let world = World::start().await;
-    let keyed = |key: &str| world.session("s").header("x-hermes-session-key", key);
-    world.session("s").post_json(CHAT, &ask("one")).await.expect(200);
+    let cluster = Cluster::start().await;
+    let keyed = |key: &str| cluster.session("s").header("x-hermes-session-key", key);
+    cluster.session("s").post_json(CHAT, &ask("one")).await.expect(200);
     assert_eq!(keyed("mine").post_json(CHAT, &ask("two")).await.header("x-hermes-session-key"), Some("mine"));
-    let without = world.session("s").post_json(CHAT, &ask("three")).await;
+    let without = cluster.session("s").post_json(CHAT, &ask("three")).await;
     assert_eq!((without.status, without.header("x-hermes-session-key")), (200, Some("mine")));
     let conflict = keyed("yours").post_json(CHAT, &ask("four")).await;
     assert_eq!(conflict.expect(409)["error"]["code"], "session_key_conflict");
     assert_eq!(conflict.header("x-should-retry"), Some("false"));
-    assert_eq!(transcript(&world.herma.client(), "s").await.len(), 6);
-    assert_eq!(world.herma.client().get("/api/sessions/s").await.expect(200)["session_key"], "mine");
+    assert_eq!(transcript(&cluster.herma.client(), "s").await.len(), 6);
+    assert_eq!(cluster.herma.client().get("/api/sessions/s").await.expect(200)["session_key"], "mine");
 }
 
 #[tokio::test]
 async fn of_two_first_keys_that_come_together_one_wins_and_the_other_is_a_conflict() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let (gate, held) = world.hold(world.session("s"), ask("zero")).await;
-    let clients = [(&world.herma, "mine"), (&other, "yours")];
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("zero")).await;
+    let clients = [(&cluster.herma, "mine"), (&other, "yours")];
     let both =
         clients.map(|(herma, key)| send(named(herma.client(), "s").header("x-hermes-session-key", key), ask(key)));
-    world.stored().until_turns("queued", 2).await;
+    cluster.stored().until_turns("queued", 2).await;
     gate.open();
     held.await.unwrap().expect(200);
     let mut statuses = Vec::new();
@@ -137,6 +137,6 @@ async fn of_two_first_keys_that_come_together_one_wins_and_the_other_is_a_confli
     }
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409]);
-    assert_eq!(transcript(&world.herma.client(), "s").await.len(), 4);
-    world.stored().until_settled().await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await.len(), 4);
+    cluster.stored().until_settled().await;
 }

@@ -3,7 +3,7 @@
 use herma_testkit::{Answer, Client, Completion, Recorded, Reply};
 use serde_json::Value;
 
-use crate::support::{CHAT, World, ask, ask_streamed};
+use crate::support::{CHAT, Cluster, ask, ask_streamed};
 
 /// The context window of the model, in tokens.
 const WINDOW: &str = "4000";
@@ -30,15 +30,15 @@ impl Form {
 
 /// Processes with a small context window. The model counts tokens as Herma estimates them, and answers each request
 /// for a summary with [`SUMMARY`].
-pub(crate) async fn long_world(mode: &str) -> World {
-    let world = World::with_settings(&[("HERMA_CONTEXT_WINDOW", WINDOW), ("HERMA_COMPACTION__MODE", mode)]).await;
-    summaries_are(&world, || Reply::text(SUMMARY));
-    world
+pub(crate) async fn small_window_cluster(mode: &str) -> Cluster {
+    let cluster = Cluster::with_settings(&[("HERMA_CONTEXT_WINDOW", WINDOW), ("HERMA_COMPACTION__MODE", mode)]).await;
+    summaries_are(&cluster, || Reply::text(SUMMARY));
+    cluster
 }
 
 /// Sets the reply to every request for a summary.
-pub(crate) fn summaries_are(world: &World, reply: impl Fn() -> Reply + Send + 'static) {
-    world.upstream.otherwise(move |request| if is_summary(request) { reply() } else { counted(request, "noted") });
+pub(crate) fn summaries_are(cluster: &Cluster, reply: impl Fn() -> Reply + Send + 'static) {
+    cluster.upstream.otherwise(move |request| if is_summary(request) { reply() } else { counted(request, "noted") });
 }
 
 /// An answer whose usage is what Herma estimates.
@@ -54,25 +54,25 @@ pub(crate) fn is_summary(request: &Recorded) -> bool {
 }
 
 /// Whether a message of a context is a note or a tool result that the gateway made up.
-pub(crate) fn is_own_word(message: &Value) -> bool {
+pub(crate) fn is_gateway_note(message: &Value) -> bool {
     let text = message["content"].as_str().unwrap_or_default();
     let note = text.contains("[No reply was given: ") || text.contains("[The reply ends here: ");
     text == "[This call was not executed.]" || (message["role"] == "assistant" && note)
 }
 
 /// Whether a message of a context is the note in place of messages that were left out without a summary.
-pub(crate) fn is_note_of_left_out(message: &Value) -> bool {
+pub(crate) fn is_omission_note(message: &Value) -> bool {
     message["content"] == "[Earlier messages of this conversation were left out here.]"
 }
 
 /// The number of requests for a summary.
-pub(crate) fn summaries(world: &World) -> usize {
-    world.upstream.requests().iter().filter(|request| is_summary(request)).count()
+pub(crate) fn summaries(cluster: &Cluster) -> usize {
+    cluster.upstream.requests().iter().filter(|request| is_summary(request)).count()
 }
 
 /// The contexts of all calls that were not for a summary, as lines.
-pub(crate) fn contexts(world: &World) -> Vec<Vec<String>> {
-    let calls = world.upstream.requests().into_iter().filter(|request| !is_summary(request));
+pub(crate) fn contexts(cluster: &Cluster) -> Vec<Vec<String>> {
+    let calls = cluster.upstream.requests().into_iter().filter(|request| !is_summary(request));
     calls.map(|request| request.transcript()).collect()
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn many_words(number: usize) -> String {
 }
 
 /// The summary as a context shows it.
-pub(crate) fn shown_summary() -> String {
+pub(crate) fn summary_line() -> String {
     format!("user: [Summary of the conversation so far, in place of its earlier messages]\n\n{SUMMARY}")
 }
 
@@ -98,9 +98,9 @@ pub(crate) async fn say(client: &Client, id: &str, text: &str) -> Answer {
 
 /// Four turns in `trip`. They are too short for a prepared summary. One more message of [`many_words`] passes the
 /// threshold.
-pub(crate) async fn tell_four(world: &World) {
+pub(crate) async fn send_four(cluster: &Cluster) {
     for number in 1..=4 {
-        say(&world.herma.client(), "trip", &words(number)).await.expect(200);
+        say(&cluster.herma.client(), "trip", &words(number)).await.expect(200);
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn rows(client: &Client, path: &str) -> Vec<Value> {
 
 /// All that a client can see of `trip`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct TripView {
     pub(crate) head: String,
     pub(crate) compactions: Value,
     pub(crate) ledger: Vec<Value>,
@@ -121,7 +121,7 @@ pub(crate) struct Seen {
     pub(crate) model: Vec<String>,
 }
 
-impl Seen {
+impl TripView {
     pub(crate) async fn by(client: &Client) -> Self {
         let row = client.get("/api/sessions/trip").await.expect(200);
         let full = rows(client, "/api/sessions/trip/messages?limit=200").await;

@@ -2,25 +2,25 @@
 #![cfg(test)]
 
 mod background;
-mod begun_anew;
 #[cfg(feature = "crash-points")]
 mod crash_points;
 mod disconnect;
 mod drain;
 mod events;
+mod first_turns;
 mod history_cache;
 mod idempotency;
 mod interrupts;
 mod isolation;
 mod kills;
-mod living;
+mod late_reattempts;
 mod long;
-mod long_lives;
+mod long_conversations;
 mod lost_waiters;
 mod notices;
-mod openings;
 mod overtaking;
 mod queue;
+mod queued_reattempts;
 mod reattempts;
 mod rewinds;
 mod runs;
@@ -28,10 +28,10 @@ mod sdk_retries;
 #[cfg(feature = "crash-points")]
 mod split_crashes;
 mod splits;
+mod stalls;
 mod stateless;
 mod stored;
 mod support;
 mod threads;
 mod turns;
-mod waiting_again;
 mod websocket;

@@ -8,15 +8,15 @@ use herma_testkit::{Answer, Completion, Event, Gate, Herma};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::support::{World, ask, named, send, transcript, until};
+use crate::support::{Cluster, ask, named, send, transcript, until};
 
 const RESPONSES: &str = "/v1/responses";
 /// The first turn in the queue asks for the lease again after this time, if nothing wakes it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Starts processes that log the counted lines.
-async fn logging() -> World {
-    World::with_settings(&[("HERMA_LOG", "warn,herma_gateway=debug,herma_store_sqlite=debug")]).await
+async fn logging() -> Cluster {
+    Cluster::with_settings(&[("HERMA_LOG", "warn,herma_gateway=debug,herma_store_sqlite=debug")]).await
 }
 
 /// How often a process has asked the store for a lease.
@@ -40,22 +40,22 @@ async fn answered(waiters: impl IntoIterator<Item = JoinHandle<Answer>>) {
 #[tokio::test]
 async fn a_turn_that_ends_wakes_one_waiter_of_its_conversation_and_no_other() {
     const WAITERS: usize = 50;
-    let world = logging().await;
-    let (gate, held) = world.hold(world.session("s"), ask("first")).await;
-    let (other_gate, other_held) = world.hold(world.session("t"), ask("first")).await;
+    let cluster = logging().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("first")).await;
+    let (other_gate, other_held) = cluster.hold(cluster.session("t"), ask("first")).await;
     let wait =
-        |name| (0..WAITERS).map(|number| send(world.session(name), ask(&number.to_string()))).collect::<Vec<_>>();
+        |name| (0..WAITERS).map(|number| send(cluster.session(name), ask(&number.to_string()))).collect::<Vec<_>>();
     let (waiters, others) = (wait("s"), wait("t"));
-    world.stored().until_turns("queued", 2 * WAITERS as i64).await;
+    cluster.stored().until_turns("queued", 2 * WAITERS as i64).await;
     // All have waited longer than `LOOK_AGAIN`. Only the first in the queue may ask again by itself.
-    let first = admissions(&world.herma);
-    until("the first in line was to ask by itself", async || admissions(&world.herma) >= first + 4).await;
-    let (before, began) = (admissions(&world.herma), Instant::now());
+    let first = admissions(&cluster.herma);
+    until("the first in line was to ask by itself", async || admissions(&cluster.herma) >= first + 4).await;
+    let (before, began) = (admissions(&cluster.herma), Instant::now());
     assert!(before - first < WAITERS, "{} of those who wait have asked by themselves", before - first);
     gate.open();
     held.await.unwrap().expect(200);
     answered(waiters).await;
-    let (took, asked) = (began.elapsed(), admissions(&world.herma) - before);
+    let (took, asked) = (began.elapsed(), admissions(&cluster.herma) - before);
     // One request for the lease per turn. A notice that arrives while a commit is synced may cause a second one. The
     // first waiter of the other conversation asks by itself.
     let most = 2 * WAITERS + 2 + (took.as_millis() / LOOK_AGAIN.as_millis()) as usize;
@@ -64,19 +64,19 @@ async fn a_turn_that_ends_wakes_one_waiter_of_its_conversation_and_no_other() {
     other_gate.open();
     other_held.await.unwrap().expect(200);
     answered(others).await;
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn waiters_of_two_processes_are_woken_in_the_order_in_which_they_came() {
     const WAITERS: usize = 10;
-    let world = logging().await;
-    let other = world.another().await;
-    let (gate, held) = world.hold(world.session("s"), ask("first")).await;
+    let cluster = logging().await;
+    let other = cluster.another().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("first")).await;
     let mut waiters = Vec::new();
-    for (number, herma) in [&other, &world.herma].into_iter().cycle().take(WAITERS).enumerate() {
+    for (number, herma) in [&other, &cluster.herma].into_iter().cycle().take(WAITERS).enumerate() {
         waiters.push(send(named(herma.client(), "s"), ask(&number.to_string())));
-        world.stored().until_turns("queued", number as i64 + 1).await;
+        cluster.stored().until_turns("queued", number as i64 + 1).await;
     }
     let began = Instant::now();
     gate.open();
@@ -84,27 +84,27 @@ async fn waiters_of_two_processes_are_woken_in_the_order_in_which_they_came() {
     answered(waiters).await;
     // Each lease goes to the other process. Without a notice, each change would take half a second on average.
     assert!(began.elapsed() < LOOK_AGAIN * WAITERS as u32 / 3, "{:?}: they were not woken", began.elapsed());
-    let said = transcript(&world.herma.client(), "s").await;
+    let said = transcript(&cluster.herma.client(), "s").await;
     let asked: Vec<_> = said.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
     let order: Vec<_> =
         std::iter::once("first".to_owned()).chain((0..WAITERS).map(|number| number.to_string())).collect();
     assert_eq!(asked, order);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn when_the_process_of_the_running_turn_dies_only_the_first_waiter_notices() {
     const WAITERS: usize = 20;
-    let mut world = logging().await;
-    let other = world.another().await;
-    let (_gate, lost) = world.hold(world.session("s"), ask("lost")).await;
+    let mut cluster = logging().await;
+    let other = cluster.another().await;
+    let (_gate, lost) = cluster.hold(cluster.session("s"), ask("lost")).await;
     let mut waiters = Vec::new();
     for number in 0..WAITERS {
         waiters.push(send(named(other.client(), "s"), ask(&number.to_string())));
-        world.stored().until_turns("queued", number as i64 + 1).await;
+        cluster.stored().until_turns("queued", number as i64 + 1).await;
     }
     let (before, began) = (admissions(&other), Instant::now());
-    world.herma.kill();
+    cluster.herma.kill();
     lost.abort();
     answered(waiters).await;
     let (took, asked) = (began.elapsed(), admissions(&other) - before);
@@ -113,23 +113,23 @@ async fn when_the_process_of_the_running_turn_dies_only_the_first_waiter_notices
     let said = transcript(&other.client(), "s").await;
     let asked: Vec<_> = said.iter().filter_map(|line| line.strip_prefix("user: ")).skip(1).collect();
     assert_eq!(asked, (0..WAITERS).map(|number| number.to_string()).collect::<Vec<_>>());
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_waiter_in_the_middle_of_the_line_ends_when_another_process_cancels_it() {
-    let world = logging().await;
-    let other = world.another().await;
-    let (gate, held) = world.hold(world.session("s"), ask("one")).await;
-    let before = send(world.session("s"), ask("two"));
-    world.stored().until_turns("queued", 1).await;
+    let cluster = logging().await;
+    let other = cluster.another().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("one")).await;
+    let before = send(cluster.session("s"), ask("two"));
+    cluster.stored().until_turns("queued", 1).await;
     let begin = async |input| {
         let body = json!({"model": "m", "input": input, "background": true});
-        world.session("s").post_json(RESPONSES, &body).await.expect(200)["id"].as_str().unwrap().to_owned()
+        cluster.session("s").post_json(RESPONSES, &body).await.expect(200)["id"].as_str().unwrap().to_owned()
     };
     let (cancelled, kept) = (begin("three").await, begin("four").await);
     let live = async || {
-        let metrics = world.herma.client().get("/metrics").await.text();
+        let metrics = cluster.herma.client().get("/metrics").await.text();
         metrics.lines().find_map(|line| line.strip_prefix("herma_live_turns ")?.parse::<usize>().ok()).unwrap()
     };
     assert_eq!(live().await, 4);
@@ -142,42 +142,42 @@ async fn a_waiter_in_the_middle_of_the_line_ends_when_another_process_cancels_it
     let path = format!("{RESPONSES}/{kept}");
     let is_answered = async || other.client().get(&path).await.expect(200)["status"] == "completed";
     until("the last one was to be answered", is_answered).await;
-    let said = transcript(&world.herma.client(), "s").await;
+    let said = transcript(&cluster.herma.client(), "s").await;
     let asked: Vec<_> = said.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
     assert_eq!(asked, ["one", "two", "four"]);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn the_next_in_line_goes_on_when_the_first_gives_up() {
-    let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "2s")]).await;
-    let (gate, held) = world.hold(world.session("s"), ask("one")).await;
-    let first = send(world.session("s"), ask("two"));
-    world.stored().until_turns("queued", 1).await;
+    let cluster = Cluster::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "2s")]).await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("one")).await;
+    let first = send(cluster.session("s"), ask("two"));
+    cluster.stored().until_turns("queued", 1).await;
     tokio::time::sleep(LOOK_AGAIN).await;
-    let second = send(world.session("s"), ask("three"));
-    world.stored().until_turns("queued", 2).await;
+    let second = send(cluster.session("s"), ask("three"));
+    cluster.stored().until_turns("queued", 2).await;
     first.await.unwrap().expect(409);
     let began = Instant::now();
     gate.open();
     answered([held, second]).await;
     assert!(began.elapsed() < LOOK_AGAIN, "{:?}: it was not woken", began.elapsed());
-    let said = transcript(&world.herma.client(), "s").await;
+    let said = transcript(&cluster.herma.client(), "s").await;
     assert_eq!(said, ["user: one", "assistant: reply to: one", "user: three", "assistant: reply to: three"]);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_follower_in_another_process_reads_what_is_shown_once() {
     const PIECES: usize = 200;
     const PIECE: usize = 1000;
-    let world = logging().await;
-    let other = world.another().await;
+    let cluster = logging().await;
+    let other = cluster.another().await;
     let gate = Gate::new();
     let texts: Vec<String> = (0..PIECES).map(|number| format!("{number:0>PIECE$}")).collect();
-    world.upstream.push(Completion::chunks(&texts).pace(Pace::Gated(gate.clone())).into());
+    cluster.upstream.push(Completion::chunks(&texts).pace(Pace::Gated(gate.clone())).into());
     let body = json!({"model": "m", "input": "tell", "background": true, "stream": true});
-    let created = world.session("s").post_stream(RESPONSES, &body).await.next().await.unwrap().json();
+    let created = cluster.session("s").post_stream(RESPONSES, &body).await.next().await.unwrap().json();
     let path = format!("{RESPONSES}/{}?stream=true", created["response"]["id"].as_str().unwrap());
     let mut stream = other.client().get_stream(&path).await;
     let mut shown = Vec::new();
@@ -199,5 +199,5 @@ async fn a_follower_in_another_process_reads_what_is_shown_once() {
     let (read, written) = (journal_bytes(&other), PIECES * PIECE);
     // The journal also records the pieces, but that record is short compared with their text.
     assert!((written / 2..=written + written / 10).contains(&read), "{read} bytes were read of {written}");
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }

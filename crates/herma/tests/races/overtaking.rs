@@ -5,7 +5,7 @@ use std::time::Duration;
 use herma_testkit::{Client, Herma};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, World, ask, named, retry, send_only, transcript, until};
+use crate::support::{CHAT, Cluster, ask, named, retry, send_only, transcript, until};
 
 const IN_SESSION: &str = "x-hermes-session-id: s\r\n";
 
@@ -33,69 +33,69 @@ async fn until_it_joined(is_so: impl AsyncFnMut() -> bool) {
 
 #[tokio::test]
 async fn an_original_that_comes_after_its_retry_joins_it() {
-    let world = World::start().await;
-    let other = world.another().await;
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
     let clients = [(IN_SESSION, named(other.client(), "s")), ("", other.client())];
     for (round, (session, client)) in clients.iter().cycle().take(10).enumerate() {
         let turns = i64::try_from(round).unwrap() + 1;
         let body = ask(&format!("question {round}"));
-        let overtaken = world.stored().overtaken();
-        stop(&world.herma).await;
-        drop(send_only(&world.herma, CHAT, session, &body).await);
+        let overtaken = cluster.stored().overtaken();
+        stop(&cluster.herma).await;
+        drop(send_only(&cluster.herma, CHAT, session, &body).await);
         retry(client, 1).post_json(CHAT, &body).await.expect(200);
-        world.herma.resume();
-        until_it_joined(async || world.stored().overtaken() > overtaken).await;
-        assert_eq!(world.stored().all_turns(), turns, "turns after round {round}");
+        cluster.herma.resume();
+        until_it_joined(async || cluster.stored().overtaken() > overtaken).await;
+        assert_eq!(cluster.stored().all_turns(), turns, "turns after round {round}");
     }
-    assert!(world.stored().overtaken() > 0, "no original came as far as its retry");
-    assert_eq!(world.upstream.requests().len(), 10);
+    assert!(cluster.stored().overtaken() > 0, "no original came as far as its retry");
+    assert_eq!(cluster.upstream.requests().len(), 10);
     assert_eq!(transcript(&other.client(), "s").await.len(), 10);
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn an_original_whose_client_still_waits_is_a_request_of_its_own() {
-    let world = World::start().await;
-    let other = world.another().await;
-    stop(&world.herma).await;
-    let waits = send_only(&world.herma, CHAT, IN_SESSION, &ask("one")).await;
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    stop(&cluster.herma).await;
+    let waits = send_only(&cluster.herma, CHAT, IN_SESSION, &ask("one")).await;
     retry(&named(other.client(), "s"), 1).post_json(CHAT, &ask("one")).await.expect(200);
-    world.herma.resume();
-    world.stored().until_turns("completed", 2).await;
-    assert_eq!(world.stored().overtaken(), 0);
+    cluster.herma.resume();
+    cluster.stored().until_turns("completed", 2).await;
+    assert_eq!(cluster.stored().overtaken(), 0);
     drop(waits);
 }
 
 #[tokio::test]
 async fn an_original_and_its_retry_that_one_process_finds_together_are_one_turn() {
-    let world = World::start().await;
+    let cluster = Cluster::start().await;
     for round in 0..5 {
-        let joined = world.stored().joined_turns();
-        stop(&world.herma).await;
+        let joined = cluster.stored().joined_turns();
+        stop(&cluster.herma).await;
         let body = ask(&format!("question {round}"));
-        drop(send_only(&world.herma, CHAT, IN_SESSION, &body).await);
-        let (client, again): (Client, Value) = (retry(&world.session("s"), 1), body.clone());
+        drop(send_only(&cluster.herma, CHAT, IN_SESSION, &body).await);
+        let (client, again): (Client, Value) = (retry(&cluster.session("s"), 1), body.clone());
         let retried = tokio::spawn(async move { client.post_json(CHAT, &again).await });
         // Gives the kernel time to accept the retry before the process resumes.
         tokio::time::sleep(Duration::from_millis(50)).await;
-        world.herma.resume();
+        cluster.herma.resume();
         retried.await.unwrap().expect(200);
-        until_it_joined(async || world.stored().joined_turns() > joined).await;
-        assert_eq!(world.stored().all_turns(), round + 1);
+        until_it_joined(async || cluster.stored().joined_turns() > joined).await;
+        assert_eq!(cluster.stored().all_turns(), round + 1);
     }
-    assert_eq!(world.upstream.requests().len(), 5);
-    world.stored().until_settled().await;
+    assert_eq!(cluster.upstream.requests().len(), 5);
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_response_of_no_conversation_is_answered_once_in_any_order() {
-    let world = World::start().await;
+    let cluster = Cluster::start().await;
     let body = json!({"model": "m", "input": "one", "store": false});
-    retry(&world.herma.client(), 1).post_json("/v1/responses", &body).await.expect(200);
-    stop(&world.herma).await;
-    drop(send_only(&world.herma, "/v1/responses", "", &body).await);
-    world.herma.resume();
+    retry(&cluster.herma.client(), 1).post_json("/v1/responses", &body).await.expect(200);
+    stop(&cluster.herma).await;
+    drop(send_only(&cluster.herma, "/v1/responses", "", &body).await);
+    cluster.herma.resume();
     // When a later request has its answer, the original has been processed or dropped.
-    world.herma.client().post_json(CHAT, &ask("two")).await.expect(200);
-    assert_eq!(world.upstream.requests().len(), 2);
+    cluster.herma.client().post_json(CHAT, &ask("two")).await.expect(200);
+    assert_eq!(cluster.upstream.requests().len(), 2);
 }

@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use crate::support::{CHAT, World, ask, ask_streamed, named, retry, send};
+use crate::support::{CHAT, Cluster, ask, ask_streamed, named, retry, send};
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_says_the_limit() {
-    let world = World::start().await;
-    let capabilities = world.herma.client().get("/v1/capabilities").await.expect(200);
+    let cluster = Cluster::start().await;
+    let capabilities = cluster.herma.client().get("/v1/capabilities").await.expect(200);
     let limit = capabilities["limits"]["queued_turns_per_conversation"].as_i64().unwrap();
-    let (gate, held) = world.hold(world.session("s"), ask("first")).await;
-    let waiting: Vec<_> = (0..limit).map(|number| send(world.session("s"), ask(&number.to_string()))).collect();
-    world.stored().until_turns("queued", limit).await;
-    let refused = world.session("s").post_json(CHAT, &ask("one too many")).await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("first")).await;
+    let waiting: Vec<_> = (0..limit).map(|number| send(cluster.session("s"), ask(&number.to_string()))).collect();
+    cluster.stored().until_turns("queued", limit).await;
+    let refused = cluster.session("s").post_json(CHAT, &ask("one too many")).await;
     assert!(refused.header("retry-after").is_some());
     let error = refused.expect(429)["error"].clone();
     assert_eq!(error["code"], "overloaded");
@@ -24,24 +24,24 @@ async fn a_full_queue_refuses_and_says_the_limit() {
     for answer in join_all(waiting).await {
         answer.unwrap().expect(200);
     }
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }
 
 /// One stream is queued in this process, and a retry in another process has joined it. Turns of another conversation
 /// run all the time, so every notice that could wake the two streams is sent.
 #[tokio::test]
 async fn a_stream_that_waited_ten_seconds_opens_and_goes_on_waiting() {
-    let world = World::start().await;
-    let (gate, held) = world.hold(world.session("s"), ask("one")).await;
-    let whole = send(world.session("s"), ask("two"));
+    let cluster = Cluster::start().await;
+    let (gate, held) = cluster.hold(cluster.session("s"), ask("one")).await;
+    let whole = send(cluster.session("s"), ask("two"));
     let began = Instant::now();
-    let client = world.session("s");
+    let client = cluster.session("s");
     let opening = tokio::spawn(async move { client.post_stream(CHAT, &ask_streamed("three")).await });
-    world.stored().until_turns("queued", 2).await;
-    let other = world.another().await;
+    cluster.stored().until_turns("queued", 2).await;
+    let other = cluster.another().await;
     let client = retry(&named(other.client(), "s"), 1);
     let joining = tokio::spawn(async move { client.post_stream(CHAT, &ask_streamed("three")).await });
-    let elsewhere = world.session("elsewhere");
+    let elsewhere = cluster.session("elsewhere");
     while began.elapsed() < Duration::from_secs(13) {
         elsewhere.post_json(CHAT, &ask("meanwhile")).await.expect(200);
     }
@@ -59,5 +59,5 @@ async fn a_stream_that_waited_ten_seconds_opens_and_goes_on_waiting() {
     for stream in &mut streams {
         assert_eq!(stream.text().await, "reply to: three");
     }
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }

@@ -4,7 +4,7 @@ use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Event, EventStream, Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{World, retry, transcript, until};
+use crate::support::{Cluster, retry, transcript, until};
 
 const RUNS: &str = "/v1/runs";
 
@@ -75,19 +75,19 @@ async fn next_delta(stream: &mut EventStream) -> Event {
 }
 
 /// Scripts the next answer in two pieces. The second waits until the gate is opened.
-fn in_two_pieces(world: &World) -> Gate {
+fn in_two_pieces(cluster: &Cluster) -> Gate {
     let gate = Gate::new();
-    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    cluster.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
     gate.release(1);
     gate
 }
 
 #[tokio::test]
 async fn runs_of_one_session_wait_for_each_other_and_go_on_by_themselves() {
-    let mut world = World::start().await;
-    let client = world.herma.client();
+    let mut cluster = Cluster::start().await;
+    let client = cluster.herma.client();
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     let first = begun(&client, "one").await;
     let second = begun(&client, "two").await;
     assert_eq!((&first["status"], &second["status"]), (&json!("running"), &json!("queued")));
@@ -99,18 +99,18 @@ async fn runs_of_one_session_wait_for_each_other_and_go_on_by_themselves() {
     let done = ended(&client, &second).await;
     assert_eq!((&done["status"], &done["output"]), (&json!("completed"), &json!("reply to: two")));
     assert_eq!(transcript(&client, "s").await.len(), 4, "one after the other, in one conversation");
-    world.restart().await;
-    let client = world.herma.client();
+    cluster.restart().await;
+    let client = cluster.herma.client();
     assert_eq!(shown(&client, &second).await, done);
     assert_eq!(all(&client, &second).await, live, "what waited is told in the same words later");
 }
 
 #[tokio::test]
 async fn events_are_the_same_for_every_reader_live_and_over_from_every_number_on() {
-    let mut world = World::start().await;
-    let other = world.another().await;
-    let client = world.herma.client();
-    let gate = in_two_pieces(&world);
+    let mut cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let client = cluster.herma.client();
+    let gate = in_two_pieces(&cluster);
     let run = begun(&client, "one").await;
     let mut readers = Vec::new();
     for client in [&client, &client, &other.client()] {
@@ -129,8 +129,8 @@ async fn events_are_the_same_for_every_reader_live_and_over_from_every_number_on
         assert_eq!(rest(&mut reader).await, live[number + 1..], "live, after {number}");
     }
     let status = shown(&client, &run).await;
-    world.restart().await;
-    for client in [world.herma.client(), other.client()] {
+    cluster.restart().await;
+    for client in [cluster.herma.client(), other.client()] {
         assert_eq!(shown(&client, &run).await, status);
         assert_eq!(all(&client, &run).await, live, "after its process has gone");
         for number in 0..5 {
@@ -144,9 +144,9 @@ async fn events_are_the_same_for_every_reader_live_and_over_from_every_number_on
 
 #[tokio::test]
 async fn a_reader_that_goes_away_stops_nothing() {
-    let world = World::start().await;
-    let client = world.herma.client().header("x-hermes-on-disconnect", "cancel");
-    let gate = in_two_pieces(&world);
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client().header("x-hermes-on-disconnect", "cancel");
+    let gate = in_two_pieces(&cluster);
     let run = begun(&client, "one").await;
     let mut reader = events(&client, &run).await;
     next_delta(&mut reader).await;
@@ -157,10 +157,10 @@ async fn a_reader_that_goes_away_stops_nothing() {
 
 #[tokio::test]
 async fn a_run_whose_process_was_killed_is_interrupted() {
-    let mut world = World::start().await;
-    let other = world.another().await;
-    let client = world.herma.client();
-    let gate = in_two_pieces(&world);
+    let mut cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let client = cluster.herma.client();
+    let gate = in_two_pieces(&cluster);
     let run = begun(&client, "one").await;
     let waiting = begun(&client, "two").await;
     let mut reader = events(&client, &run).await;
@@ -169,9 +169,9 @@ async fn a_run_whose_process_was_killed_is_interrupted() {
         let (client, run) = (other.client(), run.clone());
         async move { all(&client, &run).await }
     });
-    world.restart().await;
+    cluster.restart().await;
     drop(gate);
-    let client = world.herma.client();
+    let client = cluster.herma.client();
     for run in [&run, &waiting] {
         let cut_off = ended(&client, run).await;
         assert_eq!((&cut_off["status"], &cut_off["error_code"]), (&json!("interrupted"), &json!("interrupted")));
@@ -183,15 +183,15 @@ async fn a_run_whose_process_was_killed_is_interrupted() {
     let resumed = rest(&mut events_after(&client, &run, last).await).await;
     assert_eq!(resumed.last(), told.last(), "its number is one that nobody has seen");
     assert_eq!(names(&all(&client, &waiting).await), ["run.interrupted"]);
-    assert_eq!(world.upstream.requests().len(), 1, "what waited is not asked");
-    world.stored().until_settled().await;
+    assert_eq!(cluster.upstream.requests().len(), 1, "what waited is not asked");
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_run_that_is_stopped_says_so_for_ever() {
-    let mut world = World::start().await;
-    let client = world.herma.client();
-    let _gate = in_two_pieces(&world);
+    let mut cluster = Cluster::start().await;
+    let client = cluster.herma.client();
+    let _gate = in_two_pieces(&cluster);
     let run = begun(&client, "one").await;
     let mut reader = events(&client, &run).await;
     next_delta(&mut reader).await;
@@ -200,58 +200,58 @@ async fn a_run_that_is_stopped_says_so_for_ever() {
     assert_eq!((&off["output"], &off["error"]), (&json!("half "), &json!(null)), "what was shown is kept");
     let live = rest(&mut reader).await;
     assert_eq!(names(&live), ["run.cancelled"]);
-    world.upstream.until_open(0).await;
+    cluster.upstream.until_open(0).await;
     assert_eq!(stopped(&client, &run).await, off, "stopping it twice changes nothing");
     let completed = begun(&client, "two").await;
     ended(&client, &completed).await;
     assert_eq!(stopped(&client, &completed).await["status"], "completed", "what is completed stays so");
-    world.restart().await;
-    let client = world.herma.client();
+    cluster.restart().await;
+    let client = cluster.herma.client();
     assert_eq!(shown(&client, &run).await, off);
     assert_eq!(all(&client, &run).await[2..], live);
 }
 
 #[tokio::test]
 async fn a_run_of_another_process_is_stopped_too() {
-    let world = World::start().await;
-    let other = world.another().await;
-    let _gate = in_two_pieces(&world);
-    let run = begun(&world.herma.client(), "one").await;
-    let waiting = begun(&world.herma.client(), "two").await;
-    let mut reader = events(&world.herma.client(), &waiting).await;
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
+    let _gate = in_two_pieces(&cluster);
+    let run = begun(&cluster.herma.client(), "one").await;
+    let waiting = begun(&cluster.herma.client(), "two").await;
+    let mut reader = events(&cluster.herma.client(), &waiting).await;
     assert_eq!(stopped(&other.client(), &waiting).await["status"], "cancelled", "one that waits");
     assert_eq!(names(&rest(&mut reader).await), ["run.cancelled"]);
     assert_eq!(stopped(&other.client(), &run).await["status"], "cancelled", "one that runs");
-    world.upstream.until_open(0).await;
-    assert_eq!(world.upstream.requests().len(), 1, "what waited was never asked");
-    world.stored().until_settled().await;
+    cluster.upstream.until_open(0).await;
+    assert_eq!(cluster.upstream.requests().len(), 1, "what waited was never asked");
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_run_that_is_slow_to_stop_is_stopping() {
-    let world = World::start().await;
-    let other = world.another().await;
+    let cluster = Cluster::start().await;
+    let other = cluster.another().await;
     let client = other.client();
-    let _gate = in_two_pieces(&world);
-    let run = begun(&world.herma.client(), "one").await;
-    world.herma.pause();
+    let _gate = in_two_pieces(&cluster);
+    let run = begun(&cluster.herma.client(), "one").await;
+    cluster.herma.pause();
     let stopping = tokio::spawn({
         let (client, run) = (client.clone(), run.clone());
         async move { stopped(&client, &run).await }
     });
     until("the run is stopping", async || shown(&client, &run).await["status"] == "stopping").await;
     let off = stopping.await.unwrap();
-    world.herma.resume();
+    cluster.herma.resume();
     assert_eq!(off["status"], "cancelled");
-    world.upstream.until_open(0).await;
-    assert_eq!(shown(&world.herma.client(), &run).await, off);
+    cluster.upstream.until_open(0).await;
+    assert_eq!(shown(&cluster.herma.client(), &run).await, off);
 }
 
 #[tokio::test]
 async fn a_run_that_was_interrupted_by_another_says_so() {
-    let world = World::start().await;
-    let client = world.herma.client();
-    let _gate = in_two_pieces(&world);
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
+    let _gate = in_two_pieces(&cluster);
     let run = begun(&client, "one").await;
     let mut reader = events(&client, &run).await;
     next_delta(&mut reader).await;
@@ -259,7 +259,7 @@ async fn a_run_that_was_interrupted_by_another_says_so() {
     assert_eq!(names(&rest(&mut reader).await), ["run.interrupted"]);
     assert_eq!(shown(&client, &run).await["status"], "interrupted");
     assert_eq!(ended(&client, &eager).await["status"], "completed");
-    let _gate = in_two_pieces(&world);
+    let _gate = in_two_pieces(&cluster);
     begun(&client, "three").await;
     let refused = client.header("x-hermes-turn-policy", "reject").post_json(RUNS, &background("four")).await;
     assert_eq!(refused.expect(409)["error"]["code"], "conversation_busy");
@@ -267,34 +267,34 @@ async fn a_run_that_was_interrupted_by_another_says_so() {
 
 #[tokio::test]
 async fn a_request_for_a_run_that_comes_again_is_the_same_run() {
-    let mut world = World::start().await;
+    let mut cluster = Cluster::start().await;
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
+    cluster.upstream.push(Reply::Echo.held(&gate));
     let body = json!({"model": "m", "input": "one"});
-    let keyed = |world: &World| world.herma.client().header("idempotency-key", "k");
-    let first = keyed(&world).post_json(RUNS, &body).await.expect(202);
-    let second = retry(&keyed(&world), 1).post_json(RUNS, &body).await.expect(202);
+    let keyed = |cluster: &Cluster| cluster.herma.client().header("idempotency-key", "k");
+    let first = keyed(&cluster).post_json(RUNS, &body).await.expect(202);
+    let second = retry(&keyed(&cluster), 1).post_json(RUNS, &body).await.expect(202);
     assert_eq!(first["run_id"], second["run_id"]);
     gate.open();
-    ended(&keyed(&world), &first).await;
-    world.restart().await;
-    let third = keyed(&world).post_json(RUNS, &body).await.expect(202);
+    ended(&keyed(&cluster), &first).await;
+    cluster.restart().await;
+    let third = keyed(&cluster).post_json(RUNS, &body).await.expect(202);
     assert_eq!((&third["run_id"], &third["status"]), (&first["run_id"], &json!("completed")));
-    let other = keyed(&world).post_json(RUNS, &json!({"model": "m", "input": "two"})).await;
+    let other = keyed(&cluster).post_json(RUNS, &json!({"model": "m", "input": "two"})).await;
     assert_eq!(other.expect(422)["error"]["code"], "idempotency_mismatch");
-    assert_eq!(world.upstream.requests().len(), 1);
+    assert_eq!(cluster.upstream.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_request_that_comes_again_after_a_crash_tries_its_run_again() {
-    let mut world = World::start().await;
+    let mut cluster = Cluster::start().await;
     let gate = Gate::new();
-    world.upstream.push(Reply::Echo.held(&gate));
-    let keyed = |world: &World| world.herma.client().header("idempotency-key", "k");
-    let first = keyed(&world).post_json(RUNS, &background("one")).await.expect(202);
+    cluster.upstream.push(Reply::Echo.held(&gate));
+    let keyed = |cluster: &Cluster| cluster.herma.client().header("idempotency-key", "k");
+    let first = keyed(&cluster).post_json(RUNS, &background("one")).await.expect(202);
     gate.until_waiting(1).await;
-    world.restart().await;
-    let client = keyed(&world);
+    cluster.restart().await;
+    let client = keyed(&cluster);
     assert_eq!(ended(&client, &first).await["status"], "interrupted");
     let again = client.post_json(RUNS, &background("one")).await.expect(202);
     assert_eq!(again["run_id"], first["run_id"]);

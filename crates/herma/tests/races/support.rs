@@ -14,14 +14,14 @@ use crate::stored::Stored;
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
 /// A scripted model server, a data directory, and one process on it. The directory outlives the process.
-pub(crate) struct World {
+pub(crate) struct Cluster {
     pub(crate) upstream: ScriptedUpstream,
     pub(crate) herma: Herma,
     data: TempDir,
     settings: Vec<(String, String)>,
 }
 
-impl World {
+impl Cluster {
     pub(crate) async fn start() -> Self {
         Self::start_with(|launch| launch).await
     }
@@ -96,12 +96,12 @@ pub(crate) fn retry(client: &Client, count: u32) -> Client {
 
 /// How a client marks a request as sent again.
 #[derive(Clone, Copy)]
-pub(crate) enum Again {
+pub(crate) enum RetryMark {
     Sdk,
     Key,
 }
 
-impl Again {
+impl RetryMark {
     /// The client for the first request.
     pub(crate) fn first(self, client: Client) -> Client {
         match self {

@@ -8,7 +8,7 @@ use herma_testkit::upstream::Pace;
 use herma_testkit::{Client, Completion, Gate, Said, Socket};
 use serde_json::{Value, json};
 
-use crate::support::{World, transcript, until};
+use crate::support::{Cluster, transcript, until};
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -17,9 +17,9 @@ fn create(text: &str) -> Value {
 }
 
 /// A turn that has streamed half of its answer.
-async fn half_way(world: &World, client: Client) -> (Gate, Socket) {
+async fn half_way(cluster: &Cluster, client: Client) -> (Gate, Socket) {
     let gate = Gate::new();
-    world.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
+    cluster.upstream.push(Completion::chunks(["half ", "whole"]).pace(Pace::Gated(gate.clone())).into());
     gate.release(1);
     let mut socket = client.websocket(RESPONSES).await.expect("an upgrade");
     socket.send(&create("one")).await;
@@ -39,43 +39,43 @@ async fn until_delta(socket: &mut Socket) {
 
 #[tokio::test]
 async fn a_turn_whose_client_vanished_is_finished_and_stored() {
-    let world = World::start().await;
-    let (gate, socket) = half_way(&world, world.session("s")).await;
+    let cluster = Cluster::start().await;
+    let (gate, socket) = half_way(&cluster, cluster.session("s")).await;
     drop(socket);
     gate.open();
-    world.stored().until_turns("completed", 1).await;
-    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: half whole"]);
-    world.stored().until_settled().await;
+    cluster.stored().until_turns("completed", 1).await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant: half whole"]);
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_turn_whose_client_says_goodbye_goes_on_too() {
-    let world = World::start().await;
-    let (gate, socket) = half_way(&world, world.session("s")).await;
+    let cluster = Cluster::start().await;
+    let (gate, socket) = half_way(&cluster, cluster.session("s")).await;
     socket.close().await;
     gate.open();
-    world.stored().until_turns("completed", 1).await;
-    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant: half whole"]);
+    cluster.stored().until_turns("completed", 1).await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant: half whole"]);
 }
 
 #[tokio::test]
 async fn cancel_holds_for_every_turn_of_a_connection() {
-    let world = World::start().await;
-    let client = world.session("s").header("x-hermes-on-disconnect", "cancel");
-    let (_gate, socket) = half_way(&world, client).await;
+    let cluster = Cluster::start().await;
+    let client = cluster.session("s").header("x-hermes-on-disconnect", "cancel");
+    let (_gate, socket) = half_way(&cluster, client).await;
     drop(socket);
-    world.upstream.until_open(0).await;
-    world.stored().until_turns("cancelled", 1).await;
-    assert_eq!(transcript(&world.herma.client(), "s").await, ["user: one", "assistant (partial): half "]);
-    world.stored().until_settled().await;
+    cluster.upstream.until_open(0).await;
+    cluster.stored().until_turns("cancelled", 1).await;
+    assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant (partial): half "]);
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_turn_on_a_connection_is_shown_to_its_end_before_the_server_stops() {
-    let mut world = World::start().await;
-    let mut idle = world.session("idle").websocket(RESPONSES).await.expect("an upgrade");
-    let (gate, mut socket) = half_way(&world, world.session("s")).await;
-    world.herma.terminate();
+    let mut cluster = Cluster::start().await;
+    let mut idle = cluster.session("idle").websocket(RESPONSES).await.expect("an upgrade");
+    let (gate, mut socket) = half_way(&cluster, cluster.session("s")).await;
+    cluster.herma.terminate();
     let Said::Closed(code, _) = idle.said().await else { panic!("a goodbye was to come") };
     assert_eq!(code, 1001, "one without a turn is closed at once");
     socket.send(&create("late")).await;
@@ -86,16 +86,16 @@ async fn a_turn_on_a_connection_is_shown_to_its_end_before_the_server_stops() {
     assert_eq!((&late[0]["status"], &late[0]["error"]["code"]), (&json!(503), &json!("draining")), "{late:?}");
     let Said::Closed(code, _) = socket.said().await else { panic!("a goodbye was to come") };
     assert_eq!(code, 1001);
-    assert!(world.herma.wait().await.success());
-    world.stored().until_settled().await;
+    assert!(cluster.herma.wait().await.success());
+    cluster.stored().until_settled().await;
 }
 
 #[tokio::test]
 async fn a_key_that_is_revoked_starts_no_more_turns() {
-    let world = World::start().await;
-    let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
+    let cluster = Cluster::start().await;
+    let store = SqliteStore::open(&cluster.herma.data().join("herma.db")).unwrap();
     let key = create_key(&store, "elsewhere", KeyScope::All).await.unwrap();
-    let client = Client::new(world.herma.base_url()).key(&key.secret);
+    let client = Client::new(cluster.herma.base_url()).key(&key.secret);
     let mut socket = client.websocket(RESPONSES).await.expect("an upgrade");
     socket.send(&create("one")).await;
     assert_eq!(socket.turn().await.pop().expect("an event")["type"], "response.completed");

@@ -4,7 +4,7 @@
 use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, World, assistant, chat, error, lines, result, streamed, system, user};
+use crate::support::{CHAT, TestGateway, assistant, chat, error, lines, result, streamed, system, user};
 
 /// What part of the history a client sends, and in what form.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,41 +39,41 @@ enum Step {
 
 /// Plays a story with a client. Returns the messages of every model request, and the stored rows.
 async fn play(client: Client, story: &[Step]) -> (Vec<Value>, Vec<Value>) {
-    let mut world = World::start().await;
+    let mut gateway = TestGateway::start().await;
     let mut history: Vec<Value> = Vec::new();
     for step in story {
         let (said, reply, streaming) = match step {
             Step::Restart => {
-                world.restart().await;
+                gateway.restart().await;
                 continue;
             }
             Step::Say(said, reply) => (said, reply, false),
             Step::Stream(said, reply) => (said, reply, true),
         };
-        world.upstream.push(reply.clone());
-        let mut sent = client.recalls(&history);
+        gateway.upstream.push(reply.clone());
+        let mut sent = client.history_to_send(&history);
         // A client that repeats a failed message sends it once.
         if history.last() != Some(said) || client == Client::Delta {
-            sent.push(client.spells(said));
+            sent.push(client.encoded(said));
         }
         let body = chat(&sent);
         if history.last() != Some(said) {
             history.push(said.clone());
         }
-        history.extend(hear(&world, body, streaming).await);
+        history.extend(send_and_read(&gateway, body, streaming).await);
         if client == Client::Forgets && !history.last().is_some_and(|last| last["finished"] == true) {
             history.truncate(history.iter().rposition(|it| it["finished"] == true).map_or(0, |at| at + 1));
         }
     }
-    let requests = world.upstream.requests().iter().map(|request| request.body["messages"].clone()).collect();
-    let rows = world.rows("s").await.into_iter().map(stable).collect();
+    let requests = gateway.upstream.requests().iter().map(|request| request.body["messages"].clone()).collect();
+    let rows = gateway.rows("s").await.into_iter().map(stable).collect();
     (requests, rows)
 }
 
 /// Sends a request and returns the answer that the client then has. `finished` is true if the answer is complete.
-async fn hear(world: &World, body: Value, streaming: bool) -> Option<Value> {
+async fn send_and_read(gateway: &TestGateway, body: Value, streaming: bool) -> Option<Value> {
     if !streaming {
-        let answer = world.in_session("s").post_json(CHAT, &body).await;
+        let answer = gateway.in_session("s").post_json(CHAT, &body).await;
         if answer.status != 200 {
             return None;
         }
@@ -81,7 +81,7 @@ async fn hear(world: &World, body: Value, streaming: bool) -> Option<Value> {
         message["finished"] = json!(true);
         return Some(message);
     }
-    let chunks = world.in_session("s").post_stream(CHAT, &streamed(body)).await.chunks().await;
+    let chunks = gateway.in_session("s").post_stream(CHAT, &streamed(body)).await.chunks().await;
     let choices = || chunks.iter().map(|chunk| &chunk["choices"][0]);
     let text: String = choices().filter_map(|choice| choice["delta"]["content"].as_str()).collect();
     let mut message = assistant(&text);
@@ -90,16 +90,16 @@ async fn hear(world: &World, body: Value, streaming: bool) -> Option<Value> {
 }
 
 impl Client {
-    fn recalls(self, history: &[Value]) -> Vec<Value> {
+    fn history_to_send(self, history: &[Value]) -> Vec<Value> {
         let from = match self {
             Self::Delta => history.len(),
             Self::Cuts => history.len().saturating_sub(4),
             Self::Whole | Self::Dumps | Self::Parts | Self::Forgets => 0,
         };
-        history[from..].iter().map(|message| self.spells(message)).collect()
+        history[from..].iter().map(|message| self.encoded(message)).collect()
     }
 
-    fn spells(self, message: &Value) -> Value {
+    fn encoded(self, message: &Value) -> Value {
         let mut message = message.clone();
         let fields = message.as_object_mut().expect("an object");
         fields.remove("finished");
@@ -211,10 +211,10 @@ async fn failures_that_the_client_tries_again() {
 
 #[tokio::test]
 async fn a_client_that_changes_its_ways_is_understood() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let send = async |messages: &[Value]| {
-        world.in_session("s").post_json(CHAT, &chat(messages)).await.expect(200);
-        world.context()
+        gateway.in_session("s").post_json(CHAT, &chat(messages)).await.expect(200);
+        gateway.context()
     };
     send(&[user("one")]).await;
     send(&[user("one"), assistant("reply to: one"), user("two")]).await;
@@ -229,25 +229,25 @@ async fn a_client_that_changes_its_ways_is_understood() {
 
 #[tokio::test]
 async fn a_new_conversation_takes_a_history_from_elsewhere_as_it_is() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let dumped =
         json!({"role": "assistant", "content": "b", "refusal": null, "function_call": null, "tool_calls": null});
     let messages = [system("Be brief."), user("a"), dumped, user("c")];
-    world.in_session("s").post_json(CHAT, &chat(&messages)).await.expect(200);
-    assert_eq!(world.upstream.last_request().messages(), [system("Be brief."), user("a"), assistant("b"), user("c")]);
-    assert_eq!(world.transcript("s").await, ["user: a", "assistant: b", "user: c", "assistant: reply to: c"]);
+    gateway.in_session("s").post_json(CHAT, &chat(&messages)).await.expect(200);
+    assert_eq!(gateway.upstream.last_request().messages(), [system("Be brief."), user("a"), assistant("b"), user("c")]);
+    assert_eq!(gateway.transcript("s").await, ["user: a", "assistant: b", "user: c", "assistant: reply to: c"]);
 }
 
 #[tokio::test]
 async fn a_request_that_adds_nothing_is_refused() {
-    let world = World::start().await;
-    world.say("s", "one").await.expect(200);
+    let gateway = TestGateway::start().await;
+    gateway.say("s", "one").await.expect(200);
     let nothing = [user("one"), assistant("reply to: one")];
     for messages in [&nothing[..], &nothing[1..], &[system("Be brief.")]] {
-        let refused = error(&world.in_session("s").post_json(CHAT, &chat(messages)).await, 400);
+        let refused = error(&gateway.in_session("s").post_json(CHAT, &chat(messages)).await, 400);
         assert_eq!((refused["code"].as_str(), refused["param"].as_str()), (Some("invalid_request"), Some("messages")));
     }
-    assert_eq!(world.transcript("s").await.len(), 2);
-    world.say("s", "two").await.expect(200);
-    assert_eq!(world.context()[0], "user: one", "the refused system message does not hold");
+    assert_eq!(gateway.transcript("s").await.len(), 2);
+    gateway.say("s", "two").await.expect(200);
+    assert_eq!(gateway.context()[0], "user: one", "the refused system message does not hold");
 }

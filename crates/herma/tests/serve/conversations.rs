@@ -3,7 +3,7 @@
 use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
 
-use crate::support::{World, data, error, user, with};
+use crate::support::{TestGateway, data, error, user, with};
 
 const CONVERSATIONS: &str = "/v1/conversations";
 const RESPONSES: &str = "/v1/responses";
@@ -12,9 +12,9 @@ fn path(conversation: &Value) -> String {
     format!("{CONVERSATIONS}/{}", conversation["id"].as_str().unwrap())
 }
 
-async fn respond(world: &World, conversation: &Value, text: &str) -> Value {
+async fn respond(gateway: &TestGateway, conversation: &Value, text: &str) -> Value {
     let body = json!({"model": "scripted", "input": text, "conversation": conversation});
-    world.client().post_json(RESPONSES, &body).await.expect(200)
+    gateway.client().post_json(RESPONSES, &body).await.expect(200)
 }
 
 /// The texts of items.
@@ -24,45 +24,45 @@ fn texts(items: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_conversation_is_made_described_and_read_by_any_name() {
-    let mut world = World::start().await;
-    let made = world.client().post_json(CONVERSATIONS, &json!({"metadata": {"topic": "trip"}})).await.expect(200);
+    let mut gateway = TestGateway::start().await;
+    let made = gateway.client().post_json(CONVERSATIONS, &json!({"metadata": {"topic": "trip"}})).await.expect(200);
     assert_eq!((&made["object"], &made["metadata"]), (&json!("conversation"), &json!({"topic": "trip"})));
     assert_eq!(made["provenance"]["kind"], "main");
-    respond(&world, &made["id"], "one").await;
-    let changed = world.client().post_json(&path(&made), &json!({"metadata": {"topic": "home"}})).await.expect(200);
+    respond(&gateway, &made["id"], "one").await;
+    let changed = gateway.client().post_json(&path(&made), &json!({"metadata": {"topic": "home"}})).await.expect(200);
     assert_eq!(changed["metadata"], json!({"topic": "home"}));
-    respond(&world, &json!("slug"), "two").await;
-    world.restart().await;
-    assert_eq!(world.client().get(&path(&made)).await.expect(200), changed);
-    let by_slug = world.client().get("/v1/conversations/slug").await.expect(200);
-    let listed = data(&world.client().get(CONVERSATIONS).await);
+    respond(&gateway, &json!("slug"), "two").await;
+    gateway.restart().await;
+    assert_eq!(gateway.client().get(&path(&made)).await.expect(200), changed);
+    let by_slug = gateway.client().get("/v1/conversations/slug").await.expect(200);
+    let listed = data(&gateway.client().get(CONVERSATIONS).await);
     assert_eq!(listed, [by_slug.clone(), changed], "most recently changed first; a slug and its id are one thing");
-    let page = world.client().get(&format!("{CONVERSATIONS}?limit=1")).await.expect(200);
+    let page = gateway.client().get(&format!("{CONVERSATIONS}?limit=1")).await.expect(200);
     assert_eq!((&page["has_more"], &page["last_id"]), (&json!(true), &by_slug["id"]));
     let next = format!("{CONVERSATIONS}?limit=1&cursor={}", page["next_cursor"].as_str().unwrap());
-    assert_eq!(world.client().get(&next).await.expect(200)["data"][0]["id"], made["id"]);
+    assert_eq!(gateway.client().get(&next).await.expect(200)["data"][0]["id"], made["id"]);
 }
 
 #[tokio::test]
 async fn items_are_what_was_said_and_what_is_said_next() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let begun = json!({"items": [
         {"role": "system", "content": "Be brief."}, {"role": "user", "content": "one"},
         {"role": "assistant", "content": "two"},
     ]});
-    let made = world.client().post_json(CONVERSATIONS, &begun).await.expect(200);
+    let made = gateway.client().post_json(CONVERSATIONS, &begun).await.expect(200);
     let items = format!("{}/items", path(&made));
-    let added = world.client().post_json(&items, &json!({"items": [user("three"), user("three")]})).await.expect(200);
+    let added = gateway.client().post_json(&items, &json!({"items": [user("three"), user("three")]})).await.expect(200);
     assert_eq!(texts(added["data"].as_array().unwrap()), ["three", "three"], "the same twice is two items");
-    respond(&world, &made["id"], "four").await;
+    respond(&gateway, &made["id"], "four").await;
     let context = ["system: Be brief.", "user: one", "assistant: two", "user: three", "user: three", "user: four"];
-    assert_eq!(world.context(), context);
-    let all = data(&world.client().get(&format!("{items}?order=asc")).await);
+    assert_eq!(gateway.context(), context);
+    let all = data(&gateway.client().get(&format!("{items}?order=asc")).await);
     assert_eq!(texts(&all), ["one", "two", "three", "three", "four", "reply to: four"]);
     let mut walked = Vec::new();
     let mut after = String::new();
     loop {
-        let page = world.client().get(&format!("{items}?limit=2{after}")).await.expect(200);
+        let page = gateway.client().get(&format!("{items}?limit=2{after}")).await.expect(200);
         walked.extend(page["data"].as_array().unwrap().clone());
         after = format!("&after={}", page["last_id"].as_str().unwrap());
         if page["has_more"] == false {
@@ -72,87 +72,87 @@ async fn items_are_what_was_said_and_what_is_said_next() {
     walked.reverse();
     assert_eq!(walked, all, "pages neither skip nor repeat");
     let one = format!("{items}/{}", all[1]["id"].as_str().unwrap());
-    assert_eq!(world.client().get(&one).await.expect(200), all[1]);
+    assert_eq!(gateway.client().get(&one).await.expect(200), all[1]);
 }
 
 #[tokio::test]
 async fn a_conversation_that_was_handed_out_is_nobody_elses() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let begun = json!({"items": [user("one")]});
-    let made = world.client().post_json(CONVERSATIONS, &begun).await.expect(200);
+    let made = gateway.client().post_json(CONVERSATIONS, &begun).await.expect(200);
     // An equal request of another client, whose first attempt never arrived.
-    let retried = world.client().header("x-stainless-retry-count", "1").post_json(CONVERSATIONS, &begun).await;
+    let retried = gateway.client().header("x-stainless-retry-count", "1").post_json(CONVERSATIONS, &begun).await;
     assert_ne!(retried.expect(200)["id"], made["id"]);
-    assert_eq!(world.sessions().await.len(), 2);
+    assert_eq!(gateway.sessions().await.len(), 2);
 }
 
 #[tokio::test]
 async fn an_item_that_is_deleted_is_not_said_any_more() {
-    let world = World::start().await;
-    world.upstream.push(Reply::tool_calls([ToolCall::new("a", "look", "{}"), ToolCall::new("b", "look", "{}")]));
-    let response = respond(&world, &json!("trip"), "one").await;
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::tool_calls([ToolCall::new("a", "look", "{}"), ToolCall::new("b", "look", "{}")]));
+    let response = respond(&gateway, &json!("trip"), "one").await;
     let items = "/v1/conversations/trip/items";
     let second = format!("{items}/{}", response["output"][1]["id"].as_str().unwrap());
-    assert_eq!(world.client().delete(&second).await.expect(200)["object"], "conversation");
-    error(&world.client().get(&second).await, 404);
+    assert_eq!(gateway.client().delete(&second).await.expect(200)["object"], "conversation");
+    error(&gateway.client().get(&second).await, 404);
     let result = json!({"items": [{"type": "function_call_output", "call_id": "a", "output": "found"}]});
-    world.client().post_json(items, &result).await.expect(200);
-    respond(&world, &json!("trip"), "two").await;
-    let sent = world.upstream.last_request();
+    gateway.client().post_json(items, &result).await.expect(200);
+    respond(&gateway, &json!("trip"), "two").await;
+    let sent = gateway.upstream.last_request();
     assert_eq!(sent.messages()[1]["tool_calls"].as_array().unwrap().len(), 1);
-    let all = data(&world.client().get(&format!("{items}?order=asc")).await);
+    let all = data(&gateway.client().get(&format!("{items}?order=asc")).await);
     let question = format!("{items}/{}", all[3]["id"].as_str().unwrap());
-    world.client().delete(&question).await.expect(200);
-    assert_eq!(data(&world.client().get(items).await).len(), all.len() - 1);
+    gateway.client().delete(&question).await.expect(200);
+    assert_eq!(data(&gateway.client().get(items).await).len(), all.len() - 1);
 }
 
 #[tokio::test]
 async fn what_a_branch_shares_is_not_deleted() {
-    let world = World::start().await;
-    let one = respond(&world, &json!("trip"), "one").await;
-    respond(&world, &json!("trip"), "two").await;
+    let gateway = TestGateway::start().await;
+    let one = respond(&gateway, &json!("trip"), "one").await;
+    respond(&gateway, &json!("trip"), "two").await;
     let branch = json!({"model": "scripted", "input": "other", "previous_response_id": one["id"]});
-    let branch = world.client().post_json(RESPONSES, &branch).await.expect(200);
+    let branch = gateway.client().post_json(RESPONSES, &branch).await.expect(200);
     let item = format!("/v1/conversations/trip/items/{}", one["output"][0]["id"].as_str().unwrap());
-    assert_eq!(error(&world.client().delete(&item).await, 409)["code"], "item_is_shared");
-    world.client().delete("/v1/conversations/trip").await.expect(200);
+    assert_eq!(error(&gateway.client().delete(&item).await, 409)["code"], "item_is_shared");
+    gateway.client().delete("/v1/conversations/trip").await.expect(200);
     let kept = branch["session"]["conversation_id"].as_str().unwrap();
-    let rows = world.transcript(kept).await;
+    let rows = gateway.transcript(kept).await;
     assert_eq!(rows, ["user: one", "assistant: reply to: one", "user: other", "assistant: reply to: other"]);
 }
 
 #[tokio::test]
 async fn a_deleted_conversation_leaves_nothing_behind_and_its_names_are_free() {
-    let mut world = World::start().await;
-    let response = respond(&world, &json!("trip"), "one").await;
+    let mut gateway = TestGateway::start().await;
+    let response = respond(&gateway, &json!("trip"), "one").await;
     let id = response["conversation"]["id"].as_str().unwrap().to_owned();
-    let gone = world.client().delete("/v1/conversations/trip").await.expect(200);
+    let gone = gateway.client().delete("/v1/conversations/trip").await.expect(200);
     assert_eq!(gone, json!({"id": id, "object": "conversation.deleted", "deleted": true}));
-    world.restart().await;
+    gateway.restart().await;
     for path in [
         format!("{CONVERSATIONS}/{id}"),
         format!("{CONVERSATIONS}/trip/items"),
         format!("{RESPONSES}/{}", response["id"].as_str().unwrap()),
         "/api/sessions/trip".to_owned(),
     ] {
-        error(&world.client().get(&path).await, 404);
+        error(&gateway.client().get(&path).await, 404);
     }
     let after = json!({"model": "scripted", "input": "two", "previous_response_id": response["id"]});
-    let refused = world.client().post_json(RESPONSES, &after).await;
+    let refused = gateway.client().post_json(RESPONSES, &after).await;
     assert_eq!(error(&refused, 404)["code"], "previous_response_not_found");
     let named = json!({"model": "scripted", "input": "two", "conversation": id});
-    error(&world.client().post_json(RESPONSES, &named).await, 404);
-    let again = respond(&world, &json!("trip"), "two").await;
+    error(&gateway.client().post_json(RESPONSES, &named).await, 404);
+    let again = respond(&gateway, &json!("trip"), "two").await;
     assert_eq!(
-        (world.context(), again["session"]["resolution"].as_str()),
+        (gateway.context(), again["session"]["resolution"].as_str()),
         (vec!["user: two".to_owned()], Some("created"))
     );
 }
 
 #[tokio::test]
 async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
-    let world = World::start().await;
-    respond(&world, &json!("trip"), "one").await;
+    let gateway = TestGateway::start().await;
+    respond(&gateway, &json!("trip"), "one").await;
     let items = "/v1/conversations/trip/items";
     let too_many: Vec<Value> = (0..21).map(|_| user("x")).collect();
     let result = json!([{"type": "function_call_output", "call_id": "none", "output": "x"}]);
@@ -166,45 +166,45 @@ async fn what_cannot_be_is_refused_by_name_and_leaves_nothing() {
         (items, json!({"items": [{"type": "nonsense"}]}), "items[0].type"),
         (items, json!({"items": result}), "items[0].call_id"),
     ] {
-        let refused = error(&world.client().post_json(path, &body).await, 400);
+        let refused = error(&gateway.client().post_json(path, &body).await, 400);
         assert_eq!(refused["param"], param, "{path} {body}");
     }
     for query in ["limit=0", "limit=101", "order=up", "after=msg_none", "nonsense=1"] {
-        let refused = error(&world.client().get(&format!("{items}?{query}")).await, 400);
+        let refused = error(&gateway.client().get(&format!("{items}?{query}")).await, 400);
         assert_eq!(refused["param"], query.split('=').next().unwrap());
     }
     let unknown = format!("conv_{}", "0".repeat(32));
-    error(&world.client().get(&format!("{CONVERSATIONS}/{unknown}")).await, 404);
-    error(&world.client().delete(&format!("{CONVERSATIONS}/nobody")).await, 404);
+    error(&gateway.client().get(&format!("{CONVERSATIONS}/{unknown}")).await, 404);
+    error(&gateway.client().delete(&format!("{CONVERSATIONS}/nobody")).await, 404);
     error(
-        &world.client().post_json(&format!("{CONVERSATIONS}/nobody/items"), &json!({"items": [user("x")]})).await,
+        &gateway.client().post_json(&format!("{CONVERSATIONS}/nobody/items"), &json!({"items": [user("x")]})).await,
         404,
     );
     let stranger = with(json!({}), "metadata", json!({}));
-    error(&world.client().post_json(&format!("{CONVERSATIONS}/nobody"), &stranger).await, 404);
-    assert_eq!(world.sessions().await.len(), 1);
-    assert_eq!(world.rows("trip").await.len(), 2);
+    error(&gateway.client().post_json(&format!("{CONVERSATIONS}/nobody"), &stranger).await, 404);
+    assert_eq!(gateway.sessions().await.len(), 1);
+    assert_eq!(gateway.rows("trip").await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_response_whose_answer_was_deleted_is_still_there_without_it() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let body = json!({"model": "scripted", "input": "one", "conversation": "trip", "stream": true});
-    let client = world.client().header("idempotency-key", "k");
+    let client = gateway.client().header("idempotency-key", "k");
     let first = client.post_stream(RESPONSES, &body).await.rest().await;
     let response = first[0].json()["response"].clone();
     let path = format!("{RESPONSES}/{}", response["id"].as_str().unwrap());
-    let stored = world.client().get(&path).await.expect(200);
+    let stored = gateway.client().get(&path).await.expect(200);
     let item = format!("/v1/conversations/trip/items/{}", stored["output"][0]["id"].as_str().unwrap());
-    world.client().delete(&item).await.expect(200);
-    let left = world.client().get(&path).await.expect(200);
+    gateway.client().delete(&item).await.expect(200);
+    let left = gateway.client().get(&path).await.expect(200);
     assert_eq!((&left["status"], &left["output"]), (&json!("completed"), &json!([])));
     for events in [
-        world.client().get_stream(&format!("{path}?stream=true")).await.rest().await,
+        gateway.client().get_stream(&format!("{path}?stream=true")).await.rest().await,
         client.post_stream(RESPONSES, &body).await.rest().await,
     ] {
         let names: Vec<_> = events.iter().filter_map(|event| event.name.as_deref()).collect();
         assert_eq!(names, ["response.created", "response.in_progress", "response.completed"]);
     }
-    assert_eq!(world.upstream.requests().len(), 1);
+    assert_eq!(gateway.upstream.requests().len(), 1);
 }

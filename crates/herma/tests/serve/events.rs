@@ -7,7 +7,7 @@ use herma_store_sqlite::SqliteStore;
 use herma_testkit::{Client, Event, EventStream, Launch, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, SESSION_ID, SESSION_KEY, World, chat, error, user};
+use crate::support::{CHAT, SESSION_ID, SESSION_KEY, TestGateway, chat, error, user};
 
 const EVENTS: &str = "/api/events";
 const FROM_THE_BEGINNING: &str = "/api/events?starting_after=0";
@@ -46,7 +46,7 @@ async fn lines(stream: &mut EventStream, count: usize) -> Vec<String> {
 }
 
 /// The data of an event without its time.
-fn told(event: &Event) -> Value {
+fn data_without_time(event: &Event) -> Value {
     let mut data = event.json();
     let at = data["at"].as_str().expect("a time").to_owned();
     assert!(at.len() == 24 && at.ends_with('Z'), "{at}");
@@ -75,26 +75,30 @@ async fn every_change_is_told_as_it_happens() {
         data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         data
     };
-    assert_eq!(told(&next(&mut stream).await), with("session.created", json!({})));
-    assert_eq!(told(&next(&mut stream).await), with("session.renamed", json!({"title": "to Rome"})), "it was answered");
+    assert_eq!(data_without_time(&next(&mut stream).await), with("session.created", json!({})));
+    assert_eq!(
+        data_without_time(&next(&mut stream).await),
+        with("session.renamed", json!({"title": "to Rome"})),
+        "it was answered"
+    );
 
     client.send_json("PATCH", "/api/sessions/trip", &json!({"title": "Sea", "archived": true})).await.expect(200);
-    assert_eq!(told(&next(&mut stream).await), with("session.renamed", json!({"title": "Sea"})));
-    assert_eq!(told(&next(&mut stream).await), with("session.archived", json!({"archived": true})));
+    assert_eq!(data_without_time(&next(&mut stream).await), with("session.renamed", json!({"title": "Sea"})));
+    assert_eq!(data_without_time(&next(&mut stream).await), with("session.archived", json!({"archived": true})));
     client.send_json("PATCH", "/api/sessions/trip", &json!({"title": "", "metadata": {"a": "b"}})).await.expect(200);
-    assert_eq!(told(&next(&mut stream).await), with("session.renamed", json!({})));
+    assert_eq!(data_without_time(&next(&mut stream).await), with("session.renamed", json!({})));
 
     client.post_json("/api/sessions/trip/end", &json!({})).await.expect(200);
-    assert_eq!(told(&next(&mut stream).await), with("session.ended", json!({"end_reason": "ended"})));
+    assert_eq!(data_without_time(&next(&mut stream).await), with("session.ended", json!({"end_reason": "ended"})));
     client.post_json("/api/sessions/trip/reopen", &json!({})).await.expect(200);
-    assert_eq!(told(&next(&mut stream).await), with("session.reopened", json!({})));
+    assert_eq!(data_without_time(&next(&mut stream).await), with("session.reopened", json!({})));
 
     let branch = client.post_json("/api/sessions/trip/branch", &json!({"id": "detour"})).await.expect(201);
     let (created, branched) = (next(&mut stream).await, next(&mut stream).await);
     for (event, name) in [(&created, "session.created"), (&branched, "session.branched")] {
         let mut expected = branch["provenance"].clone();
         expected["event"] = json!(name);
-        assert_eq!(told(event), expected);
+        assert_eq!(data_without_time(event), expected);
         assert_eq!((&expected["parent_session_id"], &expected["kind"]), (&json!("trip"), &json!("branch")));
     }
 
@@ -106,13 +110,13 @@ async fn every_change_is_told_as_it_happens() {
     let row = client.get("/api/sessions/trip").await.expect(200);
     let mut expected = row["provenance"].clone();
     expected["event"] = json!("session.head_moved");
-    assert_eq!((told(&moved), &expected["previous_session_id"]), (expected.clone(), &json!("trip")));
+    assert_eq!((data_without_time(&moved), &expected["previous_session_id"]), (expected.clone(), &json!("trip")));
     let id = &client.get("/api/sessions/trip/compactions").await.expect(200)["data"][0]["id"];
     expected["event"] = json!("session.compacted");
     expected["action"] = json!("compact");
     expected["mode"] = json!("split");
     expected["compaction_id"] = id.clone();
-    assert_eq!(told(&compacted), expected, "{done}");
+    assert_eq!(data_without_time(&compacted), expected, "{done}");
     client
         .post_json(&format!("/api/sessions/trip/compactions/{}/undo", id.as_str().unwrap()), &json!({}))
         .await
@@ -122,34 +126,34 @@ async fn every_change_is_told_as_it_happens() {
 
     client.delete("/api/sessions/trip").await.expect(200);
     let gone = json!({"event": "session.deleted", "conversation_id": handle, "session_id": row["id"]});
-    assert_eq!(told(&next(&mut stream).await), gone);
+    assert_eq!(data_without_time(&next(&mut stream).await), gone);
     let mut again = follow(&client, FROM_THE_BEGINNING).await;
     let left = ["session.created detour", "session.branched detour"].map(str::to_owned);
     assert_eq!(lines(&mut again, 2).await, left, "what is deleted leaves nothing but that");
-    assert_eq!(told(&next(&mut again).await), gone);
+    assert_eq!(data_without_time(&next(&mut again).await), gone);
 }
 
 #[tokio::test]
 async fn a_reader_goes_on_where_it_was_also_after_a_crash() {
-    let mut world = World::start().await;
-    let mut stream = follow(&world.client(), EVENTS).await;
+    let mut gateway = TestGateway::start().await;
+    let mut stream = follow(&gateway.client(), EVENTS).await;
     let place = stream.next().await.unwrap().id.unwrap();
     for session in ["one", "two", "three"] {
-        world.say(session, "hello").await.expect(200);
+        gateway.say(session, "hello").await.expect(200);
     }
     let first = next(&mut stream).await.id.unwrap();
     drop(stream);
-    world.restart().await;
-    world.say("two", "a turn is no event").await.expect(200);
-    world.say("four", "hello").await.expect(200);
-    let after = |id: &str| follow_owned(world.client().header("last-event-id", id), EVENTS.to_owned());
+    gateway.restart().await;
+    gateway.say("two", "a turn is no event").await.expect(200);
+    gateway.say("four", "hello").await.expect(200);
+    let after = |id: &str| follow_owned(gateway.client().header("last-event-id", id), EVENTS.to_owned());
     assert_eq!(lines(&mut after(&place).await, 2).await, ["session.created one", "session.renamed one"]);
-    let told = |session| [format!("session.created {session}"), format!("session.renamed {session}")];
-    let rest = ["one", "two", "three", "four"].into_iter().flat_map(told).skip(1).collect::<Vec<_>>();
+    let data_without_time = |session| [format!("session.created {session}"), format!("session.renamed {session}")];
+    let rest = ["one", "two", "three", "four"].into_iter().flat_map(data_without_time).skip(1).collect::<Vec<_>>();
     assert_eq!(lines(&mut after(&first).await, rest.len()).await, rest);
     let query = format!("{EVENTS}?starting_after={place}");
-    assert_eq!(lines(&mut follow(&world.client(), &query).await, 1).await, ["session.created one"]);
-    let both = follow_owned(world.client().header("last-event-id", &first), query).await;
+    assert_eq!(lines(&mut follow(&gateway.client(), &query).await, 1).await, ["session.created one"]);
+    let both = follow_owned(gateway.client().header("last-event-id", &first), query).await;
     assert_eq!(lines(&mut { both }, rest.len()).await, rest, "the header counts");
 }
 
@@ -159,18 +163,18 @@ async fn follow_owned(client: Client, path: String) -> EventStream {
 
 #[tokio::test]
 async fn what_is_no_place_is_refused_and_what_is_unknown_is_a_gap() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for query in ["?starting_after=nonsense", "?starting_after=-1", "?starting_after=7", "?after=0"] {
-        let error = error(&world.client().get(&format!("{EVENTS}{query}")).await, 400);
+        let error = error(&gateway.client().get(&format!("{EVENTS}{query}")).await, 400);
         assert_eq!(error["param"].as_str(), query[1..].split('=').next(), "{error}");
     }
     for id in ["nonsense", "1", "a-1-1"] {
-        let answer = world.client().header("last-event-id", id).get(EVENTS).await;
+        let answer = gateway.client().header("last-event-id", id).get(EVENTS).await;
         assert_eq!(error(&answer, 400)["param"], "Last-Event-ID");
     }
-    error(&Client::new(world.herma.base_url()).get(EVENTS).await, 401);
-    world.say("trip", "hello").await.expect(200);
-    let mut stream = follow(&world.client(), &format!("{EVENTS}?starting_after=abc-7")).await;
+    error(&Client::new(gateway.herma.base_url()).get(EVENTS).await, 401);
+    gateway.say("trip", "hello").await.expect(200);
+    let mut stream = follow(&gateway.client(), &format!("{EVENTS}?starting_after=abc-7")).await;
     let gap = next(&mut stream).await;
     assert_eq!((gap.name.as_deref(), &gap.json()["missed_after"]), (Some("session.gap"), &json!("abc-7")));
     assert_eq!(gap.json()["resumed_after"].as_str(), gap.id.as_deref());
@@ -179,14 +183,14 @@ async fn what_is_no_place_is_refused_and_what_is_unknown_is_a_gap() {
 
 #[tokio::test]
 async fn who_is_too_far_behind_is_told_so_once() {
-    let world = World::start().await;
-    let mut stream = follow(&world.client(), EVENTS).await;
+    let gateway = TestGateway::start().await;
+    let mut stream = follow(&gateway.client(), EVENTS).await;
     let place = stream.next().await.unwrap().id.unwrap();
-    world.say("trip", "hello").await.expect(200);
+    gateway.say("trip", "hello").await.expect(200);
     assert_eq!(lines(&mut stream, 1).await, ["session.created trip"]);
     drop(stream);
-    rename_often(&world).await;
-    let client = world.client().header("last-event-id", &place);
+    rename_often(&gateway).await;
+    let client = gateway.client().header("last-event-id", &place);
     let mut stream = follow(&client, EVENTS).await;
     let gap = next(&mut stream).await;
     assert_eq!((gap.name.as_deref(), &gap.json()["missed_after"]), (Some("session.gap"), &json!(place)));
@@ -197,15 +201,15 @@ async fn who_is_too_far_behind_is_told_so_once() {
         assert_eq!(event.name.as_deref(), Some("session.renamed"));
         last = event.id;
     }
-    world.say("train", "hello").await.expect(200);
+    gateway.say("train", "hello").await.expect(200);
     assert_eq!(lines(&mut stream, 1).await, ["session.created train"]);
-    let mut again = follow(&world.client().header("last-event-id", &last.unwrap()), EVENTS).await;
+    let mut again = follow(&gateway.client().header("last-event-id", &last.unwrap()), EVENTS).await;
     assert_eq!(lines(&mut again, 1).await, ["session.created train"]);
 }
 
 /// Renames `trip` from another process, until the store keeps only these events.
-async fn rename_often(world: &World) {
-    let store = std::sync::Arc::new(SqliteStore::open(&world.herma.data().join("herma.db")).unwrap());
+async fn rename_often(gateway: &TestGateway) {
+    let store = std::sync::Arc::new(SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap());
     let tenant = store.ensure_tenant("default", herma_gateway::now()).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for title in 0..KEPT_EVENTS {
@@ -221,32 +225,32 @@ async fn rename_often(world: &World) {
 
 #[tokio::test]
 async fn what_was_refused_after_all_is_told_to_be_gone() {
-    let world = World::start().await;
-    world.upstream.push(Reply::context_too_long());
-    error(&world.say("trip", "far too long").await, 400);
-    let mut stream = follow(&world.client(), FROM_THE_BEGINNING).await;
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::context_too_long());
+    error(&gateway.say("trip", "far too long").await, 400);
+    let mut stream = follow(&gateway.client(), FROM_THE_BEGINNING).await;
     assert_eq!(lines(&mut stream, 1).await, ["session.deleted trip"], "its creation may have been shown");
-    world.say("trip", "short").await.expect(200);
+    gateway.say("trip", "short").await.expect(200);
     assert_eq!(lines(&mut stream, 1).await, ["session.created trip"]);
 }
 
 #[tokio::test]
 async fn nobody_is_told_what_is_not_theirs() {
-    let world = World::start().await;
-    let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
+    let gateway = TestGateway::start().await;
+    let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap();
     let restricted = create_key(&store, "default", KeyScope::parse(Some("red:*"))).await.unwrap();
     let stranger = create_key(&store, "elsewhere", KeyScope::All).await.unwrap();
     store.close().await;
-    let of = |secret: &str| Client::new(world.herma.base_url()).key(secret);
+    let of = |secret: &str| Client::new(gateway.herma.base_url()).key(secret);
     let (restricted, stranger) = (of(&restricted.secret), of(&stranger.secret));
     let (mut red, mut foreign) = (follow_from_now(&restricted).await, follow_from_now(&stranger).await);
     for (session, key) in [("blue", "blue:1"), ("red", "red:1")] {
-        let client = world.in_session(session).header(SESSION_KEY, key);
+        let client = gateway.in_session(session).header(SESSION_KEY, key);
         client.post_json(CHAT, &chat(&[user("hello")])).await.expect(200);
     }
     assert_eq!(lines(&mut red, 2).await, ["session.created red", "session.renamed red"]);
     for session in ["blue", "red"] {
-        world.client().delete(&format!("/api/sessions/{session}")).await.expect(200);
+        gateway.client().delete(&format!("/api/sessions/{session}")).await.expect(200);
     }
     stranger.clone().header(SESSION_ID, "own").post_json(CHAT, &chat(&[user("hello")])).await.expect(200);
     assert_eq!(lines(&mut foreign, 1).await, ["session.created own"]);
@@ -257,18 +261,18 @@ async fn nobody_is_told_what_is_not_theirs() {
 
 #[tokio::test]
 async fn a_reader_whose_key_was_revoked_is_told_nothing_more() {
-    let world = World::start().await;
-    let store = SqliteStore::open(&world.herma.data().join("herma.db")).unwrap();
+    let gateway = TestGateway::start().await;
+    let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap();
     let key = create_key(&store, "default", KeyScope::All).await.unwrap();
-    let mut stream = follow_from_now(&Client::new(world.herma.base_url()).key(&key.secret)).await;
-    world.say("trip", "hello").await.expect(200);
+    let mut stream = follow_from_now(&Client::new(gateway.herma.base_url()).key(&key.secret)).await;
+    gateway.say("trip", "hello").await.expect(200);
     assert_eq!(lines(&mut stream, 1).await, ["session.created trip"]);
     assert!(store.revoke_key(key.id, herma_gateway::now()).await.unwrap());
     store.close().await;
     // The gateway accepts a revoked key until its cached check expires.
     let refused = loop {
         let title = json!({"title": format!("at {}", herma_gateway::now().0)});
-        world.client().send_json("PATCH", "/api/sessions/trip", &title).await.expect(200);
+        gateway.client().send_json("PATCH", "/api/sessions/trip", &title).await.expect(200);
         let event = stream.next().await.expect("an event or an error");
         if event.name.is_none() {
             break event;

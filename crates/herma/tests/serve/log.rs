@@ -3,7 +3,7 @@
 use herma_testkit::{Client, Completion, Herma, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, CONVERSATION_ID, World, chat, error, streamed, user};
+use crate::support::{CHAT, CONVERSATION_ID, TestGateway, chat, error, streamed, user};
 
 const JSON: &[(&str, &str)] = &[("HERMA_TELEMETRY__FORMAT", "json")];
 /// A prompt that must not be in any log.
@@ -32,11 +32,11 @@ fn identified(client: Client, id: &str) -> Client {
 
 #[tokio::test]
 async fn every_request_is_one_line_with_what_it_was_and_cost() {
-    let world = World::with_settings(JSON).await;
-    world.upstream.push(Completion::text("fine").usage(7, 3).into());
-    let client = identified(world.in_session("trip"), "req-whole");
+    let gateway = TestGateway::with_settings(JSON).await;
+    gateway.upstream.push(Completion::text("fine").usage(7, 3).into());
+    let client = identified(gateway.in_session("trip"), "req-whole");
     let answer = client.post_json(CHAT, &chat(&[user(PROMPT)])).await;
-    let whole = line(&world.herma, "req-whole").await;
+    let whole = line(&gateway.herma, "req-whole").await;
     assert_eq!(
         whole,
         json!({
@@ -49,50 +49,50 @@ async fn every_request_is_one_line_with_what_it_was_and_cost() {
     );
     assert!(whole["milliseconds"].is_u64() && whole["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')));
 
-    identified(world.client(), "req-row").get("/api/sessions/trip").await.expect(200);
-    let row = line(&world.herma, "req-row").await;
+    identified(gateway.client(), "req-row").get("/api/sessions/trip").await.expect(200);
+    let row = line(&gateway.herma, "req-row").await;
     assert_eq!((&row["route"], &row["conversation"]), (&json!("/api/sessions/{alias}"), &whole["conversation"]));
-    identified(world.client(), "req-none").get("/nowhere/swordfish").await.expect(404);
-    let none = line(&world.herma, "req-none").await;
+    identified(gateway.client(), "req-none").get("/nowhere/swordfish").await.expect(404);
+    let none = line(&gateway.herma, "req-none").await;
     assert_eq!((&none["route"], &none["status"], &none["error"]), (&json!("none"), &json!(404), &json!("not_found")));
-    assert!(!world.herma.stderr().contains("swordfish"), "{}", world.herma.stderr());
+    assert!(!gateway.herma.stderr().contains("swordfish"), "{}", gateway.herma.stderr());
 }
 
 #[tokio::test]
 async fn a_stream_is_logged_when_it_ends() {
-    let world = World::with_settings(JSON).await;
+    let gateway = TestGateway::with_settings(JSON).await;
     let gate = herma_testkit::Gate::new();
     let pace = herma_testkit::upstream::Pace::Gated(gate.clone());
-    world.upstream.push(Completion::chunks(["a ", "b"]).usage(5, 2).pace(pace).into());
+    gateway.upstream.push(Completion::chunks(["a ", "b"]).usage(5, 2).pace(pace).into());
     gate.release(1);
-    let client = identified(world.in_session("s"), "req-stream");
+    let client = identified(gateway.in_session("s"), "req-stream");
     let mut stream = client.post_stream(CHAT, &streamed(chat(&[user(PROMPT)]))).await;
     stream.next().await.expect("the first chunk");
-    identified(world.client(), "req-after").get("/health").await.expect(200);
-    world.herma.until_stderr("req-after").await;
-    assert!(!world.herma.stderr().contains("req-stream"), "{}", world.herma.stderr());
+    identified(gateway.client(), "req-after").get("/health").await.expect(200);
+    gateway.herma.until_stderr("req-after").await;
+    assert!(!gateway.herma.stderr().contains("req-stream"), "{}", gateway.herma.stderr());
     gate.release(1);
     stream.rest().await;
-    let line = line(&world.herma, "req-stream").await;
+    let line = line(&gateway.herma, "req-stream").await;
     assert_eq!((&line["status"], &line["input_tokens"], &line["output_tokens"]), (&json!(200), &json!(5), &json!(2)));
     assert!(line["conversation"].is_string() && line["disconnected"].is_null(), "{line}");
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_its_stream_is_logged_as_such() {
-    let world = World::with_settings(JSON).await;
-    world.upstream.push(Reply::hang_after(1));
-    let client = identified(world.in_session("s"), "req-left");
+    let gateway = TestGateway::with_settings(JSON).await;
+    gateway.upstream.push(Reply::hang_after(1));
+    let client = identified(gateway.in_session("s"), "req-left");
     let mut stream = client.post_stream(CHAT, &streamed(chat(&[user(PROMPT)]))).await;
     stream.next().await.expect("the first chunk");
     drop(stream);
-    assert_eq!(line(&world.herma, "req-left").await["disconnected"], true);
+    assert_eq!(line(&gateway.herma, "req-left").await["disconnected"], true);
 }
 
 #[tokio::test]
 async fn a_failing_model_server_is_a_warning_that_does_not_repeat_the_prompt() {
     let retries = |count| [("HERMA_TELEMETRY__FORMAT", "json"), ("HERMA_UPSTREAM__RETRIES", count)];
-    let world = World::with_settings(&retries("0")).await;
+    let gateway = TestGateway::with_settings(&retries("0")).await;
     let says = format!("cannot answer: {PROMPT}");
     for reply in [
         Reply::status(400, &says),
@@ -100,19 +100,19 @@ async fn a_failing_model_server_is_a_warning_that_does_not_repeat_the_prompt() {
         Reply::garbage(PROMPT),
         Reply::error_after(1, &says),
     ] {
-        let before = warnings(&world.herma).len();
-        world.upstream.push(reply);
-        let answer = identified(world.in_session("s"), &format!("req-{before}"));
+        let before = warnings(&gateway.herma).len();
+        gateway.upstream.push(reply);
+        let answer = identified(gateway.in_session("s"), &format!("req-{before}"));
         let answer = answer.post_json(CHAT, &chat(&[user(PROMPT)])).await;
         error(&answer, 502);
-        let line = line(&world.herma, &format!("req-{before}")).await;
+        let line = line(&gateway.herma, &format!("req-{before}")).await;
         assert_eq!((&line["status"], &line["error"]), (&json!(502), &json!("upstream_error")));
-        let warned = warnings(&world.herma);
-        assert!(warned.len() > before, "{}", world.herma.stderr());
+        let warned = warnings(&gateway.herma);
+        assert!(warned.len() > before, "{}", gateway.herma.stderr());
         assert_eq!(warned.last().map(|warning| &warning["model"]), Some(&json!("scripted")), "{warned:?}");
         assert!(warned.last().is_some_and(|warning| warning["conversation"].is_string()), "{warned:?}");
     }
-    let World { herma, upstream, .. } = World::with_settings(&retries("1")).await;
+    let TestGateway { herma, upstream, .. } = TestGateway::with_settings(&retries("1")).await;
     upstream.stop().await;
     let answer = herma.client().header("x-request-id", "req-dead").post_json(CHAT, &chat(&[user(PROMPT)])).await;
     error(&answer, 502);
@@ -120,18 +120,18 @@ async fn a_failing_model_server_is_a_warning_that_does_not_repeat_the_prompt() {
     let told = warnings(&herma);
     assert_eq!(told.len(), 2, "one warning for the first try, one for the last: {told:?}");
     assert!(told[1]["why"].as_str().is_some_and(|why| why.contains("cannot be reached")), "{told:?}");
-    for herma in [&world.herma, &herma] {
+    for herma in [&gateway.herma, &herma] {
         assert!(!herma.stderr().contains("swordfish"), "{}", herma.stderr());
     }
 }
 
 #[tokio::test]
 async fn a_refused_key_is_a_warning_without_the_key() {
-    let world = World::start().await;
-    let stranger = Client::new(world.herma.base_url().to_owned()).key("hk-not-a-key-swordfish");
+    let gateway = TestGateway::start().await;
+    let stranger = Client::new(gateway.herma.base_url().to_owned()).key("hk-not-a-key-swordfish");
     identified(stranger, "req-refused").get("/v1/models").await.expect(401);
-    world.herma.until_stderr("req-refused").await;
-    let stderr = world.herma.stderr();
+    gateway.herma.until_stderr("req-refused").await;
+    let stderr = gateway.herma.stderr();
     assert!(stderr.contains("WARN") && stderr.contains("an API key was refused"), "{stderr}");
     assert!(stderr.contains("status=401") && stderr.contains(r#"error="invalid_api_key""#), "{stderr}");
     assert!(!stderr.contains("swordfish") && !stderr.contains("test-key"), "{stderr}");
@@ -139,9 +139,9 @@ async fn a_refused_key_is_a_warning_without_the_key() {
 
 #[tokio::test]
 async fn a_server_that_is_to_log_warnings_alone_is_silent_about_requests() {
-    let world = World::with_settings(&[("HERMA_LOG", "warn")]).await;
-    world.say("s", PROMPT).await.expect(200);
-    identified(Client::new(world.herma.base_url().to_owned()), "req-x").get("/v1/models").await.expect(401);
-    world.herma.until_stderr("an API key was refused").await;
-    assert!(!world.herma.stderr().contains("INFO"), "{}", world.herma.stderr());
+    let gateway = TestGateway::with_settings(&[("HERMA_LOG", "warn")]).await;
+    gateway.say("s", PROMPT).await.expect(200);
+    identified(Client::new(gateway.herma.base_url().to_owned()), "req-x").get("/v1/models").await.expect(401);
+    gateway.herma.until_stderr("an API key was refused").await;
+    assert!(!gateway.herma.stderr().contains("INFO"), "{}", gateway.herma.stderr());
 }

@@ -3,7 +3,7 @@
 use herma_testkit::{Completion, Event, Reply, ToolCall, check_response_stream};
 use serde_json::{Value, json};
 
-use crate::support::{World, data, error, with};
+use crate::support::{TestGateway, data, error, with};
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -45,8 +45,8 @@ fn checked(events: &[Event]) -> Vec<Value> {
     events
 }
 
-async fn stream(world: &World, body: &Value) -> Vec<Value> {
-    let mut stream = world.client().post_stream(RESPONSES, body).await;
+async fn stream(gateway: &TestGateway, body: &Value) -> Vec<Value> {
+    let mut stream = gateway.client().post_stream(RESPONSES, body).await;
     assert_eq!(stream.headers["content-type"], "text/event-stream");
     checked(&stream.rest().await)
 }
@@ -61,7 +61,7 @@ fn end(events: &[Value]) -> String {
 
 #[tokio::test]
 async fn a_stream_of_every_shape_keeps_the_rules_and_can_be_read_again() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let thought = json!({"reasoning_content": "Hm."});
     let cases = [
         (Reply::text("one two"), "completed message:completed"),
@@ -77,73 +77,73 @@ async fn a_stream_of_every_shape_keeps_the_rules_and_can_be_read_again() {
         (Reply::error_after(1, "broken"), "failed message:incomplete"),
     ];
     for (number, (reply, expected)) in cases.into_iter().enumerate() {
-        world.upstream.push(reply);
-        let events = stream(&world, &with(asked("weather?"), "tools", tools(&["weather"]))).await;
+        gateway.upstream.push(reply);
+        let events = stream(&gateway, &with(asked("weather?"), "tools", tools(&["weather"]))).await;
         assert_eq!(end(&events), expected, "{number}");
         let path = format!("{RESPONSES}/{}", events[0]["response"]["id"].as_str().unwrap());
-        let again = world.client().get_stream(&format!("{path}?stream=true")).await.rest().await;
+        let again = gateway.client().get_stream(&format!("{path}?stream=true")).await.rest().await;
         assert_eq!(checked(&again), events, "{number}");
-        let stored = world.client().get(&path).await.expect(200);
+        let stored = gateway.client().get(&path).await.expect(200);
         assert_eq!(stored["output"], events.last().unwrap()["response"]["output"], "{number}");
     }
 }
 
 #[tokio::test]
 async fn a_compaction_and_a_response_in_the_background_keep_the_rules() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let in_trip = |text: &str| with(asked(text), "conversation", json!("trip"));
     for text in ["one", "two", "three", "four"] {
-        stream(&world, &in_trip(&format!("{text} {}", "word ".repeat(300)))).await;
+        stream(&gateway, &in_trip(&format!("{text} {}", "word ".repeat(300)))).await;
     }
-    world.upstream.push(Reply::text("Numbers were said."));
+    gateway.upstream.push(Reply::text("Numbers were said."));
     let threshold = json!([{"type": "compaction", "compact_threshold": 1000}]);
-    let events = stream(&world, &with(in_trip("now"), "context_management", threshold)).await;
+    let events = stream(&gateway, &with(in_trip("now"), "context_management", threshold)).await;
     assert_eq!(end(&events), "completed compaction:completed message:completed");
 
-    let events = stream(&world, &with(asked("later"), "background", json!(true))).await;
+    let events = stream(&gateway, &with(asked("later"), "background", json!(true))).await;
     assert_eq!((&events[1]["type"], end(&events).as_str()), (&json!("response.queued"), "completed message:completed"));
 }
 
 #[tokio::test]
 async fn a_cancelled_stream_keeps_the_rules() {
-    let world = World::start().await;
-    world.upstream.push(Reply::hang_after(2));
-    let mut stream = world.client().post_stream(RESPONSES, &with(asked("one"), "background", json!(true))).await;
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::hang_after(2));
+    let mut stream = gateway.client().post_stream(RESPONSES, &with(asked("one"), "background", json!(true))).await;
     let mut events = Vec::new();
     while events.iter().filter(|event: &&Event| event.name.as_deref() == Some("response.output_text.delta")).count() < 2
     {
         events.push(stream.next().await.expect("an event"));
     }
     let id = events[0].json()["response"]["id"].as_str().expect("an id").to_owned();
-    world.client().post_json(&format!("{RESPONSES}/{id}/cancel"), &json!({})).await.expect(200);
+    gateway.client().post_json(&format!("{RESPONSES}/{id}/cancel"), &json!({})).await.expect(200);
     events.extend(stream.rest().await);
     assert_eq!(end(&checked(&events)), "cancelled message:incomplete");
 }
 
 #[tokio::test]
 async fn a_tool_that_is_not_allowed_is_never_called() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let only_look = json!({"type": "allowed_tools", "tools": [{"type": "function", "name": "look"}]});
     let body = with(with(asked("go"), "tools", tools(&["look", "touch"])), "tool_choice", only_look);
     let echo = json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "look"}]});
-    world.upstream.push(called("look"));
-    let events = stream(&world, &body).await;
+    gateway.upstream.push(called("look"));
+    let events = stream(&gateway, &body).await;
     assert_eq!(end(&events), "completed function_call:completed");
     assert_eq!(events[0]["response"]["tool_choice"], echo);
-    let offered = &world.upstream.last_request().body["tools"];
+    let offered = &gateway.upstream.last_request().body["tools"];
     assert_eq!(offered.as_array().map(Vec::len), Some(2), "the model is shown all of them");
 
     for store in [true, false] {
         let body = with(body.clone(), "store", json!(store));
-        world
+        gateway
             .upstream
             .push(Completion { calls: vec![ToolCall::new("call_1", "touch", "{}")], ..Completion::text("So") }.into());
-        let events = stream(&world, &body).await;
+        let events = stream(&gateway, &body).await;
         assert_eq!(end(&events), "failed message:incomplete");
         assert!(events.iter().all(|event| event["item"]["type"] != "function_call"), "{events:#?}");
         assert_eq!(events.last().unwrap()["response"]["error"]["code"], "upstream_error");
-        world.upstream.push(called("touch"));
-        let whole = world.client().post_json(RESPONSES, &with(body, "stream", json!(false))).await;
+        gateway.upstream.push(called("touch"));
+        let whole = gateway.client().post_json(RESPONSES, &with(body, "stream", json!(false))).await;
         let refused = error(&whole, 502);
         assert!(refused["message"].as_str().unwrap().contains("'touch'"), "{refused}");
     }
@@ -151,7 +151,7 @@ async fn a_tool_that_is_not_allowed_is_never_called() {
 
 #[tokio::test]
 async fn what_a_client_calls_its_messages_is_kept_and_shown_to_no_model() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let said =
         |phase: &str, text: &str| json!({"type": "message", "role": "assistant", "phase": phase, "content": text});
     let input = json!([
@@ -161,14 +161,14 @@ async fn what_a_client_calls_its_messages_is_kept_and_shown_to_no_model() {
         {"type": "message", "role": "user", "content": "Sure?"},
     ]);
     let body = json!({"model": "scripted", "input": input, "conversation": "count"});
-    world.client().post_json(RESPONSES, &body).await.expect(200);
-    let shown = world.upstream.last_request().messages().to_vec();
+    gateway.client().post_json(RESPONSES, &body).await.expect(200);
+    let shown = gateway.upstream.last_request().messages().to_vec();
     assert!(shown.iter().all(|message| message.get("phase").is_none()), "{shown:?}");
-    let items = data(&world.client().get("/v1/conversations/count/items?order=asc").await);
+    let items = data(&gateway.client().get("/v1/conversations/count/items?order=asc").await);
     let phases: Vec<&Value> = items.iter().map(|item| &item["phase"]).collect();
     let (none, commentary, answer) = (&Value::Null, &json!("commentary"), &json!("final_answer"));
     assert_eq!(phases, [none, commentary, answer, none, none]);
     let unknown = with(asked(""), "input", json!([said("aside", "x"), {"role": "user", "content": "y"}]));
-    let refused = error(&world.client().post_json(RESPONSES, &unknown).await, 400);
+    let refused = error(&gateway.client().post_json(RESPONSES, &unknown).await, 400);
     assert_eq!(refused["param"], "input[0].phase");
 }

@@ -5,70 +5,70 @@ use herma_testkit::{Answer, Completion, Launch, Reply};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{World, error};
+use crate::support::{TestGateway, error};
 
 const COMPLETIONS: &str = "/v1/completions";
 const EMBEDDINGS: &str = "/v1/embeddings";
 
-async fn passed(world: &World, path: &str, body: &Value) -> Answer {
-    world.client().header("x-request-id", "mine").post_json(path, body).await
+async fn passed(gateway: &TestGateway, path: &str, body: &Value) -> Answer {
+    gateway.client().header("x-request-id", "mine").post_json(path, body).await
 }
 
 #[tokio::test]
 async fn a_request_and_its_answer_go_through_as_they_are() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for (path, body) in [
         (EMBEDDINGS, json!({"model": "default", "input": ["one", "two"], "dimensions": 2})),
         (COMPLETIONS, json!({"model": "default", "prompt": "Once upon", "logprobs": 1})),
     ] {
         let answer =
             json!({"object": "any", "data": [0.5, -1], "odd": {"b": 1, "a": 2}, "usage": {"prompt_tokens": 4}});
-        world.upstream.push(Reply::garbage(answer.to_string()));
-        let told = passed(&world, path, &body).await;
+        gateway.upstream.push(Reply::garbage(answer.to_string()));
+        let told = passed(&gateway, path, &body).await;
         assert_eq!((told.expect(200), told.header("x-request-id")), (answer, Some("mine")));
-        let sent = world.upstream.last_request();
+        let sent = gateway.upstream.last_request();
         assert_eq!(sent.path, path);
         let mut expected = body.clone();
         expected["model"] = json!("scripted");
         assert_eq!(sent.body, expected, "the model by the model server's name, the rest as it was");
     }
-    assert_eq!(world.sessions().await, [] as [Value; 0], "nothing is stored");
-    let metrics = world.client().get("/metrics").await.text();
+    assert_eq!(gateway.sessions().await, [] as [Value; 0], "nothing is stored");
+    let metrics = gateway.client().get("/metrics").await.text();
     assert!(metrics.contains(r#"herma_passed_on_total{outcome="completed"} 2"#), "{metrics}");
 }
 
 #[tokio::test]
 async fn a_completion_is_streamed_as_it_comes() {
-    let world = World::start().await;
-    world.upstream.push(Completion::chunks(["a ", "b"]).into());
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Completion::chunks(["a ", "b"]).into());
     let body = json!({"model": "scripted", "prompt": "x", "stream": true});
-    let mut stream = world.client().post_stream(COMPLETIONS, &body).await;
+    let mut stream = gateway.client().post_stream(COMPLETIONS, &body).await;
     assert_eq!(stream.header("content-type"), Some("text/event-stream"));
     assert_eq!(stream.text().await, "a b");
-    world.upstream.push(Reply::cut_off_after(1));
-    let events = world.client().post_stream(COMPLETIONS, &body).await.rest().await;
+    gateway.upstream.push(Reply::cut_off_after(1));
+    let events = gateway.client().post_stream(COMPLETIONS, &body).await.rest().await;
     let [.., failed, done] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((&failed.json()["error"]["code"], &*done.data), (&json!("upstream_error"), "[DONE]"));
 }
 
 #[tokio::test]
 async fn a_refusal_has_the_model_servers_status_and_words_without_secrets() {
-    let world = World::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
     for (status, kind) in [(404, "not_found_error"), (400, "invalid_request_error"), (503, "server_error")] {
-        world.upstream.push(Reply::status(status, "no such thing, key sk-abcdef0123456789"));
-        let refused = error(&passed(&world, EMBEDDINGS, &json!({"model": "x", "input": "a"})).await, status);
+        gateway.upstream.push(Reply::status(status, "no such thing, key sk-abcdef0123456789"));
+        let refused = error(&passed(&gateway, EMBEDDINGS, &json!({"model": "x", "input": "a"})).await, status);
         let message = refused["message"].as_str().expect("a message");
         assert!(message.contains("no such thing") && !message.contains("abcdef"), "{message}");
         assert_eq!((&refused["code"], &refused["type"]), (&json!("upstream_error"), &json!(kind)));
     }
-    world.upstream.push(Reply::rate_limited("7"));
-    let limited = passed(&world, EMBEDDINGS, &json!({"model": "x", "input": "a"})).await;
+    gateway.upstream.push(Reply::rate_limited("7"));
+    let limited = passed(&gateway, EMBEDDINGS, &json!({"model": "x", "input": "a"})).await;
     error(&limited, 429);
     assert_eq!(limited.header("retry-after"), Some("7"));
-    world.upstream.push(Reply::garbage("<html>"));
-    error(&passed(&world, COMPLETIONS, &json!({"model": "x", "prompt": "a"})).await, 502);
-    assert_eq!(error(&passed(&world, COMPLETIONS, &json!({"model": 1})).await, 400)["param"], "model");
-    assert_eq!(error(&world.client().post_bytes(COMPLETIONS, "{").await, 400)["code"], "invalid_request");
+    gateway.upstream.push(Reply::garbage("<html>"));
+    error(&passed(&gateway, COMPLETIONS, &json!({"model": "x", "prompt": "a"})).await, 502);
+    assert_eq!(error(&passed(&gateway, COMPLETIONS, &json!({"model": 1})).await, 400)["param"], "model");
+    assert_eq!(error(&gateway.client().post_bytes(COMPLETIONS, "{").await, 400)["code"], "invalid_request");
 }
 
 #[tokio::test]

@@ -3,19 +3,19 @@
 use herma_testkit::{Answer, Client, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, World, chat, error, streamed, user};
+use crate::support::{CHAT, TestGateway, chat, error, streamed, user};
 
 fn tag(answer: &Answer) -> String {
     assert!(answer.status < 300, "{}", answer.text());
     answer.header("etag").unwrap_or_else(|| panic!("no ETag: {}", answer.text())).to_owned()
 }
 
-async fn current(world: &World) -> String {
-    tag(&world.client().get("/api/sessions/trip").await)
+async fn current(gateway: &TestGateway) -> String {
+    tag(&gateway.client().get("/api/sessions/trip").await)
 }
 
-fn expecting(world: &World, tag: &str) -> Client {
-    world.in_session("trip").header("if-match", tag)
+fn expecting(gateway: &TestGateway, tag: &str) -> Client {
+    gateway.in_session("trip").header("if-match", tag)
 }
 
 fn mismatch(answer: &Answer) {
@@ -25,11 +25,11 @@ fn mismatch(answer: &Answer) {
 
 #[tokio::test]
 async fn every_answer_about_a_conversation_has_its_etag() {
-    let world = World::start().await;
-    let client = world.client();
-    let mut last = tag(&world.say("trip", "one").await);
+    let gateway = TestGateway::start().await;
+    let client = gateway.client();
+    let mut last = tag(&gateway.say("trip", "one").await);
     assert!(last.starts_with('"') && last.ends_with('"') && last.len() > 4, "{last}");
-    let message = world.rows("trip").await[0]["id"].as_str().unwrap().to_owned();
+    let message = gateway.rows("trip").await[0]["id"].as_str().unwrap().to_owned();
     let requests = [
         ("POST", CHAT.to_owned(), chat(&[user("two")])),
         ("POST", "/v1/responses".to_owned(), json!({"model": "scripted", "input": "three"})),
@@ -44,56 +44,56 @@ async fn every_answer_about_a_conversation_has_its_etag() {
     for (method, path, body) in requests {
         if path.ends_with("compactions") {
             for _ in 0..3 {
-                world.say("trip", &"a long way to go. ".repeat(200)).await.expect(200);
+                gateway.say("trip", &"a long way to go. ".repeat(200)).await.expect(200);
             }
-            world.upstream.push(Reply::text("They went a long way."));
-            last = current(&world).await;
+            gateway.upstream.push(Reply::text("They went a long way."));
+            last = current(&gateway).await;
         }
-        let named = world.in_session("trip");
+        let named = gateway.in_session("trip");
         let client = if path.starts_with("/v1/conv") || path.starts_with("/api") { &client } else { &named };
         let changed = tag(&client.send_json(method, &path, &body).await);
         assert_ne!(changed, last, "{path}");
-        assert_eq!(current(&world).await, changed, "{path}");
-        assert_eq!(tag(&world.client().get("/v1/conversations/trip").await), changed);
+        assert_eq!(current(&gateway).await, changed, "{path}");
+        assert_eq!(tag(&gateway.client().get("/v1/conversations/trip").await), changed);
         last = changed;
     }
     client.send_json("PUT", &format!("/api/sessions/trip/messages/{message}/pin"), &json!({})).await.expect(200);
-    assert_ne!(current(&world).await, last, "a pin is a change");
+    assert_ne!(current(&gateway).await, last, "a pin is a change");
 }
 
 #[tokio::test]
 async fn a_stream_tells_the_etag_that_the_conversation_has_after_its_turn() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for text in ["one", "two"] {
-        let mut stream = world.in_session("trip").post_stream(CHAT, &streamed(chat(&[user(text)]))).await;
+        let mut stream = gateway.in_session("trip").post_stream(CHAT, &streamed(chat(&[user(text)]))).await;
         let told = stream.header("etag").expect("an ETag").to_owned();
         stream.rest().await;
-        assert_eq!(current(&world).await, told);
+        assert_eq!(current(&gateway).await, told);
     }
-    let told = current(&world).await;
+    let told = current(&gateway).await;
     let body = streamed(chat(&[user("three")]));
-    let mut stream = expecting(&world, &told).post_stream(CHAT, &body).await;
+    let mut stream = expecting(&gateway, &told).post_stream(CHAT, &body).await;
     assert_eq!(stream.status, 200);
     stream.rest().await;
-    mismatch(&expecting(&world, &told).post_json(CHAT, &body).await);
-    assert_eq!(world.upstream.requests().len(), 3, "what is refused asks no model");
+    mismatch(&expecting(&gateway, &told).post_json(CHAT, &body).await);
+    assert_eq!(gateway.upstream.requests().len(), 3, "what is refused asks no model");
 }
 
 #[tokio::test]
 async fn what_expects_another_etag_does_nothing() {
-    let world = World::start().await;
-    let old = tag(&world.say("trip", "one").await);
+    let gateway = TestGateway::start().await;
+    let old = tag(&gateway.say("trip", "one").await);
     let body = json!({"model": "scripted", "input": "two"});
-    let answer = world.in_session("trip").post_json("/v1/responses", &body).await.expect(200);
+    let answer = gateway.in_session("trip").post_json("/v1/responses", &body).await.expect(200);
     let response = answer["id"].as_str().unwrap().to_owned();
-    let message = world.rows("trip").await[0]["id"].as_str().unwrap().to_owned();
-    let now = current(&world).await;
-    let rows = world.rows("trip").await;
-    let asked = world.upstream.requests().len();
+    let message = gateway.rows("trip").await[0]["id"].as_str().unwrap().to_owned();
+    let now = current(&gateway).await;
+    let rows = gateway.rows("trip").await;
+    let asked = gateway.upstream.requests().len();
     let unknown = "\"never-given\"";
     for stale in [old.as_str(), unknown, &format!("W/{now}"), &format!("{old}, {unknown}")] {
-        let named = expecting(&world, stale);
-        let client = world.client().header("if-match", stale);
+        let named = expecting(&gateway, stale);
+        let client = gateway.client().header("if-match", stale);
         let next = json!({"model": "scripted", "input": "three"});
         let after = json!({"model": "scripted", "input": "three", "previous_response_id": response});
         let run = json!({"input": "three", "session_id": "trip"});
@@ -119,17 +119,17 @@ async fn what_expects_another_etag_does_nothing() {
         mismatch(&client.delete("/api/sessions/trip").await);
         mismatch(&client.delete("/v1/conversations/trip").await);
     }
-    assert_eq!((current(&world).await, world.rows("trip").await), (now.clone(), rows));
-    assert_eq!((world.sessions().await.len(), world.upstream.requests().len()), (1, asked));
+    assert_eq!((current(&gateway).await, gateway.rows("trip").await), (now.clone(), rows));
+    assert_eq!((gateway.sessions().await.len(), gateway.upstream.requests().len()), (1, asked));
     let both = format!("{old}, {now}");
-    expecting(&world, &both).post_json(CHAT, &chat(&[user("three")])).await.expect(200);
-    expecting(&world, "*").post_json(CHAT, &chat(&[user("four")])).await.expect(200);
-    expecting(&world, "").post_json(CHAT, &chat(&[user("five")])).await.expect(200);
+    expecting(&gateway, &both).post_json(CHAT, &chat(&[user("three")])).await.expect(200);
+    expecting(&gateway, "*").post_json(CHAT, &chat(&[user("four")])).await.expect(200);
+    expecting(&gateway, "").post_json(CHAT, &chat(&[user("five")])).await.expect(200);
 }
 
 #[tokio::test]
 async fn a_conversation_that_is_not_there_has_no_etag_to_match() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let create: [(&str, Value); 4] = [
         (CHAT, chat(&[user("one")])),
         ("/v1/responses", json!({"model": "scripted", "input": "one", "store": false})),
@@ -137,28 +137,28 @@ async fn a_conversation_that_is_not_there_has_no_etag_to_match() {
         ("/v1/conversations", json!({})),
     ];
     for if_match in ["*", "\"1\""] {
-        let client = world.client().header("if-match", if_match);
-        mismatch(&expecting(&world, if_match).post_json(CHAT, &chat(&[user("one")])).await);
+        let client = gateway.client().header("if-match", if_match);
+        mismatch(&expecting(&gateway, if_match).post_json(CHAT, &chat(&[user("one")])).await);
         for (path, body) in &create {
             mismatch(&client.post_json(path, body).await);
         }
     }
-    assert!(world.sessions().await.is_empty() && world.upstream.requests().is_empty());
-    let bad = error(&expecting(&world, "1").post_json(CHAT, &chat(&[user("one")])).await, 400);
+    assert!(gateway.sessions().await.is_empty() && gateway.upstream.requests().is_empty());
+    let bad = error(&expecting(&gateway, "1").post_json(CHAT, &chat(&[user("one")])).await, 400);
     assert_eq!((bad["code"].as_str(), bad["param"].as_str()), (Some("invalid_header"), Some("If-Match")));
 }
 
 #[tokio::test]
 async fn a_retry_of_a_request_that_met_its_etag_is_not_refused_for_its_own_turn() {
-    let world = World::start().await;
-    let first = tag(&world.say("trip", "one").await);
-    let keyed = expecting(&world, &first).header("idempotency-key", "k");
-    world.upstream.push(Reply::status(400, "no"));
+    let gateway = TestGateway::start().await;
+    let first = tag(&gateway.say("trip", "one").await);
+    let keyed = expecting(&gateway, &first).header("idempotency-key", "k");
+    gateway.upstream.push(Reply::status(400, "no"));
     let failed = keyed.post_json(CHAT, &chat(&[user("two")])).await;
     assert_eq!(failed.status, 502, "{}", failed.text());
     let answered = keyed.post_json(CHAT, &chat(&[user("two")])).await;
     answered.expect(200);
     assert_eq!(keyed.post_json(CHAT, &chat(&[user("two")])).await.text(), answered.text());
-    assert_eq!(world.transcript("trip").await.len(), 4);
-    mismatch(&expecting(&world, &first).post_json(CHAT, &chat(&[user("two")])).await);
+    assert_eq!(gateway.transcript("trip").await.len(), 4);
+    mismatch(&expecting(&gateway, &first).post_json(CHAT, &chat(&[user("two")])).await);
 }

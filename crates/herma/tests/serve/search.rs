@@ -7,7 +7,7 @@ use herma_store_sqlite::SqliteStore;
 use herma_testkit::{Client, Launch, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, SESSION_ID, SESSION_KEY, World, chat, data, error, user};
+use crate::support::{CHAT, SESSION_ID, SESSION_KEY, TestGateway, chat, data, error, user};
 
 /// A percent-encoded query value.
 fn encoded(text: &str) -> String {
@@ -28,16 +28,16 @@ async fn snippets(client: &Client, typed: &str) -> Vec<String> {
     snippets
 }
 
-async fn say(world: &World, session: &str, question: &str, answer: &str) {
-    world.upstream.push(Reply::text(answer));
-    world.say(session, question).await.expect(200);
+async fn say(gateway: &TestGateway, session: &str, question: &str, answer: &str) {
+    gateway.upstream.push(Reply::text(answer));
+    gateway.say(session, question).await.expect(200);
 }
 
 #[tokio::test]
 async fn what_was_said_is_found_by_words_phrases_beginnings_and_parts_also_after_a_restart() {
-    let mut world = World::start().await;
-    say(&world, "trip", "Where is the Café <de Flore>?", "On the left bank & near the lighthouse").await;
-    say(&world, "asia", "東京都の黒猫", "我们用GPT模型，한글날").await;
+    let mut gateway = TestGateway::start().await;
+    say(&gateway, "trip", "Where is the Café <de Flore>?", "On the left bank & near the lighthouse").await;
+    say(&gateway, "asia", "東京都の黒猫", "我们用GPT模型，한글날").await;
     let expected: &[(&str, &[&str])] = &[
         ("cafe", &["Where is the <mark>Café</mark> &lt;de Flore&gt;?"]),
         ("LEFT bank", &["On the <mark>left</mark> <mark>bank</mark> &amp; near the lighthouse"]),
@@ -54,21 +54,21 @@ async fn what_was_said_is_found_by_words_phrases_beginnings_and_parts_also_after
     ];
     for _ in 0..2 {
         for (typed, found) in expected {
-            assert_eq!(snippets(&world.client(), typed).await, *found, "{typed}");
+            assert_eq!(snippets(&gateway.client(), typed).await, *found, "{typed}");
         }
-        world.restart().await;
+        gateway.restart().await;
     }
-    let plain = rows(&world.client(), "flore", "&marks=none").await;
+    let plain = rows(&gateway.client(), "flore", "&marks=none").await;
     assert_eq!(plain[0]["snippet"], "Where is the Café <de Flore>?");
 }
 
 #[tokio::test]
 async fn a_row_says_where_it_was_said() {
-    let world = World::start().await;
-    let handle = world.say("trip", "a harbour").await.expect(200)["session"]["conversation_id"].clone();
-    let said = &world.rows("trip").await[0];
+    let gateway = TestGateway::start().await;
+    let handle = gateway.say("trip", "a harbour").await.expect(200)["session"]["conversation_id"].clone();
+    let said = &gateway.rows("trip").await[0];
     assert_eq!(
-        rows(&world.client(), "harbour", "").await,
+        rows(&gateway.client(), "harbour", "").await,
         [json!({
             "object": "search_result", "matched": "message", "snippet": "a <mark>harbour</mark>",
             "conversation_id": handle,
@@ -77,7 +77,7 @@ async fn a_row_says_where_it_was_said() {
             "role": "user", "status": "complete", "created_at": said["created_at"],
         })]
     );
-    let capabilities = world.client().get("/v1/capabilities").await.expect(200);
+    let capabilities = gateway.client().get("/v1/capabilities").await.expect(200);
     assert_eq!(
         (&capabilities["features"]["search"], &capabilities["limits"]["search_characters"]),
         (&json!(true), &json!(1000))
@@ -115,20 +115,20 @@ async fn what_a_compaction_summarised_is_still_found_and_the_summary_is_not() {
 
 #[tokio::test]
 async fn nobody_finds_what_is_another_tenants_behind_another_key_or_deleted() {
-    let world = World::start().await;
-    say(&world, "open", "a secret", "fine").await;
-    let keyed = world.in_session("keyed").header(SESSION_KEY, "agent:one");
+    let gateway = TestGateway::start().await;
+    say(&gateway, "open", "a secret", "fine").await;
+    let keyed = gateway.in_session("keyed").header(SESSION_KEY, "agent:one");
     let handle =
         keyed.post_json(CHAT, &chat(&[user("another secret")])).await.expect(200)["session"]["conversation_id"].clone();
-    let store = SqliteStore::open(&world.herma.data().join("herma.db")).expect("the store");
+    let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).expect("the store");
     let stranger = create_key(&store, "elsewhere", KeyScope::All).await.expect("a key").secret;
     let narrow = create_key(&store, "default", KeyScope::parse(Some("agent:two"))).await.expect("a key").secret;
-    let client = world.client();
+    let client = gateway.client();
     for indexed in [false, true] {
         if indexed {
             store.index_all().await.expect("an index");
         }
-        let by = |key: &str| Client::new(world.herma.base_url()).key(key);
+        let by = |key: &str| Client::new(gateway.herma.base_url()).key(key);
         assert_eq!(rows(&client, "secret", "").await.len(), 2);
         assert_eq!(rows(&client, "secret", "&session_key=agent%3Aone").await.len(), 1);
         assert_eq!(rows(&by(&stranger), "secret", "").await.len(), 0);
@@ -144,15 +144,15 @@ async fn nobody_finds_what_is_another_tenants_behind_another_key_or_deleted() {
 
 #[tokio::test]
 async fn pages_have_every_conversation_once_or_every_hit() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for number in 0..7 {
-        say(&world, &format!("s{}", number % 4), &format!("apple {number}"), "a pineapple").await;
+        say(&gateway, &format!("s{}", number % 4), &format!("apple {number}"), "a pineapple").await;
     }
     for (group, expected) in [("conversation", 4), ("none", 14)] {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
             let page =
-                world.client().get(&format!("/api/search?q=apple&group={group}&limit=3{cursor}")).await.expect(200);
+                gateway.client().get(&format!("/api/search?q=apple&group={group}&limit=3{cursor}")).await.expect(200);
             let rows = page["data"].as_array().expect("rows");
             assert!(rows.len() <= 3);
             let named = if group == "none" { "message_id" } else { "conversation_id" };
@@ -162,7 +162,7 @@ async fn pages_have_every_conversation_once_or_every_hit() {
                 break;
             };
             cursor = format!("&cursor={next}");
-            let other = world.client().get(&format!("/api/search?q=pear&group={group}{cursor}")).await;
+            let other = gateway.client().get(&format!("/api/search?q=pear&group={group}{cursor}")).await;
             assert_eq!(error(&other, 400)["param"], "cursor", "a cursor of another search");
         }
         let all = seen.len();
@@ -174,8 +174,8 @@ async fn pages_have_every_conversation_once_or_every_hit() {
 
 #[tokio::test]
 async fn filters_narrow_a_search() {
-    let world = World::start().await;
-    say(&world, "trip", "apple", "an apple").await;
+    let gateway = TestGateway::start().await;
+    say(&gateway, "trip", "apple", "an apple").await;
     for (filter, count) in [
         ("", 2),
         ("&kind=main&origin_kind=main&user_facing=true&source=api", 2),
@@ -190,13 +190,13 @@ async fn filters_narrow_a_search() {
         ("&since=2999-01-01", 0),
         ("&until=2020-01-01T00:00:00%2B02:00", 0),
     ] {
-        assert_eq!(rows(&world.client(), "apple", &format!("&group=none{filter}")).await.len(), count, "{filter}");
+        assert_eq!(rows(&gateway.client(), "apple", &format!("&group=none{filter}")).await.len(), count, "{filter}");
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_searched_is_refused_with_the_reason() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for (query, param, says) in [
         ("", "q", "nothing to search for"),
         ("?q=", "q", "nothing to search for"),
@@ -220,13 +220,13 @@ async fn what_cannot_be_searched_is_refused_with_the_reason() {
         ("?q=x&cursor=1.2", "cursor", "same search"),
         ("?q=x&query=y", "query", "not a parameter"),
     ] {
-        let error = error(&world.client().get(&format!("/api/search{query}")).await, 400);
+        let error = error(&gateway.client().get(&format!("/api/search{query}")).await, 400);
         assert_eq!((&error["param"], &error["code"]), (&json!(param), &json!("invalid_request")), "{query}");
         assert!(error["message"].as_str().is_some_and(|message| message.contains(says)), "{error}");
     }
     for typed in ["NEAR(a b)", "a:b", "^a", "{a}", "a + b", "'; DROP TABLE messages; --", "a\u{0}b", "\"", "a\"b", "(("]
     {
-        let answer = world.client().get(&format!("/api/search?q={}", encoded(typed))).await;
+        let answer = gateway.client().get(&format!("/api/search?q={}", encoded(typed))).await;
         assert!(answer.status == 200 || answer.status == 400, "{typed}: {}", answer.text());
     }
 }

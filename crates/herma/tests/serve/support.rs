@@ -12,14 +12,14 @@ pub(crate) const CONVERSATION_ID: &str = "x-hermes-conversation-id";
 pub(crate) const SESSION_KEY: &str = "x-hermes-session-key";
 
 /// A gateway, its model server, and a data directory that outlives the process.
-pub(crate) struct World {
+pub(crate) struct TestGateway {
     pub(crate) herma: Herma,
     pub(crate) upstream: ScriptedUpstream,
     data: TempDir,
     settings: Vec<(String, String)>,
 }
 
-impl World {
+impl TestGateway {
     /// Starts a gateway with an empty data directory.
     pub(crate) async fn start() -> Self {
         Self::with_settings(&[]).await

@@ -7,20 +7,20 @@ use herma_testkit::{Gate, Launch, PATIENCE, Reply};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::support::{CHAT, World, chat, data, error, lines, streamed, system, user, with};
+use crate::support::{CHAT, TestGateway, chat, data, error, lines, streamed, system, user, with};
 
 const SESSIONS: &str = "/api/sessions";
 const BY_MODEL: [(&str, &str); 1] = [("HERMA_TITLES__BY", "model")];
 
-async fn title(world: &World, name: &str) -> Value {
-    world.client().get(&format!("{SESSIONS}/{name}")).await.expect(200)["title"].clone()
+async fn title(gateway: &TestGateway, name: &str) -> Value {
+    gateway.client().get(&format!("{SESSIONS}/{name}")).await.expect(200)["title"].clone()
 }
 
 /// Waits until a conversation has a title.
-async fn titled(world: &World, name: &str) -> String {
+async fn titled(gateway: &TestGateway, name: &str) -> String {
     let waited = timeout(PATIENCE, async {
         loop {
-            if let Value::String(title) = title(world, name).await {
+            if let Value::String(title) = title(gateway, name).await {
                 return title;
             }
             sleep(Duration::from_millis(10)).await;
@@ -29,40 +29,40 @@ async fn titled(world: &World, name: &str) -> String {
     waited.await.unwrap_or_else(|_| panic!("{name} was to have a title"))
 }
 
-async fn rename(world: &World, name: &str, title: &str) {
-    world.client().send_json("PATCH", &format!("{SESSIONS}/{name}"), &json!({"title": title})).await.expect(200);
+async fn rename(gateway: &TestGateway, name: &str, title: &str) {
+    gateway.client().send_json("PATCH", &format!("{SESSIONS}/{name}"), &json!({"title": title})).await.expect(200);
 }
 
 /// Stops the gateway with SIGTERM, so that it finishes its writes, and starts it again.
-async fn stop_and_start(world: &mut World) {
-    world.herma.terminate();
-    assert!(world.herma.wait().await.success());
-    world.restart().await;
+async fn stop_and_start(gateway: &mut TestGateway) {
+    gateway.herma.terminate();
+    assert!(gateway.herma.wait().await.success());
+    gateway.restart().await;
 }
 
 /// The user message of a request for a title. `None` for any other request.
-fn question(request: &Recorded) -> Option<String> {
+fn title_request(request: &Recorded) -> Option<String> {
     let is_ours = request.transcript().first()?.starts_with("system: You give titles");
     is_ours.then(|| request.last_user_text())
 }
 
 /// Sets the reply to requests for a title. All other requests are echoed.
-fn on_question(world: &World, reply: impl Fn() -> Reply + Send + 'static) {
-    world.upstream.otherwise(move |request| if question(request).is_some() { reply() } else { Reply::Echo });
+fn on_title_request(gateway: &TestGateway, reply: impl Fn() -> Reply + Send + 'static) {
+    gateway.upstream.otherwise(move |request| if title_request(request).is_some() { reply() } else { Reply::Echo });
 }
 
-fn questions(world: &World) -> Vec<String> {
-    world.upstream.requests().iter().filter_map(question).collect()
+fn title_requests(gateway: &TestGateway) -> Vec<String> {
+    gateway.upstream.requests().iter().filter_map(title_request).collect()
 }
 
 #[tokio::test]
-async fn the_first_words_are_the_title_by_every_door_and_no_model_is_asked() {
-    let mut world = World::start().await;
-    let client = world.client();
-    let asked = |door: &str| format!("Plan a trip by {door}.\nIt should not cost much.");
-    world.say("json", &asked("JSON")).await.expect(200);
+async fn the_first_words_are_the_title_by_every_api_and_no_model_is_asked() {
+    let mut gateway = TestGateway::start().await;
+    let client = gateway.client();
+    let asked = |api: &str| format!("Plan a trip by {api}.\nIt should not cost much.");
+    gateway.say("json", &asked("JSON")).await.expect(200);
     let stream = streamed(chat(&[system("You are a pirate."), user(&asked("stream"))]));
-    world.in_session("stream").post_stream(CHAT, &stream).await.rest().await;
+    gateway.in_session("stream").post_stream(CHAT, &stream).await.rest().await;
     let response = json!({"model": "scripted", "input": asked("response"), "conversation": "response"});
     client.post_json("/v1/responses", &response).await.expect(200);
     let run = json!({"model": "scripted", "input": asked("run"), "session_id": "run"});
@@ -71,129 +71,129 @@ async fn the_first_words_are_the_title_by_every_door_and_no_model_is_asked() {
     client.get_stream(&events).await.rest().await;
     client.post_json(SESSIONS, &json!({"id": "session"})).await.expect(201);
     client.post_json(&format!("{SESSIONS}/session/chat"), &json!({"message": asked("session")})).await.expect(200);
-    let mut socket = world.in_session("socket").websocket("/v1/responses").await.unwrap();
+    let mut socket = gateway.in_session("socket").websocket("/v1/responses").await.unwrap();
     socket.send(&json!({"type": "response.create", "model": "scripted", "input": asked("socket")})).await;
     socket.turn().await;
     let nameless = client.post_json(CHAT, &chat(&[user(&asked("nobody"))])).await;
     let nameless = nameless.header("x-hermes-session-id").unwrap().to_owned();
-    let doors =
+    let apis =
         [("json", "JSON"), ("stream", "stream"), ("response", "response"), ("run", "run"), ("session", "session")];
-    for (name, door) in doors.into_iter().chain([("socket", "socket"), (nameless.as_str(), "nobody")]) {
-        assert_eq!(title(&world, name).await, json!(format!("Plan a trip by {door}")));
+    for (name, api) in apis.into_iter().chain([("socket", "socket"), (nameless.as_str(), "nobody")]) {
+        assert_eq!(title(&gateway, name).await, json!(format!("Plan a trip by {api}")));
     }
-    world.say("json", "And the way back?").await.expect(200);
-    world.restart().await;
-    let listed = world.sessions().await;
+    gateway.say("json", "And the way back?").await.expect(200);
+    gateway.restart().await;
+    let listed = gateway.sessions().await;
     assert_eq!((listed.len(), &listed[0]["title"]), (7, &json!("Plan a trip by JSON")), "only the first words count");
-    assert_eq!(world.upstream.requests().len(), 8, "one call for every turn");
-    let found = data(&world.client().get("/api/search?q=%22trip+by+socket%22&role=user").await);
+    assert_eq!(gateway.upstream.requests().len(), 8, "one call for every turn");
+    let found = data(&gateway.client().get("/api/search?q=%22trip+by+socket%22&role=user").await);
     assert_eq!((found.len(), &found[0]["title"]), (1, &json!("Plan a trip by socket")), "{found:?}");
 }
 
 #[tokio::test]
 async fn only_what_a_person_can_read_and_has_said_becomes_a_title() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let context = "<environment_context>\n  <cwd>/srv/secret</cwd>\n</environment_context>";
     let agent = [system("Never tell anybody."), user(context), user("Fix\u{7} the \u{202e}tests\u{0}, please")];
-    world.in_session("agent").post_json(CHAT, &chat(&agent)).await.expect(200);
-    assert_eq!(title(&world, "agent").await, "Fix the tests, please");
+    gateway.in_session("agent").post_json(CHAT, &chat(&agent)).await.expect(200);
+    assert_eq!(title(&gateway, "agent").await, "Fix the tests, please");
     let picture =
         json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]});
-    world.in_session("picture").post_json(CHAT, &chat(&[picture])).await.expect(200);
-    assert_eq!(title(&world, "picture").await, Value::Null);
-    world.say("picture", "What is on it?").await.expect(200);
-    assert_eq!(title(&world, "picture").await, "What is on it?");
-    world.say("long", &"so many words ".repeat(1_000)).await.expect(200);
-    assert_eq!(title(&world, "long").await, "so many words so many words so many words so many words so…");
-    let helper = world.client().header("x-hermes-session-kind", "auxiliary");
+    gateway.in_session("picture").post_json(CHAT, &chat(&[picture])).await.expect(200);
+    assert_eq!(title(&gateway, "picture").await, Value::Null);
+    gateway.say("picture", "What is on it?").await.expect(200);
+    assert_eq!(title(&gateway, "picture").await, "What is on it?");
+    gateway.say("long", &"so many words ".repeat(1_000)).await.expect(200);
+    assert_eq!(title(&gateway, "long").await, "so many words so many words so many words so many words so…");
+    let helper = gateway.client().header("x-hermes-session-kind", "auxiliary");
     let prompt = helper.post_json(CHAT, &chat(&[user("### Task:\nGenerate a concise title.")])).await;
-    assert_eq!(title(&world, prompt.header("x-hermes-session-id").unwrap()).await, Value::Null);
+    assert_eq!(title(&gateway, prompt.header("x-hermes-session-id").unwrap()).await, Value::Null);
 }
 
 #[tokio::test]
 async fn a_title_comes_with_the_first_answer_and_not_before() {
-    let world = World::start().await;
-    world.upstream.push(Reply::status(400, "no"));
-    error(&world.say("trip", "Where to?").await, 502);
-    assert_eq!(title(&world, "trip").await, Value::Null);
-    world.say("trip", "Anywhere?").await.expect(200);
-    assert_eq!(title(&world, "trip").await, "Where to?", "it was said first");
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::status(400, "no"));
+    error(&gateway.say("trip", "Where to?").await, 502);
+    assert_eq!(title(&gateway, "trip").await, Value::Null);
+    gateway.say("trip", "Anywhere?").await.expect(200);
+    assert_eq!(title(&gateway, "trip").await, "Where to?", "it was said first");
     let items = json!({"items": [{"type": "message", "role": "user", "content": "From elsewhere"}]});
-    let conversation = world.client().post_json("/v1/conversations", &items).await.expect(200);
+    let conversation = gateway.client().post_json("/v1/conversations", &items).await.expect(200);
     let id = conversation["id"].as_str().unwrap();
-    assert_eq!(title(&world, id).await, Value::Null);
-    world.say(id, "Go on").await.expect(200);
-    assert_eq!(title(&world, id).await, "From elsewhere");
+    assert_eq!(title(&gateway, id).await, Value::Null);
+    gateway.say(id, "Go on").await.expect(200);
+    assert_eq!(title(&gateway, id).await, "From elsewhere");
 }
 
 #[tokio::test]
 async fn what_somebody_says_about_a_title_stays() {
-    let mut world = World::start().await;
-    world.client().post_json(SESSIONS, &json!({"id": "given", "title": "Mine"})).await.expect(201);
-    world.say("given", "Something else").await.expect(200);
-    assert_eq!(title(&world, "given").await, "Mine");
+    let mut gateway = TestGateway::start().await;
+    gateway.client().post_json(SESSIONS, &json!({"id": "given", "title": "Mine"})).await.expect(201);
+    gateway.say("given", "Something else").await.expect(200);
+    assert_eq!(title(&gateway, "given").await, "Mine");
     for name in ["renamed", "removed"] {
-        world.say(name, "The same words").await.expect(200);
-        assert_eq!(title(&world, name).await, "The same words", "it need not be the only one");
+        gateway.say(name, "The same words").await.expect(200);
+        assert_eq!(title(&gateway, name).await, "The same words", "it need not be the only one");
     }
-    rename(&world, "renamed", "Mine, too").await;
-    rename(&world, "removed", "").await;
+    rename(&gateway, "renamed", "Mine, too").await;
+    rename(&gateway, "removed", "").await;
     for restarted in [false, true] {
         if restarted {
-            world.restart().await;
+            gateway.restart().await;
         }
         for (name, expected) in [("renamed", json!("Mine, too")), ("removed", Value::Null)] {
-            world.say(name, "More").await.expect(200);
-            assert_eq!(title(&world, name).await, expected, "{name}");
+            gateway.say(name, "More").await.expect(200);
+            assert_eq!(title(&gateway, name).await, expected, "{name}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_branch_is_called_by_its_own_first_words() {
-    let world = World::start().await;
-    world.say("trip", "Where to?").await.expect(200);
+    let gateway = TestGateway::start().await;
+    gateway.say("trip", "Where to?").await.expect(200);
     let path = format!("{SESSIONS}/trip/branch");
-    world.client().post_json(&path, &json!({"id": "other"})).await.expect(201);
-    assert_eq!(title(&world, "other").await, Value::Null);
-    world.say("other", "By train, then").await.expect(200);
-    assert_eq!(title(&world, "other").await, "By train, then");
+    gateway.client().post_json(&path, &json!({"id": "other"})).await.expect(201);
+    assert_eq!(title(&gateway, "other").await, Value::Null);
+    gateway.say("other", "By train, then").await.expect(200);
+    assert_eq!(title(&gateway, "other").await, "By train, then");
     let first = json!({"model": "scripted", "input": "One", "conversation": "slug"});
-    let first = world.client().post_json("/v1/responses", &first).await.expect(200);
+    let first = gateway.client().post_json("/v1/responses", &first).await.expect(200);
     let after = |text: &str| json!({"model": "scripted", "input": text, "previous_response_id": first["id"]});
-    world.client().post_json("/v1/responses", &after("Two")).await.expect(200);
-    let branch = world.client().post_json("/v1/responses", &after("Or rather three")).await.expect(200);
+    gateway.client().post_json("/v1/responses", &after("Two")).await.expect(200);
+    let branch = gateway.client().post_json("/v1/responses", &after("Or rather three")).await.expect(200);
     assert_eq!(branch["session"]["resolution"], "branched");
-    assert_eq!(title(&world, branch["session"]["session_id"].as_str().unwrap()).await, "Or rather three");
-    assert_eq!(title(&world, "slug").await, "One");
+    assert_eq!(title(&gateway, branch["session"]["session_id"].as_str().unwrap()).await, "Or rather three");
+    assert_eq!(title(&gateway, "slug").await, "One");
 }
 
 #[tokio::test]
 async fn no_title_is_made_where_none_is_wanted() {
-    let world = World::with_settings(&[("HERMA_TITLES__BY", "off")]).await;
-    world.say("trip", "Where to?").await.expect(200);
-    assert_eq!(title(&world, "trip").await, Value::Null);
+    let gateway = TestGateway::with_settings(&[("HERMA_TITLES__BY", "off")]).await;
+    gateway.say("trip", "Where to?").await.expect(200);
+    assert_eq!(title(&gateway, "trip").await, Value::Null);
 }
 
 #[tokio::test]
 async fn a_model_is_asked_once_behind_the_first_answer() {
-    let world = World::with_settings(&[BY_MODEL[0], ("HERMA_TITLES__MODEL", "small")]).await;
+    let gateway = TestGateway::with_settings(&[BY_MODEL[0], ("HERMA_TITLES__MODEL", "small")]).await;
     let gate = Gate::new();
     let held = gate.clone();
-    on_question(&world, move || Reply::text("\"Spring Trip to Oslo\"\n").held(&held));
+    on_title_request(&gateway, move || Reply::text("\"Spring Trip to Oslo\"\n").held(&held));
     let ask = chat(&[system("You are a pirate."), user("Where to go in May?")]);
     let ask = with(ask, "temperature", json!(0.1));
-    world.in_session("trip").post_json(CHAT, &ask).await.expect(200);
+    gateway.in_session("trip").post_json(CHAT, &ask).await.expect(200);
     gate.until_waiting(1).await;
-    assert_eq!(title(&world, "trip").await, Value::Null);
-    world.say("trip", "And in June?").await.expect(200);
+    assert_eq!(title(&gateway, "trip").await, Value::Null);
+    gateway.say("trip", "And in June?").await.expect(200);
     gate.open();
-    assert_eq!(titled(&world, "trip").await, "Spring Trip to Oslo");
-    let found = data(&world.client().get("/api/search?q=oslo").await);
+    assert_eq!(titled(&gateway, "trip").await, "Spring Trip to Oslo");
+    let found = data(&gateway.client().get("/api/search?q=oslo").await);
     assert_eq!((found.len(), &found[0]["matched"]), (1, &json!("title")), "{found:?}");
-    world.say("trip", "And in July?").await.expect(200);
-    let requests = world.upstream.requests();
-    let asked: Vec<&Recorded> = requests.iter().filter(|request| question(request).is_some()).collect();
+    gateway.say("trip", "And in July?").await.expect(200);
+    let requests = gateway.upstream.requests();
+    let asked: Vec<&Recorded> = requests.iter().filter(|request| title_request(request).is_some()).collect();
     let [asked] = asked[..] else { panic!("one question, not {}", asked.len()) };
     assert_eq!((asked.model(), asked.body.get("temperature")), ("small", None));
     let [_, quotation] = &lines(asked.messages())[..] else { panic!("two messages") };
@@ -202,8 +202,8 @@ async fn a_model_is_asked_once_behind_the_first_answer() {
     for hidden in ["trip", "pirate", "conv_", "sess_", "session"] {
         assert!(!quotation.contains(hidden), "{hidden} in {quotation}");
     }
-    assert_eq!(world.transcript("trip").await.len(), 6, "it is no part of the conversation");
-    let metrics = world.client().get("/metrics").await.text();
+    assert_eq!(gateway.transcript("trip").await.len(), 6, "it is no part of the conversation");
+    let metrics = gateway.client().get("/metrics").await.text();
     assert!(metrics.contains("herma_titles_asked_total{outcome=\"made\"} 1"), "{metrics}");
     let counted = metrics.lines().find(|line| line.starts_with("herma_title_input_tokens_total")).unwrap();
     assert!(!counted.ends_with(" 0"), "{counted}");
@@ -211,7 +211,7 @@ async fn a_model_is_asked_once_behind_the_first_answer() {
 
 #[tokio::test]
 async fn a_model_that_gives_no_title_in_time_leaves_it_to_the_first_words() {
-    let world = World::with_settings(&[BY_MODEL[0], ("HERMA_TITLES__TIMEOUT", "200ms")]).await;
+    let gateway = TestGateway::with_settings(&[BY_MODEL[0], ("HERMA_TITLES__TIMEOUT", "200ms")]).await;
     for (number, lie) in [
         Reply::Hang,
         Reply::hang_after(1),
@@ -226,67 +226,67 @@ async fn a_model_that_gives_no_title_in_time_leaves_it_to_the_first_words() {
     .into_iter()
     .enumerate()
     {
-        on_question(&world, move || lie.clone());
+        on_title_request(&gateway, move || lie.clone());
         let (name, words) = (format!("trip-{number}"), format!("Where to go in May, number {number}?"));
-        world.say(&name, &words).await.expect(200);
-        assert_eq!(titled(&world, &name).await, words);
-        assert_eq!(questions(&world).len(), number + 1);
+        gateway.say(&name, &words).await.expect(200);
+        assert_eq!(titled(&gateway, &name).await, words);
+        assert_eq!(title_requests(&gateway).len(), number + 1);
     }
-    on_question(&world, || Reply::text("**Title:** \u{202e}Spring\u{0}\u{7} Trip"));
-    world.say("trip", "Where to?").await.expect(200);
-    assert_eq!(titled(&world, "trip").await, "Spring Trip");
+    on_title_request(&gateway, || Reply::text("**Title:** \u{202e}Spring\u{0}\u{7} Trip"));
+    gateway.say("trip", "Where to?").await.expect(200);
+    assert_eq!(titled(&gateway, "trip").await, "Spring Trip");
 }
 
 #[tokio::test]
 async fn whoever_renames_while_a_model_is_asked_wins() {
-    let mut world = World::with_settings(&BY_MODEL).await;
+    let mut gateway = TestGateway::with_settings(&BY_MODEL).await;
     let gate = Gate::new();
     let held = gate.clone();
-    on_question(&world, move || Reply::text("Spring Trip").held(&held));
-    world.say("renamed", "Where to?").await.expect(200);
-    world.say("removed", "Where to?").await.expect(200);
+    on_title_request(&gateway, move || Reply::text("Spring Trip").held(&held));
+    gateway.say("renamed", "Where to?").await.expect(200);
+    gateway.say("removed", "Where to?").await.expect(200);
     gate.until_waiting(2).await;
-    rename(&world, "renamed", "Mine").await;
-    rename(&world, "removed", "").await;
+    rename(&gateway, "renamed", "Mine").await;
+    rename(&gateway, "removed", "").await;
     gate.open();
-    world.upstream.until_open(0).await;
-    stop_and_start(&mut world).await;
-    assert_eq!((title(&world, "renamed").await, title(&world, "removed").await), (json!("Mine"), Value::Null));
+    gateway.upstream.until_open(0).await;
+    stop_and_start(&mut gateway).await;
+    assert_eq!((title(&gateway, "renamed").await, title(&gateway, "removed").await), (json!("Mine"), Value::Null));
 }
 
 #[tokio::test]
 async fn a_title_that_a_crash_lost_is_made_with_the_next_answer() {
-    let mut world = World::with_settings(&BY_MODEL).await;
-    on_question(&world, || Reply::Hang);
-    world.say("trip", "Where to?").await.expect(200);
-    world.upstream.until_requests(2).await;
-    world.restart().await;
-    assert_eq!(title(&world, "trip").await, Value::Null);
-    on_question(&world, || Reply::text("Spring Trip"));
-    world.say("trip", "And then?").await.expect(200);
-    assert_eq!(titled(&world, "trip").await, "Spring Trip");
-    assert!(questions(&world)[1].contains("User: Where to?"), "the first words are asked about");
+    let mut gateway = TestGateway::with_settings(&BY_MODEL).await;
+    on_title_request(&gateway, || Reply::Hang);
+    gateway.say("trip", "Where to?").await.expect(200);
+    gateway.upstream.until_requests(2).await;
+    gateway.restart().await;
+    assert_eq!(title(&gateway, "trip").await, Value::Null);
+    on_title_request(&gateway, || Reply::text("Spring Trip"));
+    gateway.say("trip", "And then?").await.expect(200);
+    assert_eq!(titled(&gateway, "trip").await, "Spring Trip");
+    assert!(title_requests(&gateway)[1].contains("User: Where to?"), "the first words are asked about");
 }
 
 #[tokio::test]
 async fn a_gateway_that_stops_does_not_wait_for_a_title() {
-    let mut world = World::with_settings(&[BY_MODEL[0], ("HERMA_TITLES__TIMEOUT", "10m")]).await;
-    on_question(&world, || Reply::Hang);
-    world.say("trip", "Where to?").await.expect(200);
-    world.upstream.until_requests(2).await;
-    stop_and_start(&mut world).await;
-    assert_eq!(title(&world, "trip").await, "Where to?");
+    let mut gateway = TestGateway::with_settings(&[BY_MODEL[0], ("HERMA_TITLES__TIMEOUT", "10m")]).await;
+    on_title_request(&gateway, || Reply::Hang);
+    gateway.say("trip", "Where to?").await.expect(200);
+    gateway.upstream.until_requests(2).await;
+    stop_and_start(&mut gateway).await;
+    assert_eq!(title(&gateway, "trip").await, "Where to?");
 }
 
 #[tokio::test]
 async fn a_model_is_asked_only_about_what_people_see() {
-    let world = World::with_settings(&BY_MODEL).await;
+    let gateway = TestGateway::with_settings(&BY_MODEL).await;
     for kind in ["auxiliary", "background"] {
-        world.client().post_json(SESSIONS, &json!({"id": kind, "kind": kind})).await.expect(201);
-        world.say(kind, "Find hotels").await.expect(200);
-        assert_eq!(title(&world, kind).await, "Find hotels");
+        gateway.client().post_json(SESSIONS, &json!({"id": kind, "kind": kind})).await.expect(201);
+        gateway.say(kind, "Find hotels").await.expect(200);
+        assert_eq!(title(&gateway, kind).await, "Find hotels");
     }
-    assert_eq!(questions(&world), Vec::<String>::new());
+    assert_eq!(title_requests(&gateway), Vec::<String>::new());
 }
 
 #[tokio::test]

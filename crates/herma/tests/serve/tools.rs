@@ -3,7 +3,7 @@
 use herma_testkit::{Completion, Reply, ToolCall};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, World, assistant, chat, error, result, streamed, user, with};
+use crate::support::{CHAT, TestGateway, assistant, chat, error, result, streamed, user, with};
 
 const NOT_EXECUTED: &str = "[This call was not executed.]";
 
@@ -20,33 +20,33 @@ fn call_json(id: &str) -> Value {
 }
 
 /// A conversation in which the model has made these tool calls.
-async fn waiting_for(ids: &[&str]) -> World {
-    let world = World::start().await;
-    world.upstream.push(calls(ids));
-    world.say("s", "look around").await.expect(200);
-    world
+async fn with_open_calls(ids: &[&str]) -> TestGateway {
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(calls(ids));
+    gateway.say("s", "look around").await.expect(200);
+    gateway
 }
 
-async fn send(world: &World, messages: &[Value]) -> herma_testkit::Answer {
-    world.in_session("s").post_json(CHAT, &chat(messages)).await
+async fn send(gateway: &TestGateway, messages: &[Value]) -> herma_testkit::Answer {
+    gateway.in_session("s").post_json(CHAT, &chat(messages)).await
 }
 
 #[tokio::test]
 async fn a_call_ends_the_turn_and_its_result_goes_on() {
-    let mut world = World::start().await;
-    world.upstream.push(calls(&["call_1"]));
+    let mut gateway = TestGateway::start().await;
+    gateway.upstream.push(calls(&["call_1"]));
     let body = with(with(chat(&[user("look around")]), "tools", tools()), "tool_choice", json!("auto"));
-    let answer = world.in_session("s").post_json(CHAT, &body).await.expect(200);
+    let answer = gateway.in_session("s").post_json(CHAT, &body).await.expect(200);
     assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
     let message = json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": [call_json("call_1")]});
     assert_eq!(answer["choices"][0]["message"], message);
-    assert_eq!(world.upstream.last_request().body["tools"], tools());
-    assert_eq!(world.upstream.last_request().body["tool_choice"], "auto");
+    assert_eq!(gateway.upstream.last_request().body["tools"], tools());
+    assert_eq!(gateway.upstream.last_request().body["tool_choice"], "auto");
 
-    world.restart().await;
-    assert_eq!(send(&world, &[result("call_1", "a tree")]).await.content(), "reply to: look around");
+    gateway.restart().await;
+    assert_eq!(send(&gateway, &[result("call_1", "a tree")]).await.content(), "reply to: look around");
     assert_eq!(
-        world.upstream.last_request().body["messages"],
+        gateway.upstream.last_request().body["messages"],
         json!([
             user("look around"),
             {"role": "assistant", "content": null, "tool_calls": [call_json("call_1")]},
@@ -54,7 +54,7 @@ async fn a_call_ends_the_turn_and_its_result_goes_on() {
         ])
     );
     assert_eq!(
-        world.transcript("s").await,
+        gateway.transcript("s").await,
         [
             "user: look around",
             r#"assistant call_1=look({"q": "call_1"})"#,
@@ -62,24 +62,24 @@ async fn a_call_ends_the_turn_and_its_result_goes_on() {
             "assistant: reply to: look around",
         ]
     );
-    assert_eq!(world.client().get("/api/sessions/s").await.expect(200)["turn_count"], 2);
+    assert_eq!(gateway.client().get("/api/sessions/s").await.expect(200)["turn_count"], 2);
 }
 
 #[tokio::test]
 async fn streamed_calls_are_the_calls_that_are_stored() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let said = Completion {
         calls: vec![ToolCall::new("a", "look", "{\"q\": 1}"), ToolCall::new("b", "listen", "")],
         ..Completion::text("One moment.")
     };
     for session in ["whole", "s"] {
-        world.upstream.push(Reply::Completion(said.clone()));
+        gateway.upstream.push(Reply::Completion(said.clone()));
         let body = chat(&[user("look around")]);
         if session == "whole" {
-            world.in_session(session).post_json(CHAT, &body).await.expect(200);
+            gateway.in_session(session).post_json(CHAT, &body).await.expect(200);
             continue;
         }
-        let chunks = world.in_session(session).post_stream(CHAT, &streamed(body)).await.chunks().await;
+        let chunks = gateway.in_session(session).post_stream(CHAT, &streamed(body)).await.chunks().await;
         let deltas: Vec<&Value> = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]).collect();
         let pieces: Vec<&Value> = deltas.iter().filter_map(|delta| delta["tool_calls"].as_array()).flatten().collect();
         let (mut heads, mut arguments) = (Vec::new(), [String::new(), String::new()]);
@@ -97,45 +97,49 @@ async fn streamed_calls_are_the_calls_that_are_stored() {
         assert_eq!(arguments, ["{\"q\": 1}", ""]);
         assert_eq!(chunks.last().expect("chunks")["choices"][0]["finish_reason"], "tool_calls");
     }
-    let stored = world.transcript("s").await;
+    let stored = gateway.transcript("s").await;
     assert_eq!(stored, ["user: look around", r#"assistant a=look({"q": 1}) b=listen(): One moment."#]);
-    assert_eq!(world.transcript("whole").await, stored);
+    assert_eq!(gateway.transcript("whole").await, stored);
 }
 
 #[tokio::test]
 async fn several_results_may_come_in_any_order_and_with_more_to_say() {
-    let world = waiting_for(&["a", "b", "c"]).await;
-    send(&world, &[result("c", "3"), result("a", "1"), result("b", "2"), user("and?")]).await.expect(200);
-    assert_eq!(world.context()[2..], ["tool c: 3", "tool a: 1", "tool b: 2", "user: and?"]);
+    let gateway = with_open_calls(&["a", "b", "c"]).await;
+    send(&gateway, &[result("c", "3"), result("a", "1"), result("b", "2"), user("and?")]).await.expect(200);
+    assert_eq!(gateway.context()[2..], ["tool c: 3", "tool a: 1", "tool b: 2", "user: and?"]);
 }
 
 #[tokio::test]
 async fn calls_without_a_result_are_said_not_to_have_been_executed() {
-    let mut world = waiting_for(&["a", "b"]).await;
-    send(&world, &[result("b", "2")]).await.expect(200);
-    assert_eq!(world.context()[2..], ["tool b: 2".to_owned(), format!("tool a: {NOT_EXECUTED}")]);
-    world.restart().await;
-    world.say("s", "go on").await.expect(200);
+    let mut gateway = with_open_calls(&["a", "b"]).await;
+    send(&gateway, &[result("b", "2")]).await.expect(200);
+    assert_eq!(gateway.context()[2..], ["tool b: 2".to_owned(), format!("tool a: {NOT_EXECUTED}")]);
+    gateway.restart().await;
+    gateway.say("s", "go on").await.expect(200);
     assert_eq!(
-        world.context()[2..],
+        gateway.context()[2..],
         ["tool b: 2", &format!("tool a: {NOT_EXECUTED}"), "assistant: reply to: look around", "user: go on"]
     );
-    assert_eq!(world.transcript("s").await[2..4], ["tool b: 2", "assistant: reply to: look around"], "nobody said it");
+    assert_eq!(
+        gateway.transcript("s").await[2..4],
+        ["tool b: 2", "assistant: reply to: look around"],
+        "nobody said it"
+    );
 }
 
 #[tokio::test]
 async fn a_message_in_place_of_all_results_closes_every_call() {
-    let world = waiting_for(&["a", "b"]).await;
-    world.say("s", "never mind").await.expect(200);
+    let gateway = with_open_calls(&["a", "b"]).await;
+    gateway.say("s", "never mind").await.expect(200);
     let not_executed = |id: &str| format!("tool {id}: {NOT_EXECUTED}");
-    assert_eq!(world.context()[2..], [not_executed("a"), not_executed("b"), "user: never mind".to_owned()]);
-    let late = error(&send(&world, &[result("a", "1")]).await, 400);
+    assert_eq!(gateway.context()[2..], [not_executed("a"), not_executed("b"), "user: never mind".to_owned()]);
+    let late = error(&send(&gateway, &[result("a", "1")]).await, 400);
     assert_eq!(late["param"], "messages[0].tool_call_id");
 }
 
 #[tokio::test]
 async fn a_result_of_no_open_call_is_refused_by_its_place() {
-    let world = waiting_for(&["a", "b"]).await;
+    let gateway = with_open_calls(&["a", "b"]).await;
     let whole = json!({"role": "assistant", "content": null, "tool_calls": [call_json("a"), call_json("b")]});
     let system = json!({"role": "system", "content": "x"});
     for (messages, place) in [
@@ -145,78 +149,78 @@ async fn a_result_of_no_open_call_is_refused_by_its_place() {
         (vec![system, user("look around"), whole, result("a", "1"), result("nope", "2")], 4),
     ] {
         for body in [chat(&messages), streamed(chat(&messages))] {
-            let refused = error(&world.in_session("s").post_json(CHAT, &body).await, 400);
+            let refused = error(&gateway.in_session("s").post_json(CHAT, &body).await, 400);
             assert_eq!(refused["code"], "invalid_request", "{refused}");
             assert_eq!(refused["param"], format!("messages[{place}].tool_call_id"), "{refused}");
         }
     }
-    assert_eq!((world.transcript("s").await.len(), world.upstream.requests().len()), (2, 1));
-    send(&world, &[result("a", "1"), result("b", "2")]).await.expect(200);
-    let again = error(&send(&world, &[result("a", "1")]).await, 400);
+    assert_eq!((gateway.transcript("s").await.len(), gateway.upstream.requests().len()), (2, 1));
+    send(&gateway, &[result("a", "1"), result("b", "2")]).await.expect(200);
+    let again = error(&send(&gateway, &[result("a", "1")]).await, 400);
     assert_eq!(again["param"], "messages[0].tool_call_id");
 }
 
 #[tokio::test]
 async fn a_result_without_a_conversation_is_refused_and_makes_none() {
-    let world = World::start().await;
-    for client in [world.client(), world.in_session("s")] {
+    let gateway = TestGateway::start().await;
+    for client in [gateway.client(), gateway.in_session("s")] {
         let refused = error(&client.post_json(CHAT, &chat(&[user("x"), result("a", "1")])).await, 400);
         assert_eq!(refused["param"], "messages[1].tool_call_id");
     }
-    assert_eq!((world.sessions().await.len(), world.upstream.requests().len()), (0, 0));
+    assert_eq!((gateway.sessions().await.len(), gateway.upstream.requests().len()), (0, 0));
 }
 
 #[tokio::test]
 async fn a_whole_history_with_calls_starts_a_conversation() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let called = json!({"role": "assistant", "content": "", "tool_calls": [call_json("a"), call_json("b")]});
     let messages = [user("look"), called, result("a", "1"), assistant("done"), user("more")];
-    send(&world, &messages).await.expect(200);
+    send(&gateway, &messages).await.expect(200);
     let not_executed = format!("tool b: {NOT_EXECUTED}");
-    assert_eq!(world.context()[2..], ["tool a: 1", &not_executed, "assistant: done", "user: more"]);
-    assert_eq!(world.transcript("s").await.len(), 6);
+    assert_eq!(gateway.context()[2..], ["tool a: 1", &not_executed, "assistant: done", "user: more"]);
+    assert_eq!(gateway.transcript("s").await.len(), 6);
 }
 
 #[tokio::test]
 async fn results_of_a_failed_turn_can_be_sent_again() {
-    let world = waiting_for(&["a"]).await;
-    world.upstream.push(Reply::status(400, "no"));
-    error(&send(&world, &[result("a", "1")]).await, 502);
-    send(&world, &[result("a", "1")]).await.expect(200);
+    let gateway = with_open_calls(&["a"]).await;
+    gateway.upstream.push(Reply::status(400, "no"));
+    error(&send(&gateway, &[result("a", "1")]).await, 502);
+    send(&gateway, &[result("a", "1")]).await.expect(200);
     let context = ["user: look around", r#"assistant a=look({"q": "a"})"#, "tool a: 1"];
-    assert_eq!(world.context(), context);
-    assert_eq!(world.transcript("s").await[..3], context);
-    assert_eq!(world.transcript("s").await.len(), 4);
+    assert_eq!(gateway.context(), context);
+    assert_eq!(gateway.transcript("s").await[..3], context);
+    assert_eq!(gateway.transcript("s").await.len(), 4);
 }
 
 #[tokio::test]
 async fn arguments_that_are_no_json_are_kept_as_they_are() {
-    let world = World::start().await;
-    world.upstream.push(Reply::tool_calls([ToolCall::new("a", "look", "{\"q\": oops\n")]));
-    let answer = world.say("s", "look").await.expect(200);
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::tool_calls([ToolCall::new("a", "look", "{\"q\": oops\n")]));
+    let answer = gateway.say("s", "look").await.expect(200);
     assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], "{\"q\": oops\n");
-    send(&world, &[result("a", "bad arguments")]).await.expect(200);
-    let sent = world.upstream.last_request();
+    send(&gateway, &[result("a", "bad arguments")]).await.expect(200);
+    let sent = gateway.upstream.last_request();
     assert_eq!(sent.messages()[1]["tool_calls"][0]["function"]["arguments"], "{\"q\": oops\n");
 }
 
 #[tokio::test]
 async fn calls_that_share_an_id_can_still_be_answered_by_every_client() {
     for streaming in [false, true] {
-        let world = World::start().await;
-        world.upstream.push(calls(&["call_0", "call_0"]));
+        let gateway = TestGateway::start().await;
+        gateway.upstream.push(calls(&["call_0", "call_0"]));
         let body = chat(&[user("look around")]);
         if streaming {
-            world.in_session("s").post_stream(CHAT, &streamed(body)).await.rest().await;
+            gateway.in_session("s").post_stream(CHAT, &streamed(body)).await.rest().await;
         } else {
-            world.in_session("s").post_json(CHAT, &body).await.expect(200);
+            gateway.in_session("s").post_json(CHAT, &body).await.expect(200);
         }
-        let called = world.rows("s").await[1]["tool_calls"].clone();
+        let called = gateway.rows("s").await[1]["tool_calls"].clone();
         let ids = [0, 1].map(|at: usize| called[at]["id"].as_str().expect("an id").to_owned());
         assert!(ids[0] == "call_0" && ids[1] != ids[0], "{ids:?}");
         let message = json!({"role": "assistant", "content": null, "tool_calls": called});
         let whole = [user("look around"), message, result(&ids[0], "1"), result(&ids[1], "2")];
-        send(&world, &whole).await.expect(200);
-        assert_eq!(world.context()[2..], [format!("tool {}: 1", ids[0]), format!("tool {}: 2", ids[1])]);
+        send(&gateway, &whole).await.expect(200);
+        assert_eq!(gateway.context()[2..], [format!("tool {}: 1", ids[0]), format!("tool {}: 2", ids[1])]);
     }
 }

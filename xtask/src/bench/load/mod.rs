@@ -12,8 +12,8 @@ use futures_util::future::try_join_all;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::field::{Field, Server, Target};
 use super::http1::{Connection, Message, unframed};
+use super::testbed::{Server, Target, Testbed};
 use requests::Session;
 
 pub(super) use requests::{USER_TEXT, ask, compact, fetch, get, send, show};
@@ -109,16 +109,16 @@ pub(super) struct Round {
 }
 
 /// Runs one round: connects, opens the sessions, then measures.
-pub(super) async fn round(field: &Field, server: &Server, plan: &Plan) -> io::Result<Round> {
+pub(super) async fn round(testbed: &Testbed, server: &Server, plan: &Plan) -> io::Result<Round> {
     let per_client = plan.turns_of(server.target()).div_ceil(plan.clients);
-    let address = field.address(server);
+    let address = testbed.address(server);
     let clients = (0..plan.clients).map(|_| Client::open(address, server.target(), plan, per_client));
     let mut clients = in_time(try_join_all(clients)).await?;
-    let cpu_before = field.cpu(server)?;
+    let cpu_before = testbed.cpu(server)?;
     let started = Instant::now();
     let samples = in_time(try_join_all(clients.iter_mut().map(|client| client.take_turns(per_client)))).await?;
     let elapsed = started.elapsed();
-    let cpu = field.cpu(server)?.since(&cpu_before);
+    let cpu = testbed.cpu(server)?.since(&cpu_before);
     let samples: Vec<Sample> = samples.into_iter().flatten().collect();
     let turns = samples.len() as f64;
     Ok(Round {

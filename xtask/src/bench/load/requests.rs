@@ -7,9 +7,9 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::{Api, KEY, Plan, Shape};
-use crate::bench::field::Target;
 use crate::bench::http1::Message;
 use crate::bench::servers::upstream::PAUSE;
+use crate::bench::testbed::Target;
 
 /// As long as a typical chat message.
 pub(in crate::bench) const USER_TEXT: &str =
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_door_is_told_the_same() {
+    fn every_api_gets_the_same_messages() {
         for history in [2, 200] {
             let chat = session(Target::Herma, Api::Chat, history);
             for api in [Api::Slug, Api::Chained] {

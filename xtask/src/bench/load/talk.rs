@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use super::requests::{Session, response_id};
 use super::{Api, Plan, Shape, connect, converse, in_time, session_name};
-use crate::bench::field::Target;
 use crate::bench::http1::{Connection, Message};
+use crate::bench::testbed::Target;
 
 /// A conversation with Herma on its own connection, after the first turn.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use std::io;
 
 use super::Rounds;
-use crate::bench::field::{Field, Target};
 use crate::bench::load::{Api, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::servers::upstream::PAUSE_LENGTH;
 use crate::bench::statistics::{median, median_difference, percentile};
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::{Target, Testbed};
 
 /// Milliseconds that Herma may add.
 const GOAL: f64 = 0.5;
@@ -16,7 +16,7 @@ const GOAL: f64 = 0.5;
 /// Measures one client, with an upstream that pauses before its first byte and with one that does not.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let targets = options.targets();
-    let field = Field::start(&targets)?;
+    let testbed = Testbed::start(&targets)?;
     println!(
         "One client, streams. Milliseconds to the first text, p50 / p99; the others as what they add to direct. \
          A model\n\
@@ -30,7 +30,7 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     for (pause, history) in [(true, 2), (true, 200), (false, 2), (false, 200)] {
         let turns = options.turns(1) / 4;
         let plan = Plan { clients: 1, turns, history, shape: Shape::Streamed { pause }, api: Api::Chat };
-        let rounds = Rounds::of_targets(&field, &plan, options.rounds()).await?;
+        let rounds = Rounds::of_targets(&testbed, &plan, options.rounds()).await?;
         let after =
             |target: Target, percent| rounds.of(target.name(), |round| percentile(&round.first_tokens, percent));
         let mut cells = vec![if pause { "waits" } else { "at once" }.to_owned(), history.to_string()];

@@ -5,12 +5,12 @@ use std::io;
 use futures_util::future::try_join_all;
 use tokio::io::AsyncWriteExt;
 
-use crate::bench::field::{Field, Target};
 use crate::bench::http1::Connection;
 use crate::bench::load::{self, Shape, shows_token};
 use crate::bench::options::Options;
 use crate::bench::servers::upstream::HOLD;
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::{Target, Testbed};
 
 /// MiB when idle.
 const IDLE_GOAL: f64 = 25.0;
@@ -22,12 +22,12 @@ const AT_ONCE: usize = 50;
 /// Measures fresh processes, first idle and then with open streams.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let targets: Vec<Target> = options.targets().into_iter().filter(|target| *target != Target::Direct).collect();
-    let field = Field::start(&targets)?;
+    let testbed = Testbed::start(&targets)?;
     let streams = options.streams();
     println!("Resident memory of fresh processes; each stream is a session of its own that has shown a token.\n");
     let mut table = Table::new(["server", "idle, MiB", &format!("{streams} streams, MiB"), "per stream, KiB"]);
-    for server in field.servers() {
-        let child = field.child(server);
+    for server in testbed.servers() {
+        let child = testbed.child(server);
         let mut connection = load::connect(child.address()).await?;
         load::exchange(&mut connection, &load::ask(&load::session_name(), "hello", Shape::Whole)).await?;
         let idle = child.resident()? as f64;

@@ -11,8 +11,8 @@ pub(super) mod turns;
 
 use std::io;
 
-use super::field::{Field, Server};
 use super::load::{self, Plan, Round};
+use super::testbed::{Server, Testbed};
 
 /// One participant of a comparison: a server and a plan.
 struct Lane<'a> {
@@ -26,18 +26,18 @@ struct Rounds(Vec<(&'static str, Vec<Round>)>);
 
 impl Rounds {
     /// Measures all targets with the same plan.
-    async fn of_targets(field: &Field, plan: &Plan, rounds: usize) -> io::Result<Self> {
+    async fn of_targets(testbed: &Testbed, plan: &Plan, rounds: usize) -> io::Result<Self> {
         let lane = |server| Lane { name: Server::target(server).name(), server, plan: *plan };
-        Self::measure(field, &field.servers().iter().map(lane).collect::<Vec<_>>(), rounds).await
+        Self::measure(testbed, &testbed.servers().iter().map(lane).collect::<Vec<_>>(), rounds).await
     }
 
     /// Measures the lanes in alternating rounds; every second round has the opposite order. The first round of each
     /// lane is a warm-up.
-    async fn measure(field: &Field, lanes: &[Lane<'_>], rounds: usize) -> io::Result<Self> {
+    async fn measure(testbed: &Testbed, lanes: &[Lane<'_>], rounds: usize) -> io::Result<Self> {
         let mut measured: Vec<(&'static str, Vec<Round>)> = Vec::new();
         for lane in lanes {
             let warm_up = Plan { turns: lane.plan.turns / 4 + lane.plan.clients, ..lane.plan };
-            lane.round(field, &warm_up).await?;
+            lane.round(testbed, &warm_up).await?;
             measured.push((lane.name, Vec::new()));
         }
         for number in 0..rounds {
@@ -46,7 +46,7 @@ impl Rounds {
                 order.reverse();
             }
             for index in order {
-                measured[index].1.push(lanes[index].round(field, &lanes[index].plan).await?);
+                measured[index].1.push(lanes[index].round(testbed, &lanes[index].plan).await?);
             }
         }
         Ok(Self(measured))
@@ -60,8 +60,8 @@ impl Rounds {
 }
 
 impl Lane<'_> {
-    async fn round(&self, field: &Field, plan: &Plan) -> io::Result<Round> {
-        let round = load::round(field, self.server, plan).await;
+    async fn round(&self, testbed: &Testbed, plan: &Plan) -> io::Result<Round> {
+        let round = load::round(testbed, self.server, plan).await;
         round.map_err(|error| io::Error::other(format!("{}: {error}", self.name)))
     }
 }

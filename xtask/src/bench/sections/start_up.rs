@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 
 use crate::bench::child::Child;
-use crate::bench::field::{Field, Target};
 use crate::bench::load::{self, Shape, milliseconds};
 use crate::bench::options::Options;
 use crate::bench::statistics::median;
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::{Target, Testbed};
 
 const FEW: usize = 10;
 /// Milliseconds to the first answer.
@@ -26,7 +26,7 @@ const FILLING_LIMIT: Duration = Duration::from_secs(90);
 
 /// Measures Herma, and the floor for comparison: it uses the same libraries and reads no data at start.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
-    let field = Field::start(&[])?;
+    let testbed = Testbed::start(&[])?;
     println!("Milliseconds from the start of the process. The floor reads nothing back, however much there is.\n");
     let mut table = Table::new(["server", "conversations", "made per second", "ready line", "first answer"]);
     let mut scenarios = vec![(Target::Floor, FEW, FEW_GOAL)];
@@ -35,8 +35,8 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     }
     for (target, wanted, goal) in scenarios {
         let data = format!("{}-{wanted}", target.name());
-        let (stored, rate) = fill(&field.launch(target, &data)?, wanted).await?;
-        let (ready, answer) = starts(&field, target, &data, options.rounds()).await?;
+        let (stored, rate) = fill(&testbed.launch(target, &data)?, wanted).await?;
+        let (ready, answer) = starts(&testbed, target, &data, options.rounds()).await?;
         let answer = if target == Target::Herma { at_most(answer, goal, "") } else { format!("{answer:.1}") };
         let name = target.name().to_owned();
         table.row([name, stored.to_string(), format!("{rate:.0}"), format!("{ready:.1}"), answer]);
@@ -47,10 +47,10 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
 
 /// Starts and kills the server several times on the same data. Returns the median times to ready line and first
 /// answer.
-async fn starts(field: &Field, target: Target, data: &str, rounds: usize) -> io::Result<(f64, f64)> {
+async fn starts(testbed: &Testbed, target: Target, data: &str, rounds: usize) -> io::Result<(f64, f64)> {
     let (mut ready, mut answered) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let child = field.launch(target, data)?;
+        let child = testbed.launch(target, data)?;
         let mut connection = load::connect(child.address()).await?;
         let request = load::ask(&load::session_name(), "hello", Shape::Whole);
         load::in_time(load::exchange(&mut connection, &request)).await?;

@@ -19,7 +19,7 @@ pub(super) struct Client<'a> {
 }
 
 /// What an answer reports about its conversation.
-pub(super) struct Told {
+pub(super) struct TurnReport {
     /// The stable handle.
     pub(super) conversation: String,
     /// Compactions so far.
@@ -88,11 +88,11 @@ impl<'a> Client<'a> {
     }
 
     /// Takes one turn and returns what the answer reports about the conversation.
-    pub(super) async fn ask(&mut self, name: &str) -> io::Result<Told> {
+    pub(super) async fn ask(&mut self, name: &str) -> io::Result<TurnReport> {
         let answer = self.answer(&turn(name)).await?;
         let (session, usage) = (&answer["session"], &answer["usage"]);
         let told = || {
-            Some(Told {
+            Some(TurnReport {
                 conversation: session["conversation_id"].as_str()?.to_owned(),
                 compactions: session["provenance"]["compaction_count"].as_u64()?,
                 prompt: usage["prompt_tokens"].as_u64()?,

@@ -3,11 +3,11 @@
 use std::io;
 
 use super::Rounds;
-use crate::bench::field::{Field, Target};
 use crate::bench::load::{Api, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::statistics::{median, median_difference, median_ratio, percentile};
 use crate::bench::table::{Table, at_least, at_most};
+use crate::bench::testbed::{Target, Testbed};
 
 /// Clients at the same time.
 pub(super) const CLIENTS: [usize; 3] = [1, 8, 64];
@@ -33,12 +33,12 @@ const fn goal(clients: usize) -> f64 {
 
 /// Measures every number of clients with every length of history.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
-    let field = Field::start(&options.targets())?;
+    let testbed = Testbed::start(&options.targets())?;
     let mut measured = Vec::new();
     for history in HISTORIES {
         for clients in CLIENTS {
             let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole, api: Api::Chat };
-            measured.push((plan, Rounds::of_targets(&field, &plan, options.rounds()).await?));
+            measured.push((plan, Rounds::of_targets(&testbed, &plan, options.rounds()).await?));
         }
     }
     let targets = options.targets();

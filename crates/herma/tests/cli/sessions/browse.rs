@@ -4,7 +4,7 @@ use herma_testkit::HermesDatabase;
 use serde_json::Value;
 
 use super::{json, trip};
-use crate::{Said, Terminal};
+use crate::{CommandOutput, Terminal};
 
 /// Three conversations; one is a branch of another.
 pub(super) fn three() -> Terminal {
@@ -17,11 +17,11 @@ pub(super) fn three() -> Terminal {
 }
 
 /// The printed rows, one per line.
-fn rows(said: &Said) -> Vec<Value> {
+fn rows(said: &CommandOutput) -> Vec<Value> {
     said.answer().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn ids(said: &Said) -> Vec<String> {
+fn ids(said: &CommandOutput) -> Vec<String> {
     rows(said).iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 

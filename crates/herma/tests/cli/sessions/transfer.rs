@@ -6,7 +6,7 @@ mod round_trip;
 
 use std::path::PathBuf;
 
-use crate::{Said, Terminal};
+use crate::{CommandOutput, Terminal};
 
 impl Terminal {
     /// A file beside the data directory.
@@ -22,7 +22,7 @@ impl Terminal {
     }
 
     /// Writes the lines to a file and imports it.
-    fn imported(&self, lines: &[String], flags: &str) -> Said {
+    fn imported(&self, lines: &[String], flags: &str) -> CommandOutput {
         std::fs::write(self.file("in.jsonl"), lines.iter().map(|line| format!("{line}\n")).collect::<String>())
             .unwrap();
         self.sessions(&format!("import in.jsonl{flags}"))

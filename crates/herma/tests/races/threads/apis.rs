@@ -3,7 +3,7 @@
 use herma_testkit::Client;
 use serde_json::{Value, json};
 
-use super::book::Address;
+use super::reference::Address;
 use super::steps::Api;
 use crate::support::{CHAT, named, until};
 
@@ -12,7 +12,7 @@ pub(super) const RUNS: &str = "/v1/runs";
 
 /// What a client received for a turn.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct TurnResult {
     /// HTTP status. `None` if the process died before it answered.
     pub(super) status: Option<u16>,
     /// The id of the response or of the run.
@@ -38,8 +38,8 @@ pub(super) struct Question {
 
 impl Question {
     /// Sends the request and waits for the end of the turn.
-    pub(super) async fn ask(self, client: Client) -> Seen {
-        let Some(begun) = self.send(&client).await else { return Seen::default() };
+    pub(super) async fn ask(self, client: Client) -> TurnResult {
+        let Some(begun) = self.send(&client).await else { return TurnResult::default() };
         match self.api {
             Api::Background | Api::Run if begun.error.is_null() => ended(&client, self.api, begun).await,
             _ => begun,
@@ -47,16 +47,16 @@ impl Question {
     }
 
     /// Sends the request. Does not wait for a background response or a run to end. `None` if the process died.
-    pub(super) async fn send(&self, client: &Client) -> Option<Seen> {
+    pub(super) async fn send(&self, client: &Client) -> Option<TurnResult> {
         let (client, path, body) = self.request(client.clone());
         let request = client.request("POST".parse().unwrap(), path).header("content-type", "application/json");
         let response = request.body(body.to_string()).send().await.ok()?;
         let status = response.status().as_u16();
         let text = response.text().await.ok()?;
         Some(match self.api {
-            Api::StreamedResponse if status == 200 => Seen::of_response_stream(&text)?,
-            Api::StreamedChat if status == 200 => Seen::of_chat_stream(&text)?,
-            api => Seen::of_object(api, status, &serde_json::from_str(&text).unwrap()),
+            Api::StreamedResponse if status == 200 => TurnResult::of_response_stream(&text)?,
+            Api::StreamedChat if status == 200 => TurnResult::of_chat_stream(&text)?,
+            api => TurnResult::of_object(api, status, &serde_json::from_str(&text).unwrap()),
         })
     }
 
@@ -94,7 +94,7 @@ impl Question {
 }
 
 /// Polls a background response or a run until it has ended.
-pub(super) async fn ended(client: &Client, api: Api, begun: Seen) -> Seen {
+pub(super) async fn ended(client: &Client, api: Api, begun: TurnResult) -> TurnResult {
     let path = path(api, begun.id.as_deref().expect("an id"));
     let mut last = Value::Null;
     until("it comes to an end", async || {
@@ -102,14 +102,14 @@ pub(super) async fn ended(client: &Client, api: Api, begun: Seen) -> Seen {
         !["queued", "in_progress", "running"].contains(&last["status"].as_str().unwrap())
     })
     .await;
-    Seen::of_object(api, 200, &last)
+    TurnResult::of_object(api, 200, &last)
 }
 
 pub(super) fn path(api: Api, id: &str) -> String {
     format!("{}/{id}", if api == Api::Run { RUNS } else { RESPONSES })
 }
 
-impl Seen {
+impl TurnResult {
     fn of_object(api: Api, status: u16, body: &Value) -> Self {
         let text = match api {
             Api::Chat | Api::StreamedChat => body["choices"][0]["message"]["content"].as_str().map(str::to_owned),

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::SLUGS;
 use super::apis::{path, text_of};
-use super::book::{Line, Record};
-use super::life::Life;
+use super::reference::{Line, Record};
+use super::scenario::ThreadScenario;
 use super::server::number_of;
 use super::steps::Api;
-use crate::long::{is_own_word, is_summary, rows};
+use crate::long::{is_gateway_note, is_summary, rows};
 
 /// All messages of a conversation as rows, without summaries.
 pub(super) async fn said(client: &Client, name: &str) -> Vec<Value> {
@@ -28,7 +28,7 @@ pub(super) fn line_of(role: &str, text: &str) -> Line {
         turn: 0,
         is_answered: false,
         is_inherited: false,
-        is_gone: false,
+        is_deleted: false,
     }
 }
 
@@ -52,36 +52,37 @@ fn plain(line: &Line) -> (&str, &str, bool) {
     (&line.role, &line.text, line.is_partial)
 }
 
-impl Life {
+impl ThreadScenario {
     /// Checks that the rows are exactly the expected lines, in order.
-    pub(super) fn tells_the_story(&self, thread: usize, now: &[Value]) {
-        let thread = &self.book.threads[thread];
+    pub(super) fn check_transcript(&self, thread: usize, now: &[Value]) {
+        let thread = &self.reference.threads[thread];
         let now = lines(now);
         let (expected, found): (Vec<_>, Vec<_>) =
             (thread.said().into_iter().map(plain).collect(), now.iter().map(plain).collect());
         assert_eq!(found, expected, "{:?}", (&thread.handle, thread.slug));
     }
 
-    pub(super) async fn looks_right(&self, thread: usize) {
-        let now = said(&self.client(thread.is_multiple_of(2)), &self.book.threads[thread].handle).await;
-        self.tells_the_story(thread, &now);
+    pub(super) async fn check_stored_transcript(&self, thread: usize) {
+        let now = said(&self.client(thread.is_multiple_of(2)), &self.reference.threads[thread].handle).await;
+        self.check_transcript(thread, &now);
     }
 
     /// The contexts in which the model got a question, without notes of the gateway.
     pub(super) fn shown(&self, number: usize) -> Vec<Vec<Value>> {
-        let requests = self.world.upstream.requests().into_iter().filter(|request| !is_summary(request));
+        let requests = self.cluster.upstream.requests().into_iter().filter(|request| !is_summary(request));
         let asked = requests.filter(|request| number_of(&request.last_user_text()) == Some(number));
-        let own =
-            |request: &Recorded| request.messages().iter().filter(|message| !is_own_word(message)).cloned().collect();
+        let own = |request: &Recorded| {
+            request.messages().iter().filter(|message| !is_gateway_note(message)).cloned().collect()
+        };
         asked.map(|request| own(&request)).collect()
     }
 
     /// Checks each context of a question: it is the whole history before it. Or it is a summary, or the note in place
     /// of one, followed by the end of that history.
-    pub(super) fn was_shown(&self, number: usize, before: &[Line]) {
+    pub(super) fn check_contexts(&self, number: usize, before: &[Line]) {
         let history: Vec<(&str, &str)> = before
             .iter()
-            .filter(|line| !line.is_gone && !line.is_partial)
+            .filter(|line| !line.is_deleted && !line.is_partial)
             .map(|line| (line.role.as_str(), line.text.as_str()))
             .collect();
         for context in self.shown(number) {
@@ -107,34 +108,34 @@ impl Life {
     }
 
     /// Checks the lists, the names, the transcripts, the items, the responses and the runs.
-    pub(super) async fn holds_together(&self) {
+    pub(super) async fn check_invariants(&self) {
         let mut listed = self.handles().await;
-        let alive = self.book.threads.iter().filter(|thread| thread.is_alive);
+        let alive = self.reference.threads.iter().filter(|thread| thread.is_alive);
         let mut expected: Vec<String> = alive.map(|thread| thread.handle.clone()).collect();
         listed.sort();
         expected.sort();
         assert_eq!(listed, expected, "each conversation is listed once");
         for slug in SLUGS {
-            let handle = self.book.of_slug(slug).map(|thread| self.book.threads[thread].handle.as_str());
-            self.leads_to(slug, handle).await;
+            let handle = self.reference.of_slug(slug).map(|thread| self.reference.threads[thread].handle.as_str());
+            self.check_name(slug, handle).await;
         }
-        for (name, thread) in &self.book.sessions {
-            let thread = &self.book.threads[*thread];
-            self.leads_to(name, Some(thread.handle.as_str()).filter(|_| thread.is_alive)).await;
+        for (name, thread) in &self.reference.sessions {
+            let thread = &self.reference.threads[*thread];
+            self.check_name(name, Some(thread.handle.as_str()).filter(|_| thread.is_alive)).await;
         }
-        for (number, thread) in self.book.threads.iter().enumerate() {
-            self.leads_to(&thread.handle, Some(thread.handle.as_str()).filter(|_| thread.is_alive)).await;
+        for (number, thread) in self.reference.threads.iter().enumerate() {
+            self.check_name(&thread.handle, Some(thread.handle.as_str()).filter(|_| thread.is_alive)).await;
             if thread.is_alive {
-                self.looks_right(number).await;
-                self.has_its_items(number).await;
+                self.check_stored_transcript(number).await;
+                self.check_items(number).await;
             }
         }
-        for record in &self.book.records {
-            self.is_as_it_was(record).await;
+        for record in &self.reference.records {
+            self.check_record(record).await;
         }
     }
 
-    async fn leads_to(&self, name: &str, handle: Option<&str>) {
+    async fn check_name(&self, name: &str, handle: Option<&str>) {
         for second in [false, true] {
             let by_session = self.client(second).get(&format!("/api/sessions/{name}")).await;
             let by_conversation = self.client(second).get(&format!("/v1/conversations/{name}")).await;
@@ -146,8 +147,8 @@ impl Life {
         }
     }
 
-    async fn has_its_items(&self, thread: usize) {
-        let thread = &self.book.threads[thread];
+    async fn check_items(&self, thread: usize) {
+        let thread = &self.reference.threads[thread];
         let items =
             rows(&self.client(true), &format!("/v1/conversations/{}/items?order=asc&limit=100", thread.handle)).await;
         let texts: Vec<&str> = items.iter().map(|item| item["content"][0]["text"].as_str().unwrap()).collect();
@@ -156,8 +157,8 @@ impl Life {
     }
 
     /// Checks that a response or a run has not changed, or that it answers 404 if it was deleted.
-    async fn is_as_it_was(&self, record: &Record) {
-        let thread = &self.book.threads[record.thread];
+    async fn check_record(&self, record: &Record) {
+        let thread = &self.reference.threads[record.thread];
         let path = path(record.api, &record.id);
         let client = self.client(record.turn.is_multiple_of(2));
         let answer = client.get(&path).await;
@@ -168,7 +169,7 @@ impl Life {
         let object = answer.expect(200);
         assert_eq!(object["status"] == "completed", record.is_completed, "{object}");
         let of_turn: Vec<&Line> = thread.lines.iter().filter(|line| line.turn == record.turn).collect();
-        let last = of_turn.iter().find(|line| line.role == "assistant" && !line.is_gone);
+        let last = of_turn.iter().find(|line| line.role == "assistant" && !line.is_deleted);
         let text = if record.api == Api::Run { object["output"].as_str().map(str::to_owned) } else { text_of(&object) };
         assert_eq!(text.filter(|text| !text.is_empty()).as_deref(), last.map(|line| line.text.as_str()), "{object}");
         if record.api == Api::Run {
@@ -176,10 +177,10 @@ impl Life {
         }
         let items = rows(&client, &format!("{path}/input_items")).await;
         let asked: Vec<&str> = items.iter().map(|item| item["content"][0]["text"].as_str().unwrap()).collect();
-        let input = of_turn.iter().filter(|line| line.role == "user" && !line.is_gone);
+        let input = of_turn.iter().filter(|line| line.role == "user" && !line.is_deleted);
         let input: Vec<&str> = input.map(|line| line.text.as_str()).collect();
         assert_eq!(asked, input, "{record:?}");
-        if let Some(frames) = record.frames.as_ref().filter(|_| of_turn.iter().all(|line| !line.is_gone)) {
+        if let Some(frames) = record.frames.as_ref().filter(|_| of_turn.iter().all(|line| !line.is_deleted)) {
             let again = client.get_stream(&format!("{path}?stream=true")).await.rest().await;
             let again: Vec<String> =
                 again.into_iter().filter(|event| event.comment.is_empty()).map(|event| event.data).collect();
@@ -188,7 +189,7 @@ impl Life {
     }
 
     /// Checks that no turn runs or waits, and that no lease is held.
-    pub(super) async fn leaves_nothing_behind(&self) {
-        self.world.stored().until_settled().await;
+    pub(super) async fn check_settled(&self) {
+        self.cluster.stored().until_settled().await;
     }
 }

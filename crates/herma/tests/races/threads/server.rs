@@ -8,7 +8,7 @@ use herma_model::tokens::estimate;
 use herma_testkit::upstream::{Ending, Pace};
 use herma_testkit::{Completion, Gate, Recorded, Reply, ScriptedUpstream};
 
-use super::steps::Answer;
+use super::steps::ModelAnswer;
 use crate::long::is_summary;
 
 /// The scripted answers, by the number of the question. Clones share them.
@@ -16,24 +16,24 @@ use crate::long::is_summary;
 pub(super) struct Server(Arc<Mutex<HashMap<usize, Plan>>>);
 
 /// The answer, and a gate that each of its pieces waits for.
-type Plan = (Answer, Option<Gate>);
+type Plan = (ModelAnswer, Option<Gate>);
 
 impl Server {
     /// Makes the server answer as scripted here.
-    pub(super) fn behind(upstream: &ScriptedUpstream) -> Self {
+    pub(super) fn install(upstream: &ScriptedUpstream) -> Self {
         let server = Self::default();
-        let told = server.clone();
-        upstream.otherwise(move |request| told.reply(request));
+        let answering = server.clone();
+        upstream.otherwise(move |request| answering.reply(request));
         server
     }
 
     /// Sets the answer to the question with this number.
-    pub(super) fn will(&self, number: usize, answer: Answer) {
+    pub(super) fn script(&self, number: usize, answer: ModelAnswer) {
         self.0.lock().unwrap().insert(number, (answer, None));
     }
 
     /// Sets the answer. Each piece waits for the gate.
-    pub(super) fn will_when(&self, number: usize, answer: Answer, gate: &Gate) {
+    pub(super) fn script_gated(&self, number: usize, answer: ModelAnswer, gate: &Gate) {
         self.0.lock().unwrap().insert(number, (answer, Some(gate.clone())));
     }
 
@@ -47,9 +47,9 @@ impl Server {
         let said = |size| Completion::chunks([beginning(number), rest(size)]).pace(pace);
         let prompt = request.messages().iter().map(|message| u64::from(estimate(&message.to_string()))).sum();
         match answer {
-            Answer::Text(size) => said(size).usage(prompt, size as u64 + 8).into(),
-            Answer::Error => Reply::status(400, "no"),
-            Answer::CutOff => said(1).ending(Ending::CutOffAfter(1)).into(),
+            ModelAnswer::Text(size) => said(size).usage(prompt, size as u64 + 8).into(),
+            ModelAnswer::Error => Reply::status(400, "no"),
+            ModelAnswer::CutOff => said(1).ending(Ending::CutOffAfter(1)).into(),
         }
     }
 }

@@ -7,25 +7,55 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 pub(super) enum Step {
     Turn(Turn),
     /// Two turns with the same slug at the same time.
-    AtOnce { slug: usize, ways: [Way; 2] },
+    AtOnce {
+        slug: usize,
+        turns: [ConcurrentTurn; 2],
+    },
     /// A turn with a slug while another client deletes its conversation.
-    DeletedMeanwhile { slug: usize, way: Way, second: bool },
+    DeletedDuring {
+        slug: usize,
+        turn: ConcurrentTurn,
+        second: bool,
+    },
     /// A process is killed so many milliseconds after a turn was sent to it.
     KilledDuring(Turn, u64),
     /// A process is killed in the middle of a background response or a run.
-    KilledInBackground { turn: Turn, shown: bool },
+    KilledInBackground {
+        turn: Turn,
+        shown: bool,
+    },
     /// An idle process is killed.
-    Killed { second: bool },
+    Killed {
+        second: bool,
+    },
     /// A client asks for a compaction.
-    Compact { name: Name, second: bool, mode: &'static str },
+    Compact {
+        name: Name,
+        second: bool,
+        mode: &'static str,
+    },
     /// A client adds items: their sizes, and whether they have the role `user`.
-    AddItems { name: Name, second: bool, items: Vec<(usize, bool)> },
+    AddItems {
+        name: Name,
+        second: bool,
+        items: Vec<(usize, bool)>,
+    },
     /// A client deletes one message.
-    DeleteItem { name: Name, line: usize, second: bool },
+    DeleteItem {
+        name: Name,
+        line: usize,
+        second: bool,
+    },
     /// A client deletes a response.
-    DeleteResponse { response: usize, second: bool },
+    DeleteResponse {
+        response: usize,
+        second: bool,
+    },
     /// A client deletes a conversation, by any of its names.
-    DeleteConversation { name: Name, second: bool },
+    DeleteConversation {
+        name: Name,
+        second: bool,
+    },
 }
 
 /// What the client sends, and what the model answers.
@@ -37,12 +67,12 @@ pub(super) struct Turn {
     pub(super) stored: bool,
     /// About how many tokens the question has.
     pub(super) size: usize,
-    pub(super) answer: Answer,
+    pub(super) answer: ModelAnswer,
 }
 
 /// One of two turns at the same time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct ConcurrentTurn {
     pub(super) api: Api,
     pub(super) second: bool,
     /// Names the last response, if there is one, instead of the slug.
@@ -83,7 +113,7 @@ impl Api {
 
 /// What the model server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ModelAnswer {
     /// A text of about so many tokens.
     Text(usize),
     /// Status 400.
@@ -128,13 +158,13 @@ fn api() -> impl Strategy<Value = Api> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    let answer = prop_oneof![8 => size().prop_map(Answer::Text), 1 => Just(Answer::Error), 1 => Just(Answer::CutOff)];
+    let answer = prop_oneof![8 => size().prop_map(ModelAnswer::Text), 1 => Just(ModelAnswer::Error), 1 => Just(ModelAnswer::CutOff)];
     (name(), api(), any::<bool>(), proptest::bool::weighted(0.8), size(), answer)
         .prop_map(|(name, api, second, stored, size, answer)| Turn { name, api, second, stored, size, answer })
 }
 
-fn way() -> impl Strategy<Value = Way> {
-    (api(), any::<bool>(), any::<bool>()).prop_map(|(api, second, chained)| Way { api, second, chained })
+fn concurrent_turn() -> impl Strategy<Value = ConcurrentTurn> {
+    (api(), any::<bool>(), any::<bool>()).prop_map(|(api, second, chained)| ConcurrentTurn { api, second, chained })
 }
 
 fn mode() -> impl Strategy<Value = &'static str> {
@@ -142,12 +172,12 @@ fn mode() -> impl Strategy<Value = &'static str> {
 }
 
 /// A compaction mode and a list of steps.
-pub(super) fn lives() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
+pub(super) fn scenarios() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
     let items = proptest::collection::vec((5..100_usize, any::<bool>()), 1..4);
     let step = prop_oneof![
         24 => turn().prop_map(Step::Turn),
-        4 => (slug(), [way(), way()]).prop_map(|(slug, ways)| Step::AtOnce { slug, ways }),
-        2 => (slug(), way(), any::<bool>()).prop_map(|(slug, way, second)| Step::DeletedMeanwhile { slug, way, second }),
+        4 => (slug(), [concurrent_turn(), concurrent_turn()]).prop_map(|(slug, turns)| Step::AtOnce { slug, turns }),
+        2 => (slug(), concurrent_turn(), any::<bool>()).prop_map(|(slug, turn, second)| Step::DeletedDuring { slug, turn, second }),
         2 => (turn(), 0..16_u64).prop_map(|(turn, delay)| Step::KilledDuring(turn, delay)),
         2 => (turn(), any::<bool>()).prop_map(|(turn, shown)| Step::KilledInBackground { turn, shown }),
         1 => any::<bool>().prop_map(|second| Step::Killed { second }),

@@ -3,7 +3,7 @@
 use herma_testkit::Reply;
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, CONVERSATION_ID, SESSION_ID, SESSION_KEY, World, chat, streamed, user, with};
+use crate::support::{CHAT, CONVERSATION_ID, SESSION_ID, SESSION_KEY, TestGateway, chat, streamed, user, with};
 
 /// The chunks of a stream without the fields that differ between runs. Checks that these are equal in all chunks.
 fn plain(chunks: &[Value]) -> Vec<Value> {
@@ -20,9 +20,9 @@ fn plain(chunks: &[Value]) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_stream_opens_with_the_role_and_ends_with_reason_session_and_done() {
-    let world = World::start().await;
-    world.upstream.push(Reply::chunks(["Hel", "lo", " ✓"]));
-    let client = world.in_session("s").header(SESSION_KEY, "k");
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::chunks(["Hel", "lo", " ✓"]));
+    let client = gateway.in_session("s").header(SESSION_KEY, "k");
     let mut stream = client.post_stream(CHAT, &streamed(chat(&[user("hi")]))).await;
     assert_eq!((stream.status, stream.header("content-type")), (200, Some("text/event-stream")));
     assert_eq!((stream.header(SESSION_ID), stream.header(SESSION_KEY)), (Some("s"), Some("k")));
@@ -49,19 +49,19 @@ async fn a_stream_opens_with_the_role_and_ends_with_reason_session_and_done() {
     );
     assert_eq!(session["conversation_id"], *conversation);
     assert_eq!((session["resolution"].as_str(), session["requested_id"].as_str()), (Some("created"), Some("s")));
-    let row = world.client().get("/api/sessions/s").await.expect(200);
+    let row = gateway.client().get("/api/sessions/s").await.expect(200);
     assert_eq!(session["provenance"], row["provenance"]);
-    assert_eq!(world.transcript("s").await, ["user: hi", "assistant: Hello ✓"]);
+    assert_eq!(gateway.transcript("s").await, ["user: hi", "assistant: Hello ✓"]);
 }
 
 #[tokio::test]
 async fn words_arrive_as_they_are_said() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let gate = herma_testkit::Gate::new();
     let pace = herma_testkit::upstream::Pace::Gated(gate.clone());
-    world.upstream.push(herma_testkit::Completion::chunks(["one ", "two"]).pace(pace).into());
+    gateway.upstream.push(herma_testkit::Completion::chunks(["one ", "two"]).pace(pace).into());
     gate.release(1);
-    let mut stream = world.in_session("s").post_stream(CHAT, &streamed(chat(&[user("count")]))).await;
+    let mut stream = gateway.in_session("s").post_stream(CHAT, &streamed(chat(&[user("count")]))).await;
     let mut next = async || stream.next().await.expect("an event").json()["choices"][0]["delta"].clone();
     assert_eq!(next().await, json!({"role": "assistant", "content": ""}));
     assert_eq!(next().await, json!({"content": "one "}));
@@ -73,30 +73,30 @@ async fn words_arrive_as_they_are_said() {
 
 #[tokio::test]
 async fn streaming_is_decided_by_the_body_and_never_by_accept() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let body = chat(&[user("hi")]);
-    let plain = world.client().header("accept", "text/event-stream").post_json(CHAT, &body).await;
+    let plain = gateway.client().header("accept", "text/event-stream").post_json(CHAT, &body).await;
     assert_eq!((plain.header("content-type"), plain.content()), (Some("application/json"), "reply to: hi".to_owned()));
-    let plain = world.client().post_json(CHAT, &with(body.clone(), "stream", json!(false))).await;
+    let plain = gateway.client().post_json(CHAT, &with(body.clone(), "stream", json!(false))).await;
     assert_eq!(plain.header("content-type"), Some("application/json"));
-    let mut stream = world.client().header("accept", "application/json").post_stream(CHAT, &streamed(body)).await;
+    let mut stream = gateway.client().header("accept", "application/json").post_stream(CHAT, &streamed(body)).await;
     assert_eq!(stream.text().await, "reply to: hi");
 }
 
 #[tokio::test]
 async fn a_stream_and_a_json_answer_leave_the_same_transcript() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for session in ["plain", "streamed"] {
-        world.upstream.push(Reply::text("The answer is 42."));
+        gateway.upstream.push(Reply::text("The answer is 42."));
         let body = chat(&[user("what is it?")]);
         if session == "plain" {
-            assert_eq!(world.in_session(session).post_json(CHAT, &body).await.content(), "The answer is 42.");
+            assert_eq!(gateway.in_session(session).post_json(CHAT, &body).await.content(), "The answer is 42.");
         } else {
-            let mut stream = world.in_session(session).post_stream(CHAT, &streamed(body)).await;
+            let mut stream = gateway.in_session(session).post_stream(CHAT, &streamed(body)).await;
             assert_eq!(stream.text().await, "The answer is 42.");
         }
     }
-    let plain = world.transcript("plain").await;
+    let plain = gateway.transcript("plain").await;
     assert_eq!(plain, ["user: what is it?", "assistant: The answer is 42."]);
-    assert_eq!(world.transcript("streamed").await, plain);
+    assert_eq!(gateway.transcript("streamed").await, plain);
 }

@@ -3,7 +3,7 @@
 use herma_testkit::{Completion, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, World, chat, streamed, user, with};
+use crate::support::{CHAT, TestGateway, chat, streamed, user, with};
 
 fn counted(input: u64, output: u64) -> Value {
     json!({
@@ -17,7 +17,7 @@ fn counted(input: u64, output: u64) -> Value {
 
 #[tokio::test]
 async fn a_stream_has_a_usage_chunk_only_when_it_was_asked_for() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for (options, asked) in [
         (None, false),
         (Some(json!({})), false),
@@ -25,12 +25,12 @@ async fn a_stream_has_a_usage_chunk_only_when_it_was_asked_for() {
         (Some(json!({"include_usage": null})), false),
         (Some(json!({"include_usage": true})), true),
     ] {
-        world.upstream.push(Completion::text("four words it is").usage(120, 30).into());
+        gateway.upstream.push(Completion::text("four words it is").usage(120, 30).into());
         let mut body = streamed(chat(&[user("count")]));
         if let Some(options) = &options {
             body = with(body, "stream_options", options.clone());
         }
-        let chunks = world.client().post_stream(CHAT, &body).await.chunks().await;
+        let chunks = gateway.client().post_stream(CHAT, &body).await.chunks().await;
         let usage: Vec<&Value> =
             chunks.iter().filter(|chunk| chunk.get("usage").is_some_and(|it| !it.is_null())).collect();
         if asked {
@@ -47,12 +47,12 @@ async fn a_stream_has_a_usage_chunk_only_when_it_was_asked_for() {
 
 #[tokio::test]
 async fn the_row_sums_what_every_turn_used() {
-    let world = World::start().await;
-    world.upstream.push(Completion::text("one").usage(10, 1).into());
-    assert_eq!(world.say("s", "a").await.expect(200)["usage"], counted(10, 1));
-    world.upstream.push(Completion::text("two").usage(20, 2).into());
-    world.in_session("s").post_stream(CHAT, &streamed(chat(&[user("b")]))).await.rest().await;
-    let row = world.client().get("/api/sessions/s").await.expect(200);
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Completion::text("one").usage(10, 1).into());
+    assert_eq!(gateway.say("s", "a").await.expect(200)["usage"], counted(10, 1));
+    gateway.upstream.push(Completion::text("two").usage(20, 2).into());
+    gateway.in_session("s").post_stream(CHAT, &streamed(chat(&[user("b")]))).await.rest().await;
+    let row = gateway.client().get("/api/sessions/s").await.expect(200);
     assert_eq!(
         row["usage"],
         json!({"input_tokens": 30, "output_tokens": 3, "total_tokens": 33, "cached_tokens": 0, "reasoning_tokens": 0})
@@ -62,13 +62,13 @@ async fn the_row_sums_what_every_turn_used() {
 
 #[tokio::test]
 async fn cached_and_reasoning_tokens_are_told_and_a_server_that_counts_nothing_is_believed() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let usage = json!({
         "prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14,
         "prompt_tokens_details": {"cached_tokens": 7}, "completion_tokens_details": {"reasoning_tokens": 3},
     });
-    world.upstream.push(Reply::Completion(Completion { usage: Some(usage.clone()), ..Completion::text("ok") }));
-    assert_eq!(world.say("s", "a").await.expect(200)["usage"], usage);
-    world.upstream.push(Reply::Completion(Completion { usage: Some(Value::Null), ..Completion::text("ok") }));
-    assert_eq!(world.say("s", "b").await.expect(200).get("usage"), None);
+    gateway.upstream.push(Reply::Completion(Completion { usage: Some(usage.clone()), ..Completion::text("ok") }));
+    assert_eq!(gateway.say("s", "a").await.expect(200)["usage"], usage);
+    gateway.upstream.push(Reply::Completion(Completion { usage: Some(Value::Null), ..Completion::text("ok") }));
+    assert_eq!(gateway.say("s", "b").await.expect(200).get("usage"), None);
 }

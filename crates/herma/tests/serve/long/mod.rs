@@ -10,7 +10,7 @@ mod trimmed;
 use herma_testkit::{Completion, Recorded, Reply};
 use serde_json::Value;
 
-use crate::support::{World, data, lines};
+use crate::support::{TestGateway, data, lines};
 
 /// The context window of the model, in tokens.
 const WINDOW: &str = "4000";
@@ -19,13 +19,13 @@ const SUMMARY: &str = "They spoke of the trip to Lisbon, booking 4711.";
 
 /// A gateway with a small context window. The model counts tokens as Herma estimates them, and answers each request
 /// for a summary with [`SUMMARY`].
-async fn long_world(settings: &[(&str, &str)]) -> World {
+async fn small_window_gateway(settings: &[(&str, &str)]) -> TestGateway {
     let settings = [&[("HERMA_CONTEXT_WINDOW", WINDOW)], settings].concat();
-    let world = World::with_settings(&settings).await;
-    world
+    let gateway = TestGateway::with_settings(&settings).await;
+    gateway
         .upstream
         .otherwise(|request| if is_summary(request) { Reply::text(SUMMARY) } else { counted(request, "noted") });
-    world
+    gateway
 }
 
 /// An answer whose usage is what Herma estimates.
@@ -35,15 +35,15 @@ fn counted(request: &Recorded, text: &str) -> Reply {
 }
 
 /// Sets the reply to every request for a summary.
-fn summaries_are(world: &World, reply: impl Fn(&Recorded) -> Reply + Send + 'static) {
-    world
+fn summaries_are(gateway: &TestGateway, reply: impl Fn(&Recorded) -> Reply + Send + 'static) {
+    gateway
         .upstream
         .otherwise(move |request| if is_summary(request) { reply(request) } else { counted(request, "noted") });
 }
 
 /// The ledger of a conversation, newest first.
-async fn ledger(world: &World, session: &str) -> Vec<Value> {
-    data(&world.client().get(&format!("/api/sessions/{session}/compactions")).await)
+async fn ledger(gateway: &TestGateway, session: &str) -> Vec<Value> {
+    data(&gateway.client().get(&format!("/api/sessions/{session}/compactions")).await)
 }
 
 /// Whether a request asks for a summary.
@@ -53,13 +53,13 @@ fn is_summary(request: &Recorded) -> bool {
 }
 
 /// The requests for a summary.
-fn summaries(world: &World) -> Vec<Recorded> {
-    world.upstream.requests().into_iter().filter(is_summary).collect()
+fn summaries(gateway: &TestGateway) -> Vec<Recorded> {
+    gateway.upstream.requests().into_iter().filter(is_summary).collect()
 }
 
 /// The last context that was not for a summary, as lines. A summary may be requested at any time.
-fn context(world: &World) -> Vec<String> {
-    let requests = world.upstream.requests();
+fn context(gateway: &TestGateway) -> Vec<String> {
+    let requests = gateway.upstream.requests();
     let call = requests.iter().rfind(|request| !is_summary(request)).expect("a call");
     lines(call.messages())
 }
@@ -80,14 +80,14 @@ fn far_too_many_words() -> String {
 }
 
 /// Four turns. They are too short for a prepared summary. One more message of [`many_words`] passes the threshold.
-async fn tell_four(world: &World, session: &str) {
+async fn send_four(gateway: &TestGateway, session: &str) {
     for number in 1..=4 {
-        world.say(session, &words(number)).await.expect(200);
+        gateway.say(session, &words(number)).await.expect(200);
     }
 }
 
 /// The summary as a context shows it.
-fn shown_summary() -> String {
+fn summary_line() -> String {
     format!("user: [Summary of the conversation so far, in place of its earlier messages]\n\n{SUMMARY}")
 }
 

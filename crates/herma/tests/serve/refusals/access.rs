@@ -3,7 +3,7 @@
 use herma_testkit::Client;
 
 use super::nothing_is_left;
-use crate::support::{CHAT, World, chat, error, user};
+use crate::support::{CHAT, TestGateway, chat, error, user};
 
 const GUARDED: [&str; 10] = [
     "/v1/models",
@@ -20,8 +20,8 @@ const GUARDED: [&str; 10] = [
 
 #[tokio::test]
 async fn every_guarded_route_wants_a_valid_key() {
-    let world = World::start().await;
-    let nobody = || Client::new(world.herma.base_url());
+    let gateway = TestGateway::start().await;
+    let nobody = || Client::new(gateway.herma.base_url());
     let strangers = [
         nobody(),
         nobody().key("wrong"),
@@ -50,29 +50,29 @@ async fn every_guarded_route_wants_a_valid_key() {
         assert_eq!(error(&chatting.post_bytes(CHAT, "not even JSON").await, 401)["code"], "invalid_api_key");
     }
     for path in GUARDED.into_iter().filter(|path| !path.contains("/s")) {
-        assert_eq!(world.client().get(path).await.status, 200, "{path}");
+        assert_eq!(gateway.client().get(path).await.status, 200, "{path}");
     }
-    nothing_is_left(world).await;
+    nothing_is_left(gateway).await;
 }
 
 #[tokio::test]
 async fn a_large_body_of_a_stranger_is_not_read() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let request = b"POST /v1/chat/completions HTTP/1.1\r\nhost: herma\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 9000000\r\n\r\n{";
-    assert_eq!(world.raw(request).await.error(401)["code"], "invalid_api_key");
+    assert_eq!(gateway.raw(request).await.error(401)["code"], "invalid_api_key");
 }
 
 #[tokio::test]
 async fn the_scheme_may_be_written_in_any_case() {
-    let world = World::start().await;
-    let client = Client::new(world.herma.base_url()).header("authorization", "bearer test-key");
+    let gateway = TestGateway::start().await;
+    let client = Client::new(gateway.herma.base_url()).header("authorization", "bearer test-key");
     assert_eq!(client.get("/v1/models").await.status, 200);
 }
 
 #[tokio::test]
 async fn health_is_for_everybody() {
-    let world = World::start().await;
-    for client in [Client::new(world.herma.base_url()), Client::new(world.herma.base_url()).key("wrong")] {
+    let gateway = TestGateway::start().await;
+    for client in [Client::new(gateway.herma.base_url()), Client::new(gateway.herma.base_url()).key("wrong")] {
         for path in ["/health", "/v1/health"] {
             assert_eq!(client.get(path).await.expect(200)["status"], "ok");
         }

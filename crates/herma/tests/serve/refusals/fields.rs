@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::nothing_is_left;
-use crate::support::{CHAT, World, chat, error, streamed, user, with};
+use crate::support::{CHAT, TestGateway, chat, error, streamed, user, with};
 
 /// Values of every JSON type, and a few that are almost valid.
 fn one_of_each() -> Vec<Value> {
@@ -28,8 +28,8 @@ fn one_of_each() -> Vec<Value> {
 }
 
 /// Sends a body. It must be accepted or refused with a proper error. Returns the `param` of the error.
-async fn judged(world: &World, body: &Value) -> Option<String> {
-    let answer = world.in_session("s").post_json(CHAT, body).await;
+async fn refused_param(gateway: &TestGateway, body: &Value) -> Option<String> {
+    let answer = gateway.in_session("s").post_json(CHAT, body).await;
     assert!(answer.status == 200 || (400..500).contains(&answer.status), "{body}: {}", answer.text());
     if answer.status == 200 {
         return None;
@@ -46,7 +46,7 @@ async fn judged(world: &World, body: &Value) -> Option<String> {
 
 #[tokio::test]
 async fn every_known_field_refuses_what_it_cannot_be_and_says_which_it_is() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     // The numbers are positions in `one_of_each` of the values that a field accepts.
     for (name, taken) in [
         ("messages", &[][..]),
@@ -75,7 +75,7 @@ async fn every_known_field_refuses_what_it_cannot_be_and_says_which_it_is() {
     ] {
         for (place, value) in one_of_each().into_iter().enumerate() {
             let body = with(chat(&[user("hello")]), name, value.clone());
-            match judged(&world, &body).await {
+            match refused_param(&gateway, &body).await {
                 None => assert!(taken.contains(&place), "{name}: {value} was taken"),
                 Some(param) => {
                     assert!(!taken.contains(&place), "{name}: {value} was refused");
@@ -91,7 +91,7 @@ async fn every_known_field_refuses_what_it_cannot_be_and_says_which_it_is() {
 
 #[tokio::test]
 async fn a_wrong_value_inside_a_message_is_named_by_its_path() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let call = |call: Value| json!({"role": "assistant", "tool_calls": [call]});
     let function = |function: Value| call(json!({"id": "a", "type": "function", "function": function}));
     let part = |part: Value| json!({"role": "user", "content": [{"type": "text", "text": "x"}, part]});
@@ -148,7 +148,7 @@ async fn a_wrong_value_inside_a_message_is_named_by_its_path() {
         (function(json!({"name": "f", "arguments": {}})), ".tool_calls[0].function.arguments"),
     ] {
         for body in [chat(&[user("x"), message.clone()]), streamed(chat(&[user("x"), message.clone()]))] {
-            assert_eq!(judged(&world, &body).await, Some(format!("messages[1]{path}")), "{message}");
+            assert_eq!(refused_param(&gateway, &body).await, Some(format!("messages[1]{path}")), "{message}");
         }
     }
     for (field, value, path) in [
@@ -156,17 +156,18 @@ async fn a_wrong_value_inside_a_message_is_named_by_its_path() {
         ("tools", json!([{}, "x"]), "tools[1]"),
         ("stream_options", json!({"include_usage": "yes"}), "stream_options.include_usage"),
     ] {
-        assert_eq!(judged(&world, &with(chat(&[user("x")]), field, value)).await.as_deref(), Some(path));
+        assert_eq!(refused_param(&gateway, &with(chat(&[user("x")]), field, value)).await.as_deref(), Some(path));
     }
-    nothing_is_left(world).await;
+    nothing_is_left(gateway).await;
 }
 
 #[tokio::test]
 async fn surprising_values_of_unknown_fields_are_passed_on_or_refused_but_never_break_anything() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for value in one_of_each() {
-        judged(&world, &with(chat(&[user("x")]), "x_unknown", value.clone())).await;
-        judged(&world, &chat(&[json!({"role": "user", "content": "x", "x_unknown": value})])).await;
-        judged(&world, &chat(&[json!({"role": "user", "content": [{"type": "x_unknown", "x": value}]})])).await;
+        refused_param(&gateway, &with(chat(&[user("x")]), "x_unknown", value.clone())).await;
+        refused_param(&gateway, &chat(&[json!({"role": "user", "content": "x", "x_unknown": value})])).await;
+        refused_param(&gateway, &chat(&[json!({"role": "user", "content": [{"type": "x_unknown", "x": value}]})]))
+            .await;
     }
 }

@@ -6,13 +6,13 @@ mod fields;
 mod headers;
 mod routes;
 
-use crate::support::World;
+use crate::support::TestGateway;
 
 /// Checks that the model server got no request, and that no conversation exists, now and after a restart.
-async fn nothing_is_left(mut world: World) {
-    assert!(world.upstream.requests().is_empty());
-    assert!(world.sessions().await.is_empty());
-    world.restart().await;
-    assert!(world.sessions().await.is_empty());
-    world.say("s", "hello").await.expect(200);
+async fn nothing_is_left(mut gateway: TestGateway) {
+    assert!(gateway.upstream.requests().is_empty());
+    assert!(gateway.sessions().await.is_empty());
+    gateway.restart().await;
+    assert!(gateway.sessions().await.is_empty());
+    gateway.say("s", "hello").await.expect(200);
 }

@@ -3,11 +3,11 @@
 use herma_testkit::Client;
 use serde_json::json;
 
-use crate::support::{World, error};
+use crate::support::{TestGateway, error};
 
 #[tokio::test]
 async fn an_unknown_route_is_not_found_in_the_envelope() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for path in [
         "/",
         "/v1",
@@ -27,7 +27,7 @@ async fn an_unknown_route_is_not_found_in_the_envelope() {
         "/dashboard",
         "/favicon.ico",
     ] {
-        for client in [world.client(), Client::new(world.herma.base_url())] {
+        for client in [gateway.client(), Client::new(gateway.herma.base_url())] {
             assert_eq!(error(&client.get(path).await, 404)["code"], "not_found", "{path}");
         }
     }
@@ -35,22 +35,22 @@ async fn an_unknown_route_is_not_found_in_the_envelope() {
 
 #[tokio::test]
 async fn a_name_that_cannot_be_one_leads_nowhere() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for name in
         ["nobody", "%00", "%ff", "%c3%28", "a%2Fb", "..%2f..", "%0d%0a", "conv_", "%F0%9F%92%A9", &"x".repeat(3_000)]
     {
         for path in [format!("/api/sessions/{name}"), format!("/api/sessions/{name}/messages")] {
-            let answer = world.client().get(&path).await;
+            let answer = gateway.client().get(&path).await;
             assert_eq!(error(&answer, 404)["code"], "not_found", "{path:.60}");
         }
     }
-    assert_eq!(error(&world.client().get("/v1/models/%ff").await, 404)["code"], "not_found");
+    assert_eq!(error(&gateway.client().get("/v1/models/%ff").await, 404)["code"], "not_found");
 }
 
 #[tokio::test]
 async fn an_unknown_method_is_not_allowed_in_the_envelope() {
-    let world = World::start().await;
-    let client = world.client();
+    let gateway = TestGateway::start().await;
+    let client = gateway.client();
     for (method, path) in [
         ("GET", "/v1/chat/completions"),
         ("PUT", "/v1/chat/completions"),
@@ -73,7 +73,7 @@ async fn an_unknown_method_is_not_allowed_in_the_envelope() {
 
 #[tokio::test]
 async fn what_is_no_http_is_refused_in_the_envelope_too() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     let long = format!("GET /{} HTTP/1.1\r\nhost: herma\r\n\r\n", "a".repeat(65_535));
     let many = format!("GET /health HTTP/1.1\r\nhost: herma\r\n{}\r\n", "x-a: b\r\n".repeat(300));
     for (request, status, code) in [
@@ -83,6 +83,6 @@ async fn what_is_no_http_is_refused_in_the_envelope_too() {
         (&long, 414, "address_too_long"),
         (&many, 431, "headers_too_large"),
     ] {
-        assert_eq!(world.raw(request.as_bytes()).await.error(status)["code"], code, "{request:.40}");
+        assert_eq!(gateway.raw(request.as_bytes()).await.error(status)["code"], code, "{request:.40}");
     }
 }

@@ -8,16 +8,16 @@ mod whole;
 use herma_testkit::{Answer, Reply};
 use serde_json::Value;
 
-use crate::support::{CHAT, NO_REPLY, World, chat, error, streamed, user};
+use crate::support::{CHAT, NO_REPLY, TestGateway, chat, error, streamed, user};
 
 /// A secret in the errors of every failing server. No client may see it.
 const SECRET: &str = "sk-proj-abcdef0123456789";
 
 /// A conversation with one completed turn.
-async fn one_good_turn() -> World {
-    let world = World::start().await;
-    world.say("s", "before").await.expect(200);
-    world
+async fn one_good_turn() -> TestGateway {
+    let gateway = TestGateway::start().await;
+    gateway.say("s", "before").await.expect(200);
+    gateway
 }
 
 /// Checks the code of an error, that its message contains `says`, and that it does not contain the secret.
@@ -31,29 +31,29 @@ fn check(error: &Value, code: &str, says: &str) {
 /// Sends a message that fails before any output, whole and streamed. Checks the error, that it is recorded, and that
 /// the conversation can continue.
 async fn fails_at_once(reply: Reply, tries: usize, status: u16, code: &str, says: &str) -> Answer {
-    let world = one_good_turn().await;
+    let gateway = one_good_turn().await;
     let mut failed = None;
     for (number, body) in [(1, chat(&[user("broken 1")])), (2, streamed(chat(&[user("broken 2")])))] {
-        (0..tries).for_each(|_| world.upstream.push(reply.clone()));
-        let asked = world.upstream.requests().len();
-        let answer = world.in_session("s").post_json(CHAT, &body).await;
+        (0..tries).for_each(|_| gateway.upstream.push(reply.clone()));
+        let asked = gateway.upstream.requests().len();
+        let answer = gateway.in_session("s").post_json(CHAT, &body).await;
         check(&error(&answer, status), code, says);
-        assert_eq!(world.upstream.requests().len() - asked, tries, "attempt {number}");
+        assert_eq!(gateway.upstream.requests().len() - asked, tries, "attempt {number}");
         failed = Some(answer);
     }
-    goes_on(&world).await;
+    check_continues(&gateway).await;
     failed.expect("an answer")
 }
 
 /// Checks the conversation after two failed turns without output: both messages are stored, and a note in the context
 /// says that each failed.
-async fn goes_on(world: &World) {
+async fn check_continues(gateway: &TestGateway) {
     let broken = ["user: before", "assistant: reply to: before", "user: broken 1", "user: broken 2"];
-    assert_eq!(world.transcript("s").await, broken);
+    assert_eq!(gateway.transcript("s").await, broken);
     let context =
         ["user: before", "assistant: reply to: before", "user: broken 1", NO_REPLY, "user: broken 2", NO_REPLY];
-    assert_eq!(world.model_view("s").await, context);
-    assert_eq!(world.say("s", "after").await.content(), "reply to: after");
-    let sent = world.context();
+    assert_eq!(gateway.model_view("s").await, context);
+    assert_eq!(gateway.say("s", "after").await.content(), "reply to: after");
+    let sent = gateway.context();
     assert_eq!((&sent[..6], sent[6..].join("")), (&context.map(str::to_owned)[..], "user: after".to_owned()));
 }

@@ -5,7 +5,7 @@ use herma_testkit::Reply;
 use serde_json::json;
 
 use super::{check, fails_at_once, one_good_turn};
-use crate::support::{CHAT, World, chat, error, streamed, user};
+use crate::support::{CHAT, TestGateway, chat, error, streamed, user};
 
 /// How often the gateway sends a request in all.
 const TRIES: usize = 3;
@@ -28,26 +28,26 @@ async fn a_server_that_hangs_up_is_tried_again_and_then_told() {
 
 #[tokio::test]
 async fn a_failure_that_passes_is_never_seen() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for body in [chat(&[user("hello")]), streamed(chat(&[user("hello")]))] {
         for reply in [Reply::status(503, "wait"), Reply::CloseBeforeHeaders] {
-            world.upstream.push(reply);
+            gateway.upstream.push(reply);
         }
-        world.client().post_json(CHAT, &body).await;
-        assert_eq!(world.context(), ["user: hello"]);
+        gateway.client().post_json(CHAT, &body).await;
+        assert_eq!(gateway.context(), ["user: hello"]);
     }
-    assert_eq!(world.upstream.requests().len(), 2 * TRIES);
-    for row in world.sessions().await {
+    assert_eq!(gateway.upstream.requests().len(), 2 * TRIES);
+    for row in gateway.sessions().await {
         assert_eq!((row["message_count"].as_u64(), row["turn_count"].as_u64()), (Some(2), Some(1)));
     }
 }
 
 #[tokio::test]
 async fn a_short_wait_that_the_server_asks_for_is_waited() {
-    let world = World::start().await;
-    world.upstream.push(Reply::rate_limited("0.05"));
-    assert_eq!(world.say("s", "hello").await.content(), "reply to: hello");
-    assert_eq!(world.transcript("s").await, ["user: hello", "assistant: reply to: hello"]);
+    let gateway = TestGateway::start().await;
+    gateway.upstream.push(Reply::rate_limited("0.05"));
+    assert_eq!(gateway.say("s", "hello").await.content(), "reply to: hello");
+    assert_eq!(gateway.transcript("s").await, ["user: hello", "assistant: reply to: hello"]);
 }
 
 #[tokio::test]
@@ -59,29 +59,29 @@ async fn a_long_wait_is_the_clients_to_wait() {
 
 #[tokio::test]
 async fn a_limit_that_does_not_lift_is_told_with_its_wait() {
-    let world = one_good_turn().await;
-    (0..TRIES).for_each(|_| world.upstream.push(Reply::rate_limited("0.01")));
-    let answer = world.say("s", "broken").await;
+    let gateway = one_good_turn().await;
+    (0..TRIES).for_each(|_| gateway.upstream.push(Reply::rate_limited("0.01")));
+    let answer = gateway.say("s", "broken").await;
     check(&error(&answer, 502), "upstream_error", "429");
     assert_eq!(answer.header("retry-after"), Some("1"));
 }
 
 #[tokio::test]
 async fn a_client_that_retries_by_itself_has_each_failing_call_made_once() {
-    let world = World::start().await;
+    let gateway = TestGateway::start().await;
     for body in [chat(&[user("hello")]), streamed(chat(&[user("hello")]))] {
-        let before = world.upstream.requests().len();
-        (0..TRIES + 2).for_each(|_| world.upstream.push(Reply::status(500, "oh no")));
+        let before = gateway.upstream.requests().len();
+        (0..TRIES + 2).for_each(|_| gateway.upstream.push(Reply::status(500, "oh no")));
         for (retry, calls) in [("0", TRIES), ("1", TRIES + 1), ("2", TRIES + 2)] {
-            let client = world.in_session("s").header("x-stainless-retry-count", retry);
+            let client = gateway.in_session("s").header("x-stainless-retry-count", retry);
             error(&client.post_json(CHAT, &body).await, 502);
-            assert_eq!(world.upstream.requests().len() - before, calls, "after retry {retry}");
+            assert_eq!(gateway.upstream.requests().len() - before, calls, "after retry {retry}");
         }
     }
     let stateless = json!({"input": "hello", "store": false});
-    let before = world.upstream.requests().len();
-    world.upstream.push(Reply::status(500, "oh no"));
-    let client = world.client().header("x-stainless-retry-count", "1");
+    let before = gateway.upstream.requests().len();
+    gateway.upstream.push(Reply::status(500, "oh no"));
+    let client = gateway.client().header("x-stainless-retry-count", "1");
     error(&client.post_json("/v1/responses", &stateless).await, 502);
-    assert_eq!(world.upstream.requests().len() - before, 1);
+    assert_eq!(gateway.upstream.requests().len() - before, 1);
 }

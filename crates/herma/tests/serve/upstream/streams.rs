@@ -5,10 +5,10 @@ use herma_testkit::{Event, EventStream, Reply};
 use serde_json::{Value, json};
 
 use super::{SECRET, check, one_good_turn};
-use crate::support::{CHAT, World, chat, error_in, shown_then_failed, streamed, user};
+use crate::support::{CHAT, TestGateway, chat, error_in, shown_then_failed, streamed, user};
 
-async fn ask(world: &World, text: &str) -> EventStream {
-    world.in_session("s").post_stream(CHAT, &streamed(chat(&[user(text)]))).await
+async fn ask(gateway: &TestGateway, text: &str) -> EventStream {
+    gateway.in_session("s").post_stream(CHAT, &streamed(chat(&[user(text)]))).await
 }
 
 /// Reads a stream that fails: returns its text and its final error.
@@ -27,87 +27,90 @@ async fn read_failing(mut stream: EventStream) -> (String, Value) {
 }
 
 /// Checks what is stored of a turn that failed after this text, and the next context.
-async fn keeps(world: &World, shown: &str) {
-    assert_eq!(world.transcript("s").await[2..], ["user: broken".to_owned(), format!("assistant (partial): {shown}")]);
-    assert_eq!(world.say("s", "after").await.content(), "reply to: after");
-    assert_eq!(world.context()[2..], ["user: broken".to_owned(), shown_then_failed(shown), "user: after".to_owned()]);
+async fn check_partial_answer(gateway: &TestGateway, shown: &str) {
+    assert_eq!(
+        gateway.transcript("s").await[2..],
+        ["user: broken".to_owned(), format!("assistant (partial): {shown}")]
+    );
+    assert_eq!(gateway.say("s", "after").await.content(), "reply to: after");
+    assert_eq!(gateway.context()[2..], ["user: broken".to_owned(), shown_then_failed(shown), "user: after".to_owned()]);
 }
 
 #[tokio::test]
 async fn a_stream_that_is_cut_off_keeps_what_was_shown() {
-    let mut world = one_good_turn().await;
-    world.upstream.push(Reply::cut_off_after(2));
-    let (text, error) = read_failing(ask(&world, "broken").await).await;
+    let mut gateway = one_good_turn().await;
+    gateway.upstream.push(Reply::cut_off_after(2));
+    let (text, error) = read_failing(ask(&gateway, "broken").await).await;
     assert_eq!(text, "chunk1 chunk2 ");
     check(&error, "upstream_error", "broke its answer off");
-    world.restart().await;
-    keeps(&world, "chunk1 chunk2 ").await;
+    gateway.restart().await;
+    check_partial_answer(&gateway, "chunk1 chunk2 ").await;
 }
 
 #[tokio::test]
 async fn an_error_frame_is_the_streams_error() {
-    let world = one_good_turn().await;
-    world.upstream.push(Reply::error_after(1, &format!("Out of memory; key was {SECRET}")));
-    let (text, error) = read_failing(ask(&world, "broken").await).await;
+    let gateway = one_good_turn().await;
+    gateway.upstream.push(Reply::error_after(1, &format!("Out of memory; key was {SECRET}")));
+    let (text, error) = read_failing(ask(&gateway, "broken").await).await;
     assert_eq!(text, "chunk1 ");
     check(&error, "upstream_error", "Out of memory; key was [redacted]");
-    keeps(&world, "chunk1 ").await;
+    check_partial_answer(&gateway, "chunk1 ").await;
 }
 
 #[tokio::test]
 async fn an_error_frame_before_the_first_word_is_an_answer_with_a_status() {
-    let world = one_good_turn().await;
-    world.upstream.push(Reply::error_after(0, "Out of memory"));
-    let answer = world.in_session("s").post_json(CHAT, &streamed(chat(&[user("broken")]))).await;
+    let gateway = one_good_turn().await;
+    gateway.upstream.push(Reply::error_after(0, "Out of memory"));
+    let answer = gateway.in_session("s").post_json(CHAT, &streamed(chat(&[user("broken")]))).await;
     check(&crate::support::error(&answer, 502), "upstream_error", "Out of memory");
-    assert_eq!(world.transcript("s").await[2..], ["user: broken"]);
+    assert_eq!(gateway.transcript("s").await[2..], ["user: broken"]);
 }
 
 #[tokio::test]
 async fn nonsense_after_the_first_word_is_the_streams_error() {
-    let world = one_good_turn().await;
+    let gateway = one_good_turn().await;
     let good = json!({"choices": [{"index": 0, "delta": {"content": "So "}}]});
-    world.upstream.push(Reply::garbage(format!("data: {good}\n\ndata: ]]]\n\n")));
-    let (text, error) = read_failing(ask(&world, "broken").await).await;
+    gateway.upstream.push(Reply::garbage(format!("data: {good}\n\ndata: ]]]\n\n")));
+    let (text, error) = read_failing(ask(&gateway, "broken").await).await;
     assert_eq!(text, "So ");
     check(&error, "upstream_error", "not JSON");
-    keeps(&world, "So ").await;
+    check_partial_answer(&gateway, "So ").await;
 }
 
 #[tokio::test]
 async fn a_stream_that_stops_without_a_reason_is_cut_off() {
-    let world = one_good_turn().await;
+    let gateway = one_good_turn().await;
     let good = json!({"choices": [{"index": 0, "delta": {"content": "So "}}]});
-    world.upstream.push(Reply::garbage(format!("data: {good}\n\n")));
-    let (_, error) = read_failing(ask(&world, "broken").await).await;
+    gateway.upstream.push(Reply::garbage(format!("data: {good}\n\n")));
+    let (_, error) = read_failing(ask(&gateway, "broken").await).await;
     check(&error, "upstream_error", "broke its answer off");
-    keeps(&world, "So ").await;
+    check_partial_answer(&gateway, "So ").await;
 }
 
 #[tokio::test]
 async fn half_received_tool_calls_are_dropped() {
-    let world = one_good_turn().await;
+    let gateway = one_good_turn().await;
     let text = json!({"choices": [{"index": 0, "delta": {"content": "Let me look. "}}]});
     let call = json!({"choices": [{"index": 0, "delta": {"tool_calls": [
         {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"q\":"}}]}}]});
-    world.upstream.push(Reply::garbage(format!("data: {text}\n\ndata: {call}\n\n")));
-    let (text, _) = read_failing(ask(&world, "broken").await).await;
+    gateway.upstream.push(Reply::garbage(format!("data: {text}\n\ndata: {call}\n\n")));
+    let (text, _) = read_failing(ask(&gateway, "broken").await).await;
     assert_eq!(text, "Let me look. ");
-    keeps(&world, "Let me look. ").await;
+    check_partial_answer(&gateway, "Let me look. ").await;
 }
 
 #[tokio::test]
 async fn a_failed_stream_that_is_asked_again_is_answered_as_if_nothing_had_happened() {
-    let mut world = one_good_turn().await;
-    world.upstream.push(Reply::cut_off_after(2));
-    read_failing(ask(&world, "broken").await).await;
-    world.restart().await;
-    assert_eq!(ask(&world, "broken").await.text().await, "reply to: broken");
-    assert_eq!(world.context(), ["user: before", "assistant: reply to: before", "user: broken"]);
-    world.say("s", "after").await.expect(200);
-    assert_eq!(world.context()[2..], ["user: broken", "assistant: reply to: broken", "user: after"]);
+    let mut gateway = one_good_turn().await;
+    gateway.upstream.push(Reply::cut_off_after(2));
+    read_failing(ask(&gateway, "broken").await).await;
+    gateway.restart().await;
+    assert_eq!(ask(&gateway, "broken").await.text().await, "reply to: broken");
+    assert_eq!(gateway.context(), ["user: before", "assistant: reply to: before", "user: broken"]);
+    gateway.say("s", "after").await.expect(200);
+    assert_eq!(gateway.context()[2..], ["user: broken", "assistant: reply to: broken", "user: after"]);
     assert_eq!(
-        world.transcript("s").await[2..4],
+        gateway.transcript("s").await[2..4],
         ["user: broken", "assistant (partial): chunk1 chunk2 "],
         "the full view keeps what was shown at first"
     );

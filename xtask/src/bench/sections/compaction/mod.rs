@@ -1,15 +1,15 @@
 //! What compactions cost the turns after them.
 //!
 //! - [`splits`]: conversations that were split once compared with those that were split a hundred times.
-//! - [`life`]: late turns of a long conversation compared with early ones, with automatic compaction.
+//! - [`long_conversations`]: late turns of long conversations compared with early ones, with automatic compaction.
 
-mod life;
+mod long_conversations;
 mod splits;
 
 use std::io;
 
-use crate::bench::field::Field;
 use crate::bench::options::Options;
+use crate::bench::testbed::Testbed;
 
 /// Measures only Herma: its own turns are compared.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
@@ -17,8 +17,8 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
         println!("Nothing to compare without Herma.");
         return Ok(());
     }
-    let field = Field::start(&[])?;
-    splits::run(&field, options).await?;
+    let testbed = Testbed::start(&[])?;
+    splits::run(&testbed, options).await?;
     println!();
-    life::run(&field, options).await
+    long_conversations::run(&testbed, options).await
 }

@@ -7,12 +7,12 @@
 use std::io;
 
 use crate::bench::child::Child;
-use crate::bench::field::Field;
 use crate::bench::load;
 use crate::bench::options::Options;
 use crate::bench::sections::talk::{Block, Client, Split, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::Testbed;
 
 const DEPTHS: [usize; 4] = [1, 2, 5, 100];
 /// A context window so large that compactions and prepared summaries happen only on request.
@@ -35,8 +35,8 @@ struct Pass {
 }
 
 /// Measures conversations of all depths beside each other.
-pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
-    let herma = field.launch_herma("splits", &[("HERMA_CONTEXT_WINDOW", WINDOW)])?;
+pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
+    let herma = testbed.launch_herma("splits", &[("HERMA_CONTEXT_WINDOW", WINDOW)])?;
     let mut client = Client::connect(&herma).await?;
     pass(&herma, &mut client, 0).await?;
     let mut passes = Vec::new();

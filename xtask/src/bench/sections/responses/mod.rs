@@ -10,8 +10,8 @@ mod stored;
 
 use std::io;
 
-use crate::bench::field::{Field, Target};
 use crate::bench::options::Options;
+use crate::bench::testbed::{Target, Testbed};
 
 /// Measures only Herma: its own turns are compared.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
@@ -19,10 +19,10 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
         println!("Nothing to compare without Herma.");
         return Ok(());
     }
-    let field = Field::start(&[Target::Herma])?;
-    rates::run(&field, options).await?;
+    let testbed = Testbed::start(&[Target::Herma])?;
+    rates::run(&testbed, options).await?;
     println!();
-    stored::run(&field, options).await?;
+    stored::run(&testbed, options).await?;
     println!();
-    reads::run(&field, options).await
+    reads::run(&testbed, options).await
 }

@@ -2,30 +2,30 @@
 
 use std::io;
 
-use crate::bench::field::Field;
 use crate::bench::load::{Api, Plan, Round, Shape};
 use crate::bench::options::Options;
 use crate::bench::sections::turns::{CLIENTS, HISTORIES};
 use crate::bench::sections::{Lane, Rounds};
 use crate::bench::statistics::{median, median_ratio, percentile};
 use crate::bench::table::{Table, at_least};
+use crate::bench::testbed::Testbed;
 
 /// The goal for the rate of response turns, as a part of the rate of chat turns.
 const GOAL: f64 = 0.9;
 
 /// Measures every number of clients with every length of history, then streams on short histories.
-pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
+pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
     println!(
         "Turns per second of JSON turns, and as a part of a chat turn's rate; CPU and latency p50 as multiples:\n"
     );
     let scenarios = HISTORIES.into_iter().flat_map(|history| CLIENTS.map(|clients| (clients, history)));
-    print(field, options, Shape::Whole, scenarios.collect()).await?;
+    print(testbed, options, Shape::Whole, scenarios.collect()).await?;
     println!("\nThe same, streamed; a response's stream is stored so that it can be read again:\n");
     let scenarios = CLIENTS.map(|clients| (clients, HISTORIES[0])).to_vec();
-    print(field, options, Shape::Streamed { pause: false }, scenarios).await
+    print(testbed, options, Shape::Streamed { pause: false }, scenarios).await
 }
 
-async fn print(field: &Field, options: &Options, shape: Shape, scenarios: Vec<(usize, usize)>) -> io::Result<()> {
+async fn print(testbed: &Testbed, options: &Options, shape: Shape, scenarios: Vec<(usize, usize)>) -> io::Result<()> {
     let mut header = ["clients", "history", "chat"].map(str::to_owned).to_vec();
     let others = || Api::ALL.into_iter().filter(|api| *api != Api::Chat);
     for what in ["", ", CPU", ", latency"] {
@@ -33,12 +33,12 @@ async fn print(field: &Field, options: &Options, shape: Shape, scenarios: Vec<(u
     }
     let mut table = Table::new(header);
     for (clients, history) in scenarios {
-        let lanes = field.servers().iter().flat_map(|server| {
+        let lanes = testbed.servers().iter().flat_map(|server| {
             let plan = |api| Plan { clients, turns: options.turns(clients), history, shape, api };
             Api::ALL.map(|api| Lane { name: api.name(), server, plan: plan(api) })
         });
         let lanes: Vec<Lane<'_>> = lanes.collect();
-        let rounds = Rounds::measure(field, &lanes, options.rounds()).await?;
+        let rounds = Rounds::measure(testbed, &lanes, options.rounds()).await?;
         let of = |api: Api, number: fn(&Round) -> f64| rounds.of(api.name(), number);
         let ratio = |api, number| median_ratio(&of(api, number), &of(Api::Chat, number));
         let rate = |round: &Round| round.rate;

@@ -5,12 +5,12 @@ use std::io;
 use futures_util::future::try_join_all;
 
 use crate::bench::child::Child;
-use crate::bench::field::{Field, Target};
 use crate::bench::load::{self, Api, Shape, Talk};
 use crate::bench::options::Options;
 use crate::bench::sections::talk::{Block, Client};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::{Target, Testbed};
 
 /// Reads that are measured together.
 const COUNT: usize = 50;
@@ -28,9 +28,9 @@ struct Responses {
 }
 
 /// Measures all three kinds beside each other.
-pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
-    let herma = field.launch(Target::Herma, "reads")?;
-    let (turns, passes) = (options.life(), options.rounds() * PASSES);
+pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
+    let herma = testbed.launch(Target::Herma, "reads")?;
+    let (turns, passes) = (options.long_turns(), options.rounds() * PASSES);
     let responses = try_join_all((0..passes).map(|_| make(&herma, turns))).await?;
     let mut client = Client::connect(&herma).await?;
     let mut measured: [Vec<Block>; 3] = Default::default();

@@ -4,10 +4,10 @@ use std::io;
 
 use futures_util::future::try_join_all;
 
-use crate::bench::field::{Field, Target};
 use crate::bench::load::{Api, Shape, Talk};
 use crate::bench::options::Options;
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::{Target, Testbed};
 
 /// Conversations in each database.
 const CONVERSATIONS: usize = 16;
@@ -18,8 +18,8 @@ const GOAL: f64 = 1.5;
 const GROWTH_GOAL: f64 = 1.1;
 
 /// Measures every API, whole and streamed.
-pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
-    let half = options.life() / 10;
+pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
+    let half = options.long_turns() / 10;
     println!(
         "Bytes that a turn adds to the database, {CONVERSATIONS} conversations of {} turns, the latter half of them\n\
          beside the former:\n",
@@ -30,13 +30,13 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
         let mut chat = None;
         for api in Api::ALL {
             let data = format!("{}-{answer}", api.name());
-            let herma = field.launch(Target::Herma, &data)?;
+            let herma = testbed.launch(Target::Herma, &data)?;
             let talks = (0..CONVERSATIONS).map(|_| Talk::begin(herma.address(), api, shape));
             let mut talks = try_join_all(talks).await?;
-            let mut sizes = vec![field.database_bytes(&data)? as f64];
+            let mut sizes = vec![testbed.database_bytes(&data)? as f64];
             for _ in 0..2 {
                 try_join_all(talks.iter_mut().map(|talk| talk.turns(half))).await?;
-                sizes.push(field.database_bytes(&data)? as f64);
+                sizes.push(testbed.database_bytes(&data)? as f64);
             }
             let [former, latter] = [0, 1].map(|at| (sizes[at + 1] - sizes[at]) / (half * CONVERSATIONS) as f64);
             let each = f64::midpoint(former, latter);

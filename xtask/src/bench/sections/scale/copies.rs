@@ -37,7 +37,7 @@ const TOGETHER: u64 = 16;
 
 /// How much was written.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Made {
+pub(super) struct Written {
     /// Messages, without summaries.
     pub(super) messages: u64,
     /// Bytes of their texts.
@@ -50,7 +50,7 @@ struct Rows {
     columns: Vec<(String, Rule)>,
     rows: Vec<Vec<Value>>,
     /// For each message, its JSON around the text. `None` for a summary, which is copied unchanged.
-    around: Vec<Option<Around>>,
+    frame: Vec<Option<MessageFrame>>,
     /// The difference between the keys of a row in one copy and in the next.
     stride: i64,
 }
@@ -69,11 +69,11 @@ impl Rows {
         };
         let payload = columns.iter().position(|(_, rule)| *rule == Rule::Payload);
         let summary = columns.iter().position(|(column, _)| column == "compaction_pk");
-        let around = rows.iter().map(|row| match (payload.map(|at| &row[at]), summary.map(|at| &row[at])) {
-            (Some(Value::Text(payload)), Some(Value::Null)) => Around::of(payload),
+        let frame = rows.iter().map(|row| match (payload.map(|at| &row[at]), summary.map(|at| &row[at])) {
+            (Some(Value::Text(payload)), Some(Value::Null)) => MessageFrame::of(payload),
             _ => None,
         });
-        Ok(Self { table, around: around.collect(), columns, rows, stride })
+        Ok(Self { table, frame: frame.collect(), columns, rows, stride })
     }
 
     fn insert(&self) -> String {
@@ -88,12 +88,12 @@ impl Rows {
 }
 
 /// Multiplies the rows in a file to this many times in all. No other process may have the file open.
-pub(super) fn multiply(path: &Path, times: u64, now: i64) -> io::Result<Made> {
+pub(super) fn multiply(path: &Path, times: u64, now: i64) -> io::Result<Written> {
     let database = Connection::open(path).map_err(io::Error::other)?;
     write(&database, times, now).map_err(io::Error::other)
 }
 
-fn write(database: &Connection, times: u64, now: i64) -> rusqlite::Result<Made> {
+fn write(database: &Connection, times: u64, now: i64) -> rusqlite::Result<Written> {
     // Fast but not crash-safe. If it is interrupted, the file is made again.
     for (pragma, value) in [("journal_mode", "OFF"), ("synchronous", "OFF"), ("locking_mode", "EXCLUSIVE")] {
         database.pragma_update(None, pragma, value)?;
@@ -114,7 +114,7 @@ fn write(database: &Connection, times: u64, now: i64) -> rusqlite::Result<Made> 
         step: YEAR / i64::try_from(times).unwrap_or(i64::MAX).max(1),
         mask: 0,
         language: Language::new(5),
-        made: Made::default(),
+        made: Written::default(),
     };
     let mut inserts = Vec::new();
     for rows in &tables {
@@ -150,22 +150,22 @@ struct Copying {
     step: i64,
     mask: u128,
     language: Language,
-    made: Made,
+    made: Written,
 }
 
 impl Copying {
     fn copy(&mut self, rows: &Rows, insert: &mut Statement<'_>) -> rusqlite::Result<()> {
         let said = [Rule::Payload, Rule::Digest, Rule::Tokens].map(|rule| rows.place(rule).map(|at| at + 1));
-        for (row, around) in rows.rows.iter().zip(&rows.around) {
+        for (row, frame) in rows.rows.iter().zip(&rows.frame) {
             for (at, ((_, rule), value)) in rows.columns.iter().zip(row).enumerate() {
                 insert.raw_bind_parameter(at + 1, self.value(*rule, value))?;
             }
-            if let ([Some(payload), Some(digest), Some(tokens)], Some(around)) = (said, around) {
+            if let ([Some(payload), Some(digest), Some(tokens)], Some(frame)) = (said, frame) {
                 let text = self.language.message();
                 self.made.messages += 1;
                 self.made.text += text.len() as u64;
-                let json = around.json(&text);
-                insert.raw_bind_parameter(digest, Utterance::text_digest(around.role, &text).0)?;
+                let json = frame.json(&text);
+                insert.raw_bind_parameter(digest, Utterance::text_digest(frame.role, &text).0)?;
                 insert.raw_bind_parameter(tokens, tokens::estimate(&json))?;
                 insert.raw_bind_parameter(payload, json)?;
             }
@@ -221,13 +221,13 @@ impl Copying {
 }
 
 /// A message as JSON, without its text.
-struct Around {
+struct MessageFrame {
     role: Role,
     before: String,
     after: String,
 }
 
-impl Around {
+impl MessageFrame {
     /// Splits a user or assistant message around its text. `None` for any other content.
     fn of(payload: &str) -> Option<Self> {
         const CONTENT: &str = "\"content\":\"";
@@ -271,7 +271,7 @@ mod tests {
     }
 
     /// A file in which Herma's store has written a conversation with a split and a branch, multiplied.
-    async fn multiplied() -> (File, Made) {
+    async fn multiplied() -> (File, Written) {
         let file = File(tempfile::tempdir().unwrap());
         let world = World::new(&file).await;
         world.talk(&world.one, "trip", "question", "answer").await;
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_copy_is_gone_on_with_by_its_names_and_found_by_its_words() {
+    async fn a_copy_continues_under_its_names_and_is_found_by_its_words() {
         let (file, _) = multiplied().await;
         let world = World::new(&file).await;
         world.talk(&world.one, "trip-3", "and now", "this").await;

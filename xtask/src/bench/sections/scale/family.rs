@@ -4,15 +4,15 @@ use std::io;
 use std::time::Instant;
 
 use super::landmarks::NODES;
-use super::stock::Stock;
+use super::large_store::LargeStore;
 use crate::bench::load;
 use crate::bench::options::Options;
 use crate::bench::sections::talk::Client;
 use crate::bench::table::Table;
 
 /// Reads the whole graph page by page, then measures single pages.
-pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
-    let path = format!("/api/sessions/{}/lineage?limit=200", stock.about.landmarks.eldest);
+pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
+    let path = format!("/api/sessions/{}/lineage?limit=200", large_store.description.landmarks.eldest);
     let began = Instant::now();
     let (mut pages, mut nodes) = (vec![load::get(&path)], 0);
     loop {

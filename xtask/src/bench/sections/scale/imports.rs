@@ -6,16 +6,16 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::hermes;
-use crate::bench::field::Field;
 use crate::bench::options::Options;
 use crate::bench::table::{Table, at_least};
+use crate::bench::testbed::Testbed;
 
 /// Messages per second.
 const GOAL: f64 = 20_000.0;
 
 /// Imports a database twice.
-pub(super) fn run(field: &Field, options: &Options) -> io::Result<()> {
-    let directory = field.directory("import");
+pub(super) fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
+    let directory = testbed.directory("import");
     std::fs::create_dir_all(&directory)?;
     let messages = hermes::make(&directory, options.imported()).map_err(io::Error::other)?;
     println!("`herma import hermes`: {} sessions, {messages} messages.\n", options.imported());

@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::copies::{RARE_SOURCE, SHARED_KEY};
-use super::stock::Stock;
+use super::large_store::LargeStore;
 use super::words;
 use crate::bench::load;
 use crate::bench::options::Options;
@@ -63,11 +63,11 @@ struct Time {
 }
 
 impl Time {
-    fn read(stock: &Stock) -> io::Result<Self> {
+    fn read(large_store: &LargeStore) -> io::Result<Self> {
         let span = "SELECT min(updated_at), max(updated_at) FROM conversations WHERE pk <= ?1";
         let read = |row: &rusqlite::Row<'_>| Ok(Self { oldest: row.get(0)?, newest: row.get(1)? });
-        let conversations = i64::try_from(stock.about.conversations).map_err(io::Error::other)?;
-        stock.database()?.query_row(span, [conversations], read).map_err(io::Error::other)
+        let conversations = i64::try_from(large_store.description.conversations).map_err(io::Error::other)?;
+        large_store.database()?.query_row(span, [conversations], read).map_err(io::Error::other)
     }
 
     /// A time within the store's, in hundredths of a percent.
@@ -75,9 +75,9 @@ impl Time {
         self.oldest + (self.newest - self.oldest) / 10_000 * part
     }
 
-    fn day(&self, stock: &Stock, percent: i64) -> io::Result<String> {
+    fn day(&self, large_store: &LargeStore, percent: i64) -> io::Result<String> {
         let day = "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', ?1 / 1000, 'unixepoch')";
-        stock.database()?.query_row(day, [self.at(percent * 100)], |row| row.get(0)).map_err(io::Error::other)
+        large_store.database()?.query_row(day, [self.at(percent * 100)], |row| row.get(0)).map_err(io::Error::other)
     }
 }
 
@@ -145,10 +145,10 @@ impl Line {
 }
 
 /// Measures all lists in alternating rounds, so that other work on the machine affects them equally.
-pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
-    let time = Time::read(stock)?;
+pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
+    let time = Time::read(large_store)?;
     let mut lines = vec![Line::nothing()];
-    for list in lists(stock, &time)? {
+    for list in lists(large_store, &time)? {
         lines.push(Line::of(&list, client, &time).await?);
     }
     for _ in 0..options.rounds() {
@@ -174,8 +174,8 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
     Ok(())
 }
 
-fn lists(stock: &Stock, time: &Time) -> io::Result<Vec<List>> {
-    let landmarks = &stock.about.landmarks;
+fn lists(large_store: &LargeStore, time: &Time) -> io::Result<Vec<List>> {
+    let landmarks = &large_store.description.landmarks;
     let alike = [
         "",
         "limit=200",
@@ -204,7 +204,7 @@ fn lists(stock: &Stock, time: &Time) -> io::Result<Vec<List>> {
         List::of(format!("title={}", words::word(2_000))),
         List::of("title=nobody calls anything that"),
     ]);
-    let (since, until) = (time.day(stock, 40)?, time.day(stock, 60)?);
+    let (since, until) = (time.day(large_store, 40)?, time.day(large_store, 60)?);
     lists.push(List { query: format!("since={since}&until={until}"), spans: [40, 60] });
     lists.iter_mut().for_each(|list| list.query = list.query.replace(' ', "%20"));
     Ok(lists)

@@ -1,7 +1,7 @@
 //! A large store, as after years of use: a million conversations and ten million messages, written directly to the
 //! file.
 //!
-//! - [`stock`]: the store. [`original`], [`copies`], [`columns`], [`words`], [`landmarks`]: its parts.
+//! - [`large_store`]: the store. [`original`], [`copies`], [`columns`], [`words`], [`landmarks`]: its parts.
 //! - [`lists`], [`resolve`], [`searches`], [`family`]: reads over HTTP.
 //! - [`turns`]: writes, compared with an empty store.
 //! - [`imports`]: imports from Hermes.
@@ -12,21 +12,21 @@ mod family;
 mod hermes;
 mod imports;
 mod landmarks;
+mod large_store;
 mod lists;
 mod original;
 mod resolve;
 mod searches;
-mod stock;
 mod turns;
 mod words;
 
 use std::io;
 
-use self::stock::{About, Stock};
-use crate::bench::field::Field;
+use self::large_store::{LargeStore, StoreDescription};
 use crate::bench::options::Options;
 use crate::bench::sections::talk::Client;
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::Testbed;
 
 /// Bytes of the database, as a multiple of what was said.
 const STORED_GOAL: f64 = 4.0;
@@ -39,24 +39,24 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
         println!("Nothing to measure without Herma.");
         return Ok(());
     }
-    let field = Field::start(&[])?;
-    let stock = Stock::prepare(&field, options).await?;
-    stored(&stock.about);
+    let testbed = Testbed::start(&[])?;
+    let large_store = LargeStore::prepare(&testbed, options).await?;
+    stored(&large_store.description);
     {
-        let herma = field.launch_herma_on(&stock.directory, &WINDOW)?;
+        let herma = testbed.launch_herma_on(&large_store.directory, &WINDOW)?;
         let mut client = Client::connect(&herma).await?;
-        resolve::check(&mut client, stock.about.conversations).await?;
-        lists::run(&stock, &mut client, options).await?;
-        resolve::run(&stock, &mut client, options).await?;
-        searches::run(&stock, &mut client, options).await?;
-        family::run(&stock, &mut client, options).await?;
+        resolve::check(&mut client, large_store.description.conversations).await?;
+        lists::run(&large_store, &mut client, options).await?;
+        resolve::run(&large_store, &mut client, options).await?;
+        searches::run(&large_store, &mut client, options).await?;
+        family::run(&large_store, &mut client, options).await?;
     }
-    turns::run(&field, &stock, options).await?;
-    imports::run(&field, options)
+    turns::run(&testbed, &large_store, options).await?;
+    imports::run(&testbed, options)
 }
 
-fn stored(about: &About) {
-    let About { conversations, messages, text, bytes, seconds, .. } = about;
+fn stored(description: &StoreDescription) {
+    let StoreDescription { conversations, messages, text, bytes, seconds, .. } = description;
     let per_message = |bytes: u64| bytes as f64 / *messages as f64;
     println!(
         "{conversations} conversations, {messages} messages of {:.0} bytes on average, and what is there once.\n",

@@ -27,7 +27,7 @@ const TURNS: [usize; 10] = [2, 4, 2, 7, 2, 4, 16, 2, 4, 7];
 
 /// The conversation with the shared session key, and the one with the rare source.
 const SHARED: usize = 3;
-const FROM_AFAR: usize = 10;
+const RARE: usize = 10;
 
 /// The name of a conversation whose id the client chooses.
 pub(super) fn name(number: usize) -> String {
@@ -115,10 +115,10 @@ fn id(made: &Value) -> io::Result<String> {
 }
 
 /// Sets the source of some conversations to one that is not HTTP. No other process may have the file open.
-pub(super) fn give_doors(path: &Path) -> io::Result<()> {
+pub(super) fn set_sources(path: &Path) -> io::Result<()> {
     let give = |database: Connection| {
         database.execute("UPDATE conversations SET source = 'cli' WHERE pk % 10 = 5", [])?;
-        database.execute("UPDATE conversations SET source = ?2 WHERE pk = ?1", (FROM_AFAR as i64 + 1, RARE_SOURCE))
+        database.execute("UPDATE conversations SET source = ?2 WHERE pk = ?1", (RARE as i64 + 1, RARE_SOURCE))
     };
     Connection::open(path).and_then(give).map(drop).map_err(io::Error::other)
 }

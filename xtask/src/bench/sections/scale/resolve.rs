@@ -5,8 +5,8 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::landmarks::{DEPTH, Landmarks};
+use super::large_store::LargeStore;
 use super::original;
-use super::stock::Stock;
 use crate::bench::load;
 use crate::bench::options::Options;
 use crate::bench::sections::talk::{Block, Client, turn};
@@ -20,8 +20,8 @@ const COUNT: usize = 40;
 
 /// Measures both conversations beside each other, by the ids of their first sessions. Two names alternate, so that
 /// Herma reads the conversation from the store for every turn.
-pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
-    let Landmarks { shallow, deep, .. } = &stock.about.landmarks;
+pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
+    let Landmarks { shallow, deep, .. } = &large_store.description.landmarks;
     let mut measured: [[Vec<Block>; 2]; 2] = Default::default();
     for number in 0..=options.rounds() {
         let mut order = [(0, shallow), (1, deep)];

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::stock::Stock;
+use super::large_store::LargeStore;
 use super::words::{self, RARE, sign, word};
 use crate::bench::load;
 use crate::bench::options::Options;
@@ -15,8 +15,8 @@ const GOAL: f64 = 50.0;
 const QUERIES: u64 = 10;
 
 /// Measures every kind of query.
-pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
-    let rare = (stock.about.messages / RARE / 2).max(1);
+pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
+    let rare = (large_store.description.messages / RARE / 2).max(1);
     let kinds: [(&str, &dyn Fn(u64) -> String); 7] = [
         ("a rare word", &|number| words::rare(1 + number % rare)),
         ("a common word", &word),
@@ -29,7 +29,7 @@ pub(super) async fn run(stock: &Stock, client: &mut Client<'_>, options: &Option
     println!("Pages of `GET /api/search`, one client, {QUERIES} queries of each kind:\n");
     let mut table = Table::new(["for", "hits on the pages", "p50", "p99", "CPU"]);
     // A small store may have no rare word.
-    let without = usize::from(stock.about.messages < 2 * RARE);
+    let without = usize::from(large_store.description.messages < 2 * RARE);
     for (what, query) in kinds.into_iter().skip(without) {
         let queries = (0..QUERIES).map(|number| load::get(&format!("/api/search?q={}", encoded(&query(number)))));
         let queries: Vec<_> = queries.collect();

@@ -6,7 +6,7 @@ use crate::{HERMA, Terminal};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// The names of the conversations that [`household`] creates.
+/// The names of the conversations that [`conversations_of_every_kind`] creates.
 const NAMES: [&str; 11] =
     ["plain", "tools", "failed", "helper", "keyed", "slug", "branch", "split", "in-place", "undone", "late-branch"];
 
@@ -27,7 +27,7 @@ async fn say(herma: &Herma, id: &str, text: &str) {
 }
 
 /// Creates one conversation of every kind.
-async fn household() -> Terminal {
+async fn conversations_of_every_kind() -> Terminal {
     let terminal = Terminal::new();
     let upstream = ScriptedUpstream::start().await;
     let mut herma = serve(&terminal, &upstream).await;
@@ -73,7 +73,7 @@ async fn household() -> Terminal {
 }
 
 /// What commands without a server show of a store.
-fn seen(terminal: &Terminal) -> Vec<(String, Value)> {
+fn command_views(terminal: &Terminal) -> Vec<(String, Value)> {
     let mut lines = vec!["list --all --json".to_owned(), "list --all --archived --json".to_owned()];
     lines.extend(["fjord", "story", "thing", "tree", "Mine"].map(|word| format!("search {word} --json")));
     for name in NAMES {
@@ -85,7 +85,7 @@ fn seen(terminal: &Terminal) -> Vec<(String, Value)> {
 }
 
 /// What a client sees of the store, and the context of one more turn in every conversation, under its old name.
-async fn heard(terminal: &Terminal) -> Vec<Value> {
+async fn client_views(terminal: &Terminal) -> Vec<Value> {
     let upstream = ScriptedUpstream::start().await;
     let herma = serve(terminal, &upstream).await;
     herma.client().post_json("/api/sessions/plain/reopen", &json!({})).await.expect(200);
@@ -107,9 +107,9 @@ async fn heard(terminal: &Terminal) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_comes_back_as_it_was() {
-    let (here, there) = (household().await, Terminal::new());
+    let (here, there) = (conversations_of_every_kind().await, Terminal::new());
     let lines = here.exported("--all", "all.jsonl");
-    let before = seen(&here);
+    let before = command_views(&here);
     let said = there.imported(&lines, "");
     assert_eq!(
         said.answer(),
@@ -118,7 +118,7 @@ async fn everything_comes_back_as_it_was() {
         said.stderr
     );
     assert_eq!(there.exported("--all", "all.jsonl")[1..], lines[1..]);
-    for (one, other) in before.iter().zip(&seen(&there)) {
+    for (one, other) in before.iter().zip(&command_views(&there)) {
         assert_eq!(one, other);
     }
     let again = there.imported(&lines, "");
@@ -126,14 +126,14 @@ async fn everything_comes_back_as_it_was() {
         again.answer(),
         "12 conversations: 0 brought back, 12 already here, 0 left as they are, 0 refused; 0 messages"
     );
-    for (one, other) in heard(&here).await.iter().zip(&heard(&there).await) {
+    for (one, other) in client_views(&here).await.iter().zip(&client_views(&there).await) {
         assert_eq!(one, other);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_branch_comes_alone_with_what_it_inherits() {
-    let (here, there) = (household().await, Terminal::new());
+    let (here, there) = (conversations_of_every_kind().await, Terminal::new());
     for name in ["branch", "late-branch"] {
         let lines = here.exported(name, "one.jsonl");
         there.imported(&lines, "").answer();

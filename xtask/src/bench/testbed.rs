@@ -43,7 +43,7 @@ impl Target {
 /// The running servers. Their data is in the build directory, because the usual temporary directory may be in memory,
 /// where a commit costs less.
 #[derive(Debug)]
-pub(super) struct Field {
+pub(super) struct Testbed {
     upstream: Child,
     servers: Vec<Server>,
     data: TempDir,
@@ -56,22 +56,22 @@ pub(super) struct Server {
     child: Option<Child>,
 }
 
-impl Field {
+impl Testbed {
     /// Starts the upstream and the targets, each with an empty data directory.
     pub(super) fn start(targets: &[Target]) -> io::Result<Self> {
         let beside = std::env::current_exe()?;
         let beside = beside.parent().unwrap_or(Path::new("."));
         let data = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
         let upstream = Child::start_own("bench-upstream", &[])?;
-        let mut field = Self { upstream, servers: Vec::new(), data };
+        let mut testbed = Self { upstream, servers: Vec::new(), data };
         for &target in targets {
             let child = match target {
                 Target::Direct => None,
-                _ => Some(field.launch(target, target.name())?),
+                _ => Some(testbed.launch(target, target.name())?),
             };
-            field.servers.push(Server { target, child });
+            testbed.servers.push(Server { target, child });
         }
-        Ok(field)
+        Ok(testbed)
     }
 
     /// Starts one more process of a target on a data directory with this name. The directory may exist already.

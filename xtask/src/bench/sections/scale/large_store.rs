@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::landmarks::Landmarks;
 use super::{copies, original};
-use crate::bench::field::{Field, database_bytes};
 use crate::bench::options::Options;
+use crate::bench::testbed::{Testbed, database_bytes};
 
 /// The version of the generated content. Raise it when the same size would give other content.
 const FORM: u32 = 2;
@@ -22,14 +22,14 @@ const ABOUT: &str = "about.json";
 const WINDOW: [(&str, &str); 1] = [("HERMA_CONTEXT_WINDOW", "16000")];
 
 /// The large store.
-pub(super) struct Stock {
+pub(super) struct LargeStore {
     pub(super) directory: PathBuf,
-    pub(super) about: About,
+    pub(super) description: StoreDescription,
 }
 
 /// What the store contains, and what it cost to make.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct StoreDescription {
     form: u32,
     schema: i32,
     /// Conversations, without the landmarks.
@@ -45,16 +45,16 @@ pub(super) struct About {
     pub(super) landmarks: Landmarks,
 }
 
-impl Stock {
+impl LargeStore {
     /// Opens the existing store if it fits, or makes a new one.
-    pub(super) async fn prepare(field: &Field, options: &Options) -> io::Result<Self> {
-        let directory = options.scale_data().map_or_else(|| field.directory("scale"), Path::to_owned);
+    pub(super) async fn prepare(testbed: &Testbed, options: &Options) -> io::Result<Self> {
+        let directory = options.scale_data().map_or_else(|| testbed.directory("scale"), Path::to_owned);
         let times = options.scale().div_ceil(original::CONVERSATIONS as u64);
-        let about = match About::read(&directory, times) {
-            Some(about) => about,
-            None => make(field, &directory, times).await?,
+        let description = match StoreDescription::read(&directory, times) {
+            Some(description) => description,
+            None => make(testbed, &directory, times).await?,
         };
-        Ok(Self { directory, about })
+        Ok(Self { directory, description })
     }
 
     /// Opens the database directly, beside the server.
@@ -63,17 +63,17 @@ impl Stock {
     }
 }
 
-impl About {
+impl StoreDescription {
     fn read(directory: &Path, times: u64) -> Option<Self> {
-        let about: Self = serde_json::from_slice(&std::fs::read(directory.join(ABOUT)).ok()?).ok()?;
-        let is_same = about.form == FORM
-            && about.schema == SqliteStore::schema_version()
-            && about.conversations == times * original::CONVERSATIONS as u64;
-        is_same.then_some(about)
+        let description: Self = serde_json::from_slice(&std::fs::read(directory.join(ABOUT)).ok()?).ok()?;
+        let is_same = description.form == FORM
+            && description.schema == SqliteStore::schema_version()
+            && description.conversations == times * original::CONVERSATIONS as u64;
+        is_same.then_some(description)
     }
 }
 
-async fn make(field: &Field, directory: &Path, times: u64) -> io::Result<About> {
+async fn make(testbed: &Testbed, directory: &Path, times: u64) -> io::Result<StoreDescription> {
     std::fs::create_dir_all(directory)?;
     let path = directory.join("herma.db");
     for old in [ABOUT, "herma.db", "herma.db-wal", "herma.db-shm"].map(|name| directory.join(name)) {
@@ -81,20 +81,20 @@ async fn make(field: &Field, directory: &Path, times: u64) -> io::Result<About> 
             std::fs::remove_file(old)?;
         }
     }
-    original::make(&field.launch_herma_on(directory, &WINDOW)?).await?;
-    original::give_doors(&path)?;
+    original::make(&testbed.launch_herma_on(directory, &WINDOW)?).await?;
+    original::set_sources(&path)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?.as_millis();
     let began = Instant::now();
     let made = copies::multiply(&path, times, i64::try_from(now).map_err(io::Error::other)?)?;
     let rows = began.elapsed().as_secs_f64();
-    let landmarks = Landmarks::make(&field.launch_herma_on(directory, &WINDOW)?).await?;
+    let landmarks = Landmarks::make(&testbed.launch_herma_on(directory, &WINDOW)?).await?;
     let before = database_bytes(directory)?;
     let began = Instant::now();
     let store = SqliteStore::open(&path).map_err(io::Error::other)?;
     store.index_all().await.map_err(io::Error::other)?;
     store.close().await;
     let index = began.elapsed().as_secs_f64();
-    let about = About {
+    let description = StoreDescription {
         form: FORM,
         schema: SqliteStore::schema_version(),
         conversations: times * original::CONVERSATIONS as u64,
@@ -104,6 +104,6 @@ async fn make(field: &Field, directory: &Path, times: u64) -> io::Result<About> 
         seconds: [rows, index],
         landmarks,
     };
-    std::fs::write(directory.join(ABOUT), serde_json::to_vec_pretty(&about)?)?;
-    Ok(about)
+    std::fs::write(directory.join(ABOUT), serde_json::to_vec_pretty(&description)?)?;
+    Ok(description)
 }

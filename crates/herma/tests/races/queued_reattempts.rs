@@ -4,7 +4,7 @@
 use herma_testkit::{Client, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{Again, World, ask, named, retry, transcript, until};
+use crate::support::{Cluster, RetryMark, ask, named, retry, transcript, until};
 
 /// An API that returns an id before the turn begins.
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ impl Api {
 
     /// Sends the question "one". Only requests with a key name the conversation. An SDK's retry of a request that was
     /// answered completely is recognised only if the request names no conversation.
-    async fn ask(self, client: Client, again: Again) -> Value {
+    async fn ask(self, client: Client, again: RetryMark) -> Value {
         let (path, name, status) = match self {
             Self::Runs => ("/v1/runs", "session_id", 202),
             Self::Responses => ("/v1/responses", "conversation", 200),
@@ -27,17 +27,17 @@ impl Api {
         if matches!(self, Self::Responses) {
             body["background"] = json!(true);
         }
-        if matches!(again, Again::Key) {
+        if matches!(again, RetryMark::Key) {
             body[name] = json!("s");
         }
         client.post_json(path, &body).await.expect(status)
     }
 
     /// Sends the same request again, as the retry with this number.
-    async fn ask_again(self, client: Client, again: Again, number: u32) -> Value {
+    async fn ask_again(self, client: Client, again: RetryMark, number: u32) -> Value {
         let client = match again {
-            Again::Key => again.second(client),
-            Again::Sdk => retry(&client, number),
+            RetryMark::Key => again.second(client),
+            RetryMark::Sdk => retry(&client, number),
         };
         self.ask(client, again).await
     }
@@ -65,10 +65,10 @@ impl Api {
     }
 
     /// Makes the first attempt fail, and returns the failed object.
-    async fn fail(self, world: &World, again: Again) -> Value {
-        world.upstream.push(Reply::status(400, "no"));
-        let first = self.ask(again.first(world.herma.client()), again).await;
-        self.until(&world.herma.client(), &first, "failed").await
+    async fn fail(self, cluster: &Cluster, again: RetryMark) -> Value {
+        cluster.upstream.push(Reply::status(400, "no"));
+        let first = self.ask(again.first(cluster.herma.client()), again).await;
+        self.until(&cluster.herma.client(), &first, "failed").await
     }
 }
 
@@ -88,14 +88,15 @@ async fn turns(client: &Client, object: &Value) -> (Vec<String>, Vec<bool>) {
 
 #[tokio::test]
 async fn a_retry_that_waits_keeps_the_first_id() {
-    for (api, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again))) {
-        let world = World::start().await;
-        let elsewhere = world.another().await;
-        let client = world.herma.client();
-        let failed = api.fail(&world, again).await;
+    for (api, again) in [RetryMark::Key, RetryMark::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again)))
+    {
+        let cluster = Cluster::start().await;
+        let elsewhere = cluster.another().await;
+        let client = cluster.herma.client();
+        let failed = api.fail(&cluster, again).await;
         let path = api.path(&failed);
-        let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
-        let second = api.ask_again(world.herma.client(), again, 1).await;
+        let (gate, other) = cluster.hold(cluster.session(conversation(&failed)), ask("two")).await;
+        let second = api.ask_again(cluster.herma.client(), again, 1).await;
         assert_eq!((api.path(&second), second["status"].as_str()), (path.clone(), Some("queued")));
         for client in [&client, &elsewhere.client()] {
             let shown = client.get(&path).await.expect(200);
@@ -104,7 +105,7 @@ async fn a_retry_that_waits_keeps_the_first_id() {
             assert_eq!(api.path(&third), path, "one more retry is the same");
         }
         assert_eq!(turns(&client, &failed).await.0, ["failed: one", "running: two"]);
-        assert_eq!(world.stored().turns("queued"), 1);
+        assert_eq!(cluster.stored().turns("queued"), 1);
         gate.open();
         other.await.unwrap().expect(200);
         api.until(&elsewhere.client(), &second, "completed").await;
@@ -112,44 +113,45 @@ async fn a_retry_that_waits_keeps_the_first_id() {
         let expected = ["failed: one", "completed: two", "completed: reply to: two", "completed: one"];
         assert_eq!(said, [&expected[..], &["completed: reply to: one"]].concat());
         assert_eq!(is_first, [true, false, false, true, true]);
-        let context = world.upstream.last_request().transcript();
+        let context = cluster.upstream.last_request().transcript();
         assert_eq!(context, ["user: two", "assistant: reply to: two", "user: one"]);
         assert_eq!(api.path(&api.ask_again(client.clone(), again, 3).await), path);
-        world.stored().until_settled().await;
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn a_retry_goes_on_in_place_if_the_other_turn_is_refused() {
     for api in Api::ALL {
-        let world = World::start().await;
-        let failed = api.fail(&world, Again::Key).await;
+        let cluster = Cluster::start().await;
+        let failed = api.fail(&cluster, RetryMark::Key).await;
         let gate = herma_testkit::Gate::new();
         let too_long = json!({"error": {"message": "too long", "code": "context_length_exceeded"}}).to_string();
-        world.upstream.push(Reply::status(400, &too_long).held(&gate));
-        let other = crate::support::send(world.session("s"), ask("two"));
+        cluster.upstream.push(Reply::status(400, &too_long).held(&gate));
+        let other = crate::support::send(cluster.session("s"), ask("two"));
         gate.until_waiting(1).await;
-        let second = api.ask_again(world.herma.client(), Again::Key, 1).await;
+        let second = api.ask_again(cluster.herma.client(), RetryMark::Key, 1).await;
         assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
         gate.open();
         assert_ne!(other.await.unwrap().status, 200);
-        api.until(&world.herma.client(), &second, "completed").await;
-        let (said, _) = turns(&world.herma.client(), &failed).await;
+        api.until(&cluster.herma.client(), &second, "completed").await;
+        let (said, _) = turns(&cluster.herma.client(), &failed).await;
         assert_eq!(said.last().map(String::as_str), Some("completed: reply to: one"), "{said:?}");
-        world.stored().until_settled().await;
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn a_retry_whose_process_dies_while_it_waits_has_failed_as_before() {
-    for (api, again) in [Again::Key, Again::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again))) {
-        let mut world = World::start().await;
-        let elsewhere = world.another().await;
-        let failed = api.fail(&world, again).await;
-        let (gate, other) = world.hold(named(elsewhere.client(), conversation(&failed)), ask("two")).await;
-        let second = api.ask_again(world.herma.client(), again, 1).await;
+    for (api, again) in [RetryMark::Key, RetryMark::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again)))
+    {
+        let mut cluster = Cluster::start().await;
+        let elsewhere = cluster.another().await;
+        let failed = api.fail(&cluster, again).await;
+        let (gate, other) = cluster.hold(named(elsewhere.client(), conversation(&failed)), ask("two")).await;
+        let second = api.ask_again(cluster.herma.client(), again, 1).await;
         assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
-        world.herma.kill();
+        cluster.herma.kill();
         let ended = api.until(&elsewhere.client(), &second, "failed").await;
         assert_eq!(ended["error"], failed["error"]);
         let third = api.ask_again(elsewhere.client(), again, 2).await;
@@ -158,47 +160,47 @@ async fn a_retry_whose_process_dies_while_it_waits_has_failed_as_before() {
         other.await.unwrap().expect(200);
         api.until(&elsewhere.client(), &third, "completed").await;
         assert_eq!(turns(&elsewhere.client(), &failed).await.1, [true, false, false, true, true]);
-        world.stored().until_settled().await;
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn a_retry_that_waits_too_long_has_failed_as_before() {
     for api in Api::ALL {
-        let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "300ms")]).await;
-        let client = world.herma.client();
-        let failed = api.fail(&world, Again::Key).await;
-        let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
+        let cluster = Cluster::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "300ms")]).await;
+        let client = cluster.herma.client();
+        let failed = api.fail(&cluster, RetryMark::Key).await;
+        let (gate, other) = cluster.hold(cluster.session(conversation(&failed)), ask("two")).await;
         for _ in 0..2 {
-            let second = api.ask_again(client.clone(), Again::Key, 1).await;
+            let second = api.ask_again(client.clone(), RetryMark::Key, 1).await;
             assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
             let ended = api.until(&client, &second, "failed").await;
             assert_eq!(ended["error"], failed["error"]);
         }
         gate.open();
         other.await.unwrap().expect(200);
-        let third = api.ask_again(client.clone(), Again::Key, 1).await;
+        let third = api.ask_again(client.clone(), RetryMark::Key, 1).await;
         assert_eq!(api.path(&third), api.path(&failed));
         api.until(&client, &third, "completed").await;
-        world.stored().until_settled().await;
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn what_never_began_because_its_process_died_keeps_its_id() {
     for (api, has_ended) in [false, true].into_iter().flat_map(|ended| Api::ALL.map(|api| (api, ended))) {
-        let mut world = World::start().await;
-        let elsewhere = world.another().await;
+        let mut cluster = Cluster::start().await;
+        let elsewhere = cluster.another().await;
         let client = elsewhere.client();
-        let (gate, other) = world.hold(named(elsewhere.client(), "s"), ask("two")).await;
-        let first = api.ask(Again::Key.first(world.herma.client()), Again::Key).await;
+        let (gate, other) = cluster.hold(named(elsewhere.client(), "s"), ask("two")).await;
+        let first = api.ask(RetryMark::Key.first(cluster.herma.client()), RetryMark::Key).await;
         assert_eq!(first["status"], "queued");
-        world.herma.kill();
+        cluster.herma.kill();
         if has_ended {
-            world.stored().until_turns("queued", 0).await;
+            cluster.stored().until_turns("queued", 0).await;
             assert_ne!(client.get(&api.path(&first)).await.expect(200)["status"], "queued");
         }
-        let second = api.ask_again(elsewhere.client(), Again::Key, 1).await;
+        let second = api.ask_again(elsewhere.client(), RetryMark::Key, 1).await;
         assert_eq!(api.path(&second), api.path(&first));
         assert_eq!(second["created_at"], first["created_at"]);
         gate.open();
@@ -208,22 +210,22 @@ async fn what_never_began_because_its_process_died_keeps_its_id() {
             transcript(&client, "s").await,
             ["user: two", "assistant: reply to: two", "user: one", "assistant: reply to: one"]
         );
-        assert_eq!(api.path(&api.ask_again(elsewhere.client(), Again::Key, 2).await), api.path(&first));
+        assert_eq!(api.path(&api.ask_again(elsewhere.client(), RetryMark::Key, 2).await), api.path(&first));
         assert_eq!(client.get("/api/sessions/s").await.expect(200)["turn_count"], 2);
-        world.stored().until_settled().await;
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn what_waited_too_long_keeps_its_id() {
     for api in Api::ALL {
-        let world = World::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "1s")]).await;
-        let client = world.herma.client();
-        let (gate, other) = world.hold(world.session("s"), ask("two")).await;
-        let first = api.ask(Again::Key.first(client.clone()), Again::Key).await;
+        let cluster = Cluster::with_settings(&[("HERMA_ADMISSION__QUEUE_TIMEOUT", "1s")]).await;
+        let client = cluster.herma.client();
+        let (gate, other) = cluster.hold(cluster.session("s"), ask("two")).await;
+        let first = api.ask(RetryMark::Key.first(client.clone()), RetryMark::Key).await;
         api.until(&client, &first, "failed").await;
         // Two requests at the same time: one takes the id over, the other joins it.
-        let again = || api.ask_again(client.clone(), Again::Key, 1);
+        let again = || api.ask_again(client.clone(), RetryMark::Key, 1);
         let (second, third) = tokio::join!(again(), again());
         assert_eq!((api.path(&second), api.path(&third)), (api.path(&first), api.path(&first)));
         assert_eq!((&second["status"], &third["status"]), (&json!("queued"), &json!("queued")));
@@ -233,47 +235,47 @@ async fn what_waited_too_long_keeps_its_id() {
         assert_eq!(api.path(&again().await), api.path(&first));
         api.until(&client, &first, "completed").await;
         assert_eq!(transcript(&client, "s").await.len(), 4);
-        world.stored().until_settled().await;
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn a_retry_that_waits_is_cancelled_by_its_id_in_any_process() {
     for (api, is_elsewhere) in [false, true].into_iter().flat_map(|other| Api::ALL.map(|api| (api, other))) {
-        let world = World::start().await;
-        let elsewhere = world.another().await;
-        let client = world.herma.client();
-        let failed = api.fail(&world, Again::Key).await;
-        let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
-        let second = api.ask_again(client.clone(), Again::Key, 1).await;
+        let cluster = Cluster::start().await;
+        let elsewhere = cluster.another().await;
+        let client = cluster.herma.client();
+        let failed = api.fail(&cluster, RetryMark::Key).await;
+        let (gate, other) = cluster.hold(cluster.session(conversation(&failed)), ask("two")).await;
+        let second = api.ask_again(client.clone(), RetryMark::Key, 1).await;
         assert_eq!((api.path(&second), second["status"].as_str()), (api.path(&failed), Some("queued")));
         let caller = if is_elsewhere { elsewhere.client() } else { client.clone() };
         assert_eq!(api.cancel(&caller, &second).await["status"], "cancelled");
-        let third = api.ask_again(client.clone(), Again::Key, 1).await;
+        let third = api.ask_again(client.clone(), RetryMark::Key, 1).await;
         assert_eq!((api.path(&third), third["status"].as_str()), (api.path(&failed), Some("cancelled")));
         gate.open();
         other.await.unwrap().expect(200);
-        world.session("s").post_json("/v1/chat/completions", &ask("three")).await.expect(200);
-        let seen = world.upstream.last_request().transcript();
+        cluster.session("s").post_json("/v1/chat/completions", &ask("three")).await.expect(200);
+        let seen = cluster.upstream.last_request().transcript();
         named(elsewhere.client(), "s").post_json("/v1/chat/completions", &ask("four")).await.expect(200);
-        let read_again = world.upstream.last_request().transcript();
+        let read_again = cluster.upstream.last_request().transcript();
         assert_eq!(read_again[..seen.len()], seen, "what is in memory is what is stored");
-        assert_eq!(world.upstream.requests().len(), 4);
-        world.stored().until_settled().await;
+        assert_eq!(cluster.upstream.requests().len(), 4);
+        cluster.stored().until_settled().await;
     }
 }
 
 #[tokio::test]
 async fn the_events_of_a_run_that_waits_again_are_those_of_its_last_attempt() {
-    let world = World::start().await;
-    let elsewhere = world.another().await;
+    let cluster = Cluster::start().await;
+    let elsewhere = cluster.another().await;
     let api = Api::Runs;
-    let failed = api.fail(&world, Again::Key).await;
-    let (gate, other) = world.hold(world.session(conversation(&failed)), ask("two")).await;
-    api.ask_again(world.herma.client(), Again::Key, 1).await;
+    let failed = api.fail(&cluster, RetryMark::Key).await;
+    let (gate, other) = cluster.hold(cluster.session(conversation(&failed)), ask("two")).await;
+    api.ask_again(cluster.herma.client(), RetryMark::Key, 1).await;
     let path = format!("{}/events", api.path(&failed));
     let mut streams = Vec::new();
-    for client in [world.herma.client(), elsewhere.client()] {
+    for client in [cluster.herma.client(), elsewhere.client()] {
         streams.push(client.get_stream(&path).await);
     }
     gate.open();
@@ -288,5 +290,5 @@ async fn the_events_of_a_run_that_waits_again_are_those_of_its_last_attempt() {
         assert_eq!(names.last().map(String::as_str), Some("run.completed"), "{names:?}");
         assert!(!names.iter().any(|name| name == "run.failed"), "{names:?}");
     }
-    world.stored().until_settled().await;
+    cluster.stored().until_settled().await;
 }

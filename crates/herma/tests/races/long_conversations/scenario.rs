@@ -6,44 +6,44 @@ use futures_util::future::join_all;
 use herma_testkit::{Client, Herma};
 use serde_json::{Value, json};
 
-use super::checks::{Outcome, Sight, content};
-use super::model::{Model, tokens};
-use super::steps::{Answered, Api, History, Input, Step, Turn};
+use super::checks::{Observation, Outcome, content};
+use super::model::{ScriptedModel, tokens};
+use super::steps::{Api, History, Input, ModelReply, Step, Turn};
 use crate::long::rows;
-use crate::support::{CHAT, World, named};
+use crate::support::{CHAT, Cluster, named};
 
 /// A conversation, two processes that serve it, and what was read of it before.
-pub(super) struct Life {
-    pub(super) world: World,
+pub(super) struct LongScenario {
+    pub(super) cluster: Cluster,
     other: Herma,
-    model: Model,
+    model: ScriptedModel,
     /// All ids of the conversation that are known, oldest first.
     pub(super) ids: Vec<String>,
     /// The state that was read last.
-    pub(super) sight: Sight,
+    pub(super) observed: Observation,
     /// The input of the last turn, if it is stored and has no answer.
     pub(super) unanswered: Option<Vec<Value>>,
     /// Whether that turn was lost when its process was killed.
     pub(super) lost: bool,
     /// Whether a summary was made to fail, so that automatic compaction may be paused.
-    cooling: bool,
+    summary_failed: bool,
     texts: usize,
 }
 
-impl Life {
+impl LongScenario {
     pub(super) async fn begin(mode: &str) -> Self {
         let window = super::WINDOW.to_string();
         let settings = [("HERMA_CONTEXT_WINDOW", window.as_str()), ("HERMA_COMPACTION__MODE", mode)];
-        let world = World::with_settings(&settings).await;
-        let other = world.another().await;
-        let model = Model::behind(&world.upstream);
+        let cluster = Cluster::with_settings(&settings).await;
+        let other = cluster.another().await;
+        let model = ScriptedModel::install(&cluster.upstream);
         let first = json!({"model": "m", "messages": [
             {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Let us begin."}]});
-        let answer = world.session("trip").post_json(CHAT, &first).await.expect(200);
+        let answer = cluster.session("trip").post_json(CHAT, &first).await.expect(200);
         let conversation = answer["session"]["conversation_id"].as_str().unwrap().to_owned();
-        let sight = Sight::of(&other.client()).await;
+        let observed = Observation::of(&other.client()).await;
         let ids = vec!["trip".to_owned(), conversation];
-        Self { world, other, model, ids, sight, unanswered: None, lost: false, cooling: false, texts: 0 }
+        Self { cluster, other, model, ids, observed, unanswered: None, lost: false, summary_failed: false, texts: 0 }
     }
 
     pub(super) async fn step(&mut self, step: &Step) {
@@ -56,14 +56,14 @@ impl Life {
             Step::Undo { second } => self.undo(*second).await,
             Step::Pin { message, pinned } => self.pin(*message, *pinned).await,
             Step::SummaryFails => {
-                self.model.will_not_summarise();
-                self.cooling = true;
+                self.model.fail_next_summary();
+                self.summary_failed = true;
             }
         }
         if !matches!(step, Step::Turn(_) | Step::AtOnce(_) | Step::KilledDuring(..)) {
-            let now = self.look().await;
-            self.nothing_was_said(&now);
-            self.sight = now;
+            let now = self.observe().await;
+            self.check_nothing_added(&now);
+            self.observed = now;
         }
     }
 
@@ -74,26 +74,26 @@ impl Life {
             let short = Turn { input: Input::Text(5), history: History::None, ..Turn::plain() };
             self.turn(&short).await;
         }
-        self.world.stored().until_settled().await;
+        self.cluster.stored().until_settled().await;
     }
 
     async fn turn(&mut self, turn: &Turn) {
-        self.model.will(turn.reply);
+        self.model.script(turn.reply);
         let (new, body) = self.request(turn);
         let calls = self.calls();
         let outcome = send(self.named(turn.api), body, turn.api.streamed).await;
-        self.may_be(&outcome, &new, turn.reply);
-        let now = self.look().await;
-        self.said_since(&now, &new, &outcome);
-        self.head_was_told(&now, &outcome);
+        self.check_outcome(&outcome, &new, turn.reply);
+        let now = self.observe().await;
+        self.check_turn_added(&now, &new, &outcome);
+        self.check_head(&now, &outcome);
         if self.calls() > calls {
-            self.model_was_shown(&now, &outcome);
+            self.check_context(&now, &outcome);
         }
-        self.saw(now, &new, &outcome);
+        self.record(now, &new, &outcome);
     }
 
     async fn at_once(&mut self, turns: &[(usize, Api)]) {
-        self.model.will(Answered::WithText);
+        self.model.script(ModelReply::Text);
         let inputs: Vec<Vec<Value>> = turns.iter().map(|(size, _)| vec![self.text(*size)]).collect();
         let asked = turns.iter().zip(&inputs).map(|((_, api), new)| {
             let (client, body) = (self.named(*api), json!({"model": "m", "messages": new}));
@@ -101,42 +101,42 @@ impl Life {
         });
         let outcomes: Vec<Outcome> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
         for (outcome, new) in outcomes.iter().zip(&inputs) {
-            self.may_be(outcome, new, Answered::WithText);
+            self.check_outcome(outcome, new, ModelReply::Text);
         }
-        let now = self.look().await;
-        self.said_at_once(&now, &inputs, &outcomes);
+        let now = self.observe().await;
+        self.check_turns_added(&now, &inputs, &outcomes);
         let last = now.said.last().map(|row| row["turn_id"].clone());
-        let new_turns = last != self.sight.said.last().map(|row| row["turn_id"].clone());
+        let new_turns = last != self.observed.said.last().map(|row| row["turn_id"].clone());
         if new_turns {
             let answer = now.said.last().cloned().unwrap_or_default();
-            self.model_was_shown(&now, &Outcome::Answered { answer, ids: Vec::new() });
+            self.check_context(&now, &Outcome::Answered { answer, ids: Vec::new() });
             (self.unanswered, self.lost) = (None, false);
         }
         for outcome in outcomes {
-            self.handed_out(&outcome);
+            self.record_ids(&outcome);
         }
-        self.sight = now;
+        self.observed = now;
     }
 
     async fn killed_during(&mut self, turn: &Turn, delay: u64) {
-        self.model.will(turn.reply);
+        self.model.script(turn.reply);
         let (new, body) = self.request(turn);
         let client = self.named(turn.api);
         let asked = tokio::spawn(send(client, body, turn.api.streamed));
         tokio::time::sleep(Duration::from_millis(delay)).await;
         self.kill(turn.api.second).await;
         let outcome = asked.await.unwrap();
-        let now = self.look().await;
-        self.said_since(&now, &new, &outcome);
-        self.saw(now, &new, &outcome);
+        let now = self.observe().await;
+        self.check_turn_added(&now, &new, &outcome);
+        self.record(now, &new, &outcome);
     }
 
     async fn kill(&mut self, second: bool) {
         if second {
             self.other.kill();
-            self.other = self.world.another().await;
+            self.other = self.cluster.another().await;
         } else {
-            self.world.restart().await;
+            self.cluster.restart().await;
         }
     }
 
@@ -144,12 +144,12 @@ impl Life {
         let answer = self.client(second).post_json("/api/sessions/trip/compactions", &json!({"mode": mode})).await;
         let code = answer.json()["error"]["code"].as_str().map(str::to_owned);
         let refused = code.as_deref() == Some("nothing_to_compact")
-            || (self.cooling && code.as_deref() == Some("upstream_error"));
+            || (self.summary_failed && code.as_deref() == Some("upstream_error"));
         assert!(answer.status == 200 || refused, "{}", answer.text());
     }
 
     async fn undo(&self, second: bool) {
-        let Some(last) = self.sight.base() else { return };
+        let Some(last) = self.observed.base() else { return };
         let path = format!("/api/sessions/trip/compactions/{}/undo", last["id"].as_str().unwrap());
         let answer = self.client(second).post_bytes(&path, "").await;
         let code = answer.json()["error"]["code"].as_str().map(str::to_owned);
@@ -157,7 +157,7 @@ impl Life {
     }
 
     async fn pin(&self, message: usize, pinned: bool) {
-        let said = &self.sight.said;
+        let said = &self.observed.said;
         let row = &said[message % said.len()];
         let id = row["id"].as_str().unwrap();
         let method = if pinned { "PUT" } else { "DELETE" };
@@ -167,7 +167,7 @@ impl Life {
     }
 
     pub(super) fn client(&self, second: bool) -> Client {
-        if second { self.other.client() } else { self.world.herma.client() }
+        if second { self.other.client() } else { self.cluster.herma.client() }
     }
 
     fn named(&self, api: Api) -> Client {
@@ -178,8 +178,8 @@ impl Life {
     fn request(&mut self, turn: &Turn) -> (Vec<Value>, Value) {
         let new = match (turn.input, &self.unanswered) {
             (Input::Again, Some(input)) => input.clone(),
-            (Input::Results(count), _) if !self.sight.open_calls().is_empty() => {
-                let calls = self.sight.open_calls();
+            (Input::Results(count), _) if !self.observed.open_calls().is_empty() => {
+                let calls = self.observed.open_calls();
                 let results = calls
                     .iter()
                     .take(count + 1)
@@ -190,7 +190,7 @@ impl Life {
             (Input::Image, _) => vec![self.image()],
             (Input::Again | Input::Results(_), _) => vec![self.text(9)],
         };
-        let mut messages = self.sight.history(turn.history);
+        let mut messages = self.observed.history(turn.history);
         // A lost turn is listed as running until it is taken over.
         if let Some(input) = self.unanswered.as_ref().filter(|_| turn.history == History::Answered)
             && messages.ends_with(input)
@@ -220,17 +220,17 @@ impl Life {
 
     /// Checks that a turn fails only if the model was told to fail, and is refused only if its input alone is too
     /// long.
-    fn may_be(&self, outcome: &Outcome, new: &[Value], reply: Answered) {
+    fn check_outcome(&self, outcome: &Outcome, new: &[Value], reply: ModelReply) {
         match outcome {
             Outcome::Answered { .. } => {}
             Outcome::Failed(why) => {
-                let wanted = matches!(reply, Answered::WithAnError | Answered::CutOff);
+                let wanted = matches!(reply, ModelReply::Error | ModelReply::CutOff);
                 assert!(wanted, "{why} to {new:?} although the model answered");
             }
             Outcome::Refused(why) => {
                 let is_too_much_by_itself = tokens(new) + 100 > super::WINDOW;
                 assert!(
-                    is_too_much_by_itself || reply == Answered::TooLong,
+                    is_too_much_by_itself || reply == ModelReply::TooLong,
                     "{:?} was refused: {why}",
                     content(&new[0])
                 );
@@ -239,9 +239,9 @@ impl Life {
         }
     }
 
-    fn saw(&mut self, now: Sight, new: &[Value], outcome: &Outcome) {
-        self.handed_out(outcome);
-        let grew = now.said.len() > self.sight.said.len();
+    fn record(&mut self, now: Observation, new: &[Value], outcome: &Outcome) {
+        self.record_ids(outcome);
+        let grew = now.said.len() > self.observed.said.len();
         let answered = now.said.last().is_some_and(|row| row["role"] == "assistant" && row["status"] == "complete");
         match outcome {
             Outcome::Answered { .. } => (self.unanswered, self.lost) = (None, false),
@@ -251,10 +251,10 @@ impl Life {
             Outcome::Lost if grew => (self.unanswered, self.lost) = (Some(new.to_vec()), true),
             Outcome::Lost => self.lost |= self.unanswered.as_deref() == Some(new),
         }
-        self.sight = now;
+        self.observed = now;
     }
 
-    fn handed_out(&mut self, outcome: &Outcome) {
+    fn record_ids(&mut self, outcome: &Outcome) {
         let Outcome::Answered { ids, .. } = outcome else { return };
         for id in ids.iter().filter(|id| !self.ids.contains(id)).cloned().collect::<Vec<_>>() {
             self.ids.push(id);
@@ -263,13 +263,13 @@ impl Life {
 
     /// The number of model calls that were not for summaries.
     fn calls(&self) -> usize {
-        crate::long::contexts(&self.world).len()
+        crate::long::contexts(&self.cluster).len()
     }
 
     /// Reads the conversation and checks the invariants.
-    async fn look(&mut self) -> Sight {
-        let now = Sight::of(&self.client(self.texts.is_multiple_of(2))).await;
-        self.holds_together(&now).await;
+    async fn observe(&mut self) -> Observation {
+        let now = Observation::of(&self.client(self.texts.is_multiple_of(2))).await;
+        self.check_invariants(&now).await;
         for id in now.sessions.iter().filter(|id| !self.ids.contains(id)).cloned().collect::<Vec<_>>() {
             self.ids.push(id);
         }
@@ -277,14 +277,14 @@ impl Life {
     }
 
     pub(super) async fn conversations(&self) -> Vec<Value> {
-        rows(&self.world.herma.client(), "/api/sessions").await
+        rows(&self.cluster.herma.client(), "/api/sessions").await
     }
 }
 
 impl Turn {
     fn plain() -> Self {
         let api = Api { id: 0, second: false, streamed: false };
-        Self { input: Input::Text(5), history: History::None, api, reply: Answered::WithText }
+        Self { input: Input::Text(5), history: History::None, api, reply: ModelReply::Text }
     }
 }
 

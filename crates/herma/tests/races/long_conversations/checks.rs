@@ -4,10 +4,10 @@ use herma_testkit::Client;
 use serde_json::{Value, json};
 
 use super::WINDOW;
-use super::life::Life;
 use super::model::tokens;
+use super::scenario::LongScenario;
 use super::steps::History;
-use crate::long::{chain, is_note_of_left_out, is_own_word, is_summary, rows};
+use crate::long::{chain, is_gateway_note, is_omission_note, is_summary, rows};
 
 /// How a request ended.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(super) fn content(message: &Value) -> Value {
 }
 
 /// A row without the fields that may change later.
-fn lasting(row: &Value) -> Value {
+fn unchanging(row: &Value) -> Value {
     let mut row = row.clone();
     let fields = row.as_object_mut().expect("a row");
     fields.retain(|name, _| name != "turn_status" && name != "pinned");
@@ -72,7 +72,7 @@ fn lasting(row: &Value) -> Value {
 }
 
 /// All that a client can read of `trip` at one moment.
-pub(super) struct Sight {
+pub(super) struct Observation {
     row: Value,
     pub(super) sessions: Vec<String>,
     ledger: Vec<Value>,
@@ -81,7 +81,7 @@ pub(super) struct Sight {
     model: Vec<Value>,
 }
 
-impl Sight {
+impl Observation {
     pub(super) async fn of(client: &Client) -> Self {
         let row = client.get("/api/sessions/trip").await.expect(200);
         let full = client.get("/api/sessions/trip/messages?limit=200").await.expect(200);
@@ -124,7 +124,7 @@ impl Sight {
     }
 
     /// What the ledger says the model is shown, without notes of the gateway.
-    fn to_be_shown(&self) -> Vec<Value> {
+    fn expected_context(&self) -> Vec<Value> {
         let mut shown = vec![json!({"role": "system", "content": "Be brief."})];
         let (mut through, mut carried) = (0, Vec::new());
         if let Some(base) = self.base() {
@@ -146,31 +146,31 @@ fn as_message(row: &Value) -> Value {
     fields.filter(|(name, _)| own.contains(&name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-impl Life {
+impl LongScenario {
     /// Checks all that must hold after every step.
-    pub(super) async fn holds_together(&self, now: &Sight) {
+    pub(super) async fn check_invariants(&self, now: &Observation) {
         let [listed] = &self.conversations().await[..] else { panic!("the conversation is listed once") };
         assert_eq!((&listed["id"], &listed["provenance"]), (&now.row["id"], &now.row["provenance"]));
         let of_sessions = self.ids.iter().filter(|id| !id.starts_with("conv_"));
         assert!(of_sessions.clone().all(|id| now.sessions.contains(id)), "{:?} and {:?}", self.ids, now.sessions);
         let by_handle = self.client(false).get(&format!("/api/sessions/{}", self.ids[1])).await.expect(200);
         assert_eq!((&by_handle["id"], &by_handle["provenance"]), (&now.row["id"], &now.row["provenance"]));
-        self.ledger_agrees(now);
-        self.nothing_disappeared(now);
-        pairs_are_whole(&now.model);
-        let shown: Vec<Value> = now.model.iter().filter(|message| !is_own_word(message)).cloned().collect();
-        assert_eq!(shown, now.to_be_shown(), "the model view is what the ledger says");
-        let calls = self.world.upstream.requests().into_iter().filter(|request| !is_summary(request));
+        self.check_ledger(now);
+        self.check_rows_unchanged(now);
+        check_tool_pairs(&now.model);
+        let shown: Vec<Value> = now.model.iter().filter(|message| !is_gateway_note(message)).cloned().collect();
+        assert_eq!(shown, now.expected_context(), "the model view is what the ledger says");
+        let calls = self.cluster.upstream.requests().into_iter().filter(|request| !is_summary(request));
         for call in calls {
-            pairs_are_whole(call.messages());
-            let is_own = |message: &&Value| is_own_word(message) || is_note_of_left_out(message);
+            check_tool_pairs(call.messages());
+            let is_own = |message: &&Value| is_gateway_note(message) || is_omission_note(message);
             let own = call.messages().iter().filter(is_own).count() as u64;
             let size = tokens(call.messages());
             assert!(size <= WINDOW + 30 * own, "a context of {size} tokens");
         }
     }
 
-    fn ledger_agrees(&self, now: &Sight) {
+    fn check_ledger(&self, now: &Observation) {
         let compactions: Vec<&Value> = now.compactions().collect();
         let provenance = &now.row["provenance"];
         assert_eq!(provenance["compaction_count"], compactions.len());
@@ -194,54 +194,54 @@ impl Life {
     }
 
     /// Places rise, ids are unique, and all rows that were read before are unchanged.
-    fn nothing_disappeared(&self, now: &Sight) {
+    fn check_rows_unchanged(&self, now: &Observation) {
         let seqs: Vec<Option<i64>> = now.full.iter().map(|row| row["seq"].as_i64()).collect();
         assert!(seqs.is_sorted_by(|one, next| one < next), "{seqs:?}");
         let mut ids: Vec<&str> = now.full.iter().filter_map(|row| row["id"].as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), now.full.len());
-        assert!(now.full.len() >= self.sight.full.len());
-        for (before, after) in self.sight.full.iter().zip(&now.full) {
-            assert_eq!(lasting(before), lasting(after));
+        assert!(now.full.len() >= self.observed.full.len());
+        for (before, after) in self.observed.full.iter().zip(&now.full) {
+            assert_eq!(unchanging(before), unchanging(after));
         }
     }
 
     /// The messages since the last observation, without the partial answer of a turn that was lost with its process.
-    fn since<'a>(&self, now: &'a Sight) -> &'a [Value] {
-        let new = &now.said[self.sight.said.len()..];
-        let lost = self.sight.said.last().filter(|_| self.lost).map(|row| &row["turn_id"]);
+    fn since<'a>(&self, now: &'a Observation) -> &'a [Value] {
+        let new = &now.said[self.observed.said.len()..];
+        let lost = self.observed.said.last().filter(|_| self.lost).map(|row| &row["turn_id"]);
         match new.split_first() {
             Some((first, rest)) if first["status"] == "partial" && Some(&first["turn_id"]) == lost => rest,
             _ => new,
         }
     }
 
-    pub(super) fn nothing_was_said(&self, now: &Sight) {
+    pub(super) fn check_nothing_added(&self, now: &Observation) {
         assert!(self.since(now).is_empty(), "{:?}", self.since(now));
     }
 
     /// Exactly one turn was added, as its client saw it.
-    pub(super) fn said_since(&self, now: &Sight, new: &[Value], outcome: &Outcome) {
+    pub(super) fn check_turn_added(&self, now: &Observation, new: &[Value], outcome: &Outcome) {
         let is_stored = self.unanswered.as_deref() == Some(new);
-        turn_was_added(self.since(now), if is_stored { &[] } else { new }, outcome);
+        check_turn_rows(self.since(now), if is_stored { &[] } else { new }, outcome);
     }
 
     /// Exactly these turns were added, one after the other.
-    pub(super) fn said_at_once(&self, now: &Sight, inputs: &[Vec<Value>], outcomes: &[Outcome]) {
+    pub(super) fn check_turns_added(&self, now: &Observation, inputs: &[Vec<Value>], outcomes: &[Outcome]) {
         let turns: Vec<&[Value]> = self.since(now).chunk_by(|one, next| one["turn_id"] == next["turn_id"]).collect();
         let mut found = 0;
         for (new, outcome) in inputs.iter().zip(outcomes) {
             let said: Vec<_> = turns.iter().filter(|turn| content(&turn[0]) == content(&new[0])).collect();
             assert!(said.len() <= 1, "{new:?} was said more than once");
-            turn_was_added(said.first().map_or(&[], |turn| turn), new, outcome);
+            check_turn_rows(said.first().map_or(&[], |turn| turn), new, outcome);
             found += said.len();
         }
         assert_eq!(found, turns.len(), "something that nobody said");
     }
 
     /// The answer, or the last chunk of a stream, names the head.
-    pub(super) fn head_was_told(&self, now: &Sight, outcome: &Outcome) {
+    pub(super) fn check_head(&self, now: &Observation, outcome: &Outcome) {
         if let Outcome::Answered { ids, .. } = outcome {
             assert_eq!(ids.last().map(String::as_str), now.row["id"].as_str());
             assert!(ids.iter().all(|id| now.sessions.contains(id)), "{ids:?}");
@@ -249,23 +249,23 @@ impl Life {
     }
 
     /// The context of the last model call is the model view up to the turn's answer.
-    pub(super) fn model_was_shown(&self, now: &Sight, outcome: &Outcome) {
+    pub(super) fn check_context(&self, now: &Observation, outcome: &Outcome) {
         if matches!(outcome, Outcome::Refused(_) | Outcome::Lost) {
             return;
         }
-        let requests = self.world.upstream.requests();
+        let requests = self.cluster.upstream.requests();
         let call = requests.iter().rfind(|request| !is_summary(request)).expect("a call");
         let sent = call.messages().len();
         assert!(sent < now.model.len(), "the view ends with what came of the turn");
         assert_eq!(call.messages(), &now.model[..sent]);
         assert_eq!(now.model[sent]["role"], "assistant");
-        assert!(now.model[sent + 1..].iter().all(is_own_word), "{:?}", &now.model[sent..]);
+        assert!(now.model[sent + 1..].iter().all(is_gateway_note), "{:?}", &now.model[sent..]);
         assert!(tokens(&now.model) <= WINDOW + 200, "a view of {} tokens", tokens(&now.model));
     }
 }
 
 /// Checks that a turn with this input and this outcome left exactly these rows.
-fn turn_was_added(rows: &[Value], new: &[Value], outcome: &Outcome) {
+fn check_turn_rows(rows: &[Value], new: &[Value], outcome: &Outcome) {
     let messages: Vec<Value> = rows.iter().map(as_message).collect();
     let has_input = messages.starts_with(new);
     match outcome {
@@ -289,7 +289,7 @@ fn turn_was_added(rows: &[Value], new: &[Value], outcome: &Outcome) {
 }
 
 /// Every tool call has its results right after it, and every result has a call.
-fn pairs_are_whole(messages: &[Value]) {
+fn check_tool_pairs(messages: &[Value]) {
     let mut open: Vec<&Value> = Vec::new();
     for message in messages {
         if message["role"] == "tool" {

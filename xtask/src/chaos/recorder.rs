@@ -7,12 +7,12 @@ use super::history::{Attempt, HandedId, History, Stall, Thread, Turn};
 
 /// Records the history of a round and counts for the summary. All clients share it.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Recorder {
     history: Mutex<History>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-impl Book {
+impl Recorder {
     /// Adds a thread and returns its number.
     pub(super) fn add_thread(&self, thread: Thread) -> usize {
         let mut history = self.lock();

@@ -21,7 +21,7 @@ const WIDE_WINDOW: &str = "1000000";
 
 /// All servers of a run, and their data directory.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct Deployment {
     data: PathBuf,
     binary: PathBuf,
     window: &'static str,
@@ -44,7 +44,7 @@ struct Slot {
     address: RwLock<String>,
 }
 
-impl World {
+impl Deployment {
     /// Creates the store with two tenants and starts both processes.
     pub(super) async fn start(model: &Model, splits: bool) -> io::Result<Self> {
         // The directory must outlive a run that panics, so only `end` removes it.
@@ -56,7 +56,7 @@ impl World {
         let upstream = ScriptedUpstream::start().await;
         model.answer_at(&upstream);
         let upstream_url = upstream.base_url();
-        let world = Self {
+        let deployment = Self {
             data,
             binary,
             window: if splits { WINDOW } else { WIDE_WINDOW },
@@ -67,8 +67,8 @@ impl World {
             started: Instant::now(),
             logs: AtomicU64::new(0),
         };
-        world.revive().await;
-        Ok(world)
+        deployment.revive().await;
+        Ok(deployment)
     }
 
     pub(super) fn now(&self) -> Moment {

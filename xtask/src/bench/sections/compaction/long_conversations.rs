@@ -5,28 +5,28 @@ use std::io;
 use futures_util::future::try_join_all;
 
 use crate::bench::child::Child;
-use crate::bench::field::Field;
 use crate::bench::load;
 use crate::bench::options::Options;
 use crate::bench::sections::talk::{Block, Client, turn};
 use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
+use crate::bench::testbed::Testbed;
 
 /// With this context window a conversation compacts at turn 31, then every 17 turns.
 const WINDOW: &str = "2000";
 /// Turns that are measured together. Some of them compact.
 const BLOCK: usize = 51;
 /// Turns of a young conversation before the measured ones.
-const YOUTH: usize = 4;
+const YOUNG_TURNS: usize = 4;
 /// Long conversations per round. Each is measured beside a young one.
-const LIVES: usize = 2;
+const PER_ROUND: usize = 2;
 
 /// The goal for the cost of a late turn, as a multiple of an early one.
 const GOAL: f64 = 1.2;
 
 /// The blocks of turns of all young, or of all old, conversations.
 #[derive(Default)]
-struct Age {
+struct AgeGroup {
     /// Mean latency of the turns of each block, in milliseconds.
     time: Vec<f64>,
     /// CPU per turn of each block, in microseconds.
@@ -36,14 +36,14 @@ struct Age {
 }
 
 /// Measures both modes.
-pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
-    let (life, lives) = (options.life(), options.rounds() * LIVES);
+pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
+    let (life, lives) = (options.long_turns(), options.rounds() * PER_ROUND);
     println!(
         "One client, conversations from memory, mean cost of a turn with its share of the compactions; \
          {lives} conversations\n\
          of {life} turns, each measured beside a young one:\n"
     );
-    let early = format!("turns {} to {}", YOUTH + 1, YOUTH + BLOCK);
+    let early = format!("turns {} to {}", YOUNG_TURNS + 1, YOUNG_TURNS + BLOCK);
     let late = format!("turns {} to {life}", life - BLOCK + 1);
     let mut table = Table::new([
         "mode",
@@ -56,10 +56,10 @@ pub(super) async fn run(field: &Field, options: &Options) -> io::Result<()> {
     ]);
     for mode in ["split", "in_place"] {
         let settings = [("HERMA_CONTEXT_WINDOW", WINDOW), ("HERMA_COMPACTION__MODE", mode)];
-        let herma = field.launch_herma(mode, &settings)?;
+        let herma = testbed.launch_herma(mode, &settings)?;
         let turns_before = life - BLOCK - 1;
         let names = grow(&herma, lives, turns_before).await?;
-        let stored = field.database_bytes(mode)? as f64 / (lives * turns_before * 2) as f64;
+        let stored = testbed.database_bytes(mode)? as f64 / (lives * turns_before * 2) as f64;
         let (young, old) = compare(&herma, &names).await?;
         let ratio = |old: &[f64], young: &[f64]| at_most(median_ratio(old, young), GOAL, "");
         table.row([
@@ -87,12 +87,12 @@ async fn grow(herma: &Child, count: usize, turns: usize) -> io::Result<Vec<Strin
 }
 
 /// Measures young conversations and these old ones alternately.
-async fn compare(herma: &Child, names: &[String]) -> io::Result<(Age, Age)> {
+async fn compare(herma: &Child, names: &[String]) -> io::Result<(AgeGroup, AgeGroup)> {
     let mut client = Client::connect(herma).await?;
-    let (mut young, mut old) = (Age::default(), Age::default());
+    let (mut young, mut old) = (AgeGroup::default(), AgeGroup::default());
     for (number, name) in names.iter().enumerate() {
         let youth = load::session_name();
-        client.talk(&youth, YOUTH - 1).await?;
+        client.talk(&youth, YOUNG_TURNS - 1).await?;
         if number % 2 == 0 {
             young.measure(&mut client, &youth).await?;
             old.measure(&mut client, name).await?;
@@ -104,7 +104,7 @@ async fn compare(herma: &Child, names: &[String]) -> io::Result<(Age, Age)> {
     Ok((young, old))
 }
 
-impl Age {
+impl AgeGroup {
     /// Takes one turn that is not measured, then a measured block.
     async fn measure(&mut self, client: &mut Client<'_>, name: &str) -> io::Result<()> {
         let before = client.ask(name).await?.compactions;

@@ -6,36 +6,36 @@ use herma_model::tokens::estimate;
 use herma_testkit::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
 use serde_json::Value;
 
-use super::steps::Answered;
+use super::steps::ModelReply;
 use crate::long::is_summary;
 
 /// What the model server does next. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Model(Arc<Mutex<Plans>>);
+pub(super) struct ScriptedModel(Arc<Mutex<Plans>>);
 
 #[derive(Default)]
 struct Plans {
-    next: Option<Answered>,
+    next: Option<ModelReply>,
     failing_summaries: usize,
     said: usize,
 }
 
-impl Model {
+impl ScriptedModel {
     /// Makes the server answer as scripted here.
-    pub(super) fn behind(upstream: &ScriptedUpstream) -> Self {
+    pub(super) fn install(upstream: &ScriptedUpstream) -> Self {
         let model = Self::default();
-        let told = model.clone();
-        upstream.otherwise(move |request| told.reply(request));
+        let answering = model.clone();
+        upstream.otherwise(move |request| answering.reply(request));
         model
     }
 
     /// Sets the reply to the next call that is not for a summary.
-    pub(super) fn will(&self, answer: Answered) {
+    pub(super) fn script(&self, answer: ModelReply) {
         self.lock().next = Some(answer);
     }
 
     /// Makes both attempts at the next summary fail.
-    pub(super) fn will_not_summarise(&self) {
+    pub(super) fn fail_next_summary(&self) {
         self.lock().failing_summaries = 2;
     }
 
@@ -52,15 +52,15 @@ impl Model {
             plans.failing_summaries = plans.failing_summaries.saturating_sub(1);
             return if fails { Reply::empty() } else { Reply::text(format!("Summary {number} of the trip.")) };
         }
-        match plans.next.take().unwrap_or(Answered::WithText) {
-            Answered::WithText => counted(request, Completion::text(format!("answer {number} and so on"))),
-            Answered::WithCalls(count) => {
+        match plans.next.take().unwrap_or(ModelReply::Text) {
+            ModelReply::Text => counted(request, Completion::text(format!("answer {number} and so on"))),
+            ModelReply::Calls(count) => {
                 let calls = (0..count).map(|call| ToolCall::new(&format!("call-{number}-{call}"), "find", "{}"));
                 counted(request, Completion { calls: calls.collect(), ..Completion::default() })
             }
-            Answered::WithAnError => Reply::status(400, "no"),
-            Answered::CutOff => Reply::cut_off_after(1),
-            Answered::TooLong => Reply::context_too_long(),
+            ModelReply::Error => Reply::status(400, "no"),
+            ModelReply::CutOff => Reply::cut_off_after(1),
+            ModelReply::TooLong => Reply::context_too_long(),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Line {
     /// Whether its conversation inherited it from the one that it branched from.
     pub(super) is_inherited: bool,
     /// Whether a client deleted the message.
-    pub(super) is_gone: bool,
+    pub(super) is_deleted: bool,
 }
 
 /// A conversation.
@@ -33,12 +33,12 @@ pub(super) struct Thread {
 impl Thread {
     /// The lines that are not deleted.
     pub(super) fn said(&self) -> Vec<&Line> {
-        self.lines.iter().filter(|line| !line.is_gone).collect()
+        self.lines.iter().filter(|line| !line.is_deleted).collect()
     }
 
     /// Whether no later turn was completed after this one.
     pub(super) fn ends_with(&self, turn: usize) -> bool {
-        let mut backwards = self.lines.iter().rev().filter(|line| !line.is_gone);
+        let mut backwards = self.lines.iter().rev().filter(|line| !line.is_deleted);
         backwards.find(|line| line.turn == turn || line.is_answered).is_some_and(|line| line.turn == turn)
     }
 
@@ -94,7 +94,7 @@ pub(super) enum Target {
 
 /// All conversations and names that the test expects.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct ReferenceModel {
     pub(super) threads: Vec<Thread>,
     /// Every session id that is not a slug, with its conversation.
     pub(super) sessions: Vec<(String, usize)>,
@@ -104,7 +104,7 @@ pub(super) struct Book {
     numbers: usize,
 }
 
-impl Book {
+impl ReferenceModel {
     pub(super) fn number(&mut self) -> usize {
         self.numbers += 1;
         self.numbers
@@ -195,7 +195,7 @@ impl Book {
     }
 
     /// The conversation of a target, which must have this handle. Adds the conversation if it is new.
-    pub(super) fn enter(&mut self, target: &Target, handle: &str) -> usize {
+    pub(super) fn find_or_add(&mut self, target: &Target, handle: &str) -> usize {
         let slug = match target {
             Target::Continue(thread) => {
                 assert_eq!(self.threads[*thread].handle, handle, "it went on where it was");

@@ -4,14 +4,14 @@
 //! there once. Tool calls have their results. The model is shown what the model view says.
 
 mod checks;
-mod life;
 mod model;
+mod scenario;
 mod steps;
 
 use proptest::test_runner::{Config, TestRunner};
 
-use life::Life;
-use steps::{Step, lives};
+use scenario::LongScenario;
+use steps::{Step, scenarios};
 
 /// The context window of the model, in tokens.
 const WINDOW: u64 = 4_000;
@@ -21,17 +21,17 @@ fn whatever_happens_a_long_conversation_stays_one_and_loses_nothing() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let config = Config { cases: 12, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
-        .run(&lives(), |(mode, steps)| {
-            runtime.block_on(live(mode, &steps));
+        .run(&scenarios(), |(mode, steps)| {
+            runtime.block_on(play(mode, &steps));
             Ok(())
         })
         .unwrap();
 }
 
-async fn live(mode: &'static str, steps: &[Step]) {
-    let mut life = Life::begin(mode).await;
+async fn play(mode: &'static str, steps: &[Step]) {
+    let mut scenario = LongScenario::begin(mode).await;
     for step in steps {
-        life.step(step).await;
+        scenario.step(step).await;
     }
-    life.settle().await;
+    scenario.settle().await;
 }

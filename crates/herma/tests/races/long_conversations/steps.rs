@@ -11,13 +11,23 @@ pub(super) enum Step {
     /// A process is killed so many milliseconds after a turn was sent to it.
     KilledDuring(Turn, u64),
     /// An idle process is killed.
-    Killed { second: bool },
+    Killed {
+        second: bool,
+    },
     /// A client asks for a compaction.
-    Compact { second: bool, mode: &'static str },
+    Compact {
+        second: bool,
+        mode: &'static str,
+    },
     /// A client undoes the last compaction.
-    Undo { second: bool },
+    Undo {
+        second: bool,
+    },
     /// A client pins or unpins a message.
-    Pin { message: usize, pinned: bool },
+    Pin {
+        message: usize,
+        pinned: bool,
+    },
     /// The next summary fails.
     SummaryFails,
 }
@@ -28,7 +38,7 @@ pub(super) struct Turn {
     pub(super) input: Input,
     pub(super) history: History,
     pub(super) api: Api,
-    pub(super) reply: Answered,
+    pub(super) reply: ModelReply,
 }
 
 /// The new messages of a turn.
@@ -65,10 +75,10 @@ pub(super) struct Api {
 
 /// What the model server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answered {
-    WithText,
-    WithCalls(usize),
-    WithAnError,
+pub(super) enum ModelReply {
+    Text,
+    Calls(usize),
+    Error,
     CutOff,
     /// The first call fails because the context is too long.
     TooLong,
@@ -91,11 +101,11 @@ fn turn() -> impl Strategy<Value = Turn> {
     ];
     let history = prop_oneof![4 => Just(History::None), 2 => Just(History::Whole), 1 => Just(History::Answered)];
     let reply = prop_oneof![
-        10 => Just(Answered::WithText),
-        4 => (1..3_usize).prop_map(Answered::WithCalls),
-        2 => Just(Answered::WithAnError),
-        2 => Just(Answered::CutOff),
-        1 => Just(Answered::TooLong),
+        10 => Just(ModelReply::Text),
+        4 => (1..3_usize).prop_map(ModelReply::Calls),
+        2 => Just(ModelReply::Error),
+        2 => Just(ModelReply::CutOff),
+        1 => Just(ModelReply::TooLong),
     ];
     (input, history, api(), reply).prop_map(|(input, history, api, reply)| Turn { input, history, api, reply })
 }
@@ -105,7 +115,7 @@ fn mode() -> impl Strategy<Value = &'static str> {
 }
 
 /// A compaction mode and a list of steps.
-pub(super) fn lives() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
+pub(super) fn scenarios() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
     let step = prop_oneof![
         24 => turn().prop_map(Step::Turn),
         3 => proptest::collection::vec((size(), api()), 2..4).prop_map(Step::AtOnce),
