@@ -155,7 +155,7 @@ fn what_is_new_comes_with_the_next_import_and_nothing_twice() {
 }
 
 #[test]
-fn what_cannot_be_brought_is_told_with_its_row() {
+fn rows_that_cannot_be_imported_are_reported_with_their_number() {
     let terminal = Terminal::new();
     let hermes = HermesDatabase::new(terminal.home.path());
     hermes.session("a", 1.0, &[]);
@@ -302,7 +302,7 @@ fn a_database_that_is_being_written_is_read() {
 }
 
 #[test]
-fn an_import_that_is_killed_is_gone_on_with() {
+fn a_killed_import_can_be_continued() {
     let terminal = Terminal::new();
     let hermes = HermesDatabase::new(terminal.home.path());
     for session in 0..40 {

@@ -83,7 +83,7 @@ async fn a_response_in_the_background_is_answered_at_once_and_completed_by_itsel
     let waiting = client.post_json(RESPONSES, &background("two")).await.expect(200);
     assert_eq!(waiting["status"], "queued");
     assert_eq!(fetched(&client, &waiting).await["status"], "queued");
-    assert_eq!(asked(&client, &waiting).await, "two", "what it was asked is known while it waits");
+    assert_eq!(asked(&client, &waiting).await, "two", "the input is readable while the turn is queued");
     gate.open();
     let two = ended(&client, &waiting).await;
     assert_eq!((&two["status"], &two["created_at"]), (&json!("completed"), &waiting["created_at"]));
@@ -111,14 +111,14 @@ async fn a_response_that_is_called_off_says_so_for_ever() {
     next_delta(&mut client.get_stream(&format!("{}?stream=true", path(&begun))).await).await;
     let off = cancelled(&client, &begun).await;
     assert_eq!((&off["status"], &off["error"]["code"]), (&json!("cancelled"), &json!("cancelled")));
-    assert_eq!(off["output"][0]["content"][0]["text"], "half ", "what was shown is kept");
+    assert_eq!(off["output"][0]["content"][0]["text"], "half ", "the streamed output is kept");
     cluster.upstream.until_open(0).await;
-    assert_eq!(cancelled(&client, &begun).await, off, "calling it off twice changes nothing");
+    assert_eq!(cancelled(&client, &begun).await, off, "cancelling twice changes nothing");
     cluster.restart().await;
     let client = cluster.herma.client();
     assert_eq!(fetched(&client, &begun).await, off);
     let completed = client.post_json(RESPONSES, &json!({"model": "m", "input": "two"})).await.expect(200);
-    assert_eq!(cancelled(&client, &completed).await["status"], "completed", "what is completed stays so");
+    assert_eq!(cancelled(&client, &completed).await["status"], "completed", "a completed response stays completed");
     client.post_json(&format!("{RESPONSES}/resp_{}/cancel", "0".repeat(32)), &json!({})).await.expect(404);
 }
 
@@ -130,11 +130,11 @@ async fn a_response_of_another_process_is_called_off_too() {
     let begun = cluster.herma.client().post_json(RESPONSES, &background("one")).await.expect(200);
     let waiting = cluster.herma.client().post_json(RESPONSES, &background("two")).await.expect(200);
     assert_eq!(cancelled(&other.client(), &waiting).await["status"], "cancelled", "one that waits");
-    assert_eq!(asked(&other.client(), &waiting).await, "two", "what it was asked stays");
+    assert_eq!(asked(&other.client(), &waiting).await, "two", "the input is kept");
     assert_eq!(cancelled(&other.client(), &begun).await["status"], "cancelled", "one that runs");
     cluster.upstream.until_open(0).await;
     named(other.client(), "s").post_json(crate::support::CHAT, &ask("three")).await.expect(200);
-    assert_eq!(cluster.upstream.requests().len(), 2, "what waited was never asked");
+    assert_eq!(cluster.upstream.requests().len(), 2, "a queued turn never reached the model");
     cluster.stored().until_settled().await;
 }
 
@@ -153,7 +153,7 @@ async fn a_process_that_hangs_does_not_keep_a_response_from_being_called_off() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_had_promised_is_failed_and_never_asked_again() {
+async fn responses_of_a_killed_process_fail_and_are_never_sent_to_the_model_again() {
     let mut cluster = Cluster::start().await;
     let client = cluster.herma.client();
     let gate = Gate::new();
@@ -208,7 +208,7 @@ async fn a_stream_is_read_again_while_it_runs_and_when_it_is_over_with_the_same_
 }
 
 #[tokio::test]
-async fn a_stream_that_was_killed_ends_with_a_number_that_nobody_has_seen() {
+async fn a_killed_stream_ends_with_a_number_that_was_never_sent() {
     let mut cluster = Cluster::start().await;
     let gate = in_two_pieces(&cluster);
     let mut first = cluster.herma.client().post_stream(RESPONSES, &streamed(background("one"))).await;
@@ -302,7 +302,7 @@ async fn what_waited_and_became_a_branch_is_in_the_branch_alone() {
 }
 
 #[tokio::test]
-async fn what_was_called_off_stays_so_however_often_it_is_asked_for() {
+async fn a_cancelled_turn_stays_cancelled_when_it_is_asked_for_again() {
     let cluster = Cluster::start().await;
     let client = cluster.herma.client().header("idempotency-key", "k");
     let gate = Gate::new();
@@ -334,7 +334,7 @@ async fn a_chain_goes_on_from_a_response_that_was_called_off_before_it_began() {
 }
 
 #[tokio::test]
-async fn what_was_called_off_is_asked_by_another_turn_when_it_is_said_again_by_any_door() {
+async fn a_cancelled_request_that_is_sent_again_is_a_new_turn() {
     let cluster = Cluster::start().await;
     let client = cluster.herma.client();
     let body = json!({"model": "m", "input": "one", "conversation": "s", "stream": true});
@@ -345,7 +345,7 @@ async fn what_was_called_off_is_asked_by_another_turn_when_it_is_said_again_by_a
     let off = cancelled(&client, &response).await;
     let again = client.post_stream(RESPONSES, &body).await.rest().await;
     assert_ne!(again[0].json()["response"]["id"], response["id"]);
-    assert_eq!(fetched(&client, &response).await, off, "it says so for ever");
+    assert_eq!(fetched(&client, &response).await, off, "a cancelled response stays cancelled");
     let _gate = in_two_pieces(&cluster);
     let mut stream = client.post_stream(RESPONSES, &body).await;
     let response = stream.next().await.unwrap().json()["response"].clone();

@@ -114,7 +114,7 @@ async fn a_follower_misses_and_repeats_nothing_over_crashes() {
     while !all.last().is_some_and(is_last) {
         all.push(next(&mut stream).await.unwrap());
     }
-    assert_eq!(seen, all, "what was followed is what is there");
+    assert_eq!(seen, all, "the events and the list have the same conversations");
     let made = all.iter().filter(|event| event.name.as_deref() == Some("session.created")).count();
     assert_eq!(made as i64, cluster.stored().conversations(), "every conversation was created once");
 }
@@ -130,5 +130,5 @@ async fn a_stream_ends_when_the_server_stops() {
     assert_eq!(rest.iter().map(|event| event.comment.trim_end()).collect::<Vec<_>>(), ["stream closed"]);
     assert!(!stream.is_broken());
     assert!(cluster.herma.wait().await.success());
-    assert!(began.elapsed() < SOON, "nobody waits for readers, but it took {:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "a drain does not wait for readers, but it took {:?}", began.elapsed());
 }

@@ -62,7 +62,7 @@ async fn what_is_not_the_same_first_turn_makes_a_conversation_of_its_own() {
 }
 
 #[tokio::test]
-async fn of_two_requests_at_once_one_is_the_next_attempt() {
+async fn one_of_two_requests_at_once_is_the_next_attempt() {
     let cluster = Cluster::start().await;
     let client = cluster.herma.client();
     fail(&cluster);

@@ -152,7 +152,7 @@ async fn items_whose_addition_is_interrupted_are_not_there() {
         }
     }
     let said: BTreeSet<String> = transcript(&cluster.herma.client(), "s").await.into_iter().skip(2).collect();
-    assert_eq!(said, added, "what was refused is not there, and what was not refused is");
+    assert_eq!(said, added, "only refused turns are missing");
     cluster.stored().until_settled().await;
 }
 
@@ -166,7 +166,11 @@ async fn a_second_prompt_on_a_busy_conversation_becomes_a_branch_if_asked() {
     assert_eq!(branch["session"]["resolution"], "branched");
     assert_eq!(branch["session"]["provenance"]["parent_session_id"], "s");
     let context = cluster.upstream.last_request().transcript();
-    assert_eq!(context, ["user: one", "assistant: reply to: one", "user: three"], "what still runs is not part of it");
+    assert_eq!(
+        context,
+        ["user: one", "assistant: reply to: one", "user: three"],
+        "the branch has nothing of the running turn"
+    );
     gate.open();
     held.await.unwrap().expect(200);
     let expected = ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two"];
@@ -175,7 +179,7 @@ async fn a_second_prompt_on_a_busy_conversation_becomes_a_branch_if_asked() {
     cluster.session(&id).post_json(CHAT, &ask("four")).await.expect(200);
     assert_eq!(cluster.upstream.last_request().transcript().len(), 5);
     let idle = leaving.post_json(CHAT, &ask("five")).await.expect(200);
-    assert_eq!(idle["session"]["resolution"], "head", "nobody is in the way");
+    assert_eq!(idle["session"]["resolution"], "head", "no turn is running");
     cluster.stored().until_settled().await;
 }
 
@@ -190,7 +194,11 @@ async fn a_response_that_continues_a_busy_conversation_becomes_a_branch_if_asked
     let branch = leaving.post_json("/v1/responses", &body).await.expect(200);
     assert_eq!(branch["session"]["resolution"], "branched");
     let context = cluster.upstream.last_request().transcript();
-    assert_eq!(context, ["user: one", "assistant: reply to: one", "user: three"], "what still runs is not part of it");
+    assert_eq!(
+        context,
+        ["user: one", "assistant: reply to: one", "user: three"],
+        "the branch has nothing of the running turn"
+    );
     gate.open();
     held.await.unwrap().expect(200);
     cluster.stored().until_settled().await;

@@ -121,7 +121,7 @@ async fn a_session_key_is_stored_at_its_first_use_and_applies_from_then_on() {
 }
 
 #[tokio::test]
-async fn of_two_first_keys_that_come_together_one_wins_and_the_other_is_a_conflict() {
+async fn one_of_two_first_keys_at_once_wins_and_the_other_is_a_conflict() {
     let cluster = Cluster::start().await;
     let other = cluster.another().await;
     let (gate, held) = cluster.hold(cluster.session("s"), ask("zero")).await;

@@ -97,7 +97,7 @@ async fn killed_right_after_the_end_of_an_answer_nothing_of_it_is_lost() {
 }
 
 #[tokio::test]
-async fn waiting_turns_of_a_killed_process_hold_up_nobody() {
+async fn queued_turns_of_a_killed_process_block_no_other_turn() {
     let mut cluster = Cluster::start().await;
     let other = cluster.another().await;
     let (gate, running) = {

@@ -173,7 +173,7 @@ async fn a_run_that_is_asked_for_again_after_another_turn_keeps_its_id() {
 }
 
 #[tokio::test]
-async fn a_response_that_began_anew_is_fetched_and_gone_on_from_under_its_first_id() {
+async fn a_reattempted_response_is_fetched_and_continued_under_its_first_id() {
     let cluster = Cluster::start().await;
     let client = cluster.herma.client();
     let respond = async |key: &str, body: Value| {
@@ -202,5 +202,9 @@ async fn a_response_that_began_anew_is_fetched_and_gone_on_from_under_its_first_
     assert_ne!(branch["session"]["conversation_id"], one["session"]["conversation_id"]);
     let note = "assistant: [No reply was given: the model server failed.]";
     let context = ["user: one", note, "user: two", "assistant: reply to: two", "user: instead"];
-    assert_eq!(cluster.upstream.last_request().transcript(), context, "there it failed, and that was all");
+    assert_eq!(
+        cluster.upstream.last_request().transcript(),
+        context,
+        "the first conversation has only the failed turn"
+    );
 }

@@ -136,7 +136,7 @@ async fn a_waiter_in_the_middle_of_the_line_ends_when_another_process_cancels_it
     let off = other.client().post_json(&format!("{RESPONSES}/{cancelled}/cancel"), &json!({})).await.expect(200);
     assert_eq!(off["status"], "cancelled");
     until("the waiter was to end", async || live().await == 3).await;
-    assert!(!before.is_finished(), "the others wait on");
+    assert!(!before.is_finished(), "the other turn is still queued");
     gate.open();
     answered([held, before]).await;
     let path = format!("{RESPONSES}/{kept}");

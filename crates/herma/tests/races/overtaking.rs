@@ -18,10 +18,8 @@ async fn stop(herma: &Herma) {
         let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
         status.is_empty() || status.contains("\nState:\tT")
     };
-    until("the process was to stand still", async || {
-        std::fs::read_dir(&threads).is_ok_and(|all| all.flatten().all(stands))
-    })
-    .await;
+    until("the process was to stop", async || std::fs::read_dir(&threads).is_ok_and(|all| all.flatten().all(stands)))
+        .await;
 }
 
 /// Waits until the original has joined its retry. The server may drop the original instead, if it reads the end of
@@ -47,7 +45,7 @@ async fn an_original_that_comes_after_its_retry_joins_it() {
         until_it_joined(async || cluster.stored().overtaken() > overtaken).await;
         assert_eq!(cluster.stored().all_turns(), turns, "turns after round {round}");
     }
-    assert!(cluster.stored().overtaken() > 0, "no original came as far as its retry");
+    assert!(cluster.stored().overtaken() > 0, "no original joined its retry");
     assert_eq!(cluster.upstream.requests().len(), 10);
     assert_eq!(transcript(&other.client(), "s").await.len(), 10);
     cluster.stored().until_settled().await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{CHAT, Cluster, ask, named, transcript};
 
 #[tokio::test]
-async fn of_many_requests_with_one_etag_one_happens() {
+async fn only_one_of_many_requests_with_one_etag_succeeds() {
     let cluster = Cluster::start().await;
     let other = cluster.another().await;
     cluster.session("s").post_json(CHAT, &ask("one")).await.expect(200);

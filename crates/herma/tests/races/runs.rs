@@ -102,7 +102,7 @@ async fn runs_of_one_session_wait_for_each_other_and_go_on_by_themselves() {
     cluster.restart().await;
     let client = cluster.herma.client();
     assert_eq!(shown(&client, &second).await, done);
-    assert_eq!(all(&client, &second).await, live, "what waited is told in the same words later");
+    assert_eq!(all(&client, &second).await, live, "the live events of a queued run are equal to the stored ones");
 }
 
 #[tokio::test]
@@ -181,9 +181,9 @@ async fn a_run_whose_process_was_killed_is_interrupted() {
     assert_eq!(names(&told).last().map(String::as_str), Some("run.interrupted"));
     assert_eq!(elsewhere.await.unwrap().last(), told.last(), "another process tells the same end");
     let resumed = rest(&mut events_after(&client, &run, last).await).await;
-    assert_eq!(resumed.last(), told.last(), "its number is one that nobody has seen");
+    assert_eq!(resumed.last(), told.last(), "its number was never sent before");
     assert_eq!(names(&all(&client, &waiting).await), ["run.interrupted"]);
-    assert_eq!(cluster.upstream.requests().len(), 1, "what waited is not asked");
+    assert_eq!(cluster.upstream.requests().len(), 1, "a queued turn never reached the model");
     cluster.stored().until_settled().await;
 }
 
@@ -197,14 +197,14 @@ async fn a_run_that_is_stopped_says_so_for_ever() {
     next_delta(&mut reader).await;
     let off = stopped(&client, &run).await;
     assert_eq!((&off["run_id"], &off["status"]), (&run["run_id"], &json!("cancelled")));
-    assert_eq!((&off["output"], &off["error"]), (&json!("half "), &json!(null)), "what was shown is kept");
+    assert_eq!((&off["output"], &off["error"]), (&json!("half "), &json!(null)), "the streamed output is kept");
     let live = rest(&mut reader).await;
     assert_eq!(names(&live), ["run.cancelled"]);
     cluster.upstream.until_open(0).await;
     assert_eq!(stopped(&client, &run).await, off, "stopping it twice changes nothing");
     let completed = begun(&client, "two").await;
     ended(&client, &completed).await;
-    assert_eq!(stopped(&client, &completed).await["status"], "completed", "what is completed stays so");
+    assert_eq!(stopped(&client, &completed).await["status"], "completed", "a completed run stays completed");
     cluster.restart().await;
     let client = cluster.herma.client();
     assert_eq!(shown(&client, &run).await, off);
@@ -223,7 +223,7 @@ async fn a_run_of_another_process_is_stopped_too() {
     assert_eq!(names(&rest(&mut reader).await), ["run.cancelled"]);
     assert_eq!(stopped(&other.client(), &run).await["status"], "cancelled", "one that runs");
     cluster.upstream.until_open(0).await;
-    assert_eq!(cluster.upstream.requests().len(), 1, "what waited was never asked");
+    assert_eq!(cluster.upstream.requests().len(), 1, "a queued turn never reached the model");
     cluster.stored().until_settled().await;
 }
 
@@ -299,5 +299,5 @@ async fn a_request_that_comes_again_after_a_crash_tries_its_run_again() {
     let again = client.post_json(RUNS, &background("one")).await.expect(202);
     assert_eq!(again["run_id"], first["run_id"]);
     assert_eq!(ended(&client, &again).await["output"], "reply to: one");
-    assert_eq!(transcript(&client, "s").await, ["user: one", "assistant: reply to: one"], "it is asked once");
+    assert_eq!(transcript(&client, "s").await, ["user: one", "assistant: reply to: one"], "the model is called once");
 }

@@ -47,7 +47,7 @@ async fn a_retried_stream_begins_again_from_its_first_word() {
 }
 
 #[tokio::test]
-async fn a_retry_gets_the_answer_that_nobody_was_there_to_take() {
+async fn a_retry_gets_the_answer_that_was_never_delivered() {
     let mut cluster = Cluster::start().await;
     for client in [cluster.session("s"), cluster.herma.client()] {
         let before = cluster.stored().turns("completed");

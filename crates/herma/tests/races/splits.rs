@@ -111,7 +111,7 @@ async fn bursts_by_old_and_new_ids_leave_one_chain_and_one_compaction_for_each_p
 }
 
 #[tokio::test]
-async fn of_two_compactions_asked_for_at_once_in_two_processes_one_happens() {
+async fn only_one_of_two_compactions_at_once_in_two_processes_happens() {
     for mode in MODES {
         let cluster = small_window_cluster(mode).await;
         let other = cluster.another().await;

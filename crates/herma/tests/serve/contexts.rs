@@ -118,11 +118,11 @@ async fn a_client_says_from_how_many_tokens_on_its_context_is_compacted() {
         gateway.client().post_json(RESPONSES, &in_trip(&format!("{number} {}", "word ".repeat(300)))).await.expect(200);
     }
     let as_always = gateway.client().post_json(RESPONSES, &in_trip("still")).await.expect(200);
-    assert_eq!(as_always["session"]["rotated"], false, "nothing says what fits");
+    assert_eq!(as_always["session"]["rotated"], false, "no context window is set");
     let high = json!([{"type": "compaction", "compact_threshold": 1_000_000}]);
     let early = with(in_trip("not yet"), "context_management", high);
     let early = gateway.client().post_json(RESPONSES, &early).await.expect(200);
-    assert_eq!(early["session"]["rotated"], false, "it is far from what the client said");
+    assert_eq!(early["session"]["rotated"], false, "the context is far below the threshold");
     gateway.upstream.push(Reply::text("Numbers were said."));
     let moved = gateway.client().post_json(RESPONSES, &managed("now")).await.expect(200);
     assert_eq!((&moved["session"]["rotated"], &moved["output"][0]["type"]), (&json!(true), &json!("compaction")));
@@ -147,7 +147,7 @@ async fn a_context_that_does_not_fit_is_cut_if_its_client_allows_it() {
     assert_eq!(answer["truncation"], "auto");
     let context = gateway.context();
     assert!(context[0].starts_with("user: 1 ") && context.last().unwrap().starts_with("user: 3 "), "{context:?}");
-    assert_eq!(gateway.rows("trip").await.len(), 6, "nothing is lost but to the model");
+    assert_eq!(gateway.rows("trip").await.len(), 6, "all messages stay stored");
     let history: Vec<Value> = (0..5).map(|number| json!({"role": "user", "content": long(number)})).collect();
     let stateless =
         with(with(with(said(""), "input", json!(history)), "store", json!(false)), "truncation", json!("auto"));

@@ -76,7 +76,7 @@ async fn items_are_what_was_said_and_what_is_said_next() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_handed_out_is_nobody_elses() {
+async fn a_created_conversation_is_never_given_to_another_client() {
     let gateway = TestGateway::start().await;
     let begun = json!({"items": [user("one")]});
     let made = gateway.client().post_json(CONVERSATIONS, &begun).await.expect(200);

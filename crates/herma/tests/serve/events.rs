@@ -129,7 +129,7 @@ async fn every_change_is_told_as_it_happens() {
     assert_eq!(data_without_time(&next(&mut stream).await), gone);
     let mut again = follow(&client, FROM_THE_BEGINNING).await;
     let left = ["session.created detour", "session.branched detour"].map(str::to_owned);
-    assert_eq!(lines(&mut again, 2).await, left, "what is deleted leaves nothing but that");
+    assert_eq!(lines(&mut again, 2).await, left, "only the deletion is left of a deleted conversation");
     assert_eq!(data_without_time(&next(&mut again).await), gone);
 }
 
@@ -154,7 +154,7 @@ async fn a_reader_goes_on_where_it_was_also_after_a_crash() {
     let query = format!("{EVENTS}?starting_after={place}");
     assert_eq!(lines(&mut follow(&gateway.client(), &query).await, 1).await, ["session.created one"]);
     let both = follow_owned(gateway.client().header("last-event-id", &first), query).await;
-    assert_eq!(lines(&mut { both }, rest.len()).await, rest, "the header counts");
+    assert_eq!(lines(&mut { both }, rest.len()).await, rest, "the header wins");
 }
 
 async fn follow_owned(client: Client, path: String) -> EventStream {
@@ -182,7 +182,7 @@ async fn what_is_no_place_is_refused_and_what_is_unknown_is_a_gap() {
 }
 
 #[tokio::test]
-async fn who_is_too_far_behind_is_told_so_once() {
+async fn a_reader_that_is_too_far_behind_is_told_so_once() {
     let gateway = TestGateway::start().await;
     let mut stream = follow(&gateway.client(), EVENTS).await;
     let place = stream.next().await.unwrap().id.unwrap();
@@ -224,7 +224,7 @@ async fn rename_often(gateway: &TestGateway) {
 }
 
 #[tokio::test]
-async fn what_was_refused_after_all_is_told_to_be_gone() {
+async fn a_conversation_that_was_refused_late_gets_a_deleted_event() {
     let gateway = TestGateway::start().await;
     gateway.upstream.push(Reply::context_too_long());
     error(&gateway.say("trip", "far too long").await, 400);
@@ -235,7 +235,7 @@ async fn what_was_refused_after_all_is_told_to_be_gone() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_what_is_not_theirs() {
+async fn a_key_gets_only_events_of_conversations_that_it_may_read() {
     let gateway = TestGateway::start().await;
     let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap();
     let restricted = create_key(&store, "default", KeyScope::parse(Some("red:*"))).await.unwrap();

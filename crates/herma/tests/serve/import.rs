@@ -68,7 +68,7 @@ async fn a_client_that_sends_its_whole_history_is_understood() {
 }
 
 #[tokio::test]
-async fn every_id_of_a_compressed_chain_leads_to_its_head_and_the_model_sees_what_hermes_showed() {
+async fn every_id_of_a_compacted_chain_leads_to_its_head_and_the_model_sees_what_hermes_showed() {
     let moved = ImportTest::start().await;
     let hermes = &moved.hermes;
     hermes.session("first", 1.0, &[]);
@@ -106,7 +106,7 @@ async fn every_id_of_a_compressed_chain_leads_to_its_head_and_the_model_sees_wha
 }
 
 #[tokio::test]
-async fn a_compression_in_place_shows_the_summary_and_what_follows() {
+async fn a_compaction_in_place_shows_the_summary_and_what_follows() {
     let moved = ImportTest::start().await;
     let hermes = &moved.hermes;
     hermes.session("s", 1.0, &[]);
@@ -172,11 +172,11 @@ async fn a_question_without_an_answer_can_be_asked_again() {
     let gateway = &moved.gateway;
     gateway.say("s", "are you there?").await.expect(200);
     assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: are you there?"]);
-    assert_eq!(gateway.transcript("s").await.len(), 4, "it is asked once");
+    assert_eq!(gateway.transcript("s").await.len(), 4, "the model is called once");
 }
 
 #[tokio::test]
-async fn names_of_responses_go_on_with_their_conversations() {
+async fn slugs_and_response_ids_continue_their_conversations() {
     let moved = ImportTest::start().await;
     moved.hermes.session("0a0b0c0d-0000-4000-8000-000000000000", 1.0, &[]);
     moved.hermes.turn("0a0b0c0d-0000-4000-8000-000000000000", "hello", "hi");

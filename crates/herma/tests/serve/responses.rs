@@ -173,7 +173,7 @@ async fn two_at_once_after_one_response_are_one_continuation_and_one_branch() {
 }
 
 #[tokio::test]
-async fn chat_and_responses_are_doors_of_one_conversation() {
+async fn chat_and_responses_share_one_conversation() {
     let gateway = TestGateway::start().await;
     gateway.in_session("trip").post_json(CHAT, &chat(&[user("by chat")])).await.expect(200);
     let response = respond(&gateway, &with(said("by response"), "conversation", json!("trip"))).await.expect(200);

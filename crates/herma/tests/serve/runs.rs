@@ -333,7 +333,7 @@ async fn a_number_that_is_none_does_not_resume_a_run() {
 }
 
 #[tokio::test]
-async fn an_approval_that_nobody_waits_for_is_refused() {
+async fn an_approval_that_no_run_waits_for_is_refused() {
     let gateway = TestGateway::start().await;
     let (done, _) = run(&gateway, &on("trip", "one")).await;
     let approval = format!("{}/approval", path(&done));

@@ -114,7 +114,7 @@ async fn what_a_compaction_summarised_is_still_found_and_the_summary_is_not() {
 }
 
 #[tokio::test]
-async fn nobody_finds_what_is_another_tenants_behind_another_key_or_deleted() {
+async fn search_finds_nothing_of_another_tenant_of_another_key_or_deleted() {
     let gateway = TestGateway::start().await;
     say(&gateway, "open", "a secret", "fine").await;
     let keyed = gateway.in_session("keyed").header(SESSION_KEY, "agent:one");

@@ -113,7 +113,7 @@ async fn a_drain_that_takes_too_long_interrupts_what_still_runs() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_else_can_read_the_database() {
+async fn only_the_owner_can_read_the_database() {
     use std::os::unix::fs::PermissionsExt as _;
     let upstream = ScriptedUpstream::start().await;
     let herma = serve(&upstream).start().await;

@@ -127,7 +127,7 @@ async fn a_title_comes_with_the_first_answer_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_somebody_says_about_a_title_stays() {
+async fn a_title_that_a_client_sets_stays() {
     let mut gateway = TestGateway::start().await;
     gateway.client().post_json(SESSIONS, &json!({"id": "given", "title": "Mine"})).await.expect(201);
     gateway.say("given", "Something else").await.expect(200);
@@ -238,7 +238,7 @@ async fn a_model_that_gives_no_title_in_time_leaves_it_to_the_first_words() {
 }
 
 #[tokio::test]
-async fn whoever_renames_while_a_model_is_asked_wins() {
+async fn a_rename_during_the_title_request_wins() {
     let mut gateway = TestGateway::with_settings(&BY_MODEL).await;
     let gate = Gate::new();
     let held = gate.clone();

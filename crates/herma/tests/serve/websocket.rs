@@ -158,7 +158,7 @@ async fn session_headers_of_the_upgrade_hold_for_every_turn() {
 }
 
 #[tokio::test]
-async fn what_is_stored_nowhere_can_be_gone_on_from_on_its_own_connection() {
+async fn an_unstored_response_can_be_continued_on_its_own_connection() {
     let gateway = TestGateway::start().await;
     let unstored = |message: Value| with(message, "store", json!(false));
     let mut socket = connect(gateway.client()).await;

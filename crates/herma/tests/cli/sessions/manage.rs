@@ -133,7 +133,7 @@ fn an_archived_conversation_is_left_out_of_lists_and_goes_on() {
 }
 
 #[test]
-fn nothing_is_deleted_that_nobody_agreed_to() {
+fn nothing_is_deleted_without_consent() {
     let terminal = three();
     insta::assert_snapshot!(terminal.sessions("delete trip").transcript(), @"
     exit 2

@@ -28,7 +28,7 @@ impl Outcome {
             return Self::of_error(&body["error"]);
         }
         let head = body["session"]["session_id"].as_str().map(str::to_owned);
-        assert_eq!(told, head.as_deref(), "the header tells the head of a whole answer");
+        assert_eq!(told, head.as_deref(), "the header names the head");
         Self::Answered { answer: body["choices"][0]["message"].clone(), ids: head.into_iter().collect() }
     }
 
@@ -237,7 +237,7 @@ impl LongScenario {
             check_turn_rows(said.first().map_or(&[], |turn| turn), new, outcome);
             found += said.len();
         }
-        assert_eq!(found, turns.len(), "something that nobody said");
+        assert_eq!(found, turns.len(), "a turn that no client sent");
     }
 
     /// The answer, or the last chunk of a stream, names the head.
@@ -256,7 +256,7 @@ impl LongScenario {
         let requests = self.cluster.upstream.requests();
         let call = requests.iter().rfind(|request| !is_summary(request)).expect("a call");
         let sent = call.messages().len();
-        assert!(sent < now.model.len(), "the view ends with what came of the turn");
+        assert!(sent < now.model.len(), "the view ends with the answer of the turn");
         assert_eq!(call.messages(), &now.model[..sent]);
         assert_eq!(now.model[sent]["role"], "assistant");
         assert!(now.model[sent + 1..].iter().all(is_gateway_note), "{:?}", &now.model[sent..]);
@@ -274,7 +274,7 @@ fn check_turn_rows(rows: &[Value], new: &[Value], outcome: &Outcome) {
             assert!(has_input && rows.len() == new.len() + 1, "{new:?} {outcome:?} left {rows:?}");
             let last = &rows[new.len()];
             assert_eq!((&last["role"], &last["status"]), (&json!("assistant"), &json!("complete")));
-            assert_eq!(content(last), content(answer), "what was stored is what was shown");
+            assert_eq!(content(last), content(answer), "the stored answer is the streamed answer");
         }
         Outcome::Failed(_) => {
             assert!(has_input && rows.len() <= new.len() + 1, "{new:?} {outcome:?} left {rows:?}");

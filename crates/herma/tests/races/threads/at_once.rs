@@ -26,11 +26,11 @@ impl ThreadScenario {
                 assert!(matches!(question.address, Address::Previous(_)), "a slug is never a branch");
                 branches.push((*number, question, seen, told));
             } else {
-                assert!(handle.is_none_or(|known| known == told), "one conversation a slug");
+                assert!(handle.is_none_or(|known| known == told), "a slug has one conversation");
                 handle = Some(told);
             }
         }
-        let handle = handle.expect("one of two goes on");
+        let handle = handle.expect("a turn that continues the conversation");
         let target = before.map_or(Target::Fresh(Some(slug)), Target::Continue);
         for (number, question, seen, told) in branches {
             let (thread, turn) = (before.expect("a source"), fork.expect("a last response"));
@@ -49,7 +49,7 @@ impl ThreadScenario {
             let at = asked.iter().position(|(asked, _)| *asked == number).expect("a turn that was asked for");
             let question = &asked[at].1;
             let is_chained = matches!(question.address, Address::Previous(_));
-            assert!(!is_chained || place == 0, "what goes on comes right after what it goes on from");
+            assert!(!is_chained || place == 0, "a chained turn comes right after its response");
             self.check_and_record_rows(
                 number,
                 question,
@@ -125,7 +125,7 @@ impl ThreadScenario {
             return;
         }
         let went_on = known == Some(told);
-        assert!(went_on || known == gone, "a slug that was not deleted started afresh");
+        assert!(went_on || known == gone, "a slug that was not deleted got a new conversation");
         let target =
             self.reference.of_slug(slug).filter(|_| went_on).map_or(Target::Fresh(Some(slug)), Target::Continue);
         let thread = self.reference.find_or_add(&target, told);

@@ -198,14 +198,14 @@ impl ReferenceModel {
     pub(super) fn find_or_add(&mut self, target: &Target, handle: &str) -> usize {
         let slug = match target {
             Target::Continue(thread) => {
-                assert_eq!(self.threads[*thread].handle, handle, "it went on where it was");
+                assert_eq!(self.threads[*thread].handle, handle, "the turn continued its conversation");
                 return *thread;
             }
             Target::Branch(..) => None,
             Target::Fresh(slug) => *slug,
-            Target::Unknown => panic!("nothing was to be found, and {handle} was"),
+            Target::Unknown => panic!("an unknown name led to {handle}"),
         };
-        assert_eq!(self.of_handle(handle), None, "a new conversation is a new one");
+        assert_eq!(self.of_handle(handle), None, "a new conversation has a new handle");
         let lines = self.before(target);
         self.threads.push(Thread { handle: handle.to_owned(), slug, is_alive: true, lines });
         self.threads.len() - 1

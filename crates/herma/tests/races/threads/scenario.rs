@@ -148,7 +148,7 @@ impl ThreadScenario {
             let refused =
                 seen.status == Some(404) || matches!(expected, Expected::Anything(_)) && seen.status.is_none();
             assert!(refused, "{asked:?} was to be refused: {seen:?}");
-            assert!(self.shown(number).is_empty(), "what was refused was asked");
+            assert!(self.shown(number).is_empty(), "a refused turn reached the model");
             return;
         }
         match expected {

@@ -61,7 +61,7 @@ async fn the_row_sums_what_every_turn_used() {
 }
 
 #[tokio::test]
-async fn cached_and_reasoning_tokens_are_told_and_a_server_that_counts_nothing_is_believed() {
+async fn cached_and_reasoning_tokens_are_reported_and_missing_usage_stays_missing() {
     let gateway = TestGateway::start().await;
     let usage = json!({
         "prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14,

@@ -95,7 +95,7 @@ async fn a_stream_that_waited_ten_seconds_for_a_summary_opens_with_the_old_head_
 }
 
 #[tokio::test]
-async fn who_asks_for_events_is_told_of_the_compaction_by_name() {
+async fn a_client_that_asks_for_events_gets_a_compaction_event() {
     let gateway = small_window_gateway(&[]).await;
     send_four(&gateway, "trip").await;
     let client = gateway.in_session("trip").header("x-hermes-events", "1");

@@ -41,11 +41,11 @@ pub(super) fn make(directory: &Path, sessions: usize) -> rusqlite::Result<usize>
             let id = |number: usize| format!("20260101_{number:06}");
             let began = BEGAN + (number * 60) as f64;
             let goes_on = number % CHAINED == 1;
-            let is_compressed = number % CHAINED == 0 && number + 1 < sessions;
+            let is_compacted = number % CHAINED == 0 && number + 1 < sessions;
             let delegated =
                 (number % DELEGATED == 3 && !goes_on).then(|| format!(r#"{{"_delegate_from":"{}"}}"#, id(number - 1)));
             let parent = (goes_on || delegated.is_some()).then(|| id(number - 1));
-            let (ended, reason) = if is_compressed { (Some(began + 50.0), Some("compression")) } else { (None, None) };
+            let (ended, reason) = if is_compacted { (Some(began + 50.0), Some("compression")) } else { (None, None) };
             session.execute(params![id(number), delegated, parent, began, ended, reason, language.title()])?;
             for nth in 0..MESSAGES {
                 let (role, finish) = if nth % 2 == 0 { ("user", None) } else { ("assistant", Some("stop")) };

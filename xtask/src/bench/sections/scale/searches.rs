@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_no_letter_is_encoded() {
+    fn all_bytes_but_letters_are_encoded() {
         assert_eq!(encoded("\"a 1\"*一"), "%22a%201%22%2A%E4%B8%80");
     }
 }

@@ -108,7 +108,7 @@ fn a_rehearsal_changes_nothing() {
 }
 
 #[test]
-fn what_is_in_the_way_is_told_and_the_others_go_on() {
+fn a_conflict_is_reported_and_the_other_conversations_are_imported() {
     let (here, there) = (three(), Terminal::new());
     let lines = here.exported("--all", "all.jsonl");
     there.run_with_input(&["chat", "--session", "recipe"], "my own\n").answer();
