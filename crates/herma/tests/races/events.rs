@@ -114,7 +114,7 @@ async fn a_follower_misses_and_repeats_nothing_over_crashes() {
     while !all.last().is_some_and(is_last) {
         all.push(next(&mut stream).await.unwrap());
     }
-    assert_eq!(seen, all, "the events and the list have the same conversations");
+    assert_eq!(seen, all, "the follower got every event once");
     let made = all.iter().filter(|event| event.name.as_deref() == Some("session.created")).count();
     assert_eq!(made as i64, cluster.stored().conversations(), "every conversation was created once");
 }

@@ -202,9 +202,5 @@ async fn a_reattempted_response_is_fetched_and_continued_under_its_first_id() {
     assert_ne!(branch["session"]["conversation_id"], one["session"]["conversation_id"]);
     let note = "assistant: [No reply was given: the model server failed.]";
     let context = ["user: one", note, "user: two", "assistant: reply to: two", "user: instead"];
-    assert_eq!(
-        cluster.upstream.last_request().transcript(),
-        context,
-        "the first conversation has only the failed turn"
-    );
+    assert_eq!(cluster.upstream.last_request().transcript(), context, "in the branch the first turn stays failed");
 }

@@ -259,7 +259,7 @@ async fn a_retry_that_waits_is_cancelled_by_its_id_in_any_process() {
         let seen = cluster.upstream.last_request().transcript();
         named(elsewhere.client(), "s").post_json("/v1/chat/completions", &ask("four")).await.expect(200);
         let read_again = cluster.upstream.last_request().transcript();
-        assert_eq!(read_again[..seen.len()], seen, "the cached turn is equal to the stored one");
+        assert_eq!(read_again[..seen.len()], seen, "the cached history is equal to the stored one");
         assert_eq!(cluster.upstream.requests().len(), 4);
         cluster.stored().until_settled().await;
     }

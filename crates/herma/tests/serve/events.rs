@@ -148,8 +148,8 @@ async fn a_reader_goes_on_where_it_was_also_after_a_crash() {
     gateway.say("four", "hello").await.expect(200);
     let after = |id: &str| follow_owned(gateway.client().header("last-event-id", id), EVENTS.to_owned());
     assert_eq!(lines(&mut after(&place).await, 2).await, ["session.created one", "session.renamed one"]);
-    let data_without_time = |session| [format!("session.created {session}"), format!("session.renamed {session}")];
-    let rest = ["one", "two", "three", "four"].into_iter().flat_map(data_without_time).skip(1).collect::<Vec<_>>();
+    let first_events = |session| [format!("session.created {session}"), format!("session.renamed {session}")];
+    let rest = ["one", "two", "three", "four"].into_iter().flat_map(first_events).skip(1).collect::<Vec<_>>();
     assert_eq!(lines(&mut after(&first).await, rest.len()).await, rest);
     let query = format!("{EVENTS}?starting_after={place}");
     assert_eq!(lines(&mut follow(&gateway.client(), &query).await, 1).await, ["session.created one"]);

@@ -37,14 +37,14 @@ struct AgeGroup {
 
 /// Measures both modes.
 pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> {
-    let (life, lives) = (options.long_turns(), options.rounds() * PER_ROUND);
+    let (turns, count) = (options.long_turns(), options.rounds() * PER_ROUND);
     println!(
         "One client, conversations from memory, mean cost of a turn with its share of the compactions; \
-         {lives} conversations\n\
-         of {life} turns, each measured beside a young one:\n"
+         {count} conversations\n\
+         of {turns} turns, each measured beside a young one:\n"
     );
     let early = format!("turns {} to {}", YOUNG_TURNS + 1, YOUNG_TURNS + BLOCK);
-    let late = format!("turns {} to {life}", life - BLOCK + 1);
+    let late = format!("turns {} to {turns}", turns - BLOCK + 1);
     let mut table = Table::new([
         "mode",
         &early,
@@ -57,9 +57,9 @@ pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> 
     for mode in ["split", "in_place"] {
         let settings = [("HERMA_CONTEXT_WINDOW", WINDOW), ("HERMA_COMPACTION__MODE", mode)];
         let herma = testbed.launch_herma(mode, &settings)?;
-        let turns_before = life - BLOCK - 1;
-        let names = grow(&herma, lives, turns_before).await?;
-        let stored = testbed.database_bytes(mode)? as f64 / (lives * turns_before * 2) as f64;
+        let turns_before = turns - BLOCK - 1;
+        let names = grow(&herma, count, turns_before).await?;
+        let stored = testbed.database_bytes(mode)? as f64 / (count * turns_before * 2) as f64;
         let (young, old) = compare(&herma, &names).await?;
         let ratio = |old: &[f64], young: &[f64]| at_most(median_ratio(old, young), GOAL, "");
         table.row([
@@ -78,12 +78,12 @@ pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> 
 
 /// Creates conversations with this many turns, all at the same time.
 async fn grow(herma: &Child, count: usize, turns: usize) -> io::Result<Vec<String>> {
-    let lives = (0..count).map(async |_| {
+    let conversations = (0..count).map(async |_| {
         let name = load::session_name();
         Client::connect(herma).await?.talk(&name, turns).await?;
         io::Result::Ok(name)
     });
-    try_join_all(lives).await
+    try_join_all(conversations).await
 }
 
 /// Measures young conversations and these old ones alternately.
@@ -91,14 +91,14 @@ async fn compare(herma: &Child, names: &[String]) -> io::Result<(AgeGroup, AgeGr
     let mut client = Client::connect(herma).await?;
     let (mut young, mut old) = (AgeGroup::default(), AgeGroup::default());
     for (number, name) in names.iter().enumerate() {
-        let youth = load::session_name();
-        client.talk(&youth, YOUNG_TURNS - 1).await?;
+        let young_name = load::session_name();
+        client.talk(&young_name, YOUNG_TURNS - 1).await?;
         if number % 2 == 0 {
-            young.measure(&mut client, &youth).await?;
+            young.measure(&mut client, &young_name).await?;
             old.measure(&mut client, name).await?;
         } else {
             old.measure(&mut client, name).await?;
-            young.measure(&mut client, &youth).await?;
+            young.measure(&mut client, &young_name).await?;
         }
     }
     Ok((young, old))
