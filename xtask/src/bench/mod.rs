@@ -11,8 +11,8 @@
 //! Each server is a process of its own, so that its CPU and memory can be measured. `direct` and `proxy` have no
 //! sessions, so their client sends the whole history with every turn.
 //!
-//! When the floor was measured against itself, beside a compiler, the two differed by up to 5 % at 8 and 64 clients,
-//! and by up to 20 % at one client. Smaller differences mean nothing on such a machine.
+//! As a test, the floor was measured against itself, beside a compiler. The two differed by up to 5 % at 8 and 64
+//! clients, and by up to 20 % at one client. Smaller differences mean nothing on such a machine.
 
 mod child;
 mod http1;

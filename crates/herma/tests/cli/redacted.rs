@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Replaces ids and keys by the number of their first appearance, times by `MOMENT`, short ids at the beginning of a
-/// line by `SHORT_ID`, and the data directory by `DATA`.
+/// Replaces ids and keys by the number of their first appearance, and times by `MOMENT`. Short ids at the beginning of
+/// a line become `SHORT_ID`, and the data directory becomes `DATA`.
 pub(crate) fn redacted(text: &str, data: &Path) -> String {
     let mut text = text.replace(&data.display().to_string(), "DATA");
     for (prefix, digits) in [("sess_", 32), ("conv_", 32), ("cmp_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {

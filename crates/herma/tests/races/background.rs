@@ -281,7 +281,10 @@ async fn what_waited_and_became_a_branch_is_in_the_branch_alone() {
     let gate = Gate::new();
     cluster.upstream.push(Reply::Echo.held(&gate));
     client.post_json(RESPONSES, &background("two")).await.expect(200);
-    let after = |previous: &Value, text: &str| json!({"model": "m", "input": text, "previous_response_id": previous["id"], "background": true});
+    let after = |previous: &Value, text: &str| {
+        let previous = &previous["id"];
+        json!({"model": "m", "input": text, "previous_response_id": previous, "background": true})
+    };
     let waiting = client.post_json(RESPONSES, &after(&one, "other")).await.expect(200);
     assert_eq!(waiting["status"], "queued");
     gate.open();

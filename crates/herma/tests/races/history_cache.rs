@@ -40,7 +40,10 @@ async fn what_failed_in_the_other_process_is_known_here() {
 async fn a_newer_system_message_of_the_other_process_holds_here() {
     let cluster = Cluster::start().await;
     let other = cluster.another().await;
-    let with_system = |system: &str, text: &str| json!({"messages": [{"role": "system", "content": system}, {"role": "user", "content": text}]});
+    let with_system = |system: &str, text: &str| {
+        let system = json!({"role": "system", "content": system});
+        json!({"messages": [system, {"role": "user", "content": text}]})
+    };
     cluster.session("s").post_json(CHAT, &with_system("be brief", "one")).await.expect(200);
     named(other.client(), "s").post_json(CHAT, &with_system("be long", "two")).await.expect(200);
     cluster.session("s").post_json(CHAT, &ask("three")).await.expect(200);

@@ -197,7 +197,8 @@ async fn a_model_is_asked_once_behind_the_first_answer() {
     let [asked] = asked[..] else { panic!("one question, not {}", asked.len()) };
     assert_eq!((asked.model(), asked.body.get("temperature")), ("small", None));
     let [_, quotation] = &lines(asked.messages())[..] else { panic!("two messages") };
-    let quoted = "user: <conversation>\nUser: Where to go in May?\n\nAssistant: reply to: Where to go in May?\n\n</conversation>\n\nWrite a title";
+    let quoted = "user: <conversation>\nUser: Where to go in May?\n\nAssistant: reply to: Where to go in May?\n\n\
+                  </conversation>\n\nWrite a title";
     assert!(quotation.starts_with(quoted) && quotation.ends_with("reply with the title alone."), "{quotation}");
     for hidden in ["trip", "pirate", "conv_", "sess_", "session"] {
         assert!(!quotation.contains(hidden), "{hidden} in {quotation}");

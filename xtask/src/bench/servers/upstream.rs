@@ -1,8 +1,12 @@
 //! The upstream: fixed answers, one thread, as little CPU as possible.
 //!
-//! The upstream searches the bytes of a request for words: `"stream":true`, and in the user's text [`PAUSE`] (5 ms
-//! before the first byte, as with a fast model), [`HOLD`] (a stream that stays open) or [`COUNT`] (an answer whose
-//! usage grows with the request). A request for a summary gets a summary.
+//! The upstream searches the bytes of a request for `"stream":true`, and for these words in the user's text:
+//!
+//! - [`PAUSE`]: wait 5 ms before the first byte, as a fast model does;
+//! - [`HOLD`]: keep the stream open;
+//! - [`COUNT`]: report a usage that grows with the request.
+//!
+//! A request for a summary gets a summary.
 
 use std::io;
 use std::time::Duration;

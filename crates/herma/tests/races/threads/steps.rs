@@ -158,7 +158,11 @@ fn api() -> impl Strategy<Value = Api> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    let answer = prop_oneof![8 => size().prop_map(ModelAnswer::Text), 1 => Just(ModelAnswer::Error), 1 => Just(ModelAnswer::CutOff)];
+    let answer = prop_oneof![
+        8 => size().prop_map(ModelAnswer::Text),
+        1 => Just(ModelAnswer::Error),
+        1 => Just(ModelAnswer::CutOff),
+    ];
     (name(), api(), any::<bool>(), proptest::bool::weighted(0.8), size(), answer)
         .prop_map(|(name, api, second, stored, size, answer)| Turn { name, api, second, stored, size, answer })
 }
@@ -177,13 +181,15 @@ pub(super) fn scenarios() -> impl Strategy<Value = (&'static str, Vec<Step>)> {
     let step = prop_oneof![
         24 => turn().prop_map(Step::Turn),
         4 => (slug(), [concurrent_turn(), concurrent_turn()]).prop_map(|(slug, turns)| Step::AtOnce { slug, turns }),
-        2 => (slug(), concurrent_turn(), any::<bool>()).prop_map(|(slug, turn, second)| Step::DeletedDuring { slug, turn, second }),
+        2 => (slug(), concurrent_turn(), any::<bool>())
+            .prop_map(|(slug, turn, second)| Step::DeletedDuring { slug, turn, second }),
         2 => (turn(), 0..16_u64).prop_map(|(turn, delay)| Step::KilledDuring(turn, delay)),
         2 => (turn(), any::<bool>()).prop_map(|(turn, shown)| Step::KilledInBackground { turn, shown }),
         1 => any::<bool>().prop_map(|second| Step::Killed { second }),
         3 => (name(), any::<bool>(), mode()).prop_map(|(name, second, mode)| Step::Compact { name, second, mode }),
         3 => (name(), any::<bool>(), items).prop_map(|(name, second, items)| Step::AddItems { name, second, items }),
-        4 => (name(), 0..12_usize, any::<bool>()).prop_map(|(name, line, second)| Step::DeleteItem { name, line, second }),
+        4 => (name(), 0..12_usize, any::<bool>())
+            .prop_map(|(name, line, second)| Step::DeleteItem { name, line, second }),
         3 => (recent(), any::<bool>()).prop_map(|(response, second)| Step::DeleteResponse { response, second }),
         2 => (name(), any::<bool>()).prop_map(|(name, second)| Step::DeleteConversation { name, second }),
     ];

@@ -58,7 +58,8 @@ async fn every_guarded_route_wants_a_valid_key() {
 #[tokio::test]
 async fn a_large_body_of_a_stranger_is_not_read() {
     let gateway = TestGateway::start().await;
-    let request = b"POST /v1/chat/completions HTTP/1.1\r\nhost: herma\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 9000000\r\n\r\n{";
+    let request = b"POST /v1/chat/completions HTTP/1.1\r\nhost: herma\r\nconnection: close\r\n\
+          content-type: application/json\r\ncontent-length: 9000000\r\n\r\n{";
     assert_eq!(gateway.raw(request).await.error(401)["code"], "invalid_api_key");
 }
 
