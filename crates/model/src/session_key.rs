@@ -1,4 +1,4 @@
-//! The caller's stable name for a channel or a person, and which of them an API key may use.
+//! Session keys: a caller's stable names for channels or people, and which of them an API key may use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,21 +53,24 @@ pub enum KeyScope {
     All,
     /// Only keys that match one of the patterns.
     Patterns(Arc<[String]>),
+    /// Exactly this key. If `None`, only conversations without a key. Limits what a model may read in a turn.
+    Only(Option<SessionKey>),
 }
 
 impl KeyScope {
-    /// Reads the stored or typed form: patterns separated by commas; nothing means all.
+    /// Reads the stored or typed form: patterns separated by commas. An empty text means all.
     pub fn parse(text: Option<&str>) -> Self {
         let patterns: Vec<String> =
             text.unwrap_or("").split(',').map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect();
         if patterns.is_empty() { Self::All } else { Self::Patterns(patterns.into()) }
     }
 
-    /// The stored form; `None` when every key is allowed.
+    /// The stored form; `None` if every key is allowed.
     pub fn to_stored(&self) -> Option<String> {
         match self {
             Self::All => None,
             Self::Patterns(patterns) => Some(patterns.join(",")),
+            Self::Only(key) => Some(key.as_ref().map_or_else(String::new, ToString::to_string)),
         }
     }
 
@@ -76,17 +79,24 @@ impl KeyScope {
         match self {
             Self::All => true,
             Self::Patterns(patterns) => patterns.iter().any(|pattern| matches(pattern, key.as_str())),
+            Self::Only(only) => only.as_ref() == Some(key),
         }
     }
 
-    /// Whether a conversation with this stored key exists for the principal. One without a key always does.
+    /// Whether the principal can see a conversation with this stored key. Every pattern sees conversations without a
+    /// key.
     pub fn sees(&self, key: Option<&SessionKey>) -> bool {
-        key.is_none_or(|key| self.allows(key))
+        match self {
+            Self::Only(only) => only.as_ref() == key,
+            Self::All | Self::Patterns(_) => key.is_none_or(|key| self.allows(key)),
+        }
     }
 }
 
-/// Matches `*` greedily from the left, then lets the tail decide: linear, no backtracking blow-up.
-fn matches(pattern: &str, text: &str) -> bool {
+/// Whether a pattern matches the whole text. `*` stands for any run of characters, all else for itself.
+///
+/// Finds each part at its first position from the left, and the last part at the end. So it never backtracks.
+pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -120,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn conversations_without_a_key_are_seen_by_all() {
+    fn conversations_without_a_key_are_visible_to_every_pattern() {
         assert!(KeyScope::parse(Some("x")).sees(None));
         assert_eq!(KeyScope::parse(Some(" , ")), KeyScope::All);
     }

@@ -6,7 +6,8 @@
 //! - [`websocket`]: a small WebSocket client;
 //! - [`response_stream`]: checks the rules that every stream of a response must follow;
 //! - [`gate`]: lets a test delay an answer without sleeping;
-//! - [`hermes`]: databases as Hermes writes them.
+//! - [`hermes`]: databases as Hermes writes them;
+//! - [`mcp`]: an MCP server over stdio or HTTP.
 //!
 //! This crate knows none of Herma's types, so a test sees only what a client sees. Except for xtask, crates may use
 //! it as a dev-dependency only.
@@ -15,6 +16,7 @@
 pub mod gate;
 pub mod hermes;
 pub mod http;
+pub mod mcp;
 pub mod process;
 pub mod response_stream;
 pub mod upstream;
@@ -23,6 +25,7 @@ pub mod websocket;
 pub use gate::Gate;
 pub use hermes::HermesDatabase;
 pub use http::{Answer, Client, Event, EventStream};
+pub use mcp::McpServer;
 pub use process::{Herma, Launch};
 pub use response_stream::{RESPONSE_FIELDS, broken_rules, check_response_stream};
 pub use upstream::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};

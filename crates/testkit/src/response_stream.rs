@@ -2,6 +2,8 @@
 //!
 //! Herma breaks two rules on purpose when a response is `failed` or `cancelled`. A tool call that was not finished
 //! gets no end event. A message that was streamed in part is `incomplete` in the output. The check requires both.
+//!
+//! Calls of Herma's own tools (`mcp_call`) follow OpenAI's rules: they may end as `failed`, in any order.
 
 use serde_json::Value;
 
@@ -115,6 +117,9 @@ impl Stream {
             "response.output_item.done" => self.item_done(at, &event["item"]),
             "response.content_part.added" | "response.reasoning_summary_part.added" => self.part_added(at, part, event),
             "response.content_part.done" | "response.reasoning_summary_part.done" => self.part_done(at, part, event),
+            "response.mcp_call.in_progress" | "response.mcp_call.completed" | "response.mcp_call.failed" => {
+                self.require(self.items[at].shown["type"] == "mcp_call", "only an mcp_call has these events");
+            }
             _ if kind.ends_with(".delta") => self.delta(at, part, event),
             _ if kind.ends_with(".done") => self.text_done(at, part, event),
             _ => self.report(format!("{kind:?} is an event of the specification")),
@@ -137,7 +142,7 @@ impl Stream {
         let is_new = self.items.iter().all(|other| other.shown["id"] != item["id"]);
         self.require(is_new, "an item has an id of its own");
         let mut parts = Vec::new();
-        if item["type"] == "function_call" {
+        if is_call(item) {
             self.require(item["arguments"] == "", "arguments begin empty");
             parts.push(Part { text: String::new(), is_whole: false, is_open: true });
         }
@@ -188,19 +193,24 @@ impl Stream {
 
     fn item_done(&mut self, at: usize, item: &Value) {
         let parts = &self.items[at].parts;
-        let is_call = item["type"] == "function_call";
+        let is_call = is_call(item);
         let is_over = parts.iter().all(|part| part.is_whole && part.is_open == is_call);
-        let texts: Vec<&str> =
-            match (item["arguments"].as_str(), item["content"].as_array(), item["summary"].as_array()) {
-                (Some(arguments), ..) => vec![arguments],
-                (_, Some(parts), _) | (_, _, Some(parts)) => parts.iter().filter_map(text_of).collect(),
-                _ => Vec::new(),
-            };
+        let texts: Vec<&str> = match (
+            item["arguments"].as_str().filter(|_| is_call),
+            item["content"].as_array(),
+            item["summary"].as_array(),
+        ) {
+            (Some(arguments), ..) => vec![arguments],
+            (_, Some(parts), _) | (_, _, Some(parts)) => parts.iter().filter_map(text_of).collect(),
+            _ => Vec::new(),
+        };
         let is_same = texts.iter().eq(parts.iter().map(|part| &part.text));
         self.require(is_over, "parts end before their item");
         self.require(is_same, "an item ends with the texts of all its parts");
         self.require(item["type"] == self.items[at].shown["type"], "an item keeps its type");
-        self.require(matches!(status(item), "completed" | "incomplete"), "an item ends completed or incomplete");
+        let has_failed = item["type"] == "mcp_call" && status(item) == "failed";
+        let has_ended = has_failed || matches!(status(item), "completed" | "incomplete");
+        self.require(has_ended, "an item ends completed or incomplete");
         self.items[at].shown = item.clone();
         self.items[at].is_open = false;
     }
@@ -237,20 +247,25 @@ impl Stream {
         let is_failed = kind == "response.failed";
         let open: Vec<&Item> = self.items.iter().filter(|item| item.is_open).collect();
         let is_closed = open.iter().all(|item| is_failed && item.shown["type"] == "function_call");
-        let is_in_output =
-            |item: &&Item| !is_failed || matches!(item.shown["type"].as_str(), Some("message" | "compaction"));
-        let mut shown: Vec<Value> = self.items.iter().filter(is_in_output).map(|item| item.shown.clone()).collect();
+        // What was said before the last call of Herma's own tools is stored, whatever follows.
+        let stored = self.items.iter().rposition(|item| item.shown["type"] == "mcp_call").map_or(0, |at| at + 1);
+        let is_in_output = |(at, item): &(usize, &Item)| {
+            let kind = item.shown["type"].as_str();
+            !is_failed || *at < stored || matches!(kind, Some("message" | "compaction"))
+        };
+        let shown = self.items.iter().enumerate().filter(is_in_output).map(|(_, item)| item.shown.clone());
+        let mut shown: Vec<Value> = shown.collect();
         if is_failed && let Some(last) = shown.last_mut().filter(|last| last["type"] == "message") {
             last["status"] = "incomplete".into();
         }
-        let is_whole = |item: &Value| status(item) == "completed";
+        let is_whole = |item: &Value| status(item) == "completed" || item["type"] == "mcp_call";
         let last = output.last().map_or("", status);
         let is_last = output.iter().rev().skip(1).all(is_whole);
         self.require(is_closed, "every item that was added has ended");
         self.require(output == shown, "the output has the streamed items");
         self.require(is_last, "only the last item can be incomplete");
         self.require(
-            kind != "response.completed" || matches!(last, "completed" | ""),
+            kind != "response.completed" || matches!(last, "completed" | "failed" | ""),
             "the last item of a completed response is completed",
         );
         self.require(
@@ -258,6 +273,10 @@ impl Stream {
             "the last item of an incomplete response is incomplete",
         );
     }
+}
+
+fn is_call(item: &Value) -> bool {
+    item["type"] == "function_call" || item["type"] == "mcp_call"
 }
 
 fn status(object: &Value) -> &str {
