@@ -6,6 +6,7 @@ use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::sections::admission::AdmissionConfig;
+use crate::sections::budgets::BudgetsConfig;
 use crate::sections::compaction::CompactionConfig;
 use crate::sections::jobs::JobsConfig;
 use crate::sections::memory::MemoryConfig;
@@ -44,6 +45,8 @@ pub struct Config {
     pub memory: MemoryConfig,
     /// `[tools]`.
     pub tools: ToolsConfig,
+    /// `[budgets]`.
+    pub budgets: BudgetsConfig,
     /// `[jobs]`.
     pub jobs: JobsConfig,
     /// `[retention]`.
@@ -67,6 +70,7 @@ impl Config {
             admission: AdmissionConfig::default(),
             memory: MemoryConfig::default(),
             tools: ToolsConfig::default(),
+            budgets: BudgetsConfig::default(),
             jobs: JobsConfig::default(),
             retention: RetentionConfig::default(),
             telemetry: TelemetryConfig::default(),
@@ -89,6 +93,7 @@ impl Config {
             admission: document.within("admission", AdmissionConfig::read)?,
             memory: document.within("memory", MemoryConfig::read)?,
             tools: document.within("tools", ToolsConfig::read)?,
+            budgets: document.within("budgets", BudgetsConfig::read)?,
             jobs: document.within("jobs", JobsConfig::read)?,
             retention: document.within("retention", RetentionConfig::read)?,
             telemetry: document.within("telemetry", TelemetryConfig::read)?,
@@ -119,6 +124,7 @@ impl Config {
         self.admission.write(&mut page);
         self.memory.write(&mut page);
         self.tools.write(&mut page);
+        self.budgets.write(&mut page);
         self.jobs.write(&mut page);
         self.retention.write(&mut page);
         self.telemetry.write(&mut page);

@@ -1,4 +1,4 @@
-//! API keys: making them, and whom they stand for.
+//! API keys: how they are made, and which principal they stand for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +14,12 @@ use crate::mint;
 
 /// The tenant of keys that name no other.
 pub const DEFAULT_TENANT: &str = "default";
-/// How long a key is believed without asking the store, and so how long a revoked one may still work.
-const BELIEVED: Duration = Duration::from_secs(2);
-/// Most keys remembered; more are simply asked for again.
-const REMEMBERED: usize = 1024;
+/// How long a key is valid without asking the store again. A revoked key may still work this long.
+const CACHED_FOR: Duration = Duration::from_secs(2);
+/// Most keys in the cache. When it is full, it is cleared.
+const MOST_CACHED: usize = 1024;
 
-/// A key that was just made: the secret is shown once and never stored.
+/// A new key. The secret is shown once and never stored.
 pub struct MintedKey {
     /// The secret.
     pub secret: String,
@@ -28,13 +28,13 @@ pub struct MintedKey {
 }
 
 impl MintedKey {
-    /// Makes a key that opens nothing until it is stored.
+    /// Makes a key. It is valid after [`MintedKey::store`].
     pub fn mint() -> Self {
         let secret = format!("hk-{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         Self { secret, id: ApiKeyId::from_uuid(Uuid::now_v7()) }
     }
 
-    /// Stores the key's digest for a tenant; from here on it is valid.
+    /// Stores the key's digest for a tenant. From now on the key is valid.
     pub async fn store(&self, store: &dyn Store, tenant: &str, session_keys: KeyScope) -> Result<(), StoreError> {
         let now = mint::now();
         let tenant = store.ensure_tenant(tenant, now).await?;
@@ -54,11 +54,11 @@ fn hash(secret: &str) -> KeyHash {
     KeyHash(Sha256::digest(secret.as_bytes()).into())
 }
 
-/// Says whom a key stands for.
+/// Says which principal a key stands for.
 pub struct Access {
     store: Arc<dyn Store>,
     configured: Option<(KeyHash, Principal)>,
-    believed: Mutex<HashMap<KeyHash, (Instant, Principal)>>,
+    cached: Mutex<HashMap<KeyHash, (Instant, Principal)>>,
 }
 
 impl Access {
@@ -68,10 +68,10 @@ impl Access {
             Some(secret) => Some((hash(secret), default_principal(&*store).await?)),
             None => None,
         };
-        Ok(Self { store, configured, believed: Mutex::default() })
+        Ok(Self { store, configured, cached: Mutex::default() })
     }
 
-    /// The principal of a valid key. Cancel-safe.
+    /// The principal of a key; `None` if the key is not valid. Cancel-safe.
     pub async fn principal(&self, secret: &str) -> Result<Option<Principal>, StoreError> {
         let hash = hash(secret);
         if let Some((known, principal)) = &self.configured
@@ -79,27 +79,27 @@ impl Access {
         {
             return Ok(Some(principal.clone()));
         }
-        if let Some(principal) = self.believed(hash) {
+        if let Some(principal) = self.cached(hash) {
             return Ok(Some(principal));
         }
         let found = self.store.principal_of(hash).await?;
         if let Some(principal) = &found {
-            let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
-            if believed.len() >= REMEMBERED {
-                believed.clear();
+            let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            if cached.len() >= MOST_CACHED {
+                cached.clear();
             }
-            believed.insert(hash, (Instant::now(), principal.clone()));
+            cached.insert(hash, (Instant::now(), principal.clone()));
         }
         Ok(found)
     }
 
-    fn believed(&self, hash: KeyHash) -> Option<Principal> {
-        let believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
-        believed.get(&hash).filter(|(since, _)| since.elapsed() < BELIEVED).map(|(_, principal)| principal.clone())
+    fn cached(&self, hash: KeyHash) -> Option<Principal> {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.get(&hash).filter(|(since, _)| since.elapsed() < CACHED_FOR).map(|(_, principal)| principal.clone())
     }
 }
 
-/// Who the terminal, `HERMA_API_KEY` and a server without authentication speak for.
+/// The principal of the terminal, of `HERMA_API_KEY` and of a server without authentication.
 pub async fn default_principal(store: &dyn Store) -> Result<Principal, StoreError> {
     let tenant: TenantId = store.ensure_tenant(DEFAULT_TENANT, mint::now()).await?;
     Ok(Principal { tenant, tenant_name: Arc::from(DEFAULT_TENANT), key: None, session_keys: KeyScope::All })

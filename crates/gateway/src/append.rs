@@ -1,4 +1,4 @@
-//! Adding to a conversation what was said elsewhere: a turn that asks nobody.
+//! Adding messages to a conversation: a turn that calls no model.
 
 use std::sync::Arc;
 
@@ -18,30 +18,30 @@ use crate::mint;
 use crate::request::TurnRequest;
 use crate::run::{LeaseGuard, lost};
 
-/// What was added to a conversation, durably.
+/// Messages that were added to a conversation, durably.
 #[derive(Debug)]
 pub struct Appended {
-    /// The turn that added it.
+    /// The turn that added them.
     pub turn: TurnId,
-    /// Whose.
+    /// The tenant of the conversation.
     pub tenant: TenantId,
     /// The conversation.
     pub facts: Arc<ConversationFacts>,
     /// The messages as they are stored.
     pub messages: Vec<Arc<Message>>,
-    /// The conversation's revision after it; absent if an earlier request added it.
+    /// The conversation's revision after that. `None` if an earlier request added them.
     pub revision: Option<Revision>,
-    /// Whether an earlier request of the same identity added it.
+    /// True if an earlier request of the same identity added them.
     pub was_there: bool,
 }
 
 impl Gateway {
-    /// Adds the messages of a request to its conversation, all of them, when it is their turn. The request's system messages hold from then
-    /// on. Nobody is asked for an answer.
+    /// Adds all messages of a request to its conversation, after waiting in the queue like any turn. The request's
+    /// system messages replace those of the conversation. No model is called.
     pub async fn append(self: &Arc<Self>, request: TurnRequest) -> Result<Appended, GatewayError> {
         let place = self.place()?;
         let gateway = Arc::clone(self);
-        // A task of its own: once asked for, it happens or not as a whole, whoever waits for it.
+        // A task of its own, so that it is not cut off if the caller goes away.
         let added = tokio::spawn(async move {
             let added = gateway.add(&request).await;
             drop(place);
@@ -50,8 +50,8 @@ impl Gateway {
         added.await.unwrap_or_else(|_| Err(GatewayError::Turn(crate::admission::defect())))
     }
 
-    /// Makes a conversation that begins with the messages of a request, and attaches metadata to it. A request that
-    /// comes again finds the conversation that it made, and changes nothing.
+    /// Makes a conversation that begins with the messages of a request, and attaches metadata to it. A repeated request
+    /// finds the conversation that it made, and changes nothing.
     pub async fn create_with(
         self: &Arc<Self>,
         request: TurnRequest,
@@ -91,6 +91,7 @@ impl Gateway {
             outcome: TurnOutcome::Completed { messages: Vec::new(), finish },
             system,
             record: None,
+            cost: None,
             title: None,
             now: mint::now(),
         };
@@ -109,7 +110,7 @@ impl Gateway {
         })
     }
 
-    /// Leaves nothing of what another turn's interrupt stopped before it was written.
+    /// Removes the turn if another turn's interrupt stopped it before its commit.
     async fn take_back(&self, error: StoreError, lease: Lease, mut guard: LeaseGuard<'_>) -> GatewayError {
         if matches!(error, StoreError::StopRequested(_)) && self.store.retract(lease).await.is_ok() {
             guard.is_over();
@@ -117,7 +118,7 @@ impl Gateway {
         lost(error)
     }
 
-    /// The outcome of the same request, made before.
+    /// The outcome of an earlier request with the same identity.
     async fn added_before(&self, request: &TurnRequest, turn: TurnId) -> Result<Appended, GatewayError> {
         let scope = Scope::of(&request.caller.principal);
         let record = self.store.turn(&scope, turn).await?.ok_or(GatewayError::NotFound(Missing::Turn))?;

@@ -1,7 +1,7 @@
 //! Histories in memory.
 //!
-//! An entry is only a guess: an admission names the version it was read at, and the store refuses it if that is not the version any
-//! more. Whoever uses an entry takes it out, and puts it back with what was said since.
+//! An entry may be old. An admission names the version of the history that it used, and the store refuses it if the
+//! conversation has another version now. A turn takes an entry out and puts it back with its own messages.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +31,7 @@ struct Entry {
     used: u64,
 }
 
-/// Histories by the name they were last asked under.
+/// Histories by the name under which they were last requested.
 pub(crate) struct HistoryCache {
     limit: usize,
     inner: Mutex<Inner>,
@@ -42,7 +42,7 @@ impl HistoryCache {
         Self { limit, inner: Mutex::default() }
     }
 
-    /// Takes out what is known of the conversation that this name led to.
+    /// Takes out the history of the conversation to which this name led.
     pub(crate) fn take(&self, tenant: TenantId, namespace: Namespace, alias: &Alias) -> Option<Snapshot> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let conversation = inner.names.remove(&(tenant, namespace, alias.clone()))?;
@@ -51,7 +51,8 @@ impl HistoryCache {
         Some(entry.snapshot)
     }
 
-    /// Keeps a conversation under the name it was asked under, and lets go of those not used for longest if it is too much.
+    /// Adds a history under the name by which it was requested. If the cache is full, the least recently used entries
+    /// go.
     pub(crate) fn put(&self, tenant: TenantId, namespace: Namespace, alias: &Alias, snapshot: Snapshot) {
         let bytes = size_of_snapshot(&snapshot);
         if bytes > self.limit / 4 {

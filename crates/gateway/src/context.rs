@@ -1,4 +1,4 @@
-//! Contexts that are only counted or summarised: what a request would show the model, without a turn.
+//! The context of a request, only counted or summarised: no turn is made.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::input::Input;
 use crate::mint;
 use crate::request::{ConversationRef, TurnRequest};
 
-/// A context that was summarised for a client that keeps it itself.
+/// A summary of a context for a client that stores its conversation itself.
 #[derive(Debug)]
 pub struct SummarisedContext {
-    /// What the summary is called.
+    /// The id of the summary.
     pub id: CompactionId,
-    /// The last of what people said, word for word.
+    /// The last user messages, word for word.
     pub kept: Vec<Arc<Message>>,
-    /// What stands for everything.
+    /// The summary of the whole context.
     pub summary: String,
     /// When it was made.
     pub created_at: Timestamp,
@@ -32,9 +32,9 @@ pub struct SummarisedContext {
 }
 
 impl Gateway {
-    /// About how many tokens a request would show the model. Nothing is written.
+    /// Estimates how many tokens a request would show the model. Writes nothing.
     pub async fn count_tokens(&self, request: &TurnRequest) -> Result<u64, GatewayError> {
-        let before = self.seen(request).await?;
+        let before = self.snapshot_for(request).await?;
         let new = match &before {
             Some(snapshot) if !request.input.messages.is_empty() => new_in(request, snapshot)?,
             _ => request.input.messages.as_slice(),
@@ -42,10 +42,10 @@ impl Gateway {
         Ok(Load::of(request, before.as_ref(), new).total)
     }
 
-    /// Summarises what a request would show the model. Nothing is written but what it cost.
+    /// Summarises what a request would show the model. Writes only what that cost.
     pub async fn summarise_context(&self, request: &TurnRequest) -> Result<SummarisedContext, GatewayError> {
         let _place = self.place()?;
-        let before = self.seen(request).await?;
+        let before = self.snapshot_for(request).await?;
         let id = mint::compaction();
         let began = mint::now();
         let turn = mint::turn();
@@ -88,8 +88,8 @@ impl Gateway {
         })
     }
 
-    /// The conversation as it would be shown.
-    async fn seen(&self, request: &TurnRequest) -> Result<Option<Snapshot>, GatewayError> {
+    /// The conversation that a request names.
+    async fn snapshot_for(&self, request: &TurnRequest) -> Result<Option<Snapshot>, GatewayError> {
         let scope = Scope::of(&request.caller.principal);
         let open = async |alias, namespace, extent| self.store.open(&scope, alias, namespace, extent).await;
         match &request.destination.conversation {
@@ -108,7 +108,7 @@ impl Gateway {
         }
     }
 
-    /// The messages after the base, and then what is new.
+    /// The messages after the compaction base, and then the new ones.
     fn messages(
         &self,
         request: &TurnRequest,
@@ -136,7 +136,7 @@ impl Gateway {
         Ok(known.into_iter().chain(new).collect())
     }
 
-    /// What people said last, as much as a compaction would keep, and in any case the last question if it has no
+    /// The last user messages, as many as a compaction would keep. The last one is always among them if it has no
     /// answer yet.
     fn last_questions(&self, request: &TurnRequest, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut left = self.kept_tokens(request.options.model.as_deref(), messages);
@@ -157,7 +157,7 @@ impl Gateway {
     }
 }
 
-/// The messages that the model is shown themselves.
+/// The messages that the model is shown word for word.
 fn shown(transcript: Transcript<'_>) -> Vec<Arc<Message>> {
     transcript.since_base().iter().filter(|message| !transcript.is_left_behind(message)).cloned().collect()
 }
@@ -165,7 +165,7 @@ fn shown(transcript: Transcript<'_>) -> Vec<Arc<Message>> {
 /// The messages of a request that its conversation does not have.
 fn new_in<'a>(request: &'a TurnRequest, snapshot: &Snapshot) -> Result<&'a [herma_model::Utterance], GatewayError> {
     match Input::of(request, Some(snapshot)) {
-        // More would have to be read to know; then it is taken to be new.
+        // More history would be needed to decide. The messages are taken as new.
         None => Ok(&request.input.messages),
         Some(input) => Ok(input?.new),
     }

@@ -1,7 +1,7 @@
-//! What the gateway counts: turns by how they ended, how long they took, and tokens.
+//! The gateway's metrics: turns by outcome, how long they took, and tokens.
 //!
 //! Labels are few and fixed words: `completed` or [`GatewayError::code`], never an id or a name that a client chose.
-//! A front door that shows numbers registers these with its own.
+//! A front door that shows metrics registers these with its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use crate::error::GatewayError;
 use crate::log::TurnEvent;
 
-/// The word for what ended as it should.
+/// The outcome of a turn with an answer.
 const COMPLETED: &str = "completed";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -25,7 +25,7 @@ struct OutcomeLabel {
     outcome: &'static str,
 }
 
-/// What was counted so far. A clone counts together with its original.
+/// The counts so far. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Counters {
     turns: Family<OutcomeLabel, Counter>,
@@ -48,7 +48,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Has a registry show them.
+    /// Adds them to a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("turns", "Chat turns answered, by outcome", self.turns.clone());
         registry.register("turn_seconds", "Time from request to the end of its turn", self.turn_seconds.clone());
@@ -80,8 +80,8 @@ impl Counters {
     }
 }
 
-/// The count of one turn. Its listener and its own task both tell it of the end, and it counts once: the listener so
-/// that the numbers are right when the end is seen, the task because the listener may have gone away.
+/// The count of one turn. Its listener and its own task both report the end, and the first report counts. The listener
+/// reports so that the numbers are right when a client sees the end. The task reports because the listener may be gone.
 #[derive(Debug)]
 pub(crate) struct TurnCount {
     counters: Counters,

@@ -1,6 +1,6 @@
-//! Named points of a turn at which a test can make the whole process die, as `kill -9` would, or the turn alone panic.
+//! Named points of a turn at which a test can kill the process, as `kill -9` would, or make the turn panic.
 //!
-//! Without the feature `crash-points` nothing of this is in the program.
+//! Without the feature `crash-points` they do nothing.
 
 /// After the admission was decided, before the model is called.
 pub const ADMITTED: &str = "admitted";
@@ -10,6 +10,14 @@ pub const SUMMARISED: &str = "summarised";
 pub const COMPACTED: &str = "compacted";
 /// After the first piece of a streamed answer was shown.
 pub const SHOWN: &str = "shown";
+/// After calls of Herma's own tools were stored, before they are made.
+pub const CALLS_STORED: &str = "calls_stored";
+/// After a turn was parked.
+pub const PARKED: &str = "parked";
+/// After a call was made, before its result is stored.
+pub const CALL_MADE: &str = "call_made";
+/// After the result of a call was stored.
+pub const RESULT_STORED: &str = "result_stored";
 /// With the whole answer in hand, before it is committed.
 pub const ANSWERED: &str = "answered";
 /// After the commit, before the client is told.
@@ -18,7 +26,10 @@ pub const COMMITTED: &str = "committed";
 /// The points that every streamed turn reaches, in order.
 pub const POINTS: [&str; 4] = [ADMITTED, SHOWN, ANSWERED, COMMITTED];
 
-/// Dies here if `HERMA_CRASH_AT` names this point; panics once if `HERMA_PANIC_AT` does.
+/// The points of a turn that calls one of Herma's own tools, in order.
+pub const TOOL_POINTS: [&str; 3] = [CALLS_STORED, CALL_MADE, RESULT_STORED];
+
+/// Kills the process if `HERMA_CRASH_AT` names this point. Panics once if `HERMA_PANIC_AT` names it.
 #[cfg(feature = "crash-points")]
 #[expect(clippy::panic, reason = "that is what a test asked for")]
 pub fn point(name: &str) {

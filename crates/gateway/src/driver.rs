@@ -1,14 +1,14 @@
 //! The driver of a turn: it carries out what the machine decides, and reports what happened.
 //!
 //! There is one driver for stored turns ([`crate::stored_turn`]), turns without a conversation ([`crate::stateless`])
-//! and Herma's own calls ([`crate::own_call`]). They differ in what stands behind a [`Host`].
+//! and Herma's own calls ([`crate::own_call`]). Each of them is a [`Host`].
 
 use std::ops::ControlFlow;
 
 use futures_util::{StreamExt, TryFutureExt};
 use herma_model::generation::ModelFailureKind;
 use herma_model::{Delta, ModelCall, ModelFailure};
-use herma_turn::{AllowedTools, Effect, Ending, Event, Machine, Need, Stop};
+use herma_turn::{CallPlace, Effect, Ending, Event, Machine, Need, Stop, ToolRound, ToolRules};
 use herma_upstream::ModelServer;
 use tokio::sync::watch;
 
@@ -17,42 +17,68 @@ pub(crate) trait Host {
     /// Why a turn cannot go on: for a stored turn, the store failed.
     type Error;
 
-    /// Makes sure that the context fits. The outcome is [`Event::ContextFit`], or [`Event::Stop`] if the turn has to end.
+    /// Makes sure that the context fits. The outcome is [`Event::ContextFit`], or [`Event::Stop`] if the turn has to
+    /// end.
     async fn fit_context(&mut self, need: &Need) -> Result<Event, Self::Error>;
 
-    /// The call of the model with the context as it is now.
-    fn call(&self) -> ModelCall;
+    /// The call of the model with the context as it is now. `place` decides about `tool_choice`.
+    fn call(&self, place: CallPlace) -> ModelCall;
 
-    /// Waits for what else concerns the turn while the model is called, such as a request to stop. `None` if the turn
-    /// just goes on. Cancel-safe.
+    /// Takes care of calls of Herma's own tools. The outcome is [`Event::ToolsRan`], or [`Event::Stop`] if the turn has
+    /// to end. Not called if the host's turns are offered no such tools.
+    async fn run_tools(&mut self, round: ToolRound) -> Result<Event, Self::Error>;
+
+    /// Waits for other events of the turn while the model answers, such as a request to stop. `None` if the turn goes
+    /// on. Cancel-safe.
     async fn wait(&mut self, shown: &str) -> Result<Option<Stop>, Self::Error>;
 
     /// Waits until the turn may show something. Called after each event that has an effect.
     async fn may_show(&mut self) -> Result<(), Self::Error>;
 
-    /// Shows a piece of the answer. `shown` is all text so far. `Break` if more is of no use.
+    /// Shows a piece of the answer. `shown` is all text so far. `Break` if the host needs no more.
     async fn show(&mut self, delta: Delta, shown: &str) -> Result<ControlFlow<()>, Self::Error>;
 
-    /// Takes note of a failed call of this model.
+    /// Notes that a call of this model failed.
     fn call_failed(&mut self, failure: &ModelFailure, model: &str);
 }
 
-/// Runs a turn to its end. Cancel-safe if the host's methods are.
+/// Runs a turn from its beginning to its end. Cancel-safe if the host's methods are.
 pub(crate) async fn drive<H: Host>(
     upstream: &dyn ModelServer,
-    allowed: AllowedTools,
+    rules: ToolRules,
     host: &mut H,
 ) -> Result<Ending, H::Error> {
-    let (mut machine, mut effect) = Machine::begin(allowed);
+    let (machine, first) = Machine::begin(rules);
+    drive_from(upstream, machine, first, host).await
+}
+
+/// Runs a turn from where its machine is to its end. Cancel-safe if the host's methods are.
+pub(crate) async fn drive_from<H: Host>(
+    upstream: &dyn ModelServer,
+    mut machine: Machine,
+    mut effect: Effect,
+    host: &mut H,
+) -> Result<Ending, H::Error> {
     loop {
         effect = match effect {
-            Effect::End(ending) => return Ok(ending),
-            Effect::CallModel => call_model(upstream, &mut machine, host).await?,
+            Effect::End(ending) => {
+                if let Some(held) = machine.take_held() {
+                    host.may_show().await?;
+                    // The turn has ended, so a `Break` changes nothing.
+                    let _ = host.show(held, machine.shown()).await?;
+                }
+                return Ok(ending);
+            }
+            Effect::CallModel(place) => call_model(upstream, &mut machine, host, place).await?,
+            Effect::RunTools(round) => {
+                let event = host.run_tools(round).await?;
+                next(&mut machine, event)
+            }
             Effect::FitContext(need) => {
                 let event = host.fit_context(&need).await?;
                 next(&mut machine, event)
             }
-            // Pieces are shown where they come from.
+            // `call_model` shows the pieces, so this is a defect.
             Effect::Show(_) => Effect::End(defect()),
         };
     }
@@ -63,8 +89,9 @@ async fn call_model<H: Host>(
     upstream: &dyn ModelServer,
     machine: &mut Machine,
     host: &mut H,
+    place: CallPlace,
 ) -> Result<Effect, H::Error> {
-    let call = host.call();
+    let call = host.call(place);
     let model = call.model.clone();
     let mut events = std::pin::pin!(upstream.call(call).try_flatten_stream());
     loop {

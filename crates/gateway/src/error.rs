@@ -1,8 +1,8 @@
 //! Why a request got no answer, in the gateway's own terms.
 //!
 //! An error names fields of the gateway's own requests ([`Field`]) and never a header, a route or a key of a body. A
-//! front door says what a field is called in its protocol, and how its clients can put things right.
-//! [`GatewayError::code`] is the one word that all front doors use.
+//! front door says what a field is called in its protocol, and how its clients can correct the request.
+//! [`GatewayError::code`] is the word for the error that all front doors use.
 
 mod conflict;
 mod invalid;
@@ -15,8 +15,8 @@ use herma_store::StoreError;
 pub use conflict::{Conflict, UndoProblem};
 pub use invalid::{Field, InvalidRequest};
 
-/// What is told to a client that finds a conversation busy.
-pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long a client is told to wait before it tries a busy conversation again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What is wrong with a session key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub enum KeyProblem {
     NotAllowed,
 }
 
-/// What a name or an id does not lead to, or not for this caller.
+/// What was not found by a name or an id, or is not visible to this caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// A conversation.
     Conversation,
-    /// The response that a request wants to go on from.
+    /// The response that a request continues.
     PreviousResponse,
     /// A turn, whichever front door shows it.
     Turn,
@@ -50,7 +50,7 @@ pub enum GatewayError {
     /// The request itself is wrong; the caller must change it.
     #[error("{0}")]
     Invalid(InvalidRequest),
-    /// A name or an id leads nowhere the caller can go.
+    /// A name or an id leads to nothing that the caller may see.
     #[error("{}", match .0 {
         Missing::Conversation => "no conversation is known by this id",
         Missing::PreviousResponse => "no response is known by this id: it was deleted, or not stored",
@@ -60,9 +60,11 @@ pub enum GatewayError {
         Missing::Compaction => "no compaction of the conversation is known by this id",
     })]
     NotFound(Missing),
-    /// The session key does not fit.
+    /// The session key is not the conversation's, or the caller may not use it.
     #[error("{}", match .0 {
-        KeyProblem::Conflict => "the conversation belongs to another session key; use that key, or start another conversation",
+        KeyProblem::Conflict => {
+            "the conversation belongs to another session key; use that key, or start another conversation"
+        }
         KeyProblem::NotAllowed => "this API key may not use this session key",
     })]
     SessionKey(KeyProblem),
@@ -74,22 +76,22 @@ pub enum GatewayError {
         /// When to try again.
         retry_after: Duration,
     },
-    /// What is asked for does not go with what is there; trying again does not help.
+    /// The request conflicts with the state of the conversation. Trying again does not help.
     #[error("{0}")]
     Conflict(Conflict),
-    /// Too much at once; the message names the limit.
+    /// A limit is reached; the message names it.
     #[error("{0}")]
     Overloaded(String),
     /// The process is about to stop.
     #[error("the gateway is shutting down; try again")]
     Draining,
-    /// The store did not do its part.
+    /// The store failed.
     #[error("{0}")]
     Store(StoreError),
     /// The turn ran and has no answer.
     #[error("{}", .0.message)]
     Turn(TurnFailure),
-    /// The same, and somebody else ended it: more of it may have been shown than anybody knows.
+    /// The turn was ended by another process than its own. Clients may have been shown more of it than is stored.
     #[error("{}", .0.message)]
     CutOff(TurnFailure),
 }
@@ -104,7 +106,7 @@ impl From<StoreError> for GatewayError {
 }
 
 impl GatewayError {
-    /// Nothing says which model to ask.
+    /// Neither the request nor the settings name a model.
     pub(crate) const fn no_model() -> Self {
         Self::Invalid(InvalidRequest::NoModel)
     }
@@ -114,22 +116,22 @@ impl GatewayError {
         Self::NotFound(Missing::Conversation)
     }
 
-    /// The response that a request wants to go on from is not there.
+    /// The response that a request continues does not exist.
     pub(crate) const fn previous_not_found() -> Self {
         Self::NotFound(Missing::PreviousResponse)
     }
 
-    /// Another turn is in the way.
+    /// Another turn is running.
     pub(crate) const fn busy(running: TurnId) -> Self {
         Self::Busy { running, retry_after: RETRY_AFTER }
     }
 
-    /// Others changed the conversation again and again while the request read it.
+    /// Other requests changed the conversation each time that this one had read it.
     pub(crate) fn changes_too_fast() -> Self {
         Self::Overloaded("this conversation changes too fast to be read; try again".to_owned())
     }
 
-    /// The failure as one of a few fixed words. Clients of every protocol are told it, and metrics are labelled by it.
+    /// The error as one of a few fixed words, for clients of every protocol and for metric labels.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "invalid_request",

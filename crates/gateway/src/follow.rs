@@ -1,46 +1,44 @@
-//! Reading a turn that somebody else asked for: the same request sent again, or a stream read again.
+//! Reading a turn that an earlier request began: the same request sent again, or a stream read again.
 //!
-//! A turn of this process is read from its log. Any other is read from the store: while it runs, each part that its
-//! process writes down, when the store tells of it; when it is over, all of it. Either way the events are the same, from
-//! the first on.
+//! A turn of this process is read from its log. Any other turn is read from the store. While it runs, the follower
+//! reads each part that its process writes, after a notice of the store. Both ways give the same events, from the
+//! first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
-use herma_model::{
-    Answer, Delta, FinishReason, Message, MessageId, MessageStatus, Principal, Seq, Step, TurnFailure, TurnId,
-    TurnState,
-};
+use herma_model::{Answer, Message, MessageId, MessageStatus, Principal, Seq, TurnFailure, TurnId, TurnState};
 use herma_store::{Notice, Scope, StopOutcome, StreamedThrough, Subscription, TurnRecord};
 use herma_turn::Stop;
-use herma_wire::chat::{answer_of, assistant_utterance, shown_text, whole_answer_deltas};
+use herma_wire::chat::assistant_utterance;
 use herma_wire::record::{self, Piece};
 use tokio::sync::watch;
 
 use crate::admission::INTERRUPT_GRACE;
+use crate::answer::{stored_answer, unknown_finish};
 use crate::error::{GatewayError, Missing};
 use crate::gateway::Gateway;
 use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
 use crate::mint;
+use crate::replay::{first_message, replay};
 use crate::request::{OnDisconnect, TurnHandle};
 
-/// How often the store is asked whether a turn that was called off has ended.
+/// How often the store is asked whether a cancelled turn has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a follower waits for a notice before it looks by itself.
+/// How long a follower waits for a notice before it reads the store without one.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Gateway {
-    /// Reads a turn's events from the first on, while it runs or when it is over. `requested` is the name that was used for its
-    /// conversation. Whoever stops reading does not stop the turn.
+    /// Reads a turn's events from the first, whether it runs or has ended. `requested` is the name that was used for
+    /// its conversation. Dropping the handle does not stop the turn.
     pub fn read_again(
         self: &Arc<Self>,
         principal: &Principal,
         turn: TurnId,
         requested: Option<Arc<str>>,
     ) -> TurnHandle {
-        // The reader's own: it ends the following, not the turn.
+        // This channel stops the follower, not the turn.
         let (stop, mut stopped) = watch::channel(None);
         if let Some(live) = self.live.get(turn) {
             return TurnHandle::new(&live.log, stop, OnDisconnect::Finish);
@@ -62,7 +60,7 @@ impl Gateway {
         handle
     }
 
-    /// Calls a turn off, whichever process runs it, and waits until it has ended. One that has ended stays as it is.
+    /// Cancels a turn of any process, and waits until it has ended. A turn that has ended stays as it is.
     pub async fn cancel(&self, principal: &Principal, turn: TurnId) -> Result<(), GatewayError> {
         let scope = Scope::of(principal);
         loop {
@@ -84,12 +82,12 @@ impl Gateway {
 pub(crate) enum Followed {
     /// The turn ended, and the log has its end.
     ToTheEnd,
-    /// The turn was forgotten before it ended: its process died or gave it up while it waited, or it was refused. The
-    /// log has no end yet.
+    /// The store forgot the turn before it ended: it was refused, or its process died or gave it up while it waited.
+    /// The log has no end yet.
     Gone,
 }
 
-/// Repeats a turn's events to another log, from its beginning to its end.
+/// Copies a turn's events to another log, from the first to the last.
 pub(crate) struct Follower<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) principal: &'a Principal,
@@ -100,6 +98,13 @@ pub(crate) struct Follower<'a> {
 }
 
 impl Follower<'_> {
+    /// Follows a parked turn, beginning after the events that the log has. Cancel-safe.
+    pub(crate) async fn follow_parked(&self, attempt: u32) -> Followed {
+        let shown = self.log.from(0).iter().filter(|event| is_shown(event)).count();
+        let progress = FollowerProgress { queued: true, started: true, attempt, shown };
+        self.follow_store(progress).await
+    }
+
     /// Follows the turn to its end, or until the store forgets it. Cancel-safe.
     pub(crate) async fn follow(&self) -> Followed {
         if let Some(live) = self.gateway.live.get(self.turn) {
@@ -113,7 +118,11 @@ impl Follower<'_> {
                 }
             }
         }
-        let end = match self.stored().await {
+        self.follow_store(FollowerProgress::default()).await
+    }
+
+    async fn follow_store(&self, progress: FollowerProgress) -> Followed {
+        let end = match self.stored(progress).await {
             Ok(None) => return Followed::Gone,
             Ok(Some(end)) => end,
             Err(error) => TurnEvent::Failed(Arc::new(error)),
@@ -122,34 +131,33 @@ impl Follower<'_> {
         Followed::ToTheEnd
     }
 
-    /// Waits for the end of a turn that is not this process', and tells what is known of it until then. `None` if the
-    /// store has forgotten the turn.
-    async fn stored(&self) -> Result<Option<TurnEvent>, GatewayError> {
+    /// Follows a turn of another process in the store, and returns its last event. `None` if the store has forgotten
+    /// the turn.
+    async fn stored(&self, mut progress: FollowerProgress) -> Result<Option<TurnEvent>, GatewayError> {
         let scope = Scope::of(self.principal);
-        // Before the first read, so that no change after it is missed.
+        // Subscribes before the first read, so that no later change is missed.
         let mut changed = self.gateway.store.subscribe(Notice::TurnChanged(self.turn));
-        let mut told = Told::default();
         loop {
             let Some(record) = self.gateway.store.turn(&scope, self.turn).await? else { return Ok(None) };
             let record = record.as_it_stands();
-            if told.shown > 0 && told.attempt != record.attempt {
+            if progress.shown > 0 && progress.attempt != record.attempt {
                 return Ok(Some(TurnEvent::Failed(Arc::new(GatewayError::CutOff(another_attempt())))));
             }
-            self.tell(&record, &mut told);
+            self.tell(&record, &mut progress);
             if !record.state.is_live() {
                 return Ok(Some(self.outcome(record)));
             }
-            self.tell_parts(&scope, record.streamed_through, &mut told, &mut changed).await?;
+            self.tell_parts(&scope, record.streamed_through, &mut progress, &mut changed).await?;
         }
     }
 
-    /// Tells the parts that are written down after a place, and reads nothing else. Returns when the whole turn has to
-    /// be read again: it does not run any more, or has made a step.
+    /// Pushes the parts that are written after `through`, and reads nothing else. Returns when the whole turn has to be
+    /// read again: it no longer runs, or has made a step.
     async fn tell_parts(
         &self,
         scope: &Scope,
         mut through: StreamedThrough,
-        told: &mut Told,
+        progress: &mut FollowerProgress,
         changed: &mut Subscription,
     ) -> Result<(), GatewayError> {
         loop {
@@ -160,34 +168,32 @@ impl Follower<'_> {
             let pieces = record::shown_steps(&part.shown.record, &part.shown.text).unwrap_or_default();
             for piece in pieces {
                 let Piece::Delta(delta) = piece else { return Ok(()) };
-                told.shown += 1;
+                progress.shown += 1;
                 self.log.push(TurnEvent::Delta(Arc::new(delta.into_owned())));
             }
             through = part.through;
         }
     }
 
-    /// Tells what has not been told yet.
-    fn tell(&self, record: &TurnRecord, told: &mut Told) {
+    /// Pushes the events of the record that the log does not have yet.
+    fn tell(&self, record: &TurnRecord, progress: &mut FollowerProgress) {
         let begun = || SessionView { rotated: false, facts: Arc::clone(&record.began), ..self.view(record) };
         if !record.has_begun {
-            if !std::mem::replace(&mut told.queued, true) {
+            if !std::mem::replace(&mut progress.queued, true) {
                 self.log.push(TurnEvent::Queued { turn: record.id, since: record.started_at, session: begun() });
             }
             return;
         }
-        if !std::mem::replace(&mut told.started, true) {
+        if !std::mem::replace(&mut progress.started, true) {
             let (turn, started_at) = (record.id, record.started_at);
-            let message = MessageId::answered(turn, record.attempt, 0);
+            let message = first_message(&record.steps);
+            let message = message.unwrap_or_else(|| MessageId::answered(turn, record.attempt, 0));
             self.log.push(TurnEvent::Started { turn, started_at, session: Some(begun()), message });
         }
-        told.attempt = record.attempt;
-        for shown in shown(record).into_iter().skip(told.shown) {
-            told.shown += 1;
-            self.log.push(match shown {
-                ReplayEvent::Piece(delta) => TurnEvent::Delta(Arc::new(delta)),
-                ReplayEvent::Step(step) => TurnEvent::Step { step, session: self.view(record) },
-            });
+        progress.attempt = record.attempt;
+        for event in replay(record, &self.view(record)).into_iter().skip(progress.shown) {
+            progress.shown += 1;
+            self.log.push(event);
         }
     }
 
@@ -210,7 +216,10 @@ impl Follower<'_> {
                 false => GatewayError::Turn(failure),
             }));
         }
-        let answer = stored_answer(&record).unwrap_or_else(|| taken_out(&record));
+        let answer = stored_answer(&record).unwrap_or_else(|| {
+            // The answer was deleted from its conversation.
+            Answer::of_nothing(record.finish.clone().unwrap_or_else(unknown_finish))
+        });
         TurnEvent::Finished(Arc::new(Finished {
             turn: record.id,
             tenant: self.principal.tenant,
@@ -223,101 +232,21 @@ impl Follower<'_> {
     }
 }
 
-/// What a follower has told.
+/// Which events a follower has pushed.
 #[derive(Default)]
-struct Told {
+struct FollowerProgress {
     queued: bool,
     started: bool,
-    /// The attempt that was shown.
+    /// The attempt whose events were pushed.
     attempt: u32,
-    /// Pieces and steps of it.
+    /// How many pieces and steps of it were pushed.
     shown: usize,
 }
 
-/// Why a follower ends that has told a part of an attempt when the next one begins.
+/// The failure of a follower that has pushed a part of one attempt when the next attempt begins.
 fn another_attempt() -> TurnFailure {
     let message = "the turn is tried again from its beginning; send the request again to read that";
     TurnFailure::new(FailureCode::Abandoned, message)
-}
-
-/// Something that listeners were shown before the turn's end.
-enum ReplayEvent {
-    Piece(Delta),
-    Step(Step),
-}
-
-/// What was shown of a turn, as far as it is known: the pieces of each message, and then the step that it is. The last
-/// step of a turn with an answer comes with its end.
-fn shown(record: &TurnRecord) -> Vec<ReplayEvent> {
-    let mut shown = Vec::new();
-    let mut parts = record::parts(&record.shown.record);
-    let mut compactions = Vec::new();
-    let mut cut_off = None;
-    for step in &record.steps {
-        match step {
-            Step::Compacted(_) => compactions.push(ReplayEvent::Step(step.clone())),
-            Step::Said(message) if message.said.status == MessageStatus::Partial => cut_off = Some(message),
-            Step::Said(message) => {
-                let part = parts.next().unwrap_or_default();
-                let answer = answer_of(&message.said, record.finish.clone().unwrap_or_else(unknown_finish));
-                // One that was not shown piece by piece has no record.
-                match Some(part).filter(|part| !part.is_empty()).and_then(|part| record::steps(part, &answer)) {
-                    Some(pieces) => shown.extend(pieces.into_iter().map(ReplayEvent::from)),
-                    None => {
-                        shown.append(&mut compactions);
-                        shown.extend(whole_answer_deltas(&answer).into_iter().map(ReplayEvent::Piece));
-                    }
-                }
-                compactions.clear();
-                shown.push(ReplayEvent::Step(step.clone()));
-            }
-        }
-    }
-    if record.state == TurnState::Completed {
-        shown.pop();
-        return shown;
-    }
-    let text = cut_off.and_then(|message| shown_text(&message.said));
-    let text = text.as_deref().unwrap_or(&record.shown.text);
-    let pieces = record::shown_steps(parts.next().unwrap_or_default(), text).unwrap_or_default();
-    shown.extend(pieces.into_iter().map(ReplayEvent::from));
-    shown
-}
-
-impl From<Piece<'_>> for ReplayEvent {
-    fn from(piece: Piece<'_>) -> Self {
-        match piece {
-            Piece::Delta(delta) => Self::Piece(delta.into_owned()),
-            Piece::Compacted(id) => Self::Step(Step::Compacted(id)),
-        }
-    }
-}
-
-/// A turn's answer, or what was shown of one: the texts of its messages, with a blank line between them, and all else
-/// of the last one.
-pub fn stored_answer(record: &TurnRecord) -> Option<Answer> {
-    let finish = record.finish.clone().unwrap_or_else(unknown_finish);
-    let mut said = record.said();
-    let last = said.next_back()?;
-    let mut answer = answer_of(&last.said, finish);
-    let mut texts: Vec<String> = said.filter_map(|message| shown_text(&message.said)).collect();
-    if !texts.is_empty() {
-        texts.extend(answer.content.take());
-        answer.content = Some(texts.join("\n\n"));
-    }
-    Some(answer)
-}
-
-/// What is left of an answer that somebody took out of its conversation.
-fn taken_out(record: &TurnRecord) -> Answer {
-    Answer {
-        content: None,
-        refusal: None,
-        tool_calls: Vec::new(),
-        extra: Default::default(),
-        choice_extra: Default::default(),
-        finish: record.finish.clone().unwrap_or_else(unknown_finish),
-    }
 }
 
 fn message_of(record: &TurnRecord, answer: &Answer) -> Message {
@@ -332,6 +261,10 @@ fn message_of(record: &TurnRecord, answer: &Answer) -> Message {
     }
 }
 
-fn unknown_finish() -> Finish {
-    Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() }
+/// Whether an event is a piece or a step, between the beginning of a turn and its end.
+fn is_shown(event: &TurnEvent) -> bool {
+    match event {
+        TurnEvent::Step { .. } | TurnEvent::Delta(_) => true,
+        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Finished(_) | TurnEvent::Failed(_) => false,
+    }
 }

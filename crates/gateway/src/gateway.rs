@@ -1,4 +1,4 @@
-//! The gateway: everything a turn needs, and the way in.
+//! The gateway: everything that turns share, and how a turn enters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::{Principal, TenantId, TurnId};
 use herma_store::{Store, StoreError};
+use herma_tools::Toolbox;
 use herma_turn::Stop;
 use herma_upstream::ModelServer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -21,17 +22,17 @@ use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
-use crate::run::Run;
+use crate::run::{EndTold, Run};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::stateless::{Stateless, StatelessTurns};
 use crate::titles::Titles;
-use crate::{mint, retention, watch as watching};
+use crate::{mint, parked, retention, watch as watching};
 
-/// How long turns get to write their end down once they were told to stop.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long turns get to write their end after they were told to stop.
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How many turns a request joins one after the other, if each is forgotten before it ends.
+/// How many turns a request may join one after the other, if each is forgotten before it ends.
 const MOST_JOINS: u32 = 10;
 
 /// Takes turns and runs them.
@@ -46,12 +47,14 @@ pub struct Gateway {
     pub(crate) stateless: StatelessTurns,
     readiness: Readiness,
     pub(crate) counters: Counters,
+    /// The MCP servers.
+    pub(crate) toolbox: Arc<Toolbox>,
     places: Arc<Semaphore>,
     draining: AtomicBool,
 }
 
 impl Gateway {
-    /// Sets up a gateway, its watch over other processes, and what it does from time to time. Must be called inside a runtime.
+    /// Makes a gateway and starts its background tasks. Must be called inside a Tokio runtime.
     pub fn start(store: Arc<dyn Store>, upstream: Arc<dyn ModelServer>, settings: Settings) -> Arc<Self> {
         let gateway = Arc::new(Self {
             cache: HistoryCache::new(settings.cache_bytes),
@@ -61,6 +64,7 @@ impl Gateway {
             stateless: StatelessTurns::default(),
             readiness: Readiness::default(),
             counters: Counters::default(),
+            toolbox: Toolbox::new(settings.tools.servers.clone()),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             draining: AtomicBool::new(false),
             store,
@@ -69,35 +73,36 @@ impl Gateway {
         });
         watching::start(&gateway);
         retention::start(&gateway);
+        parked::start(&gateway);
         gateway
     }
 
-    /// The conversations that a principal can see, to be read and changed without a turn.
+    /// The conversations that a principal can see. They are read and changed without a turn.
     pub fn sessions(&self, principal: &Principal) -> Sessions<'_> {
         Sessions::of(&*self.store, principal)
     }
 
-    /// Changes soon after there are more events of any conversation, while a receiver is held.
+    /// A receiver that changes soon after a conversation has a new event.
     pub fn watch_events(&self) -> watch::Receiver<i64> {
         self.store.watch_events()
     }
 
-    /// Whether the store can be written, asked at most once a second. Cancel-safe.
+    /// Checks whether the store can be written. Asks it at most once a second. Cancel-safe.
     pub async fn check_store(&self) -> Result<(), StoreError> {
         self.readiness.of(&*self.store).await
     }
 
-    /// The model server behind it.
+    /// The model server.
     pub fn upstream(&self) -> &Arc<dyn ModelServer> {
         &self.upstream
     }
 
-    /// What the operator set.
+    /// The operator's settings.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -112,15 +117,28 @@ impl Gateway {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Takes a turn. It runs by itself from here on, whoever listens.
+    /// Takes a turn. It runs on a task of its own, even if no client listens.
     pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
+        let place = self.place()?;
+        self.submit_in(request, Some(place))
+    }
+
+    /// Takes a turn that another turn has delegated. It needs no place of its own, because the other turn waits for it.
+    pub(crate) fn submit_child(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
+        self.submit_in(request, None)
+    }
+
+    fn submit_in(
+        self: &Arc<Self>,
+        request: TurnRequest,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<TurnHandle, GatewayError> {
         if self.settings.resolve_model(request.options.model.as_deref()).0.is_empty() {
             return Err(GatewayError::no_model());
         }
         if request.destination.conversation == ConversationRef::Stateless && request.destination.expected.is_some() {
             return Err(GatewayError::Conflict(Conflict::VersionMismatch));
         }
-        let place = self.place()?;
         let log = Arc::new(TurnLog::default());
         let (stop, stopped) = watch::channel(None);
         let count = self.counters.begin();
@@ -129,18 +147,24 @@ impl Gateway {
         let live = LiveTurn { log, stop };
         tokio::spawn(async move {
             let log = Arc::clone(&live.log);
-            if std::panic::AssertUnwindSafe(gateway.drive(request, live, stopped)).catch_unwind().await.is_err() {
-                log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(defect()))));
+            let driven = std::panic::AssertUnwindSafe(gateway.drive(&request, live, stopped)).catch_unwind().await;
+            drop(place);
+            match driven {
+                Ok(Driven::ToTheEnd) => {}
+                Ok(Driven::Parked { turn, attempt }) => {
+                    let requested = request.destination.conversation.name();
+                    gateway.follow_parked(&request.caller.principal, requested, (turn, attempt), &log).await;
+                }
+                Err(_) => log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(defect())))),
             }
             if let Some(end) = log.last() {
                 count.see(&end);
             }
-            drop(place);
         });
         Ok(handle)
     }
 
-    /// A place among what this process does at one time; a drain waits until it is given back.
+    /// A place below the limit of live turns. A drain waits until it is dropped.
     pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, GatewayError> {
         if self.is_draining() {
             return Err(GatewayError::Draining);
@@ -150,28 +174,34 @@ impl Gateway {
         Arc::clone(&self.places).try_acquire_owned().map_err(full)
     }
 
-    async fn drive(self: &Arc<Self>, request: TurnRequest, live: LiveTurn, mut stopped: watch::Receiver<Option<Stop>>) {
+    async fn drive(
+        self: &Arc<Self>,
+        request: &TurnRequest,
+        live: LiveTurn,
+        mut stopped: watch::Receiver<Option<Stop>>,
+    ) -> Driven {
         let log = Arc::clone(&live.log);
-        // The id of a turn that this request takes over: one that was forgotten, or one that ended before it began.
-        let mut earlier: Option<Earlier> = None;
+        // The turn whose id this request takes over: it was forgotten, or it ended before it began.
+        let mut earlier: Option<EarlierTurn> = None;
         for _ in 0..MOST_JOINS {
             let claimed = earlier.and_then(|earlier| Registered::claim(self, earlier.turn, live.clone()));
-            if let (Some(Earlier { turn, never_began: true }), None) = (earlier, &claimed) {
+            if let (Some(EarlierTurn { turn, never_began: true }), None) = (earlier, &claimed) {
                 // Another request of this process was faster.
-                if self.join(&request, turn, &log).await == Followed::ToTheEnd {
-                    return;
+                if self.join(request, turn, &log).await == Followed::ToTheEnd {
+                    return Driven::ToTheEnd;
                 }
             }
             let takes_over = claimed.is_some() && earlier.is_some_and(|earlier| earlier.never_began);
             let registered = claimed.unwrap_or_else(|| Registered::new(self, mint::turn(), live.clone()));
             let turn = registered.turn();
             if request.destination.conversation == ConversationRef::Stateless {
-                let mut stateless = Stateless { gateway: self, request: &request, turn, log: &log, stop: &mut stopped };
-                return stateless.run().await;
+                let mut stateless = Stateless { gateway: self, request, turn, log: &log, stop: &mut stopped };
+                stateless.run().await;
+                return Driven::ToTheEnd;
             }
             let mut pending = PendingAdmission {
                 gateway: self,
-                request: &request,
+                request,
                 turn,
                 takes_over,
                 registered: &registered,
@@ -179,49 +209,72 @@ impl Gateway {
                 stop: &mut stopped,
             };
             match pending.decide().await {
-                Err(error) => return log.push(TurnEvent::Failed(Arc::new(error))),
-                Ok(Admitted::NeverBegan(turn)) => earlier = Some(Earlier { turn, never_began: true }),
+                Err(error) => {
+                    log.push(TurnEvent::Failed(Arc::new(error)));
+                    return Driven::ToTheEnd;
+                }
+                Ok(Admitted::NeverBegan(turn)) => earlier = Some(EarlierTurn { turn, never_began: true }),
                 Ok(Admitted::Joined(turn)) => {
                     drop(registered);
-                    if self.join(&request, turn, &log).await == Followed::ToTheEnd {
-                        return;
+                    if self.join(request, turn, &log).await == Followed::ToTheEnd {
+                        return Driven::ToTheEnd;
                     }
                     // Listeners may know the forgotten turn's id, so this request takes it over. If another request of
                     // this process has done that already, this one joins it under an id of its own.
-                    earlier = Some(Earlier { turn, never_began: false });
+                    earlier = Some(EarlierTurn { turn, never_began: false });
                 }
                 Ok(Admitted::Running(admitted)) => {
                     let _attempt = (admitted.running.turn != turn).then(|| registered.again(admitted.running.turn));
-                    let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };
-                    return run.finish(*admitted).await;
+                    let (turn, attempt) = (admitted.running.turn, admitted.running.attempt);
+                    let mut run = Run { gateway: self, request, log: &log, stop: &mut stopped };
+                    return match run.finish(*admitted).await {
+                        Some(EndTold) => Driven::ToTheEnd,
+                        None => Driven::Parked { turn, attempt },
+                    };
                 }
             }
         }
         log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound(Missing::Turn))));
+        Driven::ToTheEnd
     }
 
-    /// Reads the turn that a request turned out to be, to its end or until it is forgotten.
+    /// Tells the listeners of a parked turn how it goes on. Any process may resume it.
+    pub(crate) async fn follow_parked(
+        &self,
+        principal: &Principal,
+        requested: Option<Arc<str>>,
+        (turn, attempt): (TurnId, u32),
+        log: &Arc<TurnLog>,
+    ) {
+        let follower = Follower { gateway: self, principal, requested, turn, log };
+        if follower.follow_parked(attempt).await == Followed::Gone {
+            log.push(TurnEvent::Failed(Arc::new(GatewayError::NotFound(Missing::Turn))));
+        }
+    }
+
+    /// Repeats the events of the turn that a request repeats, until the turn ends or is forgotten.
     async fn join(&self, request: &TurnRequest, turn: TurnId, log: &TurnLog) -> Followed {
         let (principal, requested) = (&request.caller.principal, request.destination.conversation.name());
         Follower { gateway: self, principal, requested, turn, log }.follow().await
     }
 
-    /// Notes that a turn's answer was written to its end.
+    /// Notes that a client was sent a turn's whole answer.
     pub fn delivered(&self, tenant: TenantId, turn: TurnId) {
         if !self.stateless.delivered(turn) {
             self.store.mark_delivered(tenant, turn);
         }
     }
 
-    /// Refuses new turns, lets those that run finish for a while, then interrupts them.
+    /// Refuses new turns, gives running turns some time to finish, then interrupts them and closes the store.
     pub async fn drain(&self, limit: Duration) {
         self.draining.store(true, Ordering::Release);
         self.live.wake_all();
         if tokio::time::timeout(limit, self.idle()).await.is_err() {
             self.live.stop_all(Stop::Shutdown);
-            let _ = tokio::time::timeout(LAST_WORDS, self.idle()).await;
+            let _ = tokio::time::timeout(STOP_GRACE, self.idle()).await;
         }
-        self.titles.settle(LAST_WORDS).await;
+        self.toolbox.close().await;
+        self.titles.settle(STOP_GRACE).await;
         self.store.close().await;
     }
 
@@ -231,15 +284,23 @@ impl Gateway {
     }
 }
 
+/// How far this process brought a turn.
+enum Driven {
+    /// Its listeners know its end.
+    ToTheEnd,
+    /// It waits for a person. No process owns it.
+    Parked { turn: TurnId, attempt: u32 },
+}
+
 /// An earlier turn of the same request, whose id the request takes over.
 #[derive(Clone, Copy)]
-struct Earlier {
+struct EarlierTurn {
     turn: TurnId,
-    /// Whether the store still has it: it was promised, and ended before it began.
+    /// True if the store still has it: it was visible while queued, and ended before it began.
     never_began: bool,
 }
 
-/// A turn's entry among the live ones, for as long as it lives.
+/// A turn's entry among the live turns. Dropping it removes the entry.
 pub(crate) struct Registered<'a> {
     gateway: &'a Gateway,
     turn: TurnId,
@@ -252,12 +313,12 @@ impl<'a> Registered<'a> {
         Self { gateway, turn, live }
     }
 
-    /// The same, or `None` if another request of this process has this id.
+    /// The same. `None` if another request of this process has this id.
     fn claim(gateway: &'a Gateway, turn: TurnId, live: LiveTurn) -> Option<Self> {
         gateway.live.add_if_absent(turn, live.clone()).then(|| Self { gateway, turn, live })
     }
 
-    /// The same turn under the id of the unanswered one it turned out to be.
+    /// A second entry of the same request, under the id of the unanswered turn that it repeats.
     pub(crate) fn again(&self, turn: TurnId) -> Self {
         Self::new(self.gateway, turn, self.live.clone())
     }

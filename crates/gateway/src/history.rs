@@ -1,4 +1,4 @@
-//! What is known of a conversation before its lease is asked for: from memory if that is enough, and where that leads.
+//! The history of a conversation, read before its lease is asked for: from the cache if that is enough.
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ResponseId, TurnId};
@@ -8,17 +8,17 @@ use crate::admission::{PendingAdmission, own_alias};
 use crate::error::GatewayError;
 use crate::request::ConversationRef;
 
-/// What is known of a conversation.
+/// The history of a conversation.
 pub(crate) struct History {
     pub(crate) before: Option<Snapshot>,
-    /// Whether the store said so just now.
+    /// True if it was read from the store, false if it comes from the cache.
     pub(crate) is_fresh: bool,
-    /// Where the turn would go.
+    /// Where the turn goes.
     pub(crate) target: Target,
 }
 
 impl PendingAdmission<'_> {
-    /// What a turn has that left a busy conversation: all of the branch but what it brought itself.
+    /// The history of a turn that branched from a busy conversation: all of the branch but the turn's own messages.
     pub(crate) async fn inherited(&self, scope: &Scope, running: &Running) -> Result<Snapshot, GatewayError> {
         let id = own_alias(&running.facts.id.to_string())?;
         let opened = self.gateway.store.open(scope, &id, Namespace::Session, Extent::View).await;
@@ -33,7 +33,7 @@ impl PendingAdmission<'_> {
         Ok(branch)
     }
 
-    /// What is known of the conversation, from memory if that is enough, and where that leads.
+    /// The history of the conversation that a request goes to, and where its turn goes.
     pub(crate) async fn history(
         &self,
         scope: &Scope,
@@ -53,7 +53,8 @@ impl PendingAdmission<'_> {
         }
     }
 
-    /// A response's conversation if the response is the last thing that was said in it, else what was said up to it.
+    /// The whole conversation of a response if the response is the last in it. Otherwise the history up to it: the turn
+    /// makes a branch there.
     async fn after(&self, scope: &Scope, response: ResponseId, extent: Extent) -> Result<History, GatewayError> {
         let alias = own_alias(&response.to_string())?;
         let (before, is_fresh) = self.read(scope, &alias, Namespace::Session, extent).await?;
@@ -76,29 +77,29 @@ impl PendingAdmission<'_> {
         Ok(History { before, is_fresh: true, target: Target::Branch { source: turn } })
     }
 
-    /// Whether nothing was successfully said after a turn. One that failed or still runs has not said anything. None if all that was
-    /// said since the last compaction is nothing of that kind, so that what came before it decides.
+    /// Whether no later turn of the conversation was answered. Turns that failed or still run do not count. `None` if
+    /// the history before the compaction is needed to decide.
     async fn is_last(&self, scope: &Scope, snapshot: &Snapshot, turn: TurnId) -> Result<Option<bool>, GatewayError> {
-        let mut silent = None;
+        let mut live = None;
         let mut is_decided = snapshot.whole;
         for message in snapshot.messages.iter().rev() {
             if message.turn == turn {
-                // A response of which a rewind has left the beginning alone is an earlier one.
+                // If a rewind has hidden the end of the response, the response is not the last one.
                 let is_cut = snapshot.rewound.iter().any(|other| other.turn == turn && other.seq > message.seq);
                 return Ok(Some(!is_cut));
             }
-            if Some(message.turn) == silent || snapshot.unanswered.contains_key(&message.turn) {
+            if Some(message.turn) == live || snapshot.unanswered.contains_key(&message.turn) {
                 continue;
             }
             if !self.is_live(scope, message.turn).await? {
                 is_decided = true;
                 break;
             }
-            silent = Some(message.turn);
+            live = Some(message.turn);
         }
-        // One that waits comes after everything that was said, and one that ended before it began leaves its conversation where it is.
+        // A waiting turn comes after all messages. A turn that ended before it began has added none.
         let asked = self.gateway.store.turn(scope, turn).await?.map(TurnRecord::as_it_stands);
-        // (One of which nothing is left has nothing that it was asked, either.)
+        // The input of a turn whose messages were deleted is empty, so such a turn does not count as never begun.
         let never_began = |asked: &TurnRecord| !asked.has_begun && !asked.input.is_empty();
         let is_after_all = asked.is_some_and(|asked| asked.state.is_live() || never_began(&asked));
         Ok((is_after_all || is_decided).then_some(is_after_all))

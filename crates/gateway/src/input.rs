@@ -1,8 +1,8 @@
-//! What a request says that its conversation does not know yet.
+//! Which messages of a request its conversation does not have yet.
 
 use std::collections::HashMap;
 
-use herma_model::{Role, TurnId, Utterance};
+use herma_model::{Role, TurnId, Utterance, tool};
 use herma_store::Snapshot;
 use herma_turn::{Alignment, Transcript, align, check_tool_results};
 
@@ -10,29 +10,37 @@ use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
 use crate::request::TurnRequest;
 
+/// Whether a request answers a question with which the last response ended.
+fn answers_open_question(request: &TurnRequest, transcript: Transcript<'_>) -> bool {
+    if request.input.approvals.is_empty() {
+        return false;
+    }
+    let open = tool::unsettled(transcript.since_base().iter().map(|message| &message.said));
+    request.input.approvals.iter().any(|(call, _)| open.iter().any(|open| open.id == *call))
+}
+
 /// What a request adds to its conversation.
 pub(crate) struct Input<'a> {
     pub(crate) new: &'a [Utterance],
-    /// The unanswered last turn that it says again.
+    /// The unanswered last turn that it repeats.
     pub(crate) retry_of: Option<TurnId>,
-    /// The unanswered turn, not the last one, that it says again.
+    /// The unanswered turn, not the last one, that it repeats.
     pub(crate) anew_of: Option<TurnId>,
 }
 
 impl<'a> Input<'a> {
-    /// Aligns a request with its conversation; `None` if more of that has to be read first.
+    /// Aligns a request with its conversation. `None` if more of the conversation has to be read to decide.
     pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
-        let nobody = HashMap::new();
-        let nowhere = HashMap::new();
-        let nothing = Transcript {
+        let (unanswered, begun_anew) = (HashMap::new(), HashMap::new());
+        let empty = Transcript {
             base: None,
             messages: &[],
             rewound: &[],
             whole: true,
-            unanswered: &nobody,
-            begun_anew: &nowhere,
+            unanswered: &unanswered,
+            begun_anew: &begun_anew,
         };
-        let transcript = before.map_or(nothing, transcript);
+        let transcript = before.map_or(empty, transcript);
         if request.input.all_new {
             return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
         }
@@ -40,7 +48,7 @@ impl<'a> Input<'a> {
         Some(Self::check(request, transcript, alignment))
     }
 
-    /// Another attempt of a conversation's only turn, if that has no answer. The request says the same, word for word.
+    /// A further attempt of a conversation's only turn, if that has no answer. The request must have the same messages.
     pub(crate) fn of_only_turn(conversation: &Snapshot) -> Option<Self> {
         let turn = conversation.messages.first()?.turn;
         let is_only = conversation.messages.iter().all(|message| message.turn == turn);
@@ -50,7 +58,8 @@ impl<'a> Input<'a> {
 
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
         let new = &request.input.messages[alignment.new_from..];
-        if new.is_empty() && alignment.retry_of.is_none() && !request.input.all_new {
+        let says_nothing = new.is_empty() && !answers_open_question(request, transcript);
+        if says_nothing && alignment.retry_of.is_none() && !request.input.all_new {
             return Err(GatewayError::Invalid(InvalidRequest::NothingNew));
         }
         check_tool_results(transcript, new).map_err(|bad| {
@@ -60,8 +69,8 @@ impl<'a> Input<'a> {
         Ok(Self { new, retry_of: alignment.retry_of, anew_of: None })
     }
 
-    /// The same input for a turn whose id was given out, so that it cannot become a further attempt of another one: what that one
-    /// was asked is asked again.
+    /// The same input for a turn of its own, which cannot be a further attempt of the turn that it repeats. The
+    /// messages of that turn are new messages of this one.
     pub(crate) fn into_new_turn(self, request: &'a TurnRequest) -> Self {
         if self.retry_of.is_none() {
             return self;

@@ -6,10 +6,10 @@
 //!
 //! The lease is handed over by a wake-up, not by the commit that frees it. What a turn writes when it gets the lease
 //! depends on the history up to that commit: which of its messages are new, and if it repeats an earlier turn. The
-//! gateway decides that, so the commit cannot. A lease given before would be a turn that runs and has brought nothing:
+//! gateway decides that, so the commit cannot. A lease given by the commit would make a running turn without messages:
 //! one more state for every takeover, retry and reader. It would win nothing, because the store lets no other turn pass
-//! the first in line. The wake-up comes after the commit is on disk and the history is in memory, so the first question
-//! is answered with the lease.
+//! the first in line. The wake-up comes after the commit is on disk and the history is in the cache. So the woken turn
+//! gets the lease at its first question.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub(crate) struct Lines {
 #[derive(Default)]
 struct Inner {
     lines: HashMap<ConversationId, BTreeMap<Rank, Arc<Waiter>>>,
-    /// Whom the last wake-ups were for, the newest last.
+    /// The conversations of the last wake-ups, the newest last.
     woken: VecDeque<ConversationId>,
 }
 
@@ -48,7 +48,7 @@ struct Rank {
 #[derive(Default)]
 struct Waiter {
     changed: Notify,
-    /// Whether the lease may be free and this one has not asked since.
+    /// True if the lease may be free and this turn has not asked since.
     may_ask: AtomicBool,
 }
 
@@ -66,8 +66,8 @@ impl Lines {
         Moment(self.wake_ups.load(Ordering::Acquire))
     }
 
-    /// Takes a place in line. A wake-up of the conversation after the given moment counts for the first in line, which
-    /// was not there to hear it.
+    /// Takes a place in line. If the turn is first, a wake-up of the conversation after the moment `asked` counts for
+    /// it: it came before the turn was in line.
     pub(crate) fn join(
         self: &Arc<Self>,
         conversation: ConversationId,
@@ -107,7 +107,7 @@ impl Lines {
         }
     }
 
-    /// Has every waiting turn look at its surroundings again.
+    /// Wakes every waiting turn, so that it sees a drain.
     pub(crate) fn wake_all(&self) {
         for waiter in self.lock().lines.values().flat_map(BTreeMap::values) {
             waiter.changed.notify_one();
@@ -121,7 +121,7 @@ impl Inner {
     }
 }
 
-/// A place in line, given back when dropped. The next one then knows that it is first, but does not ask.
+/// A place in line, free when dropped. The next turn then knows that it is first, but does not ask.
 pub(crate) struct PlaceInLine {
     lines: Arc<Lines>,
     conversation: ConversationId,
@@ -134,7 +134,7 @@ impl PlaceInLine {
         self.lines.lock().first(self.conversation).is_some_and(|first| Arc::ptr_eq(first, &self.waiter))
     }
 
-    /// Whether the turn was woken to ask for the lease since the last time this said so.
+    /// True if the turn was woken to ask for the lease. Resets to false.
     pub(crate) fn may_ask(&self) -> bool {
         self.waiter.may_ask.swap(false, Ordering::AcqRel)
     }
@@ -144,7 +144,7 @@ impl PlaceInLine {
         self.waiter.changed.notified().await;
     }
 
-    /// Leaves without the lease. The next one is woken if this turn was to ask, or asked and did not wait again after.
+    /// Leaves without the lease. Wakes the next turn if this one was woken to ask, or `asked` and did not wait again.
     pub(crate) fn give_up(self, asked: bool) {
         let (lines, conversation) = (Arc::clone(&self.lines), self.conversation);
         let passes_on = self.may_ask() || asked;

@@ -1,4 +1,4 @@
-//! The turns of this process: which run, which wait, and how to reach them.
+//! The turns of this process that run or wait: their logs, and how to stop them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -34,7 +34,7 @@ impl LiveTurns {
         self.lock().insert(turn, live);
     }
 
-    /// Adds a turn unless there is one of this id; says whether it did.
+    /// Adds a turn unless there is one with this id. True if it was added.
     pub(crate) fn add_if_absent(&self, turn: TurnId, live: LiveTurn) -> bool {
         match self.lock().entry(turn) {
             Entry::Occupied(_) => false,
@@ -72,7 +72,7 @@ impl LiveTurns {
         self.lines.wake_first(conversation);
     }
 
-    /// Has every waiting turn look at its surroundings again.
+    /// Wakes every waiting turn, so that it sees a drain.
     pub(crate) fn wake_all(&self) {
         self.lines.wake_all();
     }

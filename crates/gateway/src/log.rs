@@ -1,4 +1,4 @@
-//! What listeners see of a turn: an append-only list that each reads at its own pace, from the beginning.
+//! The events of a turn: an append-only list that each listener reads from the beginning, at its own pace.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,8 +21,8 @@ pub struct SessionView {
     pub resolution: Resolution,
     /// Whether the head moved during the turn.
     pub rotated: bool,
-    /// The conversation's revision after the turn. While the turn runs, the one that it will have if nothing else
-    /// changes it. Absent while the turn waits, and of a turn that is read from the store.
+    /// The conversation's revision after the turn. While the turn runs, the one that it will have if no other request
+    /// changes it. `None` while the turn waits, and for a turn that is read from the store.
     pub revision: Option<Revision>,
 }
 
@@ -31,13 +31,13 @@ pub struct SessionView {
 pub struct Finished {
     /// Which turn.
     pub turn: TurnId,
-    /// Whose.
+    /// Its tenant.
     pub tenant: TenantId,
-    /// Since when.
+    /// When its first attempt was admitted.
     pub started_at: Timestamp,
-    /// Where it belongs, if it belongs anywhere.
+    /// Its session; `None` for a stateless turn.
     pub session: Option<SessionView>,
-    /// What was answered.
+    /// The answer.
     pub answer: Answer,
     /// Its steps, in order. The last is the message that ended it.
     pub steps: Vec<Step>,
@@ -45,41 +45,43 @@ pub struct Finished {
     pub message: Arc<Message>,
 }
 
-/// Something that happened to a turn.
+/// An event of a turn.
 #[derive(Debug, Clone)]
 pub enum TurnEvent {
     /// It waits for other turns of this conversation.
     Queued {
         /// Which turn.
         turn: TurnId,
-        /// Since when.
+        /// When it was first asked for.
         since: Timestamp,
-        /// Where it belongs.
+        /// Its session.
         session: SessionView,
     },
     /// It runs, and that is on disk.
     Started {
         /// Which turn.
         turn: TurnId,
-        /// Since when.
+        /// When its first attempt was admitted.
         started_at: Timestamp,
-        /// Where it belongs, if it belongs anywhere.
+        /// Its session; `None` for a stateless turn.
         session: Option<SessionView>,
         /// The id that its answer will have.
         message: MessageId,
     },
-    /// It made a step in the middle, durably. The steps that end it come with its end.
+    /// It made a step in the middle, durably. The message that ends it comes with its end.
     Step {
         /// What it did.
         step: Step,
-        /// Where the turn belongs now. A compaction may have moved the head.
+        /// The id that its next model message will have.
+        next: MessageId,
+        /// Its session now. A compaction may have moved the head.
         session: SessionView,
     },
     /// A piece of its answer.
     Delta(Arc<Delta>),
     /// It has its answer. The last event.
     Finished(Arc<Finished>),
-    /// It has none. The last event.
+    /// It has no answer. The last event.
     Failed(Arc<GatewayError>),
 }
 
@@ -104,18 +106,23 @@ impl TurnLog {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at).cloned()
     }
 
+    /// How many events there are.
+    pub(crate) fn len(&self) -> usize {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// The newest event.
     pub(crate) fn last(&self) -> Option<TurnEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
     }
 
-    /// Everything from a place on.
+    /// All events from this index on.
     pub(crate) fn from(&self, at: usize) -> Vec<TurnEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).get(at..).unwrap_or_default().to_vec()
     }
 }
 
-/// One listener's place in a log.
+/// One listener's position in a log.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     log: Arc<TurnLog>,

@@ -1,4 +1,4 @@
-//! New ids and the clock: the two things that are different every time.
+//! New ids and the clock: the only sources of values that differ every time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,7 @@ pub(crate) fn compaction() -> CompactionId {
     CompactionId::from_uuid(Uuid::now_v7())
 }
 
-/// Of a summary; what a turn says has an id of the turn's.
+/// The id of a summary. Messages of a turn have ids that are derived from the turn.
 pub(crate) fn summary() -> MessageId {
     MessageId::from_uuid(Uuid::now_v7())
 }

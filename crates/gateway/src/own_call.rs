@@ -1,12 +1,13 @@
-//! A model call of Herma's own, for a summary or a title. Its answer is shown to no client, and is of use only as a whole.
+//! A model call of Herma's own, for a summary or a title. No client is shown its answer, and only a whole one is used.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use herma_model::generation::ModelFailureKind;
-use herma_model::{Answer, Delta, ModelCall, ModelFailure, TurnFailure};
-use herma_turn::{AllowedTools, ContextFit, Ending, Event, Need, Stop};
+use herma_model::{Answer, ConversationId, Delta, ModelCall, ModelFailure, TenantId, TurnFailure, Usage};
+use herma_turn::{CallPlace, ContextFit, Ending, Event, Need, Stop, ToolRound, ToolRules, ToolsRan};
 
+use crate::admission::defect;
 use crate::driver::{Host, drive};
 use crate::gateway::Gateway;
 use crate::warning;
@@ -15,19 +16,26 @@ use crate::warning;
 pub(crate) enum NoAnswer {
     /// The model server failed.
     Failed(ModelFailure),
-    /// It was not read to its end; this is what had come.
+    /// The answer was too long, and was not read to its end. This is its beginning.
     TooLong(String),
 }
 
 impl Gateway {
-    /// The whole answer, unless so much has come that there is no use in reading on. Cancel-safe.
+    /// Adds the usage of such a call to the conversation for which it was made.
+    pub(crate) fn count_side_usage(&self, tenant: TenantId, conversation: ConversationId, model: &str, usage: Usage) {
+        if usage != Usage::default() {
+            self.store.add_side_usage(tenant, conversation, usage, self.settings.cost(model, Some(usage)));
+        }
+    }
+
+    /// Reads the whole answer. Stops early if the text so far is already far too long. Cancel-safe.
     pub(crate) async fn whole_answer(
         &self,
         call: ModelCall,
         is_far_too_long: impl Fn(&str) -> bool,
     ) -> Result<Answer, NoAnswer> {
         let mut own = OwnCall { call, is_far_too_long, failure: None };
-        let Ok(ending) = drive(&*self.upstream, AllowedTools::default(), &mut own).await;
+        let Ok(ending) = drive(&*self.upstream, ToolRules::default(), &mut own).await;
         match ending {
             Ending::Answered(answer) => Ok(*answer),
             Ending::TooLong(failure) => Err(NoAnswer::Failed(failure)),
@@ -36,6 +44,7 @@ impl Gateway {
                 None => shown.map_or_else(|| NoAnswer::Failed(nonsense(&failure)), NoAnswer::TooLong),
             }),
             Ending::Refused(failure) => Err(NoAnswer::Failed(nonsense(&failure))),
+            Ending::AfterLastStep | Ending::Parked => Err(NoAnswer::Failed(nonsense(&defect()))),
         }
     }
 }
@@ -58,11 +67,15 @@ impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
         Ok(Event::ContextFit(ContextFit::NothingToCompact))
     }
 
-    fn call(&self) -> ModelCall {
+    fn call(&self, _: CallPlace) -> ModelCall {
         self.call.clone()
     }
 
-    /// It is stopped by dropping its future.
+    async fn run_tools(&mut self, _: ToolRound) -> Result<Event, Infallible> {
+        Ok(Event::ToolsRan(ToolsRan::Settled))
+    }
+
+    /// Never resolves. The call is stopped by dropping its future.
     async fn wait(&mut self, _: &str) -> Result<Option<Stop>, Infallible> {
         std::future::pending().await
     }

@@ -1,4 +1,4 @@
-//! Requests that go to the model server as they are. Nothing of them is stored.
+//! Requests that go to the model server unchanged. Nothing of them is stored.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -13,11 +13,11 @@ use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::warning;
 
-/// What the model server answered. It counts among what this process does until it is dropped.
+/// What the model server answered. It holds a place below the limit of live turns until it is dropped.
 pub struct PassedOn {
     /// The answer as it came.
     pub answer: PassedAnswer,
-    /// The tokens that a whole answer says it cost.
+    /// The tokens that a whole answer reports, if it does.
     pub usage: Option<Usage>,
     /// The place that the request takes.
     pub place: OwnedSemaphorePermit,
@@ -28,7 +28,7 @@ pub struct PassedOn {
 pub enum NotPassedOn {
     /// Herma did not pass it on.
     Refused(GatewayError),
-    /// The model server failed, or refused it.
+    /// The model server failed or refused it.
     Failed(ModelFailure),
 }
 
@@ -39,7 +39,7 @@ impl Gateway {
         if model.is_empty() { Err(GatewayError::no_model()) } else { Ok(model) }
     }
 
-    /// Passes a request on, and counts how it ended. Cancel-safe: dropping it ends the call.
+    /// Passes a request on, and counts how it ended. Cancel-safe: dropping the future ends the call.
     pub async fn pass_on(&self, to: PassedTo, model: &str, body: Bytes) -> Result<PassedOn, NotPassedOn> {
         let place = self.place().map_err(NotPassedOn::Refused)?;
         match self.upstream.pass_on(to, body).await {
@@ -62,7 +62,7 @@ impl Gateway {
     }
 }
 
-/// The same stream, which is counted when it ends.
+/// The same stream. Its end is counted.
 fn counted(bytes: ByteStream, counters: Counters) -> ByteStream {
     Box::pin(unfold(Some((bytes, counters)), async |under_way| {
         let (mut bytes, counters) = under_way?;

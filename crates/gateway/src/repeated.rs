@@ -1,4 +1,4 @@
-//! The turn that the store says a request repeats, and what follows from how that turn stands.
+//! The turn that a request repeats, as the store says, and what follows from the state of that turn.
 
 use herma_model::{TurnId, TurnState, Utterance};
 use herma_store::{Scope, Snapshot};
@@ -11,9 +11,9 @@ use crate::input::Input;
 
 /// A turn that a request repeats.
 pub(crate) enum Repeated {
-    /// It was answered or called off, and that is the outcome of the request, too.
+    /// It was answered or cancelled. Its outcome is the outcome of the request.
     Over(TurnId),
-    /// It failed, and this is what it was asked.
+    /// It has no answer. This was its input.
     Unanswered(TurnId, Vec<Utterance>),
 }
 
@@ -26,8 +26,8 @@ impl Repeated {
         }
     }
 
-    /// The input of a further attempt. If alignment has found that the turn is the last one, the attempt goes on in its
-    /// place. Else it begins anew at the end, with what the turn was asked at first.
+    /// The input of a further attempt. If alignment has found that the turn is the last one, the attempt continues at
+    /// its place. Otherwise it begins anew at the end, with the first input of the turn.
     pub(crate) fn input<'a>(
         &'a self,
         aligned: Result<Input<'a>, GatewayError>,
@@ -44,8 +44,8 @@ impl Repeated {
 }
 
 impl PendingAdmission<'_> {
-    /// How the turn stands that a request repeats; `None` while it waits or runs, and if it never began or nothing of
-    /// it is left.
+    /// The state of the turn that a request repeats. `None` while it waits or runs, and if it never began or its input
+    /// was deleted.
     pub(crate) async fn repeated(&self, scope: &Scope, turn: TurnId) -> Result<Option<Repeated>, GatewayError> {
         let Some(earlier) = self.gateway.store.turn(scope, turn).await? else { return Ok(None) };
         Ok(match earlier.state {

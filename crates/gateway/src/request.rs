@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance};
+use herma_model::{Alias, CallId, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance};
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
@@ -28,13 +28,13 @@ pub enum OnDisconnect {
 /// How the request is recognised if it comes again.
 #[derive(Debug, Clone, Default)]
 pub struct RequestIdentity {
-    /// The route, for people and for telling equal bodies apart.
+    /// The route. It is stored with the turn, and tells equal bodies of different routes apart.
     pub route: &'static str,
     /// Digest of the body.
     pub body: [u8; 16],
     /// The body's `user`.
     pub user: Option<String>,
-    /// Which of an SDK's own retries this is.
+    /// Which of an SDK's own retries this is; 0 for a first try.
     pub sdk_attempt: u32,
     /// The caller's `Idempotency-Key`.
     pub idempotency_key: Option<String>,
@@ -43,16 +43,15 @@ pub struct RequestIdentity {
 }
 
 impl RequestIdentity {
-    /// A client that is seen to retry makes the further attempts itself.
+    /// Whether model calls are retried. Not if the client is known to retry itself.
     pub(crate) const fn upstream_retries(&self) -> Retries {
         if self.sdk_attempt > 0 { Retries::None } else { Retries::AsConfigured }
     }
 }
 
-/// One input that wants one answer, whatever protocol it came by.
+/// One input that wants one answer, in the terms of no protocol.
 ///
-/// [`TurnRequest::new`] is the only place that names all of its parts. A front door sets what its protocol says and
-/// leaves the rest as it is.
+/// [`TurnRequest::new`] sets defaults. A front door then sets what its protocol has.
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
     /// Who asks.
@@ -68,8 +67,8 @@ pub struct TurnRequest {
 }
 
 impl TurnRequest {
-    /// A request that says nothing yet and is answered as a whole, by the default model. `route` is the name by which
-    /// its turn is stored and found again.
+    /// A request without messages, not streamed, for the default model. `route` is the name under which its turn is
+    /// stored and found again.
     pub fn new(caller: Caller, destination: impl Into<Destination>, route: &'static str) -> Self {
         Self {
             caller,
@@ -80,7 +79,7 @@ impl TurnRequest {
         }
     }
 
-    /// Whether its id is given out as soon as it waits.
+    /// Whether clients get its id while it waits.
     pub(crate) fn is_visible_while_queued(&self) -> bool {
         self.options.response.as_ref().is_some_and(|response| response.visible_while_queued)
     }
@@ -102,10 +101,12 @@ pub struct Caller {
 pub struct Destination {
     /// Which conversation it is for.
     pub conversation: ConversationRef,
-    /// What a conversation made for it is.
+    /// The kind of a conversation that is made for it.
     pub kind: SessionKind,
-    /// The session that a conversation made for it comes from.
+    /// The parent session of a conversation that is made for it.
     pub parent: Option<Alias>,
+    /// The tool call of the parent that delegated it, if one did.
+    pub parent_tool_call: Option<CallId>,
     /// What to do when another turn is running.
     pub policy: Policy,
     /// The revision at which its conversation has to be, if it says so.
@@ -115,16 +116,23 @@ pub struct Destination {
 impl From<ConversationRef> for Destination {
     /// A person's own conversation.
     fn from(conversation: ConversationRef) -> Self {
-        Self { conversation, kind: SessionKind::Main, parent: None, policy: Policy::default(), expected: None }
+        Self {
+            conversation,
+            kind: SessionKind::Main,
+            parent: None,
+            parent_tool_call: None,
+            policy: Policy::default(),
+            expected: None,
+        }
     }
 }
 
 /// What a request says.
 #[derive(Debug, Clone, Default)]
 pub struct TurnInput {
-    /// System and developer messages, if it has any. They replace those of the conversation.
+    /// System and developer messages. If there are any, they replace those of the conversation.
     pub system: Vec<Payload>,
-    /// A system message that stands in place of all others for this request alone.
+    /// A system message that replaces all others, for this request only.
     pub instructions: Option<Payload>,
     /// The messages it carries, known ones included.
     pub messages: Vec<Utterance>,
@@ -132,6 +140,8 @@ pub struct TurnInput {
     pub indices: Vec<usize>,
     /// Whether all of them are new, whatever the conversation has.
     pub all_new: bool,
+    /// Answers to questions with which the last response ended: the call, and whether it may be made.
+    pub approvals: Vec<(CallId, bool)>,
 }
 
 /// How a request is answered.
@@ -141,16 +151,47 @@ pub struct TurnOptions {
     pub model: Option<String>,
     /// Everything else for the model server.
     pub params: Arc<Params>,
-    /// From how many tokens on it wants the context compacted, if it says so.
+    /// The number of tokens above which it wants the context compacted, if it says so.
     pub compact_at: Option<u64>,
-    /// Whether the beginning of the context may be left out when all else fails.
+    /// Whether the beginning of the context may be left out if it fits in no other way.
     pub truncate: bool,
     /// Whether the answer is wanted piece by piece.
     pub streaming: bool,
     /// What to do when the client goes away.
     pub on_disconnect: OnDisconnect,
-    /// What to keep of it if it is a response.
+    /// What to store for the response, if the turn is one.
     pub response: Option<NewResponse>,
+    /// Which of Herma's own tools the model is offered.
+    pub tools: ToolOffer,
+    /// Where a person can be asked whether a call may be made.
+    pub approvals: AskWhere,
+}
+
+/// Which of Herma's own tools a turn is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolOffer {
+    /// Those that the operator configured for its caller.
+    #[default]
+    AsConfigured,
+    /// None.
+    Off,
+    /// Those for a delegated turn of this depth.
+    Delegated {
+        /// 1 for a child of a person's turn.
+        depth: u32,
+    },
+}
+
+/// Where a person can be asked whether a call of Herma's own tools may be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum AskWhere {
+    /// Nowhere: a call that has to be asked for is denied.
+    #[default]
+    Nowhere,
+    /// By the turn's id. The turn waits for the answer, and no process owns it meanwhile.
+    ByTurn,
+    /// In the answer, about tools of these servers. The turn ends with the question, and the next request answers it.
+    InAnswer(Arc<[String]>),
 }
 
 /// Which conversation a request is for.
@@ -158,7 +199,7 @@ pub struct TurnOptions {
 pub enum ConversationRef {
     /// A new one.
     New,
-    /// None: nothing of what is said is kept.
+    /// None: the turn is stateless, and no message is stored.
     Stateless,
     /// The one that a name leads to.
     Named {
@@ -169,7 +210,7 @@ pub enum ConversationRef {
         /// Whether an unknown name is refused rather than made.
         must_exist: bool,
     },
-    /// Where a response left off: its conversation if nothing was said since, else a branch from there.
+    /// The one that a response belongs to, if no answer followed it. Otherwise a branch that begins after the response.
     After(ResponseId),
 }
 
@@ -184,7 +225,7 @@ impl ConversationRef {
     }
 }
 
-/// A listener's hold on a turn. Dropping it before the end means that the client went away.
+/// A listener of a turn. Dropping it before the end means that the client went away.
 #[derive(Debug)]
 pub struct TurnHandle {
     events: Subscription,
@@ -200,13 +241,13 @@ impl TurnHandle {
         Self { events: log.subscribe(), stop, on_disconnect, count: None, ended: false }
     }
 
-    /// Has the listener tell this count of the turn's end.
+    /// Has the listener report the turn's end to this count.
     pub(crate) fn counted_by(mut self, count: Arc<TurnCount>) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// The next thing that happened. After the end it is asked in vain: it never returns. Cancel-safe.
+    /// The next event. After the final event this future never resolves. Cancel-safe.
     pub async fn next(&mut self) -> TurnEvent {
         let event = self.events.next().await;
         if let Some(count) = &self.count {
@@ -216,7 +257,7 @@ impl TurnHandle {
         event
     }
 
-    /// Calls the turn off.
+    /// Cancels the turn.
     pub fn cancel(&self) {
         self.stop.send_replace(Some(Stop::Cancel));
     }

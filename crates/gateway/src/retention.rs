@@ -1,19 +1,18 @@
-//! Forgetting what the operator does not want kept for ever: stored responses, by their age. Their conversations stay as they are.
+//! Forgets stored responses that are older than the operator's limit. Their conversations stay as they are.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use herma_model::Timestamp;
 use herma_store::StoreError;
 
 use crate::gateway::Gateway;
 use crate::mint;
 
-/// A response outlives its time by a tenth of it, between these two.
+/// The pause between two runs is a tenth of the limit, but between these two. A response may live that much longer.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
 
-/// Starts to forget, now and from time to time; it ends with the gateway.
+/// Starts a task that forgets old responses at intervals. It ends with the gateway.
 pub(crate) fn start(gateway: &Arc<Gateway>) {
     let Some(kept) = gateway.settings.responses_kept else { return };
     let gateway = Arc::downgrade(gateway);
@@ -31,7 +30,7 @@ pub(crate) fn start(gateway: &Arc<Gateway>) {
 }
 
 async fn forget(gateway: &Gateway, kept: Duration) -> Result<usize, StoreError> {
-    let before = Timestamp(mint::now().0.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX)));
+    let before = mint::now().minus(kept);
     let mut forgotten = 0;
     while !gateway.is_draining() {
         let step = gateway.store.expire_responses(before).await?;
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_times_are_looked_at_often_and_long_ones_often_enough() {
+    fn the_pause_is_a_tenth_of_the_limit_and_at_most_ten_minutes() {
         for (kept, expected) in [(1, 1), (60, 6), (30 * 24 * 60 * 60, 600)] {
             assert_eq!(pause(Duration::from_secs(kept)), Duration::from_secs(expected), "{kept}");
         }

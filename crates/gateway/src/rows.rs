@@ -1,8 +1,9 @@
-//! What the store knows of conversations, as the rows that every front door lists. Their JSON is in `wire`.
+//! Conversations of the store as the rows that every front door lists. Their JSON is in `wire`.
 
 use herma_store::{ConversationRow, Hit, LineageEdge, LineageNode, LineageSide};
+use herma_tools::Status;
 use herma_wire::conversations::ConversationObject;
-use herma_wire::resource::{GraphEdge, GraphNode, LineageGraph, Marks, SearchRow, SessionRow, metadata};
+use herma_wire::resource::{GraphEdge, GraphNode, LineageGraph, Marks, SearchRow, SessionRow, ToolRow, metadata};
 
 /// A conversation or one of its sessions, as a row of its own.
 pub fn session(row: &ConversationRow) -> SessionRow<'_> {
@@ -20,6 +21,9 @@ pub fn session(row: &ConversationRow) -> SessionRow<'_> {
         message_count: row.message_count,
         turn_count: row.turn_count,
         usage: row.usage,
+        usage_tree: row.usage_tree,
+        cost: row.cost,
+        parent_tool_call_id: row.parent_tool_call_id.as_deref(),
     }
 }
 
@@ -51,7 +55,27 @@ const fn side(side: LineageSide) -> &'static str {
     }
 }
 
-/// Something that a search found.
+/// A tool that Herma runs, or a server that shows none.
+pub fn tool(row: &herma_tools::ToolRow) -> ToolRow<'_> {
+    let tool = row.tool.as_deref();
+    let (status, error) = match &row.status {
+        Status::Ready => ("ready", None),
+        Status::Starting => ("starting", None),
+        Status::Failed(why) => ("failed", Some(why.as_str())),
+        Status::Idle => ("idle", None),
+    };
+    ToolRow {
+        name: tool.map(|tool| &*tool.name),
+        server: &row.server,
+        description: tool.map(|tool| &*tool.description),
+        input_schema: tool.and_then(|tool| serde_json::from_str(&tool.input_schema).ok()),
+        approval: tool.map(|tool| tool.approval.as_str()),
+        status,
+        error,
+    }
+}
+
+/// A match of a search.
 pub fn hit(hit: &Hit, marks: Marks) -> SearchRow<'_> {
     SearchRow {
         snippet: marks.write(hit.snippet.iter().map(|piece| (piece.text.as_str(), piece.found))),

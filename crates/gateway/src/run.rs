@@ -1,27 +1,36 @@
 //! A turn of a conversation, from its lease to its commit.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Alias, ConversationId, MessageStatus, NewMessage, Step, TurnFailure, TurnState, Utterance};
-use herma_store::{Commit, Committed, Lease, MadeTitle, Snapshot, StoreError, TurnOutcome, Version};
-use herma_turn::{AllowedTools, Ending, Stop};
+use herma_model::{
+    Alias, Answer, CallEnd, CallStatus, ConversationId, MessageStatus, NewMessage, Step, TurnFailure, TurnState,
+    Utterance, tool,
+};
+use herma_store::{
+    Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
+};
+use herma_turn::{Ending, Machine, Stop};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
-use crate::admission::AdmittedTurn;
+use crate::admission::{AdmittedTurn, defect};
+use crate::answer::{client_answer, unknown_finish, wants_json, whole_answer};
 use crate::compaction;
 use crate::crash;
-use crate::driver::drive;
+use crate::driver::drive_from;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::journal::{Journal, record_of_answered, record_of_unanswered};
 use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
 use crate::mint;
+use crate::parked::ResumedWith;
+use crate::replay::replay;
 use crate::request::{ConversationRef, TurnRequest};
 use crate::running::{End, RunningTurn};
-use crate::stored_turn::StoredTurn;
+use crate::stored_turn::{StoredTurn, tell};
 
 /// A turn that holds its lease.
 pub(crate) struct Run<'a> {
@@ -31,74 +40,110 @@ pub(crate) struct Run<'a> {
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
 }
 
+/// Proof that the listeners of a turn know its end.
+pub(crate) struct EndTold;
+
 impl Run<'_> {
-    /// Runs the turn to its end and tells its listeners. Not cancel-safe: dropped half-way, the turn is given up.
-    pub(crate) async fn finish(&mut self, admitted: AdmittedTurn) {
-        let mut turn = RunningTurn::of(admitted, self.request);
+    /// Runs the turn to its end and tells its listeners. `None` if it is parked and has not ended. Not cancel-safe: if
+    /// the future is dropped, the turn is given up.
+    pub(crate) async fn finish(&mut self, admitted: AdmittedTurn) -> Option<EndTold> {
+        let turn = RunningTurn::of(admitted, self.request);
         let guard = LeaseGuard::new(self.gateway, turn.running.lease, turn.session.facts.id);
         crash::point(crash::ADMITTED);
-        let event = match self.answer(&mut turn).await {
+        self.run(turn, guard, None).await
+    }
+
+    /// Resumes a parked turn. Otherwise like [`Run::finish`].
+    pub(crate) async fn resume(&mut self, resumed: Resumed, with: ResumedWith) -> Option<EndTold> {
+        let (mut turn, record, approvals) = RunningTurn::resumed(resumed, with.alias, self.request);
+        let guard = LeaseGuard::new(self.gateway, turn.running.lease, turn.session.facts.id);
+        turn.usage = with.usage;
+        turn.session.requested = with.requested;
+        tell(self.request, self.log, turn.started());
+        for event in replay(&record, &turn.session) {
+            tell(self.request, self.log, event);
+        }
+        turn.is_told = true;
+        self.run(turn, guard, Some(approvals)).await
+    }
+
+    async fn run(
+        &mut self,
+        mut turn: RunningTurn,
+        mut guard: LeaseGuard<'_>,
+        approvals: Option<Vec<PendingApproval>>,
+    ) -> Option<EndTold> {
+        let event = match self.answer(&mut turn, approvals).await {
+            Ok(Ending::Parked) => {
+                guard.is_over();
+                return None;
+            }
             Ok(ending) => self.end(turn, ending, guard).await,
             Err(error) => failed(lost(error)),
         };
         crash::point(crash::COMMITTED);
         self.log.push(event);
+        Some(EndTold)
     }
 
-    async fn answer(&mut self, turn: &mut RunningTurn) -> Result<Ending, StoreError> {
+    async fn answer(
+        &mut self,
+        turn: &mut RunningTurn,
+        approvals: Option<Vec<PendingApproval>>,
+    ) -> Result<Ending, StoreError> {
         let gateway = self.gateway;
+        let tools = gateway.offer(self.request, &turn.session.facts).await;
+        let rules = tools.rules(self.request);
+        let decided = match approvals {
+            Some(approvals) => turn.decided_by_people(&approvals, &tools),
+            None => turn.decided_by_request(&self.request.input.approvals, &tools),
+        };
+        let (machine, first) = match decided.is_empty() {
+            true => Machine::begin(rules),
+            false => Machine::go_on(rules),
+        };
         let _at_model = gateway.at_model(Some(turn.session.facts.id));
-        let allowed = AllowedTools::of(&self.request.options.params);
-        let journal = Journal::of(self.request);
-        let mut host = StoredTurn { gateway, request: self.request, log: self.log, stop: self.stop, turn, journal };
-        drive(&*gateway.upstream, allowed, &mut host).await
+        let mut journal = Journal::of(self.request);
+        journal.next_message(self.log);
+        let mut host = StoredTurn {
+            gateway,
+            request: self.request,
+            log: self.log,
+            stop: self.stop,
+            turn,
+            journal,
+            tools,
+            decided,
+            children_left: Arc::new(AtomicU32::new(gateway.settings.tools.delegate.max_children)),
+        };
+        drive_from(&*gateway.upstream, machine, first, &mut host).await
     }
 
-    /// Writes the end down, then says what listeners are told.
-    async fn end(&self, turn: RunningTurn, ending: Ending, mut guard: LeaseGuard<'_>) -> TurnEvent {
+    /// Writes the end to the store. Returns the last event for the listeners.
+    async fn end(&self, turn: RunningTurn, ending: Ending, guard: LeaseGuard<'_>) -> TurnEvent {
         crash::point(crash::ANSWERED);
         match ending {
             Ending::Answered(answer) => {
-                let said = assistant_utterance(&answer, MessageStatus::Complete);
-                let outcome = TurnOutcome::Completed {
-                    messages: vec![NewMessage { id: turn.answer_id, said }],
-                    finish: answer.finish.clone(),
-                };
-                let record = record_of_answered(self.request, self.log);
-                let mut naming = self.gateway.naming(self.request, &turn, &answer);
-                let (is_named, title) = (naming.is_settled(), naming.title.take());
-                match self.commit(&turn, outcome, Kept { record, title }, &mut guard).await {
-                    Ok(committed) => {
-                        let Some(message) = committed.messages.last().map(Arc::clone) else {
-                            return failed(GatewayError::Turn(crate::admission::defect()));
-                        };
-                        let mut steps = turn.steps.clone();
-                        steps.extend(committed.messages.iter().cloned().map(Step::Said));
-                        let finished = Finished {
-                            turn: turn.running.turn,
-                            tenant: turn.running.lease.tenant,
-                            started_at: turn.running.started_at,
-                            session: Some(SessionView { revision: Some(committed.revision), ..turn.session.clone() }),
-                            answer: *answer,
-                            steps,
-                            message,
-                        };
-                        let end = End::Answered(finished.answer.finish.usage);
-                        let (alias, seen) = (turn.alias.clone(), turn.running.version);
-                        let mut snapshot = turn.into_snapshot(&committed, end);
-                        snapshot.untitled &= !is_named;
-                        compaction::prepare(self.gateway, self.request, &snapshot);
-                        naming.ask(self.gateway);
-                        self.keep(&alias, snapshot, seen);
-                        TurnEvent::Finished(Arc::new(finished))
-                    }
-                    Err(StoreError::StopRequested(kind)) => {
-                        let ending = Ending::stopped(kind.into(), answer.content);
-                        Box::pin(self.end(turn, ending, guard)).await
-                    }
-                    Err(error) => failed(lost(error)),
+                let mut said = assistant_utterance(&answer, MessageStatus::Complete);
+                let whole = self.whole(&turn, (*answer).clone());
+                if turn.steps.iter().any(|step| step.model_message().is_some()) {
+                    said = said.with_shown_digest(assistant_utterance(&whole, MessageStatus::Complete).digest);
                 }
+                let last = NewMessage { id: turn.next_id(), said };
+                self.complete(turn, vec![last], *answer, whole, guard).await
             }
+            Ending::AfterLastStep => {
+                let finish = turn.last_finish.clone().unwrap_or_else(unknown_finish);
+                let Some(last) = turn.last_said() else { return failed(GatewayError::Turn(defect())) };
+                let mut answer = client_answer(&last.said, finish);
+                // The append of the message has counted its usage.
+                answer.finish.usage = None;
+                let earlier = turn.steps.iter().filter_map(Step::model_message).filter(|said| said.id != last.id);
+                let json = wants_json(&self.request.options.params);
+                let whole = whole_answer(earlier, answer.clone(), turn.usage, json);
+                self.complete(turn, Vec::new(), answer, whole, guard).await
+            }
+            Ending::Parked => failed(GatewayError::Turn(defect())),
             Ending::Unanswered { state, failure, shown } => {
                 self.end_unanswered(turn, state, failure, shown, guard).await
             }
@@ -112,10 +157,62 @@ impl Run<'_> {
         }
     }
 
-    /// Takes a refused turn back, as if it had never been asked for.
+    /// The answer as the client is shown it: all messages of the turn as one.
+    fn whole(&self, turn: &RunningTurn, last: Answer) -> Answer {
+        let earlier = turn.steps.iter().filter_map(Step::model_message);
+        whole_answer(earlier, last, turn.usage, wants_json(&self.request.options.params))
+    }
+
+    /// Ends a turn with an answer. `last` is how its last model call ended, `whole` what clients are shown.
+    async fn complete(
+        &self,
+        turn: RunningTurn,
+        messages: Vec<NewMessage>,
+        last: Answer,
+        whole: Answer,
+        mut guard: LeaseGuard<'_>,
+    ) -> TurnEvent {
+        let outcome = TurnOutcome::Completed { messages, finish: last.finish.clone() };
+        let record = record_of_answered(self.request, self.log);
+        let mut naming = self.gateway.naming(self.request, &turn, &whole);
+        let (is_named, title) = (naming.is_settled(), naming.title.take());
+        match self.commit(&turn, outcome, CommitExtras { record, title }, &mut guard).await {
+            Ok(committed) => {
+                let mut steps = turn.steps.clone();
+                steps.extend(Step::of_messages(&committed.messages, &[]));
+                let said = steps.iter().rev().find_map(Step::model_message);
+                let Some(message) = said.map(Arc::clone) else { return failed(GatewayError::Turn(defect())) };
+                let finished = Finished {
+                    turn: turn.running.turn,
+                    tenant: turn.running.lease.tenant,
+                    started_at: turn.running.started_at,
+                    session: Some(SessionView { revision: Some(committed.revision), ..turn.session.clone() }),
+                    answer: whole,
+                    steps,
+                    message,
+                };
+                let end = End::Answered(last.finish.usage);
+                let (alias, seen) = (turn.alias.clone(), turn.running.version);
+                let mut snapshot = turn.into_snapshot(&committed, end);
+                snapshot.untitled &= !is_named;
+                compaction::prepare(self.gateway, self.request, &snapshot);
+                naming.ask(self.gateway);
+                self.keep(&alias, snapshot, seen);
+                TurnEvent::Finished(Arc::new(finished))
+            }
+            Err(StoreError::StopRequested(kind)) => {
+                let ending = Ending::stopped(kind.into(), last.content);
+                Box::pin(self.end(turn, ending, guard)).await
+            }
+            Err(error) => failed(lost(error)),
+        }
+    }
+
+    /// Removes a refused turn from the store, as if it had never been admitted.
     async fn take_back(&self, turn: RunningTurn, failure: TurnFailure, mut guard: LeaseGuard<'_>) -> TurnEvent {
-        if self.request.is_visible_while_queued() {
-            // Its id was given out, so it cannot have never been.
+        let has_messages = turn.steps.iter().any(|step| step.stored_message().is_some());
+        if self.request.is_visible_while_queued() || has_messages {
+            // Clients may know its id, or it has called tools: it stays, as a failed turn.
             return self.end_unanswered(turn, TurnState::Failed, failure, None, guard).await;
         }
         match self.gateway.store.retract(turn.running.lease).await {
@@ -133,12 +230,12 @@ impl Run<'_> {
         shown: Option<String>,
         mut guard: LeaseGuard<'_>,
     ) -> TurnEvent {
-        // Text that no client was shown is not part of what happened.
+        // Text that no client was shown is not stored.
         let shown = shown.filter(|_| self.request.options.streaming);
-        let partial = shown.map(|text| NewMessage { id: turn.answer_id, said: Utterance::partial_text(&text) });
-        let outcome = TurnOutcome::Unanswered { state, failure: failure.clone(), partial };
+        let messages = last_messages(&turn, shown.as_deref());
+        let outcome = TurnOutcome::Unanswered { state, failure: failure.clone(), messages };
         let record = record_of_unanswered(self.request, self.log);
-        match self.commit(&turn, outcome, Kept { record, title: None }, &mut guard).await {
+        match self.commit(&turn, outcome, CommitExtras { record, title: None }, &mut guard).await {
             Ok(committed) => {
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
                 self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state)), seen);
@@ -148,8 +245,7 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps the conversation in memory as it is now, unless something but this turn's end has changed it since it was
-    /// at this version.
+    /// Caches the conversation as it is now. Not if another change than this turn's end was made after version `seen`.
     fn keep(&self, alias: &Alias, snapshot: Snapshot, seen: Version) {
         if snapshot.version != Version(seen.0 + 1) {
             return;
@@ -165,14 +261,22 @@ impl Run<'_> {
         &self,
         turn: &RunningTurn,
         outcome: TurnOutcome,
-        Kept { record, title }: Kept,
+        CommitExtras { record, title }: CommitExtras,
         guard: &mut LeaseGuard<'_>,
     ) -> Result<Committed, StoreError> {
+        let cost = match &outcome {
+            TurnOutcome::Completed { finish, .. } => {
+                let (model, _) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
+                self.gateway.settings.cost(&model, finish.usage)
+            }
+            TurnOutcome::Unanswered { .. } => None,
+        };
         let commit = Commit {
             lease: turn.running.lease,
             session: turn.session.facts.head.id.clone(),
             outcome,
             system: turn.new_system.clone(),
+            cost,
             record,
             title,
             now: mint::now(),
@@ -185,15 +289,27 @@ impl Run<'_> {
     }
 }
 
-/// What is kept of a turn besides its outcome.
-struct Kept {
-    /// In what pieces its answer was shown.
+/// The last messages of a turn without an answer: results of calls that were cut off, and the streamed text.
+fn last_messages(turn: &RunningTurn, shown: Option<&str>) -> Vec<NewMessage> {
+    let known = &turn.unwritten;
+    let is_known = |call: &str| known.iter().any(|result| result.said.calls.iter().any(|id| &**id == call));
+    let uncertain = CallEnd::at_once(CallStatus::Uncertain);
+    let open = turn.unsettled_calls().into_iter().filter(|call| !is_known(&call.id));
+    let open = open.map(|call| Utterance::tool_result(&call.id, tool::UNCERTAIN, &uncertain));
+    let results = known.iter().map(|result| result.said.clone());
+    let said = results.chain(open).chain(shown.map(Utterance::partial_text));
+    turn.next_ids().zip(said).map(|(id, said)| NewMessage { id, said }).collect()
+}
+
+/// What is written with the end of a turn besides its outcome.
+struct CommitExtras {
+    /// In what pieces its answer was streamed.
     record: Option<String>,
-    /// What its conversation is called from now on.
+    /// The new title of its conversation.
     title: Option<MadeTitle>,
 }
 
-/// A lease in use. However its use ends, a panic included, the next turn can go on.
+/// A lease in use. Dropping it gives up an unfinished turn, also after a panic, and wakes the next turn in line.
 pub(crate) struct LeaseGuard<'a> {
     gateway: &'a Gateway,
     lease: Lease,
@@ -206,7 +322,7 @@ impl<'a> LeaseGuard<'a> {
         Self { gateway, lease, conversation, over: false }
     }
 
-    /// The turn's end is written and the lease given back.
+    /// Notes that the turn's end is written and the lease is free.
     pub(crate) fn is_over(&mut self) {
         self.over = true;
     }
@@ -225,7 +341,7 @@ fn failed(error: GatewayError) -> TurnEvent {
     TurnEvent::Failed(Arc::new(error))
 }
 
-/// A turn that could not be committed: to its client it was interrupted, or the store failed.
+/// What the client of a turn that could not be committed is told: it was interrupted, or the store failed.
 pub(crate) fn lost(error: StoreError) -> GatewayError {
     match error {
         StoreError::Fenced | StoreError::StopRequested(_) => {

@@ -1,34 +1,48 @@
-//! A turn that holds its lease, and its conversation as far as it is known.
+//! The state of a turn that holds its lease: its conversation, its steps and its usage.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use herma_model::generation::Finish;
 use herma_model::tokens::Counted;
-use herma_model::{Base, Message, MessageId, Payload, SessionKind, Step, TurnState, Unanswered, Usage};
-use herma_store::{Committed, Compacted, Revision, Snapshot};
+use herma_model::{
+    Alias, ApprovalAnswer, ApprovalChoice, Base, CallId, Message, MessageId, MessageStatus, NewMessage, OwnCall,
+    Payload, Role, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, tool,
+};
+use herma_store::{Committed, Compacted, PendingApproval, Resumed, Revision, Running, Snapshot, TurnRecord};
 use herma_turn::{Transcript, build, truncated};
+use herma_wire::chat::answer_of;
 
 use crate::admission::AdmittedTurn;
+use crate::answer::unknown_finish;
 use crate::compaction::transcript;
 use crate::log::{SessionView, TurnEvent};
+use crate::replay::first_message;
 use crate::request::TurnRequest;
+use crate::tools::{PlannedCall, TurnTools};
 
 /// A running turn and its conversation.
 pub(crate) struct RunningTurn {
-    pub(crate) running: herma_store::Running,
-    pub(crate) alias: herma_model::Alias,
+    pub(crate) running: Running,
+    pub(crate) alias: Alias,
     pub(crate) session: SessionView,
-    /// The conversation before this turn, and from its start on with what the turn brought.
+    /// The conversation with the turn's own messages so far. `None` while a new conversation has no step.
     pub(crate) before: Option<Snapshot>,
     pub(crate) new_system: Option<Arc<[Payload]>>,
-    /// What stands in place of all system messages this once.
+    /// The message that replaces all system messages for this turn.
     instructions: Option<Payload>,
-    /// The id that its answer will have.
-    pub(crate) answer_id: MessageId,
-    /// Tokens to which its context is cut, if it is.
-    pub(crate) room: Option<u64>,
-    /// Its steps so far.
+    /// Messages that this attempt has appended.
+    appended: usize,
+    /// Most tokens of its context, if the context is cut.
+    pub(crate) context_limit: Option<u64>,
+    /// Its steps so far, those of earlier attempts included.
     pub(crate) steps: Vec<Step>,
+    /// Tokens of the model calls whose messages are appended.
+    pub(crate) usage: Option<Usage>,
+    /// How the last appended model message ended.
+    pub(crate) last_finish: Option<Finish>,
+    /// Results of tool calls that came after the turn was asked to stop. They are written with the turn's end.
+    pub(crate) unwritten: Vec<NewMessage>,
     /// Whether its listeners know that it runs.
     pub(crate) is_told: bool,
 }
@@ -43,6 +57,7 @@ impl RunningTurn {
             }
             snapshot.messages.extend(running.messages.iter().cloned());
         }
+        let steps = if is_anew { Vec::new() } else { earlier_steps(before.as_ref(), running.turn) };
         let session = SessionView {
             facts: Arc::clone(&running.facts),
             requested: request.destination.conversation.name(),
@@ -52,7 +67,6 @@ impl RunningTurn {
         };
         let new_system = (!request.input.system.is_empty()).then(|| Arc::from(request.input.system.as_slice()));
         let instructions = request.input.instructions.clone();
-        let answer_id = MessageId::answered(running.turn, running.attempt, 0);
         Self {
             running,
             alias,
@@ -60,11 +74,111 @@ impl RunningTurn {
             before,
             new_system,
             instructions,
-            answer_id,
-            room: None,
-            steps: Vec::new(),
+            appended: 0,
+            context_limit: None,
+            steps,
+            usage: None,
+            last_finish: None,
+            unwritten: Vec::new(),
             is_told: false,
         }
+    }
+
+    /// A parked turn that this process resumes, its record, and what people answered.
+    pub(crate) fn resumed(
+        resumed: Resumed,
+        alias: Alias,
+        request: &TurnRequest,
+    ) -> (Self, TurnRecord, Vec<PendingApproval>) {
+        let Resumed { running, snapshot, record, approvals, .. } = resumed;
+        let admitted = AdmittedTurn { running, is_anew: true, before: None, alias };
+        let mut turn = Self::of(admitted, request);
+        let is_own =
+            |step: &&Step| step.stored_message().is_some_and(|message| message.attempt == turn.running.attempt);
+        turn.appended = record.steps.iter().filter(is_own).count();
+        turn.steps.clone_from(&record.steps);
+        turn.before = Some(snapshot);
+        (turn, record, approvals)
+    }
+
+    /// The calls of a resumed turn's last message, and what people decided about them.
+    pub(crate) fn decided_by_people(&self, approvals: &[PendingApproval], tools: &TurnTools) -> Vec<PlannedCall> {
+        let Some(said) = self.last_said().map(|message| &message.said) else { return Vec::new() };
+        let open = self.unsettled_calls();
+        let calls = answer_of(said, unknown_finish()).tool_calls;
+        let planned = open.into_iter().filter_map(|own| {
+            let call = calls.iter().find(|call| *call.id == *own.id)?;
+            let asked = approvals.iter().find(|asked| asked.call.id == own.id);
+            let answer = asked.and_then(|asked| asked.answer);
+            // A question without an answer is too old, which means no.
+            let choice = answer.map(|answer| answer.choice).or(asked.map(|_| ApprovalChoice::Deny));
+            Some(PlannedCall::decided(own, call, choice, answer, tools))
+        });
+        planned.collect()
+    }
+
+    /// The calls with which the last response ended, and what this request decides about them.
+    pub(crate) fn decided_by_request(&self, given: &[(CallId, bool)], tools: &TurnTools) -> Vec<PlannedCall> {
+        if given.is_empty() {
+            return Vec::new();
+        }
+        let before = self.before.as_ref().map_or(&[][..], |snapshot| &snapshot.messages);
+        let earlier = before.iter().filter(|message| message.turn != self.running.turn);
+        let open = tool::unsettled(earlier.clone().map(|message| &message.said));
+        let asked = earlier.rev().find(|message| message.said.role == Role::Assistant);
+        let calls = asked.map(|message| answer_of(&message.said, unknown_finish()).tool_calls).unwrap_or_default();
+        let mut order = 0..;
+        let planned = open.into_iter().filter_map(|own| {
+            let call = calls.iter().find(|call| *call.id == *own.id)?;
+            let allowed = given.iter().find(|(id, _)| *id == own.id).map(|(_, allowed)| *allowed);
+            let choice = match (own.asks, allowed) {
+                (false, _) => None,
+                (true, Some(true)) => Some(ApprovalChoice::Once),
+                (true, Some(false) | None) => Some(ApprovalChoice::Deny),
+            };
+            let answer = choice.and_then(|choice| Some(ApprovalAnswer { choice, order: order.next()? }));
+            let mut planned = PlannedCall::decided(own, call, choice, answer, tools);
+            planned.is_earlier = true;
+            Some(planned)
+        });
+        planned.collect()
+    }
+
+    /// The id that its next message will have.
+    pub(crate) fn next_id(&self) -> MessageId {
+        MessageId::answered(self.running.turn, self.running.attempt, self.appended)
+    }
+
+    /// The ids that its next messages will have.
+    pub(crate) fn next_ids(&self) -> impl Iterator<Item = MessageId> {
+        let (turn, attempt) = (self.running.turn, self.running.attempt);
+        (self.appended..).map(move |nth| MessageId::answered(turn, attempt, nth))
+    }
+
+    /// Adds messages that were appended to the state. `usage` is that of the model call that said them.
+    pub(crate) fn appended(&mut self, committed: &Committed, usage: Option<Usage>) {
+        self.appended += committed.messages.len();
+        self.running.version = committed.version;
+        let snapshot = self.before.get_or_insert_with(|| first_snapshot(&self.running));
+        snapshot.version = committed.version;
+        snapshot.messages.extend(committed.messages.iter().cloned());
+        let last = committed.messages.last().map(|message| message.seq);
+        snapshot.counted = usage.zip(last).and_then(|(usage, last)| Counted::of(usage, last)).or(snapshot.counted);
+        if let Some(usage) = usage {
+            *self.usage.get_or_insert_default() += usage;
+        }
+        self.steps.extend(Step::of_messages(&committed.messages, &[]));
+    }
+
+    /// The calls of Herma's own tools that have no result yet.
+    pub(crate) fn unsettled_calls(&self) -> Vec<OwnCall> {
+        let messages = self.steps.iter().filter_map(Step::stored_message);
+        tool::unsettled(messages.map(|message| &message.said))
+    }
+
+    /// The last model message that is stored.
+    pub(crate) fn last_said(&self) -> Option<&Arc<Message>> {
+        self.steps.iter().rev().find_map(Step::model_message)
     }
 
     pub(crate) fn started(&self) -> TurnEvent {
@@ -72,16 +186,16 @@ impl RunningTurn {
             turn: self.running.turn,
             started_at: self.running.started_at,
             session: Some(self.session.clone()),
-            message: self.answer_id,
+            message: first_message(&self.steps).unwrap_or_else(|| self.next_id()),
         }
     }
 
-    /// Whether nobody has said yet what its conversation is called.
+    /// Whether its conversation has no title yet.
     pub(crate) fn is_untitled(&self) -> bool {
         self.before.as_ref().is_none_or(|snapshot| snapshot.untitled)
     }
 
-    /// What was said in its conversation, as far as it is known; in a branch what this turn brought, for the rest was said elsewhere.
+    /// The messages from which a title is made: those of the conversation. In a branch, only those of this turn.
     pub(crate) fn own_words(&self) -> &[Arc<Message>] {
         match &self.before {
             Some(snapshot) if self.running.facts.origin_kind != SessionKind::Branch => &snapshot.messages,
@@ -109,13 +223,13 @@ impl RunningTurn {
                 )
             }
         };
-        match self.room {
-            Some(room) => truncated(context, system.len(), room),
+        match self.context_limit {
+            Some(limit) => truncated(context, system.len(), limit),
             None => context,
         }
     }
 
-    /// Goes on with a conversation that was compacted.
+    /// Puts a compaction of the conversation into the state.
     pub(crate) fn compacted(&mut self, compacted: &Compacted, base: Arc<Base>) {
         let moved = compacted.facts.head.id != self.session.facts.head.id;
         self.steps.push(Step::Compacted(compacted.record.id));
@@ -135,22 +249,7 @@ impl RunningTurn {
 
     /// The conversation as it is after the turn's end.
     pub(crate) fn into_snapshot(self, committed: &Committed, end: End) -> Snapshot {
-        let mut snapshot = self.before.unwrap_or_else(|| Snapshot {
-            facts: Arc::clone(&self.running.facts),
-            version: committed.version,
-            system: Arc::from([]),
-            base: None,
-            messages: self.running.messages,
-            rewound: Vec::new(),
-            whole: true,
-            counted: None,
-            auto_compaction_paused: false,
-            rewrites: 0,
-            untitled: true,
-            unanswered: HashMap::new(),
-            begun_anew: HashMap::new(),
-            ended: false,
-        });
+        let mut snapshot = self.before.unwrap_or_else(|| first_snapshot(&self.running));
         snapshot.facts = self.running.facts;
         snapshot.version = committed.version;
         if let Some(system) = self.new_system {
@@ -172,7 +271,35 @@ impl RunningTurn {
     }
 }
 
-/// Lets go of messages that the base stands for.
+/// A new conversation with the input of its first turn.
+fn first_snapshot(running: &Running) -> Snapshot {
+    Snapshot {
+        facts: Arc::clone(&running.facts),
+        version: running.version,
+        system: Arc::from([]),
+        base: None,
+        messages: running.messages.clone(),
+        rewound: Vec::new(),
+        whole: true,
+        counted: None,
+        auto_compaction_paused: false,
+        rewrites: 0,
+        untitled: true,
+        unanswered: HashMap::new(),
+        begun_anew: HashMap::new(),
+        ended: false,
+    }
+}
+
+/// The steps of earlier attempts of a turn: they called Herma's own tools, so the turn goes on after them.
+fn earlier_steps(before: Option<&Snapshot>, turn: TurnId) -> Vec<Step> {
+    let messages = before.map_or(&[][..], |snapshot| &snapshot.messages).iter();
+    let own = messages.filter(|message| message.turn == turn && message.said.status == MessageStatus::Complete);
+    let own: Vec<_> = own.skip_while(|message| !message.said.is_inner_step()).cloned().collect();
+    Step::of_messages(&own, &[])
+}
+
+/// Drops messages that the base's summary replaces.
 fn forget_summarised(snapshot: &mut Snapshot) {
     let Some(base) = &snapshot.base else { return };
     let summarised = snapshot.messages.partition_point(|message| message.seq <= base.through);

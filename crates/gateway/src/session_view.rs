@@ -1,4 +1,4 @@
-//! Where a turn's conversation stands: the facts of the `session` object that every answer of a turn carries.
+//! The session of a turn, and the `session` object that every answer of a turn carries.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use herma_wire::session::SessionObject;
 use crate::log::SessionView;
 
 impl SessionView {
-    /// Where the conversation of a stored turn stands. `requested` is the name that the request used for it.
+    /// The session of a stored turn. `requested` is the name that the request used for it.
     pub fn of(record: &TurnRecord, requested: Option<&str>) -> Self {
         Self {
             facts: Arc::clone(&record.facts),

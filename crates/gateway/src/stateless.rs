@@ -1,7 +1,7 @@
-//! Turns of no conversation: their clients carry the history themselves and want none of it kept.
+//! Stateless turns: they belong to no conversation, and their clients carry the history themselves.
 //!
-//! Nothing of what is said is stored, only what a turn cost and how it ended. A request that is sent again finds its turn in the memory of
-//! this process, while it runs and for a while after.
+//! No message is stored, only what a turn cost and how it ended. A repeated request finds its turn in the memory of
+//! this process, while the turn runs and for a while after.
 
 mod remembered;
 
@@ -15,7 +15,10 @@ use herma_model::{
     Timestamp, TurnFailure, TurnId, TurnState,
 };
 use herma_store::{Scope, StatelessOutcome, StatelessTurn};
-use herma_turn::{AllowedTools, ContextFit, Ending, Event, Need, Stop, Transcript, build, truncated};
+use herma_turn::{
+    AllowedTools, CallPlace, ContextFit, Ending, Event, Need, Stop, ToolRound, ToolRules, ToolsRan, Transcript, build,
+    truncated,
+};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -32,7 +35,7 @@ use crate::warning;
 
 pub(crate) use remembered::{Recognised, StatelessTurns};
 
-/// A turn of no conversation.
+/// A stateless turn.
 pub(crate) struct Stateless<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
@@ -42,7 +45,7 @@ pub(crate) struct Stateless<'a> {
 }
 
 impl Stateless<'_> {
-    /// Runs the turn, or repeats the one that it is, and tells its listeners.
+    /// Runs the turn and tells its listeners. If the request repeats a turn, its listeners get the events of that turn.
     pub(crate) async fn run(&mut self) {
         let identity = retry_identity(self.request, mint::conversation(), None);
         let end = match self.gateway.stateless.recognise(&identity, &self.request.identity.client, self.turn, self.log)
@@ -76,12 +79,14 @@ impl Stateless<'_> {
 
     async fn call_model(&mut self, started_at: Timestamp) -> Ending {
         let _at_model = self.gateway.at_model(None);
-        let (upstream, allowed) = (&*self.gateway.upstream, AllowedTools::of(&self.request.options.params));
-        let Ok(ending) = drive(upstream, allowed, &mut Running { stateless: self, started_at }).await;
+        // A call of Herma's own tools has to be stored before it is made, so a stateless turn is offered none.
+        let rules = ToolRules::of_client(AllowedTools::of(&self.request.options.params));
+        let upstream = &*self.gateway.upstream;
+        let Ok(ending) = drive(upstream, rules, &mut StatelessHost { stateless: self, started_at }).await;
         ending
     }
 
-    /// What the model is shown: what the client sent.
+    /// What the model is shown: the messages of the request.
     fn context(&self, now: Timestamp) -> Vec<Payload> {
         let said = self.request.input.messages.iter().zip(0..);
         let messages: Vec<_> = said.map(|(said, nth)| Arc::new(self.message(nth, said.clone(), now))).collect();
@@ -113,7 +118,7 @@ impl Stateless<'_> {
         }
     }
 
-    /// Notes how the turn ended, and says what listeners are told. Of one that was refused nothing is noted.
+    /// Notes how the turn ended, and returns its last event. Nothing is noted of a refused turn.
     fn end(&self, ending: Ending, started_at: Timestamp, message: MessageId) -> Result<TurnEvent, GatewayError> {
         match ending {
             Ending::Answered(answer) => {
@@ -128,6 +133,7 @@ impl Stateless<'_> {
                 Err(GatewayError::Turn(TurnFailure { upstream_status: status, ..exceeded }))
             }
             Ending::Refused(failure) => Err(GatewayError::Turn(failure)),
+            Ending::AfterLastStep | Ending::Parked => Err(GatewayError::Turn(defect())),
         }
     }
 
@@ -162,20 +168,20 @@ impl Stateless<'_> {
     }
 }
 
-/// A turn of no conversation while it runs.
-struct Running<'a, 'b> {
+/// The driver's host for a stateless turn.
+struct StatelessHost<'a, 'b> {
     stateless: &'a mut Stateless<'b>,
     started_at: Timestamp,
 }
 
-impl Host for Running<'_, '_> {
+impl Host for StatelessHost<'_, '_> {
     type Error = Infallible;
 
     async fn fit_context(&mut self, _: &Need) -> Result<Event, Infallible> {
         Ok(Event::ContextFit(ContextFit::NothingToCompact))
     }
 
-    fn call(&self) -> ModelCall {
+    fn call(&self, _: CallPlace) -> ModelCall {
         let Stateless { gateway, request, .. } = &*self.stateless;
         ModelCall {
             model: gateway.settings.resolve_model(request.options.model.as_deref()).0,
@@ -184,6 +190,10 @@ impl Host for Running<'_, '_> {
             streaming: request.options.streaming,
             retries: request.identity.upstream_retries(),
         }
+    }
+
+    async fn run_tools(&mut self, _: ToolRound) -> Result<Event, Infallible> {
+        Ok(Event::ToolsRan(ToolsRan::Settled))
     }
 
     async fn wait(&mut self, _: &str) -> Result<Option<Stop>, Infallible> {

@@ -2,41 +2,55 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use herma_model::{Delta, ModelCall, ModelFailure, Step, TurnFailure};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
-use herma_turn::{ContextFit, Event, Need, Stop};
+use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, ToolRound};
 use tokio::sync::watch;
 
+use crate::answer::holds_text;
 use crate::compaction::{CompactionPlan, Fit};
 use crate::crash;
 use crate::driver::{Host, stopped};
 use crate::gateway::Gateway;
 use crate::journal::Journal;
 use crate::log::{TurnEvent, TurnLog};
+use crate::replay::replay_steps;
 use crate::request::TurnRequest;
 use crate::running::RunningTurn;
+use crate::tools::{PlannedCall, TurnTools};
 use crate::warning;
 
-/// Pause before the store is asked again for a lease while it cannot be read.
+/// Pause before the store is asked again whether a lease holds, while the store cannot be read.
 const CONFIRM_AGAIN: Duration = Duration::from_millis(500);
 
 /// A turn that holds its lease and has not ended.
 pub(crate) struct StoredTurn<'a> {
-    pub(crate) gateway: &'a Gateway,
+    pub(crate) gateway: &'a Arc<Gateway>,
     pub(crate) request: &'a TurnRequest,
     pub(crate) log: &'a TurnLog,
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
     pub(crate) turn: &'a mut RunningTurn,
     pub(crate) journal: Journal,
+    /// The tools of Herma that the turn is offered.
+    pub(crate) tools: TurnTools,
+    /// Stored calls that people have decided about. The turn begins with them.
+    pub(crate) decided: Vec<PlannedCall>,
+    /// How many children the turn may still make.
+    pub(crate) children_left: Arc<AtomicU32>,
 }
 
 impl Host for StoredTurn<'_> {
     type Error = StoreError;
 
     async fn fit_context(&mut self, need: &Need) -> Result<Event, StoreError> {
+        let tenant = self.request.caller.principal.tenant;
+        if let Some(failure) = self.gateway.over_budget(tenant, &self.turn.session, self.turn.usage).await? {
+            return Ok(Event::ContextFit(ContextFit::Refused(failure)));
+        }
         let Some(snapshot) = &self.turn.before else {
             return Ok(Event::ContextFit(if self.request.options.truncate {
                 self.cut(need)
@@ -51,7 +65,7 @@ impl Host for StoredTurn<'_> {
         };
         if !self.turn.is_told {
             self.turn.running.durable.wait().await?;
-            tell(self.request, self.log, self.turn.started());
+            announce(self.request, self.log, self.turn);
             self.turn.is_told = true;
         }
         let found = tokio::select! {
@@ -66,23 +80,26 @@ impl Host for StoredTurn<'_> {
             CompactionPlan::Compaction(found) => {
                 if let Some((compacted, base)) = self.gateway.write_compaction(*found).await? {
                     self.turn.compacted(&compacted, base);
-                    let (step, session) = (Step::Compacted(compacted.record.id), self.turn.session.clone());
-                    tell(self.request, self.log, TurnEvent::Step { step, session });
+                    self.tell_step(Step::Compacted(compacted.record.id));
                 }
                 ContextFit::Fits
             }
         }))
     }
 
-    fn call(&self) -> ModelCall {
-        let (model, _) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
+    fn call(&self, place: CallPlace) -> ModelCall {
         ModelCall {
-            model,
+            model: self.model(),
             messages: self.turn.context(),
-            params: Arc::clone(&self.request.options.params),
+            params: self.tools.params(&self.request.options.params, place),
             streaming: self.request.options.streaming,
             retries: self.request.identity.upstream_retries(),
         }
+    }
+
+    async fn run_tools(&mut self, round: ToolRound) -> Result<Event, StoreError> {
+        self.may_show().await?;
+        self.take_care_of(round).await
     }
 
     async fn wait(&mut self, shown: &str) -> Result<Option<Stop>, StoreError> {
@@ -91,8 +108,8 @@ impl Host for StoredTurn<'_> {
             stop = stopped(self.stop) => return Ok(Some(stop)),
             durable = self.turn.running.durable.wait(), if !self.turn.is_told => {
                 durable?;
+                announce(self.request, self.log, self.turn);
                 self.turn.is_told = true;
-                tell(self.request, self.log, self.turn.started());
             }
             due = self.journal.due() => {
                 due?;
@@ -106,14 +123,14 @@ impl Host for StoredTurn<'_> {
     async fn may_show(&mut self) -> Result<(), StoreError> {
         if !self.turn.is_told {
             self.turn.running.durable.wait().await?;
+            announce(self.request, self.log, self.turn);
             self.turn.is_told = true;
-            tell(self.request, self.log, self.turn.started());
         }
         Ok(())
     }
 
     async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, StoreError> {
-        self.make_sure_of_the_lease().await?;
+        self.confirm_lease().await?;
         self.log.push(TurnEvent::Delta(Arc::new(delta)));
         self.journal.shown();
         crash::point(crash::SHOWN);
@@ -126,27 +143,39 @@ impl Host for StoredTurn<'_> {
 }
 
 impl StoredTurn<'_> {
-    /// Goes on with a part of the context if the request allows it.
+    /// The model server's name for the model.
+    pub(crate) fn model(&self) -> String {
+        self.gateway.settings.resolve_model(self.request.options.model.as_deref()).0
+    }
+
+    /// Tells the listeners of a step that is durable.
+    pub(crate) fn tell_step(&self, step: Step) {
+        let (next, session) = (self.turn.next_id(), self.turn.session.clone());
+        tell(self.request, self.log, TurnEvent::Step { step, next, session });
+    }
+
+    /// Cuts the context if the request allows it. Otherwise the turn is refused.
     fn leave_out(&mut self, need: &Need, failure: TurnFailure) -> ContextFit {
         if self.request.options.truncate { self.cut(need) } else { ContextFit::Refused(failure) }
     }
 
-    /// Goes on with as much of the context as fits, without its beginning.
+    /// Leaves out the beginning of the context, so that the rest fits.
     fn cut(&mut self, need: &Need) -> ContextFit {
         let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
         let shown = tokens_of(&self.turn.context());
-        let room = match need {
+        let limit = match need {
             Need::Threshold => window.map_or(shown, u64::from),
             // The model server refused this length, so its window is smaller than the settings say.
             Need::TooLong(_) => shown / 2,
         };
-        self.turn.room = Some(room);
+        self.turn.context_limit = Some(limit);
         ContextFit::Fits
     }
 
-    /// Called before a piece is shown. If this process has not renewed its leases in time, it asks the store whether
-    /// the turn still holds its lease: the process may have been stopped, and another one may have ended the turn.
-    async fn make_sure_of_the_lease(&mut self) -> Result<(), StoreError> {
+    /// Makes sure, before a piece is shown, that the turn still holds its lease. The store is asked only if this
+    /// process has not renewed its leases in time: it may have been suspended, and another process may have ended the
+    /// turn.
+    async fn confirm_lease(&mut self) -> Result<(), StoreError> {
         let lease = &mut self.turn.running.lease;
         if !self.request.options.streaming || self.gateway.store.is_fresh(lease) {
             return Ok(());
@@ -168,8 +197,16 @@ impl StoredTurn<'_> {
     }
 }
 
-/// Only the listeners of a stream are told how a turn comes along. Who waits for the whole answer is not woken.
-fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
+/// Tells listeners of a stream that the turn runs, and the steps of its earlier attempts.
+fn announce(request: &TurnRequest, log: &TurnLog, turn: &RunningTurn) {
+    tell(request, log, turn.started());
+    for event in replay_steps(&turn.steps, &turn.session, turn.next_id(), holds_text(request)) {
+        tell(request, log, event);
+    }
+}
+
+/// Pushes an event if the request is streamed. A client that waits for the whole answer is not woken.
+pub(crate) fn tell(request: &TurnRequest, log: &TurnLog, event: TurnEvent) {
     if request.options.streaming {
         log.push(event);
     }

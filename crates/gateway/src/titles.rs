@@ -1,8 +1,9 @@
-//! Titles for conversations that nobody gave one: with the first answer, from the first words or by a model.
+//! Titles for conversations without one, made after the first answer: an excerpt of the first words, or by a model.
 //!
-//! What the first words say is written with the answer itself, in its transaction. A model is asked behind the answer, which never waits for
-//! it; if it says nothing useful in time, the first words stand for it. The store writes a title only where there is none and nobody has taken it
-//! away, so whoever renames meanwhile wins, and of two processes one. Whatever is lost on the way, the next answer makes up for.
+//! An excerpt is written in the transaction of the answer. A model is asked after the answer, in the background. If it
+//! gives no usable title in time, the excerpt becomes the title. The store writes a made title only if the conversation
+//! has none and no client has removed it. So a client that renames meanwhile wins, and one of two processes writes. A
+//! lost title is tried again after the next answer.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,25 +21,25 @@ use crate::request::TurnRequest;
 use crate::running::RunningTurn;
 use crate::settings::Titling;
 
-/// Most models that are asked for a title at one time. Conversations beyond that are called by their first words.
+/// Most title requests at one time. Conversations beyond that get an excerpt.
 const MOST_ASKED: u32 = 8;
 
-/// Titles that models of this process were asked for so far.
+/// Titles that this process has asked models for so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TitlesAsked {
     /// Those that could be used.
     pub made: u64,
-    /// Those in place of which the first words had to do.
+    /// Those for which the excerpt was used instead.
     pub failed: u64,
-    /// What the model server counted for the requests.
+    /// Prompt tokens, as the model server counted them.
     pub input_tokens: u64,
-    /// What it counted for the answers.
+    /// Answer tokens, as the model server counted them.
     pub output_tokens: u64,
 }
 
-/// What the gateway remembers about titles. All of it can be lost.
+/// The titles that are being made, and counts of those that were made. All of it can be lost.
 pub(crate) struct Titles {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     under_way: Mutex<HashSet<ConversationId>>,
     leaving: watch::Sender<bool>,
     made: AtomicU64,
@@ -50,7 +51,7 @@ pub(crate) struct Titles {
 impl Default for Titles {
     fn default() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(MOST_ASKED as usize)),
+            slots: Arc::new(Semaphore::new(MOST_ASKED as usize)),
             under_way: Mutex::default(),
             leaving: watch::Sender::new(false),
             made: AtomicU64::new(0),
@@ -62,10 +63,10 @@ impl Default for Titles {
 }
 
 impl Titles {
-    /// Has everybody who waits for a model make do with the first words, and waits until they are written.
+    /// Ends all title requests: their conversations get an excerpt. Waits until these are written, at most `limit`.
     pub(crate) async fn settle(&self, limit: Duration) {
         self.leaving.send_replace(true);
-        let _ = tokio::time::timeout(limit, self.places.acquire_many(MOST_ASKED)).await;
+        let _ = tokio::time::timeout(limit, self.slots.acquire_many(MOST_ASKED)).await;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<ConversationId>> {
@@ -78,22 +79,22 @@ impl Titles {
     }
 }
 
-/// What an answer does about the title of its conversation.
+/// What is done about the title of a conversation that has its answer.
 #[derive(Default)]
-pub(crate) struct Naming {
-    /// What to write with it.
+pub(crate) struct TitleWork {
+    /// The title to write with the answer.
     pub(crate) title: Option<MadeTitle>,
-    question: Option<Question>,
+    question: Option<TitleQuestion>,
     under_way: bool,
 }
 
-impl Naming {
-    /// Whether later answers need not think of it.
+impl TitleWork {
+    /// True if later answers need not make a title.
     pub(crate) const fn is_settled(&self) -> bool {
         self.title.is_some() || self.question.is_some() || self.under_way
     }
 
-    /// Asks the model, if it is to be asked, behind the answer that has been written.
+    /// Asks the model in the background, if one is to be asked. Called after the answer is written.
     pub(crate) fn ask(self, gateway: &Arc<Gateway>) {
         if let Some(question) = self.question {
             let gateway = Arc::clone(gateway);
@@ -102,18 +103,18 @@ impl Naming {
     }
 }
 
-/// A conversation that a model is asked about.
-struct Question {
+/// A request for the title of a conversation.
+struct TitleQuestion {
     tenant: TenantId,
     model: String,
     messages: Vec<Payload>,
     timeout: Duration,
-    /// What it is called if the model says nothing useful.
-    words: Option<MadeTitle>,
-    place: UnderWay,
+    /// The excerpt that becomes the title if the model gives none that can be used.
+    excerpt: Option<MadeTitle>,
+    slot: TitleSlot,
 }
 
-impl Question {
+impl TitleQuestion {
     async fn settle(self, gateway: &Gateway) {
         let mut leaving = gateway.titles.leaving.subscribe();
         let title = tokio::select! {
@@ -121,15 +122,15 @@ impl Question {
             _ = leaving.wait_for(|leaving| *leaving) => None,
             title = self.answer(gateway) => title.map(MadeTitle::Model),
         };
-        let Some(title) = title.or(self.words) else { return };
-        let conversation = self.place.conversation;
+        let Some(title) = title.or(self.excerpt) else { return };
+        let conversation = self.slot.conversation;
         match gateway.store.make_title(self.tenant, conversation, title, mint::now()).await {
             Ok(written) => tracing::debug!(%conversation, written, "a title was made"),
             Err(error) => tracing::warn!(%conversation, %error, "a title could not be written"),
         }
     }
 
-    /// What the model calls it, if that can be used.
+    /// The model's title, if it can be used.
     async fn answer(&self, gateway: &Gateway) -> Option<String> {
         let call = ModelCall {
             model: self.model.clone(),
@@ -140,26 +141,28 @@ impl Question {
         };
         let asked = gateway.whole_answer(call, title::is_far_too_long);
         let answer = tokio::time::timeout(self.timeout, asked).await.ok().and_then(Result::ok);
-        gateway.titles.spent(answer.as_ref().and_then(|answer| answer.finish.usage).unwrap_or_default());
+        let usage = answer.as_ref().and_then(|answer| answer.finish.usage).unwrap_or_default();
+        gateway.titles.spent(usage);
+        gateway.count_side_usage(self.tenant, self.slot.conversation, &self.model, usage);
         let title = answer.as_ref().and_then(title::judge);
         let count = if title.is_some() { &gateway.titles.made } else { &gateway.titles.failed };
         count.fetch_add(1, Ordering::Relaxed);
         if title.is_none() {
-            let conversation = self.place.conversation;
+            let conversation = self.slot.conversation;
             tracing::warn!(%conversation, model = self.model, "the model gave no title that can be used");
         }
         title
     }
 }
 
-/// A place among those who wait for a model, for one conversation.
-struct UnderWay {
+/// One of the [`MOST_ASKED`] slots, for one conversation.
+struct TitleSlot {
     gateway: Arc<Gateway>,
     conversation: ConversationId,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for UnderWay {
+impl Drop for TitleSlot {
     fn drop(&mut self) {
         self.gateway.titles.lock().remove(&self.conversation);
     }
@@ -178,40 +181,42 @@ impl Gateway {
         }
     }
 
-    /// What is to be done about the title of a conversation that has its answer. Most often nothing: it has one.
-    pub(crate) fn naming(self: &Arc<Self>, request: &TurnRequest, turn: &RunningTurn, answer: &Answer) -> Naming {
+    /// What is done about the title of a conversation that has its answer. Nothing if it has a title.
+    pub(crate) fn naming(self: &Arc<Self>, request: &TurnRequest, turn: &RunningTurn, answer: &Answer) -> TitleWork {
         let titling = &self.settings.titles;
         if !turn.is_untitled() || *titling == Titling::Off {
-            return Naming::default();
+            return TitleWork::default();
         }
         let said = turn.own_words();
-        let words = title::of_messages(said.iter().map(|message| &message.said)).map(MadeTitle::FirstWords);
-        let Titling::Model { model, timeout } = titling else { return Naming { title: words, ..Naming::default() } };
+        let excerpt = title::of_messages(said.iter().map(|message| &message.said)).map(MadeTitle::FirstWords);
+        let Titling::Model { model, timeout } = titling else {
+            return TitleWork { title: excerpt, ..TitleWork::default() };
+        };
         let facts = &turn.session.facts;
         if self.titles.lock().contains(&facts.id) {
-            return Naming { under_way: true, ..Naming::default() };
+            return TitleWork { under_way: true, ..TitleWork::default() };
         }
         let (model, _) = self.settings.resolve_model(model.as_deref().or(request.options.model.as_deref()));
         let is_wanted = facts.origin_kind.is_user_facing() && !model.is_empty() && !self.is_draining();
-        let Some(place) = is_wanted.then(|| self.place_to_ask(facts.id)).flatten() else {
-            return Naming { title: words, ..Naming::default() };
+        let Some(slot) = is_wanted.then(|| self.free_slot(facts.id)).flatten() else {
+            return TitleWork { title: excerpt, ..TitleWork::default() };
         };
         let opening = title::opening(said.iter().map(|message| &message.said));
         let answered = answer.content.as_deref().unwrap_or_default();
-        let question = Question {
+        let question = TitleQuestion {
             tenant: request.caller.principal.tenant,
             model,
             messages: title::request(opening.map(|said| &said.payload), answered),
             timeout: *timeout,
-            words,
-            place,
+            excerpt,
+            slot,
         };
-        Naming { question: Some(question), ..Naming::default() }
+        TitleWork { question: Some(question), ..TitleWork::default() }
     }
 
-    fn place_to_ask(self: &Arc<Self>, conversation: ConversationId) -> Option<UnderWay> {
-        let permit = Arc::clone(&self.titles.places).try_acquire_owned().ok()?;
+    fn free_slot(self: &Arc<Self>, conversation: ConversationId) -> Option<TitleSlot> {
+        let permit = Arc::clone(&self.titles.slots).try_acquire_owned().ok()?;
         let is_first = self.titles.lock().insert(conversation);
-        is_first.then(|| UnderWay { gateway: Arc::clone(self), conversation, _permit: permit })
+        is_first.then(|| TitleSlot { gateway: Arc::clone(self), conversation, _permit: permit })
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting in line until the lease can be asked for again.
 //!
-//! A turn that does not stand first in line of this process waits for its place alone, and for the end of its row in
-//! the store. The first one also waits for the store's notice that the conversation is free.
+//! Every turn in line waits for its place, and for a notice that its row in the store no longer waits. The first turn
+//! in line also waits for the store's notice that the conversation is free.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use herma_store::{Notice, Subscription, Ticket, TurnPolicy};
 use herma_turn::Stop;
 use tokio::time::Instant;
 
-use crate::admission::{PendingAdmission, RETRY_AFTER, cancelled};
+use crate::admission::{PendingAdmission, cancelled};
 use crate::error::GatewayError;
 use crate::gateway::Registered;
 use crate::line::{Moment, PlaceInLine};
 use crate::log::{SessionView, TurnEvent};
 
-/// The first turn in line asks by itself this often. So it finds that the running turn's process is gone, or that a turn
-/// did not yield to an interrupt in time. Of every other change it is told sooner.
+/// How often the first turn in line asks without a notice. So it finds that the running turn's process has died, or
+/// that a turn did not obey an interrupt in time. Every other change sends a notice.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a request knows of its own waiting.
+/// The state of a request in the queue. Empty before it is queued.
 pub(crate) struct Waiting<'a> {
-    /// Given with its place in the store's queue.
+    /// Its place in the store's queue.
     pub(crate) ticket: Option<Ticket>,
-    /// Where it waits in this process.
+    /// Its place in the line of this process.
     pub(crate) line: Option<InLine>,
-    /// The entry under the id of a failed turn, if the request waits as a further attempt of that turn and the id was
-    /// given out.
+    /// Its entry under the id of an unanswered turn. Set if the request waits as a further attempt of that turn, and
+    /// clients know the id.
     pub(crate) attempt_of: Option<Registered<'a>>,
     /// When it gives up.
     until: Instant,
@@ -39,13 +39,13 @@ impl Waiting<'_> {
     }
 }
 
-/// A turn's place in line, with what can end its waiting there.
+/// A turn's place in line, and the notices that can end its waiting.
 pub(crate) struct InLine {
     place: PlaceInLine,
     conversation: ConversationId,
-    /// The turn's row waits no more.
+    /// Notified when the turn's row no longer waits.
     ended: Subscription,
-    /// The conversation is free. Only while the turn is the first in line.
+    /// Notified when the conversation is free. Only while the turn is the first in line.
     free: Option<Subscription>,
     /// Whether the turn asks for the lease now.
     is_asking: bool,
@@ -60,7 +60,7 @@ impl InLine {
     /// Waits until the turn should ask for the lease, or a drain begins. Cancel-safe.
     async fn until_worth_asking(&mut self, pending: &PendingAdmission<'_>) {
         while !self.place.may_ask() && !pending.gateway.is_draining() {
-            // A closed store sends no notices. It says so when it is asked.
+            // A closed store ends the subscription. The next question to it returns the error.
             if self.place.is_first() {
                 let subscribe = || pending.gateway.store.subscribe(Notice::ConversationFree(self.conversation));
                 let free = self.free.get_or_insert_with(subscribe);
@@ -82,7 +82,7 @@ impl InLine {
 }
 
 impl<'a> PendingAdmission<'a> {
-    /// Waits until it may be this turn's time. `asked` is a moment before the store was asked that gave the ticket.
+    /// Waits until the turn should ask again. `asked` is a moment before the admission that gave the ticket.
     pub(crate) async fn wait(
         &mut self,
         waiting: &mut Waiting<'a>,
@@ -116,7 +116,7 @@ impl<'a> PendingAdmission<'a> {
             () = line.until_worth_asking(pending) => {}
             () = tokio::time::sleep_until(until) => {
                 let running = running.unwrap_or(self.turn);
-                return Err(GatewayError::Busy { running, retry_after: RETRY_AFTER });
+                return Err(GatewayError::busy(running));
             }
             stop = stopped.wait_for(Option::is_some) => {
                 drop(stop);

@@ -1,4 +1,4 @@
-//! What an operator is warned of when a model server fails. Message text never goes into the log.
+//! Warnings to the operator when a model server fails. Message text never goes into the log.
 
 use herma_model::{ConversationId, ModelFailure};
 

@@ -4,6 +4,7 @@
 
 mod import;
 mod sessions;
+mod tools;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub(crate) use sessions::{
     BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, RenameFlags,
     RewindFlags, SearchFlags, SessionName, SessionsCommand, ShowFlags, UndoFlags,
 };
+use tools::TOOLS_HELP;
+pub(crate) use tools::{AudienceFlags, GrantsFlags, RevokeToolFlags, ToolsCallFlags, ToolsCommand, ToolsListFlags};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,6 +28,7 @@ Examples:
   herma chat                             talk in the terminal, no server needed
   herma sessions list                    see what conversations there are
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
+  herma tools list                       see what tools models are offered
   herma import hermes ~/.hermes/state.db bring in the conversations of a Hermes database
   herma keys create --tenant default     make an API key
   herma doctor                           find out what is wrong
@@ -78,6 +82,12 @@ pub(crate) enum Command {
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// List and call the tools that Herma runs, and take back what was allowed; needs no server
+    #[command(after_help = TOOLS_HELP)]
+    Tools {
+        #[command(subcommand)]
+        command: ToolsCommand,
     },
     /// Bring in conversations that were held with another program
     #[command(after_help = IMPORT_HELP)]
@@ -227,7 +237,7 @@ fn tenant(text: &str) -> Result<String, InvalidName> {
 /// Refuses an empty pattern, because it would mean "all".
 fn patterns(text: &str) -> Result<KeyScope, &'static str> {
     match KeyScope::parse(Some(text)) {
-        KeyScope::All => Err("must not be empty; leave the flag out to allow every session key"),
+        KeyScope::All | KeyScope::Only(_) => Err("must not be empty; leave the flag out to allow every session key"),
         scope @ KeyScope::Patterns(_) => Ok(scope),
     }
 }

@@ -1,21 +1,33 @@
 //! A message as one line for people.
 
-use herma_model::{Message, Role, Summary, Utterance};
+use herma_model::{CallStatus, Message, Role, Summary, Utterance};
 use herma_wire::chat::shown_text;
 
-use crate::output;
+use crate::{output, tool_lines};
 
 /// The most characters of the text.
 const CHARACTERS: usize = 200;
 
-/// Who wrote a message, and how it begins.
+/// Who wrote a message, and how it begins. A message that calls tools shows the calls too.
 pub(crate) fn of(message: &Message) -> String {
-    let speaker = match message.said.role {
-        Role::User => "you",
-        Role::Assistant => "model",
-        Role::Tool => "tool",
-    };
-    format!("{speaker}: {}", begin(&message.said))
+    let said = &message.said;
+    match said.role {
+        Role::User => format!("you: {}", begin(said)),
+        Role::Assistant => {
+            let calls = tool_lines::all_calls(said);
+            let text = if calls.is_empty() { Some(begin(said)) } else { shown_text(said).map(|_| begin(said)) };
+            let calls = calls.into_iter().map(|call| format!("→ {call}"));
+            format!("model: {}", text.into_iter().chain(calls).collect::<Vec<_>>().join(" "))
+        }
+        Role::Tool => {
+            let text = begin(said);
+            match said.call_end() {
+                Some(end) if end.status == CallStatus::Done => format!("tool: ← {text}"),
+                Some(end) => format!("tool: ← {}", tool_lines::result(said, &end)),
+                None => format!("tool: {text}"),
+            }
+        }
+    }
 }
 
 /// How a summary begins.

@@ -2,9 +2,9 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`chat`], [`sessions`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`table`], [`progress`], [`excerpt`], [`logging`], [`failure`], [`signals`]: shared by the commands,
-//! for the terminal and the operating system.
+//! - [`serve`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
+//! - [`output`], [`table`], [`progress`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by the commands,
+//!   for the terminal and the operating system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
@@ -24,6 +24,8 @@ mod sessions;
 mod setup;
 mod signals;
 mod table;
+mod tool_lines;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::run(common, flags),
         Command::Chat(flags) => chat::run(common, flags),
         Command::Sessions { command } => sessions::run(common, command),
+        Command::Tools { command } => tools::run(common, command),
         Command::Import { command: ImportCommand::Hermes(flags) } => import::run(common, &flags),
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),

@@ -23,6 +23,15 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// Writes a line for people that matters less than the others: dim on a terminal, unless `NO_COLOR` is set.
+pub(crate) fn dim(line: &str) {
+    if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
+        note(&format!("\u{1b}[2m{line}\u{1b}[0m"));
+    } else {
+        note(line);
+    }
+}
+
 /// Writes the notices of the configuration.
 pub(crate) fn notices(notices: &[String]) {
     for notice in notices {

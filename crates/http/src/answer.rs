@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use herma_gateway::{Caller, Destination, Finished, SessionView, TurnEvent, TurnHandle, TurnRequest};
-use herma_model::{Principal, TenantId, TurnId};
+use herma_gateway::{Caller, Destination, Finished, SessionView, ToolOffer, TurnEvent, TurnHandle, TurnRequest};
+use herma_model::{Principal, SessionKind, TenantId, TurnId};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use sha2::{Digest, Sha256};
@@ -37,6 +37,8 @@ pub(crate) fn turn_request(
     request.destination.policy = headers.policy;
     request.destination.expected = headers.if_match;
     request.options.on_disconnect = headers.on_disconnect;
+    // Helpers of front ends write titles and the like, and need no tools.
+    request.options.tools = if headers.kind == SessionKind::Auxiliary { ToolOffer::Off } else { headers.tools };
     request.identity.body = digest(body);
     request.identity.sdk_attempt = headers.sdk_attempt;
     request.identity.idempotency_key = headers.idempotency_key;

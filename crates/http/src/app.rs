@@ -111,6 +111,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/v1/embeddings", post(routes::pass_on::embeddings))
         .route("/v1/models", get(routes::models::list))
         .route("/v1/models/{*id}", get(routes::models::show))
+        .route("/v1/tools", get(routes::tools::list))
         .route("/v1/capabilities", get(routes::capabilities::show))
         .route("/api/sessions", get(routes::sessions::list))
         .route("/api/sessions", post(routes::sessions::create))

@@ -210,7 +210,7 @@ impl ApiError {
     }
 
     pub(crate) fn no_approval_pending() -> Self {
-        let message = "no approval is pending: the run does not wait for one";
+        let message = "no approval is pending: the run does not wait for one, or not for this call";
         Self::new(StatusCode::CONFLICT, "approval_not_pending", message).retry(RetryAdvice::Never)
     }
 
@@ -250,6 +250,7 @@ impl ApiError {
             GatewayError::Conflict(Conflict::Exists) => {
                 response(StatusCode::CONFLICT).about(Some(Field::Id), dialect).retry(RetryAdvice::Never)
             }
+            GatewayError::Conflict(Conflict::NoApprovalPending) => Self::no_approval_pending(),
             GatewayError::Conflict(_) => response(StatusCode::CONFLICT).retry(RetryAdvice::Never),
             GatewayError::Overloaded(_) => response(StatusCode::TOO_MANY_REQUESTS).retry(RetryAdvice::After(1)),
             GatewayError::Draining => response(StatusCode::SERVICE_UNAVAILABLE).retry(RetryAdvice::After(1)),
@@ -277,6 +278,7 @@ impl ApiError {
                 Self::new(StatusCode::BAD_REQUEST, "context_length_exceeded", message)
                     .about(Some(Field::Messages), dialect)
             }
+            FailureCode::BudgetExceeded => Self::new(StatusCode::BAD_REQUEST, failure.code.as_str(), message),
             FailureCode::UpstreamTimeout => Self::new(StatusCode::GATEWAY_TIMEOUT, failure.code.as_str(), message),
             FailureCode::UpstreamError => {
                 let retry = match (failure.upstream_status, failure.retry_after_seconds) {

@@ -1,6 +1,6 @@
 //! The session headers of requests and answers.
 
-use herma_gateway::{OnDisconnect, Policy, SessionView};
+use herma_gateway::{OnDisconnect, Policy, SessionView, ToolOffer};
 use herma_model::alias::InvalidName;
 use herma_model::{Alias, SessionKey, SessionKind};
 use herma_store::{ClientConnection, ExpectedRevision};
@@ -19,6 +19,7 @@ pub(crate) const SESSION_KEY: HeaderName = HeaderName::from_static("x-hermes-ses
 const TURN_POLICY: HeaderName = HeaderName::from_static("x-hermes-turn-policy");
 const ON_DISCONNECT: HeaderName = HeaderName::from_static("x-hermes-on-disconnect");
 const EVENTS: HeaderName = HeaderName::from_static("x-hermes-events");
+const TOOLS: HeaderName = HeaderName::from_static("x-hermes-tools");
 const SESSION_KIND: HeaderName = HeaderName::from_static("x-hermes-session-kind");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -34,6 +35,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) kind: SessionKind,
     pub(crate) policy: Policy,
     pub(crate) on_disconnect: OnDisconnect,
+    /// Whether the turn is offered Herma's own tools.
+    pub(crate) tools: ToolOffer,
     /// Whether the stream may contain events that the SDKs do not know.
     pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
@@ -79,6 +82,11 @@ impl SessionHeaders {
                 None | Some("finish") => OnDisconnect::Finish,
                 Some("cancel") => OnDisconnect::Cancel,
                 Some(_) => return Err(bad(&ON_DISCONNECT, "must be 'finish' or 'cancel'")),
+            },
+            tools: match text(headers, &TOOLS)? {
+                None => ToolOffer::AsConfigured,
+                Some("off") => ToolOffer::Off,
+                Some(_) => return Err(bad(&TOOLS, "must be 'off'")),
             },
             events: match text(headers, &EVENTS)? {
                 None | Some("0") => false,
@@ -166,6 +174,20 @@ pub(crate) fn spelled(name: &HeaderName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_can_only_be_switched_off() {
+        let read = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(TOOLS, HeaderValue::from_static(value))]);
+            SessionHeaders::read(&headers).map(|headers| headers.tools)
+        };
+        assert_eq!(read("").ok(), Some(ToolOffer::AsConfigured));
+        assert_eq!(read("off").ok(), Some(ToolOffer::Off));
+        for value in ["on", "Off", "none"] {
+            let error = read(value).expect_err(value);
+            assert_eq!((error.label(), error.body().param.as_deref()), ("invalid_header", Some("X-Hermes-Tools")));
+        }
+    }
 
     #[test]
     fn extra_events_come_only_if_the_client_asks_for_them() {

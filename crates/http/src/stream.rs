@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
-use herma_model::{CompactionId, Delta, MessageId, Step, Timestamp, TurnId};
+use herma_model::{Delta, MessageId, Step, Timestamp, TurnId};
 use herma_wire::sse;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -48,8 +48,8 @@ pub(crate) trait Frames: Send + 'static {
     /// The frames of a turn that starts. `message` is the id of its first model message.
     fn started(&mut self, begun: &Begun<'_>, message: MessageId) -> Vec<Bytes>;
 
-    /// The frames of a compaction.
-    fn compacted(&mut self, id: CompactionId, session: &SessionView) -> Vec<Bytes>;
+    /// The frames of a step in the middle of the turn. `next` is the id of the next model message.
+    fn step(&mut self, step: &Step, next: MessageId, session: &SessionView) -> Vec<Bytes>;
 
     /// The frames of a piece of the answer.
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes>;
@@ -125,10 +125,15 @@ impl<F: Frames> TurnStream<F> {
             if let TurnEvent::Failed(error) = &event {
                 return Err(self.failed(error));
             }
-            let opens =
-                self.reader != StreamReader::Requester || matches!(event, TurnEvent::Delta(_) | TurnEvent::Finished(_));
+            let shown = self.ready.len();
             self.take(&event);
-            if opens {
+            let opens = match event {
+                TurnEvent::Delta(_) | TurnEvent::Finished(_) => true,
+                // A tool call that the client sees is a piece of the answer. A compaction is not.
+                TurnEvent::Step { step, .. } => step.compaction().is_none() && self.ready.len() > shown,
+                TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Failed(_) => false,
+            };
+            if opens || self.reader != StreamReader::Requester {
                 break;
             }
         }
@@ -188,9 +193,7 @@ impl<F: Frames> TurnStream<F> {
                 let begun = Begun { turn: *turn, started_at: *started_at, session: session.as_ref() };
                 self.frames.started(&begun, *message)
             }
-            TurnEvent::Step { step: Step::Compacted(id), session } => self.frames.compacted(*id, session),
-            // The pieces of this message were streamed as deltas.
-            TurnEvent::Step { step: Step::Said(_), .. } => Vec::new(),
+            TurnEvent::Step { step, next, session } => self.frames.step(step, *next, session),
             TurnEvent::Delta(delta) => self.frames.delta(delta),
             TurnEvent::Finished(finished) => self.frames.finished(finished),
         };

@@ -12,7 +12,7 @@ use crate::limits::MAX_NAME_BYTES;
 /// Why a text cannot be a session id, a slug or a session key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// Nothing, or more than the limit.
+    /// Empty, or longer than the limit.
     #[error("must be 1 to {MAX_NAME_BYTES} bytes long")]
     Length,
     /// A control character, or bytes that are not UTF-8.
@@ -24,7 +24,7 @@ pub enum InvalidName {
 }
 
 stored_enum!(
-    /// Where an alias is unique. Names in different namespaces never meet.
+    /// Where an alias is unique. The same name can exist in both namespaces.
     Namespace {
         /// Conversation ids, session ids, slugs, response and run ids.
         Session = "session",
@@ -52,8 +52,8 @@ impl Alias {
         &self.0
     }
 
-    /// Whether a client may give this name to something new. Names of Herma's own form, and anything that
-    /// begins with `conv_`, either exist already or lead nowhere.
+    /// Whether a client may give this name to something new. It may not if the name has the form of Herma's own ids or
+    /// begins with `conv_`. Such a name can only lead to something that exists.
     pub fn may_be_created(&self) -> bool {
         !self.0.starts_with("conv_") && !ids::is_own_form(&self.0)
     }

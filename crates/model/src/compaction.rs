@@ -1,7 +1,7 @@
-//! Compactions: what was summarised, into what, and what the model is shown in its place.
+//! Compactions: which messages were summarised, and what the model is shown in their place.
 //!
-//! Messages are immutable, so a compaction moves nothing. It adds a [`Summary`] to the transcript and makes it, with a few messages
-//! carried over word for word, the [`Base`] that everything said later stands on. Undoing one puts the base before it back.
+//! A compaction moves no message. It adds a [`Summary`] to the transcript. The summary and a few messages that are
+//! carried word for word become the [`Base`] of all later messages. An undo restores the base before it.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::time::Timestamp;
 use crate::usage::Usage;
 
 stored_enum!(
-    /// What a row of the ledger did.
+    /// What a row of the compaction ledger did.
     CompactionAction {
-        /// Put a summary in place of a range.
+        /// Put a summary in place of a range of messages.
         Compact = "compact",
-        /// Gave the model a range back.
+        /// Took a compaction back: the model is shown its range again.
         Undo = "undo",
     }
 );
@@ -25,59 +25,59 @@ stored_enum!(
 stored_enum!(
     /// Why a compaction was made.
     CompactionTrigger {
-        /// The context would have passed the threshold.
+        /// The context would have been longer than the threshold.
         Threshold = "threshold",
         /// The model server said that the context is too long.
         ContextLength = "context_length",
-        /// Somebody asked for it.
+        /// A client or an operator asked for it.
         Manual = "manual",
     }
 );
 
 stored_enum!(
-    /// What came of it.
+    /// How a compaction ended.
     CompactionOutcome {
         /// It is part of the conversation's history.
         Applied = "applied",
-        /// There was no summary to use; nothing changed.
+        /// There was no usable summary, so nothing changed.
         Failed = "failed",
-        /// Its range was left out of the model's view without a summary; a note stands in its place.
+        /// The model is not shown its range. A note stands in its place, not a summary.
         Trimmed = "trimmed",
-        /// It was applied, and a later row took it back.
+        /// It was applied, and a later undo took it back.
         Undone = "undone",
     }
 );
 
-/// A summary: a message of the gateway's own in the transcript. It is no turn's and never part of what a client's history is compared
-/// with.
+/// A summary: a message in the transcript that the gateway wrote itself. It belongs to no turn, and a client's history
+/// is never compared with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Its id, for ever.
+    /// Its id. It never changes.
     pub id: MessageId,
-    /// Where it stands in the full view: where the compaction happened.
+    /// Its place in the full view: where the compaction happened.
     pub seq: Seq,
-    /// The session it was written in: with a split, the one it begins.
+    /// The session that it was written in. After a split, it is the first message of the new session.
     pub session: SessionId,
     /// The compaction it belongs to.
     pub compaction: CompactionId,
     /// When it was written.
     pub created_at: Timestamp,
-    /// What it says, in the form the model is shown.
+    /// The message that the model is shown.
     pub said: Utterance,
 }
 
-/// What stands, in the model's context, for everything up to a point.
+/// What the model is shown in place of all messages up to a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// The last message that is summarised or carried.
+    /// The place of the last message that is summarised or carried.
     pub through: Seq,
-    /// The summary of what came before.
+    /// The summary of the messages up to that place.
     pub summary: Summary,
-    /// Messages from before that point which are kept word for word, in order.
+    /// Messages up to that place that are kept word for word, in order.
     pub carried: Vec<Arc<Message>>,
 }
 
-/// Estimated tokens of a context before and after.
+/// Estimated tokens of a context before and after a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sizes {
     /// Before.
@@ -86,10 +86,10 @@ pub struct Sizes {
     pub after: u64,
 }
 
-/// A row of the ledger.
+/// A row of the compaction ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compaction {
-    /// Its id, for ever.
+    /// Its id. It never changes.
     pub id: CompactionId,
     /// What it did.
     pub action: CompactionAction,
@@ -97,29 +97,29 @@ pub struct Compaction {
     pub mode: CompactionMode,
     /// Why it was made.
     pub trigger: CompactionTrigger,
-    /// What came of it.
+    /// How it ended.
     pub outcome: CompactionOutcome,
     /// The head before it.
     pub session_before: SessionId,
-    /// The head after it; the same unless it split.
+    /// The head after it. It is the same unless the compaction split the session.
     pub session_after: SessionId,
     /// The first message of its range.
     pub first: Seq,
     /// The last message of its range.
     pub through: Seq,
-    /// Messages kept word for word although they are not after the range.
+    /// Places up to the end of the range whose messages are kept word for word.
     pub carried: Vec<Seq>,
-    /// What was written; absent if it failed or is an undo.
+    /// The summary that was written; absent if the compaction failed or is an undo.
     pub summary: Option<Summary>,
-    /// The model that summarised.
+    /// The model that wrote the summary.
     pub model: Option<String>,
-    /// The context's size.
+    /// The size of the context before and after.
     pub sizes: Sizes,
     /// What the summary cost.
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// Why it failed, or why its range was left out without a summary. Free of secrets.
+    /// Why it failed, or why there is no summary of its range. Free of secrets.
     pub failure: Option<String>,
     /// Of an undo, the compaction it took back.
     pub undoes: Option<CompactionId>,

@@ -1,8 +1,8 @@
-//! A conversation on its way from one store to another: every fact that is needed to have it again, piece by piece, so that nobody has to hold
-//! all of it to write it down.
+//! A conversation on its way from one store to another: every fact that is needed to restore it.
 //!
-//! Pieces name each other by ids and places, never by keys of a store. A branch is preceded by what it inherits. No secret is part of it:
-//! neither keys nor whose key made it.
+//! It comes in pieces, so that a writer need not hold all of it in memory. Pieces refer to each other by ids and
+//! places, never by row keys of a store. What a branch inherits comes before the branch. No API key and no key id is
+//! part of it.
 
 use std::sync::Arc;
 
@@ -13,20 +13,22 @@ use crate::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
 use crate::generation::FinishReason;
 use crate::ids::{CompactionId, ConversationId, MessageId, SessionId, TurnId};
 use crate::kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
-use crate::message::{Payload, Seq, Utterance};
+use crate::message::{CallId, Payload, Seq, Utterance};
 use crate::provenance::{CompactionMode, Resolution};
 use crate::rewind::Rewinds;
 use crate::session_key::SessionKey;
 use crate::time::Timestamp;
 use crate::turn::{FailureCode, StopKind, TurnState};
-use crate::usage::Usage;
+use crate::usage::{Cost, Usage};
 
-/// One piece of a copy. Those that follow a source or a conversation belong to it: its sessions, then its turns, its compactions and its
-/// messages, each in their order.
+/// One piece of a copy.
+///
+/// The pieces that follow a source or a conversation belong to it: its sessions, then its turns, its compactions and
+/// its messages, each in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Piece {
-    /// What the conversation after it inherits of another one.
+    /// The part of another conversation that the following one inherits.
     Inherited(CopiedSource),
     /// The conversation.
     Conversation(Box<CopiedConversation>),
@@ -34,9 +36,9 @@ pub enum Piece {
     Session(Box<CopiedSession>),
     /// A turn of it.
     Turn(Box<CopiedTurn>),
-    /// Something that was said in it, or a summary.
+    /// A message of it, or a summary.
     Message(Box<CopiedMessage>),
-    /// A row of its ledger.
+    /// A row of its compaction ledger.
     Compaction(Box<CopiedCompaction>),
 }
 
@@ -45,9 +47,9 @@ pub enum Piece {
 pub struct CopiedSource {
     /// Its handle.
     pub id: ConversationId,
-    /// What its first session was.
+    /// The kind of its first session.
     pub origin_kind: SessionKind,
-    /// Which door it came through.
+    /// The front door through which it was made.
     pub source: Arc<str>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -55,37 +57,37 @@ pub struct CopiedSource {
     pub through: Seq,
 }
 
-/// All that is known of a conversation as a whole.
+/// A conversation as a whole, without its pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedConversation {
     /// Its handle.
     pub id: ConversationId,
-    /// What its first session is.
+    /// The kind of its first session.
     pub origin_kind: SessionKind,
-    /// Which door it came through.
+    /// The front door through which it was made.
     pub source: Arc<str>,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whether its title is nothing but the beginning of what was said first.
+    /// Whether its title is an excerpt: the beginning of its first message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub title_is_first_words: bool,
-    /// Whether somebody wants it without a title.
+    /// Whether a client removed its title. Then none is made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nameless: bool,
     /// Its session key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<SessionKey>,
-    /// Where it was held, of an agent that works in directories.
+    /// The working directory of the agent that held it, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// What a client attached, as a JSON object.
     #[serde(default, with = "crate::text::optional_json", skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Arc<str>>,
-    /// The system messages in force.
+    /// The system messages that apply now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub system: Vec<Payload>,
-    /// Whether it was put away.
+    /// Whether it is archived.
     pub archived: bool,
     /// When it was made.
     pub created_at: Timestamp,
@@ -94,42 +96,51 @@ pub struct CopiedConversation {
     /// When it was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Why.
+    /// Why it was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<EndReason>,
-    /// Messages that were said, what it inherits included.
+    /// How many messages it has, inherited ones included.
     pub message_count: u64,
-    /// Its own turns.
+    /// How many turns it has, without inherited ones.
     pub turn_count: u64,
     /// Tokens of all its turns.
     pub usage: Usage,
-    /// Its compactions.
+    /// Tokens that Herma itself used for it: summaries, titles, memory.
+    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+    pub side_usage: Usage,
+    /// What both cost, in millionths; absent if no price was ever set.
+    #[serde(rename = "cost_micros", default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// The tool call of its parent that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<CallId>,
+    /// How many compactions it has.
     pub compaction_count: u32,
-    /// How the last of them treated the session.
+    /// How the last compaction treated the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction_mode: Option<CompactionMode>,
-    /// Whether the last of them was undone, so that none is made by itself.
+    /// Whether auto-compaction is paused because the last compaction was undone.
     #[serde(rename = "held_back")]
     pub auto_compaction_paused: bool,
-    /// What the model server last counted.
+    /// The last token count of a model server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<CopiedCount>,
-    /// How often something was taken out of what was said.
+    /// How often messages were deleted, changed or rewound.
     pub rewrites: u32,
-    /// Where the next message will stand.
+    /// The place of the next message.
     pub next_place: Seq,
     /// Places of the messages that every compaction keeps word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Seq>,
-    /// What rewinds have taken out of the model's view.
+    /// The ranges that rewinds hide from the model.
     #[serde(default, skip_serializing_if = "Rewinds::is_empty")]
     pub rewinds: Rewinds,
-    /// Names that lead to it, beside its own id and those of its sessions.
+    /// Names that lead to it, besides its id and the ids of its sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<CopiedName>,
 }
 
-/// What a model server counted, up to a message.
+/// The tokens of a context up to a message, as a model server counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedCount {
     /// The last message that was counted.
@@ -152,11 +163,11 @@ pub struct CopiedName {
 pub struct CopiedSession {
     /// Its id.
     pub id: SessionId,
-    /// What it is.
+    /// Its kind.
     pub kind: SessionKind,
-    /// Splits above it.
+    /// How many splits came before it.
     pub depth: u32,
-    /// Where it comes from.
+    /// Its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<CopiedParent>,
     /// Who made it.
@@ -164,10 +175,10 @@ pub struct CopiedSession {
     /// Why it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
-    /// What it goes on from.
+    /// The place that it continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<CopiedBase>,
-    /// The compaction that it stands on.
+    /// The compaction that is its base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_compaction: Option<CompactionId>,
     /// When it began.
@@ -175,7 +186,7 @@ pub struct CopiedSession {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Why.
+    /// Why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<EndReason>,
 }
@@ -183,24 +194,25 @@ pub struct CopiedSession {
 /// The parent of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedParent {
-    /// By name.
+    /// Its id.
     pub session_id: SessionId,
-    /// What they are to each other.
+    /// How the session is related to it.
     pub relation: ParentRelation,
-    /// Whose session it is, if it is another conversation's: a session of that name elsewhere is not taken for it.
+    /// The parent's conversation, if that is another one. A session with the same id in the target store is not taken
+    /// for the parent if it belongs to a different conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<ConversationId>,
 }
 
-/// Where a session goes on from.
+/// The place that a session continues from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedBase {
-    /// In which conversation, if it is another one.
+    /// The conversation, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<ConversationId>,
-    /// After which session.
+    /// The session.
     pub session_id: SessionId,
-    /// After which place.
+    /// The session continues after this place.
     pub place: Seq,
 }
 
@@ -209,28 +221,28 @@ pub struct CopiedBase {
 pub struct CopiedTurn {
     /// Its id.
     pub id: TurnId,
-    /// The turn of which this is an attempt that failed here, before that turn began anew at a later place.
+    /// Set if this is a failed attempt of that turn, which then began anew at a later place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_of: Option<TurnId>,
-    /// The session in which it was answered, or would have been.
+    /// The session that has its answer, or would have it.
     pub session_id: SessionId,
-    /// Which API style asked.
+    /// The API that the client used.
     pub api: Arc<str>,
-    /// How it ended.
+    /// Its state.
     pub state: TurnState,
-    /// Its last attempt.
+    /// The number of its last attempt.
     pub attempt: u32,
-    /// How the name it was asked under led to its conversation.
+    /// How the name in its request led to the conversation.
     pub resolution: Resolution,
     /// Whether the head moved while it ran.
     pub rotated: bool,
-    /// Where its messages lie; absent if there are none.
+    /// The place of its first message; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_place: Option<Seq>,
-    /// The first it answered with.
+    /// The place of the first message of its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_place: Option<Seq>,
-    /// The last.
+    /// The place of its last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_place: Option<Seq>,
     /// The model that answered.
@@ -239,29 +251,29 @@ pub struct CopiedTurn {
     /// How the answer ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<FinishReason>,
-    /// What it cost, as the model server counted.
+    /// Its tokens, as the model server counted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Why there is no answer.
+    /// Why it has no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<CopiedFailure>,
-    /// In what way it was asked to stop.
+    /// How it was asked to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopKind>,
     /// Whether it can be fetched as a response.
     pub kept: bool,
-    /// Whether its id was given out before it began.
+    /// Whether its id was visible while it was queued.
     #[serde(rename = "promised")]
     pub visible_while_queued: bool,
-    /// Whether somebody else ended it.
+    /// Whether it was ended in place of its owner, which was dead or did not stop.
     pub cut_off: bool,
-    /// What the response repeats of its request.
+    /// The fields of its request that the response repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<Arc<str>>,
-    /// In what pieces its answer was shown.
+    /// In what pieces its answer was streamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Arc<str>>,
-    /// What it would have brought, if it never began.
+    /// The messages of its request, if it never began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<CopiedWaiting>,
     /// When it was admitted or queued.
@@ -274,11 +286,11 @@ pub struct CopiedTurn {
 /// Why a turn has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedFailure {
-    /// What kind.
+    /// The kind of failure.
     pub code: FailureCode,
-    /// In words, free of secrets.
+    /// A sentence for people, free of secrets.
     pub message: String,
-    /// What the model server answered.
+    /// The HTTP status of the model server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_status: Option<u16>,
 }
@@ -288,7 +300,7 @@ pub struct CopiedFailure {
 pub struct CopiedWaiting {
     /// Its id.
     pub id: MessageId,
-    /// What would have been said.
+    /// The message.
     pub said: Utterance,
 }
 
@@ -297,29 +309,28 @@ pub struct CopiedWaiting {
 pub struct CopiedMessage {
     /// Its id.
     pub id: MessageId,
-    /// The session it lies in.
+    /// The session that has it.
     pub session_id: SessionId,
-    /// Where it stands.
+    /// Its place.
     pub place: Seq,
     /// The turn that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<TurnId>,
-    /// Of a summary, the compaction that wrote it.
+    /// The compaction that wrote it, if it is a summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction_id: Option<CompactionId>,
-    /// Which attempt of the turn.
+    /// The attempt of the turn that wrote it.
     pub attempt: u32,
-    /// When.
+    /// When it was written.
     pub created_at: Timestamp,
-    /// Whether a rewind of the conversation has taken it out of the model's view. Told for readers: the conversation's
-    /// `rewinds` decide.
+    /// Whether a rewind hides it from the model. This is only information: a restore uses the conversation's `rewinds`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rewound: bool,
-    /// What was said.
+    /// The message itself.
     pub said: Utterance,
 }
 
-/// A row of a conversation's ledger. Its summary is a message.
+/// A row of a conversation's compaction ledger. Its summary is a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedCompaction {
     /// Its id.
@@ -330,23 +341,23 @@ pub struct CopiedCompaction {
     pub mode: CompactionMode,
     /// Why it was made.
     pub trigger: CompactionTrigger,
-    /// What came of it.
+    /// How it ended.
     pub outcome: CompactionOutcome,
     /// The head before it.
     pub session_before: SessionId,
     /// The head after it.
     pub session_after: SessionId,
-    /// The compaction on which the head stood before.
+    /// The compaction that was the base of the head before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<CompactionId>,
     /// The first place of its range.
     pub first_place: Seq,
     /// The last place of its range.
     pub last_place: Seq,
-    /// Places of that range that were kept word for word.
+    /// Places up to the end of the range whose messages are kept word for word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<Seq>,
-    /// The model that summarised.
+    /// The model that wrote the summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tokens of the context before.
@@ -357,7 +368,7 @@ pub struct CopiedCompaction {
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// Why it failed, or why its range was left out without a summary. Free of secrets.
+    /// Why it failed, or why there is no summary of its range. Free of secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// Of an undo, the compaction it took back.
@@ -373,10 +384,10 @@ pub struct CopiedCompaction {
     pub created_at: Timestamp,
 }
 
-/// A conversation, or what is inherited of one, with all that belongs to it.
+/// A conversation, or the inherited part of one, with all its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied<T> {
-    /// What it is.
+    /// The conversation or the inherited part.
     pub what: T,
     /// Its sessions, from the first to the last.
     pub sessions: Vec<CopiedSession>,
@@ -384,12 +395,12 @@ pub struct Copied<T> {
     pub turns: Vec<CopiedTurn>,
     /// Its messages and summaries, in order.
     pub messages: Vec<CopiedMessage>,
-    /// Its ledger, oldest first.
+    /// Its compaction ledger, oldest first.
     pub compactions: Vec<CopiedCompaction>,
 }
 
 impl<T> Copied<T> {
-    /// With nothing in it yet.
+    /// Has no pieces yet.
     pub const fn new(what: T) -> Self {
         Self { what, sessions: Vec::new(), turns: Vec::new(), messages: Vec::new(), compactions: Vec::new() }
     }
@@ -408,19 +419,19 @@ impl<T> Copied<T> {
     }
 }
 
-/// A piece that does not belong where it came.
+/// A piece came where it does not belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("does not belong here")]
 pub struct Misplaced;
 
-/// Pieces that are put together again.
+/// Puts the pieces of one conversation together.
 #[derive(Debug, Default)]
-pub struct Gathering {
+pub struct CopyBuilder {
     inherited: Vec<Copied<CopiedSource>>,
     conversation: Option<Copied<CopiedConversation>>,
 }
 
-impl Gathering {
+impl CopyBuilder {
     /// Adds the next piece.
     pub fn add(&mut self, piece: Piece) -> Result<(), Misplaced> {
         match (piece, &mut self.conversation) {
@@ -432,12 +443,12 @@ impl Gathering {
         Ok(())
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no piece yet.
     pub const fn is_empty(&self) -> bool {
         self.inherited.is_empty() && self.conversation.is_none()
     }
 
-    /// What a conversation inherits, and the conversation; nothing if it did not come.
+    /// The inherited parts and the conversation. `None` if the conversation's own piece did not come.
     pub fn finish(self) -> Option<(Vec<Copied<CopiedSource>>, Copied<CopiedConversation>)> {
         let inherited = self.inherited;
         self.conversation.map(|conversation| (inherited, conversation))

@@ -1,4 +1,4 @@
-//! What happens to conversations, as it is told to those who follow it: a word, a place among the others, and JSON.
+//! Events of conversations, as followers get them: a kind, an id and JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,35 +11,35 @@ use crate::kind::{EndReason, stored_enum};
 use crate::provenance::{CompactionMode, ConversationFacts, Provenance};
 
 stored_enum!(
-    /// What an event tells.
+    /// The kind of an event.
     EventKind {
-        /// A conversation is there. One of every conversation.
+        /// A conversation was created. Every conversation has exactly one such event.
         Created = "session.created",
-        /// It is a branch. Comes after its `session.created`.
+        /// It is a branch. This event comes after its `session.created`.
         Branched = "session.branched",
         /// Its head is another session.
         HeadMoved = "session.head_moved",
-        /// What the model is shown of it was summarised, or given back.
+        /// It was compacted, or a compaction was undone.
         Compacted = "session.compacted",
-        /// It has another title, or none any more.
+        /// Its title was changed or removed.
         Renamed = "session.renamed",
-        /// It was put away, or taken out again.
+        /// It was archived, or is not archived any more.
         Archived = "session.archived",
         /// It takes no turns any more.
         Ended = "session.ended",
         /// It takes turns again.
         Reopened = "session.reopened",
-        /// It is gone. Nothing else is told of it any more.
+        /// It was deleted. This is its last event.
         Deleted = "session.deleted",
     }
 );
 
-/// Where an event stands among those of its tenant. As text, a number of the feed, a hyphen and the number of the event.
+/// The position of an event among those of its tenant. As text: the feed in hex, a hyphen, the number of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
-    /// Tells one tenant of one database from others, so that an id that was kept for longer than its database is known as foreign.
+    /// Identifies one tenant of one database. So an id that a client kept from another database is recognised.
     pub feed: u64,
-    /// Counts from 1 on, with gaps.
+    /// Counts from 1, with gaps.
     pub number: u64,
 }
 
@@ -67,43 +67,43 @@ impl FromStr for EventId {
         let (feed, number) = text.split_once('-').ok_or(InvalidEventId)?;
         let feed = u64::from_str_radix(feed, 16).map_err(|_| InvalidEventId)?;
         let id = Self { feed, number: number.parse().map_err(|_| InvalidEventId)? };
-        // Only what we have written ourselves.
+        // Accepts only the exact form that `Display` writes.
         if id.to_string() == text { Ok(id) } else { Err(InvalidEventId) }
     }
 }
 
-/// Something that has happened to a conversation, with what there is to say of it beside what the conversation is now.
+/// An event of a conversation, with its data. The facts of the conversation come on top; see [`Self::of`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Happening<'a> {
-    /// It was made.
+pub enum ConversationEvent<'a> {
+    /// It was created.
     Created {
-        /// What people call it.
+        /// Its title.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'a str>,
     },
-    /// It was made as a branch.
+    /// It was created as a branch.
     Branched,
     /// Its head moved.
     HeadMoved,
     /// A compaction was made or undone.
     Compacted {
-        /// The row of the ledger that says more.
+        /// The row of the compaction ledger.
         compaction_id: CompactionId,
-        /// Which of both.
+        /// Whether it was made or undone.
         action: CompactionAction,
-        /// What the compaction did to the session.
+        /// How the compaction treated the session.
         mode: CompactionMode,
     },
-    /// Its title is another.
+    /// Its title was changed or removed.
     Renamed {
-        /// What people call it now.
+        /// Its new title.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'a str>,
     },
-    /// It was put away or taken out again.
+    /// It was archived, or is not archived any more.
     Archived {
-        /// Which of both.
+        /// Whether it is archived now.
         archived: bool,
     },
     /// It was ended.
@@ -113,12 +113,12 @@ pub enum Happening<'a> {
     },
     /// It was opened again.
     Reopened,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
-impl<'a> Happening<'a> {
-    /// The word for it.
+impl<'a> ConversationEvent<'a> {
+    /// The kind of the event.
     pub const fn kind(&self) -> EventKind {
         match self {
             Self::Created { .. } => EventKind::Created,
@@ -133,30 +133,33 @@ impl<'a> Happening<'a> {
         }
     }
 
-    /// What is told of it, as JSON: the provenance of the head after it, and what it says itself. Of what is gone, its ids alone.
+    /// The event as JSON: the provenance of the head after it, and its own data. A deleted conversation is named by its
+    /// ids alone.
     pub fn of(self, conversation: &ConversationFacts) -> EventData<'a> {
-        let about = match self {
-            Self::Deleted => About::Gone { session_id: conversation.head.id.clone(), conversation_id: conversation.id },
-            _ => About::There(Box::new(Provenance::of(conversation, &conversation.head))),
+        let subject = match self {
+            Self::Deleted => {
+                EventSubject::Deleted { session_id: conversation.head.id.clone(), conversation_id: conversation.id }
+            }
+            _ => EventSubject::Existing(Box::new(Provenance::of(conversation, &conversation.head))),
         };
-        EventData { about, what: self }
+        EventData { subject, event: self }
     }
 }
 
-/// What an event tells, as JSON. What does not apply is absent, never null.
+/// An event as JSON. Fields that do not apply are absent, never null.
 #[derive(Debug, Serialize)]
 pub struct EventData<'a> {
     #[serde(flatten)]
-    about: About,
+    subject: EventSubject,
     #[serde(flatten)]
-    what: Happening<'a>,
+    event: ConversationEvent<'a>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum About {
-    There(Box<Provenance>),
-    Gone { session_id: SessionId, conversation_id: ConversationId },
+enum EventSubject {
+    Existing(Box<Provenance>),
+    Deleted { session_id: SessionId, conversation_id: ConversationId },
 }
 
 #[cfg(test)]
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_what_applies_and_of_what_is_gone_its_ids() {
+    fn an_event_has_the_provenance_of_its_conversation_and_a_deletion_has_only_ids() {
         let head = SessionFacts {
             id: SessionId::from_name("s"),
             kind: SessionKind::Main,
@@ -198,26 +201,29 @@ mod tests {
             compaction_mode: None,
             compaction_count: 0,
         };
-        let told = |what: Happening<'_>| serde_json::to_value(what.of(&conversation)).unwrap();
-        let there = serde_json::to_value(Provenance::of(&conversation, &conversation.head)).unwrap();
+        let json_of = |event: ConversationEvent<'_>| serde_json::to_value(event.of(&conversation)).unwrap();
+        let provenance = serde_json::to_value(Provenance::of(&conversation, &conversation.head)).unwrap();
         let with = |name: &str, value: serde_json::Value| {
-            let mut with = there.clone();
+            let mut with = provenance.clone();
             with[name] = value;
             with
         };
-        for what in [
-            Happening::Created { title: None },
-            Happening::Branched,
-            Happening::HeadMoved,
-            Happening::Renamed { title: None },
-            Happening::Reopened,
+        for event in [
+            ConversationEvent::Created { title: None },
+            ConversationEvent::Branched,
+            ConversationEvent::HeadMoved,
+            ConversationEvent::Renamed { title: None },
+            ConversationEvent::Reopened,
         ] {
-            assert_eq!(told(what), there, "{what:?}");
+            assert_eq!(json_of(event), provenance, "{event:?}");
         }
-        assert_eq!(told(Happening::Renamed { title: Some("Sea") }), with("title", json!("Sea")));
-        assert_eq!(told(Happening::Archived { archived: false }), with("archived", json!(false)));
-        assert_eq!(told(Happening::Ended { end_reason: EndReason::Ended }), with("end_reason", json!("ended")));
-        let gone = json!({"session_id": "s", "conversation_id": "conv_00000000000000000000000000000001"});
-        assert_eq!(told(Happening::Deleted), gone);
+        assert_eq!(json_of(ConversationEvent::Renamed { title: Some("Sea") }), with("title", json!("Sea")));
+        assert_eq!(json_of(ConversationEvent::Archived { archived: false }), with("archived", json!(false)));
+        assert_eq!(
+            json_of(ConversationEvent::Ended { end_reason: EndReason::Ended }),
+            with("end_reason", json!("ended"))
+        );
+        let ids = json!({"session_id": "s", "conversation_id": "conv_00000000000000000000000000000001"});
+        assert_eq!(json_of(ConversationEvent::Deleted), ids);
     }
 }

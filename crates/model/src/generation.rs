@@ -1,4 +1,4 @@
-//! One call of a model server, as data: what is asked, what comes back, how it can fail.
+//! One call of a model server, as data: the request, the answer, and how the call can fail.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ impl Params {
     }
 }
 
-/// What a model server is asked.
+/// A request to a model server.
 #[derive(Debug, Clone)]
 pub struct ModelCall {
     /// The model's name on that server.
     pub model: String,
     /// The whole context, system messages first.
     pub messages: Vec<Payload>,
-    /// Everything else the client asked for.
+    /// All other fields of the client's request.
     pub params: Arc<Params>,
-    /// Whether the answer is wanted piece by piece.
+    /// Whether the answer is streamed.
     pub streaming: bool,
     /// What happens when the call fails before an answer begins.
     pub retries: Retries,
@@ -55,7 +55,7 @@ stored_enum!(
         Stop = "stop",
         /// It reached a length limit.
         Length = "length",
-        /// It calls the client's tools.
+        /// It calls tools.
         ToolCalls = "tool_calls",
         /// It was filtered.
         ContentFilter = "content_filter",
@@ -63,7 +63,7 @@ stored_enum!(
 );
 
 impl FinishReason {
-    /// Reads what a model server sent; names that no client knows mean that it stopped.
+    /// Reads the finish reason that a model server sent. An unknown one counts as `stop`.
     pub fn from_wire(text: &str) -> Self {
         match text {
             "function_call" => Self::ToolCalls,
@@ -73,10 +73,10 @@ impl FinishReason {
     }
 }
 
-/// A call of a client's tool.
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolCall {
-    /// The id its result must name.
+    /// The id. The result of the call has to name it.
     pub id: String,
     /// The function's name.
     pub name: String,
@@ -89,7 +89,7 @@ pub struct ToolCall {
 /// A piece of one tool call of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolCallDelta {
-    /// Which call of the answer.
+    /// The index of the call in the answer.
     pub index: u32,
     /// Set on its first piece.
     pub id: Option<String>,
@@ -117,7 +117,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Whether a client would be shown nothing.
+    /// Whether it has nothing to show to a client.
     pub fn is_empty(&self) -> bool {
         self.content.as_ref().is_none_or(String::is_empty)
             && self.refusal.as_ref().is_none_or(String::is_empty)
@@ -130,7 +130,7 @@ impl Delta {
 /// How a streamed answer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
-    /// Why.
+    /// Why it ended.
     pub reason: FinishReason,
     /// Tokens, if the server counted them.
     pub usage: Option<Usage>,
@@ -147,7 +147,7 @@ pub struct Answer {
     pub content: Option<String>,
     /// The refusal; absent when there is none.
     pub refusal: Option<String>,
-    /// Calls of the client's tools, in order.
+    /// Tool calls, in order.
     pub tool_calls: Vec<ToolCall>,
     /// Other fields of the message object.
     pub extra: Map<String, Value>,
@@ -157,7 +157,22 @@ pub struct Answer {
     pub finish: Finish,
 }
 
-/// What a model server sends. A streamed call yields any number of deltas and then `Finished`; another yields `Answered` alone.
+impl Answer {
+    /// An empty answer with this end.
+    pub fn of_nothing(finish: Finish) -> Self {
+        Self {
+            content: None,
+            refusal: None,
+            tool_calls: Vec::new(),
+            extra: Map::new(),
+            choice_extra: Map::new(),
+            finish,
+        }
+    }
+}
+
+/// What a model server sends. A streamed call yields any number of deltas, then `Finished`. A call that is not streamed
+/// yields `Answered` alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelEvent {
     /// A piece of a streamed answer.
@@ -171,17 +186,17 @@ pub enum ModelEvent {
 /// How a model call can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelFailureKind {
-    /// No connection, or it broke before the answer began.
+    /// There was no connection, or it broke before the answer began.
     Unreachable,
-    /// No answer, or no further piece of it, in time.
+    /// The answer, or its next piece, did not come in time.
     Timeout,
-    /// An error status.
+    /// The server answered with an error status.
     Status,
     /// The context is too long for the model.
     ContextTooLong,
-    /// The answer broke off.
+    /// The answer ended in the middle.
     CutOff,
-    /// The answer is not what the protocol says, or says nothing at all.
+    /// The answer breaks the protocol, or is empty.
     Nonsense,
 }
 
@@ -205,7 +220,7 @@ impl ModelFailure {
         Self { kind, message: message.into(), status: None, retry_after_seconds: None }
     }
 
-    /// What happened, for a log. A server's own words are left out, because they may repeat a prompt.
+    /// What happened, for a log. The server's own message is left out, because it may quote a prompt.
     pub fn for_log(&self) -> Cow<'_, str> {
         match (self.kind, self.status) {
             (ModelFailureKind::Unreachable | ModelFailureKind::Timeout | ModelFailureKind::CutOff, _) => {

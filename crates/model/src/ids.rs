@@ -1,9 +1,10 @@
 //! Ids that Herma makes itself: a prefix and 32 hex digits.
 //!
-//! A session is the exception: its id may be any name a client chose, so [`SessionId`] is text.
+//! A session id is the exception: a client may choose any name, so [`SessionId`] is text.
 //!
-//! A message's id is its turn's, with its place among what the turn said in the lowest 31 bits, which a turn's id leaves zero: so a
-//! message is found by its turn. Summaries are no turn's and have ids of their own.
+//! The lowest 31 bits of a turn's id are zero. The id of a message is the id of its turn with these bits set to its
+//! number within the turn. So the turn of a message follows from the message's id. Summaries belong to no turn and have
+//! independent ids.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,7 @@ pub struct InvalidId {
     pub prefix: &'static str,
 }
 
-/// Whether `text` is a prefix of Herma's own followed by exactly 32 lower-case hex digits.
+/// Whether `text` is one of Herma's prefixes followed by exactly 32 lower-case hex digits.
 pub fn is_own_form(text: &str) -> bool {
     PREFIXES.iter().any(|prefix| text.strip_prefix(prefix).is_some_and(is_hex32))
 }
@@ -98,7 +99,7 @@ own_id!(
     ConversationId, "conv_"
 );
 own_id!(
-    /// One message, whatever session it was written in.
+    /// One message, in whatever session it was written.
     MessageId, "msg_"
 );
 own_id!(
@@ -123,13 +124,16 @@ own_id!(
 );
 
 impl TurnId {
-    /// Makes a turn's id of a unique value, whose lowest 31 bits are left to its messages. A version 7 UUID stays unique without them:
-    /// they are random, and the clock and the counter that tell the ids of one process apart lie above them.
+    /// Makes a turn's id from a unique value. The lowest 31 bits become zero, because its messages use them.
+    ///
+    /// A version 7 UUID stays unique without these bits: they are random, and the clock and the counter of the process
+    /// lie above them.
     pub const fn with_room(uuid: Uuid) -> Self {
         Self(Uuid::from_u128(uuid.as_u128() & !MESSAGE_BITS))
     }
 
-    /// The id of what a turn left behind where this attempt of it failed. No turn has such an id.
+    /// The id of the row that a failed attempt leaves behind when its turn begins anew at a later place. No turn has
+    /// such an id.
     pub fn left_behind(self, attempt: u32) -> Self {
         Self(Uuid::from_u128((self.0.as_u128() & !MESSAGE_BITS) | (u128::from(attempt) & MESSAGE_BITS)))
     }
@@ -145,23 +149,23 @@ impl TurnId {
     }
 }
 
-/// The bits of a message's id that tell it from the others of its turn: a side, an attempt and a number.
+/// The bits of a message's id that identify it within its turn: input or answer, the attempt, and a number.
 const MESSAGE_BITS: u128 = (1 << 31) - 1;
 const ATTEMPT_BITS: u32 = 10;
 const NUMBER_BITS: u32 = 20;
 
 impl MessageId {
-    /// The nth message that an attempt of a turn brought.
+    /// The nth input message of an attempt of a turn.
     pub fn brought(turn: TurnId, attempt: u32, nth: usize) -> Self {
         Self::said_in(turn, 0, attempt, nth)
     }
 
-    /// The nth message that an attempt of a turn was answered with.
+    /// The nth message of the answer of an attempt of a turn.
     pub fn answered(turn: TurnId, attempt: u32, nth: usize) -> Self {
         Self::said_in(turn, 1, attempt, nth)
     }
 
-    /// Attempts and numbers beyond what there is room for are all the last one.
+    /// An attempt or a number that does not fit into its bits becomes the largest that fits.
     fn said_in(turn: TurnId, side: u128, attempt: u32, nth: usize) -> Self {
         let attempt = u128::from(attempt.min((1 << ATTEMPT_BITS) - 1));
         let number = nth.min((1 << NUMBER_BITS) - 1) as u128;
@@ -169,7 +173,7 @@ impl MessageId {
         Self(Uuid::from_u128((turn.0.as_u128() & !MESSAGE_BITS) | low))
     }
 
-    /// The turn that said it, if the id was made of a turn's. Of any other id, a turn that there is not.
+    /// The turn of the message. If the id was not made from a turn's id, no turn has the result.
     pub const fn turn(self) -> TurnId {
         TurnId::with_room(self.0)
     }
@@ -192,16 +196,16 @@ impl RunId {
 /// A turn by one of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnName {
-    /// `turn_…`: as itself.
+    /// `turn_…`: its own id.
     Turn(TurnId),
-    /// `resp_…`: as a response, which may have been deleted or never kept.
+    /// `resp_…`: as a response. The response may have been deleted, or may not have been stored.
     Response(TurnId),
     /// `run_…`: as a run.
     Run(TurnId),
 }
 
 impl TurnName {
-    /// Reads a name of a turn; `None` if it is something else's.
+    /// Reads a name of a turn. `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let response = || text.parse().map(|ResponseId(uuid)| Self::Response(TurnId(uuid)));
         let run = || text.parse().map(|RunId(uuid)| Self::Run(TurnId(uuid)));
@@ -222,12 +226,12 @@ impl TurnName {
 pub struct SessionId(Arc<str>);
 
 impl SessionId {
-    /// Takes over a name that was checked as an [`crate::Alias`], or that was read from the store.
+    /// Wraps a name that was checked as an [`crate::Alias`], or that was read from the store.
     pub fn from_name(name: &str) -> Self {
         Self(Arc::from(name))
     }
 
-    /// A session id of Herma's own making.
+    /// A session id that Herma makes.
     pub fn from_uuid(uuid: Uuid) -> Self {
         Self(Arc::from(format!("sess_{}", uuid.simple()).as_str()))
     }

@@ -1,4 +1,5 @@
-//! What a session is and where it comes from. Set by its producer, stored as columns, never guessed.
+//! What a session is and where it comes from. Its producer sets these facts, and they are stored as columns. They are
+//! never guessed.
 
 macro_rules! stored_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -31,13 +32,13 @@ stored_enum!(
     SessionKind {
         /// A person's own session.
         Main = "main",
-        /// Delegated work and tool-made helpers.
+        /// Delegated work, and helpers that tools make.
         Auxiliary = "auxiliary",
         /// Scheduled jobs and declared background runs.
         Background = "background",
         /// A fork, or a turn that continues from a point that is not the end.
         Branch = "branch",
-        /// What a splitting compaction started.
+        /// The session that a splitting compaction started.
         Continuation = "continuation",
     }
 );
@@ -45,8 +46,8 @@ stored_enum!(
 impl SessionKind {
     /// How a new session of this kind is related to the parent that its producer declares, if it declares one.
     ///
-    /// Helpers may have a parent or none, a branch needs one, and a person's own session has none. A continuation is never declared: only a
-    /// splitting compaction makes one.
+    /// Auxiliary and background sessions may have a parent. A branch needs one, and a main session must have none. A
+    /// continuation cannot be declared: only a splitting compaction makes one.
     pub const fn declare(self, has_parent: bool) -> Result<Option<ParentRelation>, InvalidDeclaration> {
         match (self, has_parent) {
             (Self::Main | Self::Auxiliary | Self::Background, false) => Ok(None),
@@ -59,22 +60,22 @@ impl SessionKind {
         }
     }
 
-    /// Whether a conversation that began with this kind is one a person looks at.
+    /// Whether a conversation whose first session has this kind is meant for people.
     pub const fn is_user_facing(self) -> bool {
         matches!(self, Self::Main | Self::Branch)
     }
 }
 
-/// Why a session cannot be declared to be what somebody says it is.
+/// Why a session cannot be declared with this kind and parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDeclaration {
-    /// Continuations are made by compactions alone.
+    /// Only compactions make continuations.
     #[error("'continuation' cannot be declared: only a compaction makes one")]
     Continuation,
-    /// A branch without anything that it could have left.
+    /// A branch without a parent.
     #[error("a branch needs a parent")]
     BranchOfNothing,
-    /// A person's own session that claims to come from another.
+    /// A main session with a parent.
     #[error("a main session has no parent: declare it as 'auxiliary', 'background' or 'branch'")]
     ParentOfMain,
 }
@@ -84,13 +85,13 @@ stored_enum!(
     ParentRelation {
         /// The parent was compacted into this session.
         Continuation = "continuation",
-        /// This session left its parent at some point.
+        /// This session branched off from its parent at some point.
         Branch = "branch",
         /// The parent delegated work to this session.
         Delegate = "delegate",
         /// The parent started this session in the background.
         Background = "background",
-        /// The relation was recorded by an import and nothing more is known.
+        /// An import recorded the relation, and nothing more is known.
         Import = "import",
     }
 );
@@ -122,9 +123,9 @@ stored_enum!(
 stored_enum!(
     /// Why a session ended.
     EndReason {
-        /// A splitting compaction moved the head on.
+        /// A splitting compaction moved the head to a new session.
         Compression = "compression",
-        /// Somebody ended the conversation.
+        /// A client ended the conversation.
         Ended = "ended",
     }
 );

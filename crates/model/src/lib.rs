@@ -1,8 +1,7 @@
-//! The words of Herma as types, and the rules about them as pure functions.
+//! The domain words of Herma as types, and the rules about them as pure functions.
 //!
-//! This crate does no IO, knows no runtime and reads no clock. Everything else depends on it, and it
-//! depends on nothing of ours. Values are parsed at the border into these types; a `String` that is an
-//! id never travels inward.
+//! This crate does no IO, knows no runtime and reads no clock. All other crates depend on it, and it depends on no
+//! other crate of the workspace. Front doors parse values into these types; an id is never passed inward as a `String`.
 
 pub mod alias;
 pub mod compaction;
@@ -21,12 +20,13 @@ pub mod step;
 pub mod text;
 pub mod time;
 pub mod tokens;
+pub mod tool;
 pub mod turn;
 pub mod usage;
 
 pub use alias::{Alias, InvalidName};
 pub use compaction::{Base, Compaction, Summary};
-pub use event::{EventId, EventKind, Happening};
+pub use event::{ConversationEvent, EventId, EventKind};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
@@ -39,5 +39,6 @@ pub use rewind::{Rewinds, RewoundRange};
 pub use session_key::{KeyScope, SessionKey};
 pub use step::Step;
 pub use time::Timestamp;
+pub use tool::{ApprovalAnswer, ApprovalChoice, CallEnd, CallStatus, ChildAnswer, EarlierCall, OwnCall};
 pub use turn::{Fence, StopKind, TurnFailure, TurnState, Unanswered};
-pub use usage::Usage;
+pub use usage::{Cost, Price, Usage};

@@ -1,12 +1,14 @@
-//! Messages of a transcript. Written once and never copied; changed only where a client deletes them or part of them.
+//! Messages of a transcript. A message is written once and never copied. It changes only if a client deletes it or a
+//! part of it.
 //!
-//! A message's [`Payload`] is its canonical chat-completions JSON: what the store keeps is what the model
-//! server is sent, byte for byte, so that a provider's prompt cache keeps hitting.
+//! The [`Payload`] of a message is its canonical chat-completions JSON. The model server is sent exactly the stored
+//! bytes, so that a provider's prompt cache keeps hitting.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::ids::{MessageId, SessionId, TurnId};
@@ -14,9 +16,9 @@ use crate::kind::stored_enum;
 use crate::time::Timestamp;
 
 stored_enum!(
-    /// Who said a message of the transcript. System and developer messages are kept beside it, not in it.
+    /// Who said a message of the transcript. System and developer messages are stored beside the transcript.
     Role {
-        /// A person, or whoever speaks for one.
+        /// A person, or a program that speaks for a person.
         User = "user",
         /// The model.
         Assistant = "assistant",
@@ -26,16 +28,16 @@ stored_enum!(
 );
 
 stored_enum!(
-    /// Whether all of a message is there.
+    /// Whether a message is complete.
     MessageStatus {
-        /// Whole.
+        /// All of it is stored.
         Complete = "complete",
-        /// What had been shown of an answer whose turn then failed or was cut off.
+        /// The streamed output of an answer whose turn then failed or was cut off.
         Partial = "partial",
     }
 );
 
-/// Position in a conversation's full view; a continuation and a branch go on counting.
+/// The place of a message in the full view of its conversation. A continuation and a branch go on counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub i64);
@@ -48,7 +50,7 @@ pub type CallId = Arc<str>;
 pub struct Payload(Arc<str>);
 
 impl Payload {
-    /// Takes over JSON text that is known to be a message object.
+    /// Wraps JSON text that is known to be a message object.
     pub fn from_json(json: impl Into<Arc<str>>) -> Self {
         Self(json.into())
     }
@@ -56,6 +58,17 @@ impl Payload {
     /// The JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
+    }
+
+    /// The text of the message; `None` if it has none. Images and calls have no text.
+    pub fn text(&self) -> Option<String> {
+        let message: Value = serde_json::from_str(&self.0).ok()?;
+        let text = match message.get("content")? {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+            _ => return None,
+        };
+        (!text.is_empty()).then_some(text)
     }
 }
 
@@ -71,12 +84,12 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// Identity of what a message says, however a client spells it. Equal digests mean the same message.
+/// Identifies what a message says, independent of how a client formats it. Equal digests mean the same message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 16]);
 
 impl Digest {
-    /// Digests a sequence of fields; field borders count, so `["ab", "c"]` and `["a", "bc"]` differ.
+    /// Digests a sequence of fields. Borders between fields count, so `["ab", "c"]` and `["a", "bc"]` differ.
     pub fn of_fields<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hash = Sha256::new();
         for field in fields {
@@ -113,30 +126,31 @@ impl<'de> Deserialize<'de> for Digest {
 
 const NOT_A_DIGEST: &str = "not 32 hex digits";
 
-/// What was said: a message without the place it has in a transcript.
+/// A message without its place in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Utterance {
     /// Who said it.
     pub role: Role,
-    /// Whether all of it is there.
+    /// Whether it is complete.
     pub status: MessageStatus,
-    /// What model servers are sent.
+    /// The message as model servers are sent it.
     pub payload: Payload,
-    /// What clients are shown beyond the payload, as a JSON object: reasoning, log probabilities and the like.
+    /// What clients are shown besides the payload, as a JSON object: reasoning, log probabilities and similar. What
+    /// Herma notes about tool calls is there too; see [`crate::tool`].
     #[serde(default, with = "crate::text::optional_json", skip_serializing_if = "Option::is_none")]
     pub extra: Option<Arc<str>>,
-    /// What it says, normalised.
+    /// The digest of what it says.
     pub digest: Digest,
-    /// Of an assistant, the calls it makes; of a tool, the one call it answers.
+    /// The calls that an assistant message makes, or the one call that a tool message answers.
     #[serde(default, skip_serializing_if = "<[CallId]>::is_empty")]
     pub calls: Arc<[CallId]>,
-    /// Estimated cost in a context.
+    /// Its estimated tokens in a context.
     pub tokens: u32,
 }
 
 impl Utterance {
-    /// Digest of a message that is text and nothing else. Outer white space and the kind of line ends do not count, and an empty text is
-    /// none.
+    /// Digest of a message that has only text. White space around the text and the kind of line ends do not count. An
+    /// empty text counts as no text.
     pub fn text_digest(role: Role, text: &str) -> Digest {
         let role = role.as_str().as_bytes();
         match text.trim() {
@@ -145,7 +159,7 @@ impl Utterance {
         }
     }
 
-    /// What was shown of an answer before it was cut off.
+    /// The streamed text of an answer that was cut off.
     pub fn partial_text(text: &str) -> Self {
         let payload = serde_json::json!({ "role": Role::Assistant.as_str(), "content": text }).to_string();
         Self {
@@ -163,34 +177,49 @@ impl Utterance {
 /// A message that is not stored yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its id, for ever.
+    /// Its id. It never changes.
     pub id: MessageId,
-    /// What was said.
+    /// The message.
     pub said: Utterance,
 }
 
 /// A message of the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its id, for ever.
+    /// Its id. It never changes.
     pub id: MessageId,
-    /// Where it stands in the full view.
+    /// Its place in the full view.
     pub seq: Seq,
     /// The session it was written in.
     pub session: SessionId,
     /// The turn that wrote it.
     pub turn: TurnId,
-    /// Which attempt of that turn.
+    /// The attempt of that turn.
     pub attempt: u32,
     /// When it was written.
     pub created_at: Timestamp,
-    /// What was said.
+    /// The message itself.
     pub said: Utterance,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_words_of_a_message_are_its_text() {
+        for (json, text) in [
+            (r#"{"role":"assistant","content":"two"}"#, Some("two")),
+            (
+                r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"image_url"},{"text":"b"}]}"#,
+                Some("a\nb"),
+            ),
+            (r#"{"role":"assistant","content":null,"tool_calls":[]}"#, None),
+            (r#"{"role":"assistant","content":""}"#, None),
+        ] {
+            assert_eq!(Payload::from_json(json).text().as_deref(), text, "{json}");
+        }
+    }
 
     #[test]
     fn field_borders_change_the_digest() {

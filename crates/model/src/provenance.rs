@@ -1,4 +1,4 @@
-//! What a session is and where it comes from, said the same way on every surface.
+//! What a session is and where it comes from, in the same form on every front door.
 //!
 //! [`Provenance::of`] is the only place that puts these facts together.
 
@@ -23,13 +23,13 @@ stored_enum!(
 stored_enum!(
     /// How the id a request named led to its session.
     Resolution {
-        /// It led nowhere yet, or there was none: the conversation is new.
+        /// There was no id, or it led nowhere. The conversation is new.
         Created = "created",
-        /// It led straight to the head.
+        /// It led to the head.
         Head = "head",
-        /// It was an earlier session's; the head has moved on.
+        /// It was the id of an earlier session. The head is another session now.
         Moved = "moved",
-        /// It was a point before the end: a branch was made there.
+        /// It was a point before the end. A branch was made there.
         Branched = "branched",
     }
 );
@@ -39,24 +39,24 @@ stored_enum!(
 pub struct SessionFacts {
     /// Its id.
     pub id: SessionId,
-    /// What it is.
+    /// Its kind.
     pub kind: SessionKind,
-    /// Direct parent, of whatever relation.
+    /// Its direct parent, and the relation to it.
     pub parent: Option<(SessionId, ParentRelation)>,
     /// Who created it.
     pub creator: CreatorKind,
-    /// Why it exists, when that is not plain.
+    /// Why it exists, if the kind alone does not say it.
     pub reason: Option<Arc<str>>,
-    /// Splits above it.
+    /// How many splits came before it.
     pub depth: u32,
 }
 
-/// What is stored about one conversation, as far as provenance needs it.
+/// The stored facts of one conversation that provenance needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationFacts {
     /// Stable handle.
     pub id: ConversationId,
-    /// The live session.
+    /// The session that gets new messages.
     pub head: SessionFacts,
     /// First session.
     pub root: SessionId,
@@ -64,22 +64,22 @@ pub struct ConversationFacts {
     pub previous: Option<SessionId>,
     /// Kind of the first session.
     pub origin_kind: SessionKind,
-    /// The key in force.
+    /// Its session key.
     pub session_key: Option<SessionKey>,
     /// Mode of the last compaction.
     pub compaction_mode: Option<CompactionMode>,
-    /// Compactions so far, both modes.
+    /// How many compactions it has, in both modes.
     pub compaction_count: u32,
 }
 
 impl ConversationFacts {
-    /// The id or slug that a client chose for the conversation when it began: its first session has it for ever.
+    /// The id or slug that a client chose when the conversation began. It is the id of the first session.
     pub fn name(&self) -> Option<&str> {
         self.root.chosen()
     }
 }
 
-/// Provenance as JSON: what does not apply is absent, never null.
+/// Provenance as JSON. Fields that do not apply are absent, never null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     session_id: SessionId,

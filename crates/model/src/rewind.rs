@@ -1,18 +1,18 @@
-//! Which parts of a transcript rewinds have taken out of the model's view.
+//! Which parts of a transcript rewinds hide from the model.
 //!
-//! A rewind hides every place after the one that it goes back to, up to the last that was written by then. Hidden
-//! messages stay in the full view. What is said later stands after them and is shown.
+//! A rewind goes back to a place. It hides every later place that was written by then. Hidden messages stay in the full
+//! view. Later messages come after them and are shown.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Seq;
 
-/// What one rewind has hidden.
+/// The places that one rewind hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewoundRange {
     /// The place that it went back to. Everything after it is hidden.
     pub after: Seq,
-    /// The last place that was written when it was made.
+    /// The last place that was written when the rewind was made.
     pub through: Seq,
 }
 
@@ -22,8 +22,8 @@ impl RewoundRange {
         self.after < place && place <= self.through
     }
 
-    /// Whether the range hides a summary that stands at `place` for everything up to `stands_for`. A summary of
-    /// messages that are all still shown stays in force, even if it was written after them.
+    /// Whether the range hides a summary at `place` that replaces all messages up to `stands_for`. If all these
+    /// messages are still shown, the summary stays, even if its own place is in the range.
     pub fn has_summary(&self, place: Seq, stands_for: Seq) -> bool {
         place <= self.through && stands_for > self.after
     }
@@ -40,7 +40,7 @@ impl Rewinds {
         self.0.is_empty()
     }
 
-    /// What each rewind has hidden.
+    /// The range of each rewind.
     pub fn ranges(&self) -> &[RewoundRange] {
         &self.0
     }
@@ -50,7 +50,7 @@ impl Rewinds {
         self.0.iter().any(|range| range.has(place))
     }
 
-    /// Whether the summary that stands at `place` for everything up to `stands_for` is hidden.
+    /// Whether the summary at `place` that replaces all messages up to `stands_for` is hidden.
     pub fn hide_summary(&self, place: Seq, stands_for: Seq) -> bool {
         self.0.iter().any(|range| range.has_summary(place, stands_for))
     }
@@ -61,20 +61,20 @@ impl Rewinds {
         Self(self.0.iter().filter(|range| range.through < place).copied().collect())
     }
 
-    /// The last place that follows this one in the line of the conversation in which it was said. `None` if this one is
-    /// not hidden, so that the line has no end yet.
+    /// The last place of the line of conversation that this place belongs to. `None` if this place is not hidden: then
+    /// its line has not ended.
     pub fn end_of_line(&self, place: Seq) -> Option<Seq> {
         self.0.iter().filter(|range| range.has(place)).map(|range| range.through).min()
     }
 
-    /// The same without the last rewind, and that one.
+    /// All rewinds but the last one, and the last one.
     pub fn split_last(&self) -> (Self, Option<RewoundRange>) {
         let mut earlier = self.clone();
         let last = earlier.0.pop();
         (earlier, last)
     }
 
-    /// The same with one more.
+    /// These rewinds and one more.
     #[must_use]
     pub fn and(mut self, range: RewoundRange) -> Self {
         self.0.push(range);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_place_that_was_gone_back_to_is_hidden() {
+    fn what_follows_the_place_that_a_rewind_goes_back_to_is_hidden() {
         let all = rewinds(&[(2, 4), (1, 6)]);
         assert_eq!(shown(&all, 8), [1, 7, 8]);
     }
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn a_summary_goes_with_the_messages_that_it_stands_for() {
         let all = rewinds(&[(4, 8)]);
-        assert!(!all.hide_summary(Seq(6), Seq(4)), "it stands for nothing that is hidden");
+        assert!(!all.hide_summary(Seq(6), Seq(4)), "none of its messages is hidden");
         assert!(all.hide_summary(Seq(6), Seq(5)));
-        assert!(!all.hide_summary(Seq(9), Seq(5)), "it was made after the rewind, of what was shown then");
+        assert!(!all.hide_summary(Seq(9), Seq(5)), "it was made after the rewind, from what was shown then");
     }
 }

@@ -1,4 +1,4 @@
-//! Values that are written as text: names by their own rules, JSON as it stands.
+//! Values that are serialised as text: names are parsed by their own rules, JSON is copied unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,13 +9,14 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Whether a character has no place in a line that people read: it ends the line, turns the writing round or controls a terminal.
+/// Whether a character must not appear in a line that people read: it ends the line, changes the direction of the text,
+/// or controls a terminal.
 pub fn breaks_a_line(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Reads a text by the rule of what it stands for.
+/// Deserialises a text by this parse function.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, E>,
@@ -34,7 +35,7 @@ pub(crate) fn deserialize_json<'de, D: Deserializer<'de>>(deserializer: D) -> Re
     Box::<RawValue>::deserialize(deserializer).map(|json| Arc::from(json.get()))
 }
 
-/// The same where there may be none.
+/// The same for an optional value.
 pub(crate) mod optional_json {
     use super::{Arc, Deserializer, Serializer, deserialize_json, serialize_json};
 

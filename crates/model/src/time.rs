@@ -1,4 +1,4 @@
-//! Moments as integers, written as RFC 3339. Who reads the clock is decided elsewhere.
+//! Moments as integers, written as RFC 3339. This module does not read the clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,24 +16,29 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
+    /// This moment minus a span, saturating.
+    pub fn minus(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// This moment plus a span, saturating.
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// The time since `earlier`; zero if `earlier` is later than this moment.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
-/// Why a text is no moment.
+/// A text is not a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a moment as RFC 3339, such as 2026-03-04T05:06:07.089Z")]
 pub struct InvalidMoment;
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC with milliseconds; a moment beyond the calendar is its last or first.
+    /// RFC 3339 in UTC with milliseconds. A moment beyond the calendar is shown as the calendar's first or last one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = if self.0 < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
         let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or(limit);

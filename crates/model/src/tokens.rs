@@ -1,17 +1,17 @@
-//! Token counts: estimated, for deciding before the model server has counted, and as the server counted them.
+//! Token counts: estimates, which are used before a model server has counted, and the counts of the server.
 
 use crate::message::Seq;
 use crate::usage::Usage;
 
-/// What stands before the data of an image, a sound or a file that is part of a message.
+/// The text before the data of an image, a sound or a file in a message.
 const INLINE_DATA: [&str; 2] = [";base64,", "\"data\":\""];
-/// Shorter data costs no more than it would as text.
+/// Shorter data is estimated as text.
 const LEAST_INLINE: usize = 4 * INLINE_TOKENS;
-/// What such a part is taken to cost, however many bytes it has.
+/// The estimate for such data, however many bytes it has.
 const INLINE_TOKENS: usize = 1_000;
 
-/// Tokens that a message's JSON form is likely to cost, leaning high: a quarter of its bytes and a little framing. Data that a model does
-/// not read as text counts as a whole.
+/// Estimates the tokens of a message's JSON form, rather too high: a quarter of its bytes, and a few for the frame. The
+/// data of an image, a sound or a file counts as a fixed number.
 pub fn estimate(json: &str) -> u32 {
     let (mut bytes, mut inline) = (json.len(), 0);
     if bytes > LEAST_INLINE {
@@ -33,18 +33,18 @@ const fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
 }
 
-/// What a model server counted: the context up to a message, that message included.
+/// The tokens of a context up to a message, that message included, as a model server counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// The last message that was counted.
     pub through: Seq,
-    /// Tokens of everything up to there, system messages included.
+    /// Tokens of the context up to that message, system messages included.
     pub tokens: u64,
 }
 
 impl Counted {
-    /// What the usage of an answer says of a context that ends with that answer. Reasoning is not sent back, so it does not count; a
-    /// server that says nothing of the prompt has not counted.
+    /// The size of a context that ends with an answer, from the usage of that answer. Reasoning does not count, because
+    /// it is not sent back. `None` if the server did not count the prompt.
     pub fn of(usage: Usage, through: Seq) -> Option<Self> {
         let tokens = usage.input.saturating_add(usage.output).saturating_sub(usage.reasoning);
         (usage.input > 0).then_some(Self { through, tokens })
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inline_data_counts_as_a_whole() {
+    fn inline_data_counts_the_same_whatever_its_length() {
         let text = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "word ".repeat(200));
         assert_eq!(estimate(&text), u32::try_from(text.len() / 4 + 4).unwrap());
         let image = |bytes| format!("{{\"url\":\"data:image/png;base64,{}\"}}", "A".repeat(bytes));
@@ -66,7 +66,7 @@ mod tests {
         assert!(estimate(&format!("{}{}", image(9_000), sound(9_000))) > 2_000);
         assert!(estimate(&image(10)) < 20);
         let prose = format!("{{\"data\":\"{}\"}}", "word ".repeat(2_000));
-        assert!(estimate(&prose) > 2_400, "text is text, whatever it is called");
+        assert!(estimate(&prose) > 2_400, "text counts as text, even in a field `data`");
     }
 
     #[test]

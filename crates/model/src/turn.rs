@@ -1,19 +1,19 @@
-//! The life of a turn, as it is stored.
+//! The states of a turn, and how it can fail.
 
 use crate::kind::stored_enum;
 
 stored_enum!(
-    /// Where a turn stands. The last four are final for an attempt; only a new attempt leaves them, and never `completed`.
+    /// The state of a turn. The last four are final for an attempt. A new attempt can leave them, except `completed`.
     TurnState {
-        /// Waiting for the turns before it.
+        /// It waits for the turns before it.
         Queued = "queued",
-        /// Holds the conversation's lease.
+        /// It holds the conversation's lease, or it is parked.
         Running = "running",
         /// Its answer is part of the transcript.
         Completed = "completed",
         /// The model server or the gateway failed.
         Failed = "failed",
-        /// Its client or a person called it off.
+        /// It was cancelled.
         Cancelled = "cancelled",
         /// Another turn, or the end of its process, cut it off.
         Interrupted = "interrupted",
@@ -21,7 +21,7 @@ stored_enum!(
 );
 
 impl TurnState {
-    /// Whether the turn holds or waits for the lease.
+    /// Whether the turn is queued or running.
     pub const fn is_live(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
@@ -32,37 +32,39 @@ impl TurnState {
     }
 }
 
-/// How a turn ended that has no answer.
+/// How a turn without an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unanswered {
     /// `Failed`, `Cancelled` or `Interrupted`.
     pub state: TurnState,
-    /// Its last attempt.
+    /// The number of its last attempt.
     pub attempt: u32,
 }
 
-/// The number a lease was given; a write with an older one is refused.
+/// The number of a lease. A write under an older number is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fence(pub i64);
 
 stored_enum!(
     /// Why a turn has no answer, as clients see it.
     FailureCode {
-        /// The model server answered with an error, cut off, or sent nonsense.
+        /// The model server sent an error, ended its answer in the middle, or sent something that is not an answer.
         UpstreamError = "upstream_error",
         /// The model server did not answer in time.
         UpstreamTimeout = "upstream_timeout",
         /// The context does not fit the model's window.
         ContextLengthExceeded = "context_length_exceeded",
+        /// A token budget is used up.
+        BudgetExceeded = "budget_exceeded",
         /// Another turn's `interrupt` stopped this one.
         Interrupted = "interrupted",
-        /// The process that ran it ended or gave it up; the same request can be sent again.
+        /// The process that ran it ended or gave it up. The client can send the same request again.
         Abandoned = "abandoned",
-        /// The client called it off.
+        /// The client cancelled it.
         Cancelled = "cancelled",
-        /// It waited for other turns of its conversation longer than turns may.
+        /// It waited too long for other turns of its conversation.
         Busy = "conversation_busy",
-        /// It was refused after it had waited: what it was for had changed.
+        /// It was refused after it had waited, because its conversation had changed.
         Refused = "refused",
         /// A defect of the gateway.
         Internal = "internal_error",
@@ -70,17 +72,18 @@ stored_enum!(
 );
 
 stored_enum!(
-    /// In what way somebody asked a turn to stop.
+    /// How a turn was asked to stop.
     StopKind {
         /// Another turn goes first.
         Interrupt = "interrupt",
-        /// It is not wanted any more.
+        /// The client does not want it any more.
         Cancel = "cancel",
     }
 );
 
 impl FailureCode {
-    /// The code by which clients know it: to them it is the same whether another turn or the end of a process cut a turn off.
+    /// The code that clients see. For them it makes no difference whether another turn or the end of a process cut the
+    /// turn off.
     pub const fn told(self) -> &'static str {
         match self {
             Self::Abandoned => Self::Interrupted.as_str(),
@@ -88,7 +91,7 @@ impl FailureCode {
         }
     }
 
-    /// How a turn is recorded that ends for this reason.
+    /// The state of a turn that ends for this reason.
     pub const fn ends_as(self) -> TurnState {
         match self {
             Self::Interrupted | Self::Abandoned => TurnState::Interrupted,
@@ -96,6 +99,7 @@ impl FailureCode {
             Self::UpstreamError
             | Self::UpstreamTimeout
             | Self::ContextLengthExceeded
+            | Self::BudgetExceeded
             | Self::Busy
             | Self::Refused
             | Self::Internal => TurnState::Failed,
@@ -103,7 +107,7 @@ impl FailureCode {
     }
 }
 
-/// Why a turn has no answer: a code for programs, a redacted sentence for people.
+/// Why a turn has no answer: a code for programs, and a sentence without secrets for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnFailure {
     /// What kind of failure.
@@ -117,7 +121,7 @@ pub struct TurnFailure {
 }
 
 impl TurnFailure {
-    /// A failure with nothing more to say than its code and sentence.
+    /// A failure without a status and a time to wait.
     pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), upstream_status: None, retry_after_seconds: None }
     }

@@ -15,12 +15,13 @@ use herma_store::{
 };
 use rusqlite::{Connection, params};
 
-use crate::attempt::{Grant, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
+use crate::attempt::{NewLease, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
 use crate::branch::{self, TurnBranch};
 use crate::conversation;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::parent::Declared;
+use crate::park::end_parked;
 use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::tables::insert_message;
@@ -164,7 +165,7 @@ fn check_revision(
 }
 
 /// The running turn that the admission has to wait for. A turn that did not yield in time to an interrupt is ended
-/// here.
+/// here, and a parked turn that is interrupted.
 fn live_turn(
     connection: &Connection,
     instance: &Instance,
@@ -175,6 +176,10 @@ fn live_turn(
     let Some(live) = takeover::live_turn(connection, instance, state, now)? else { return Ok(None) };
     if admission.policy == TurnPolicy::Interrupt {
         match live.stop_requested {
+            _ if live.is_parked => {
+                end_parked(connection, state, live.key, StopKind::Interrupt, now)?;
+                return Ok(None);
+            }
             None => {
                 connection
                     .execute(
@@ -292,7 +297,7 @@ fn start(
 ) -> StoreResult<AdmitOutcome> {
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
-    let grant = Grant { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
+    let lease = NewLease { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
     let ticket = match admission.ticket {
         None if admission.takes_over => {
             Some(Ticket(queue::enter_again(connection, instance, admission, &state, resolution)?.0))
@@ -301,9 +306,9 @@ fn start(
     };
     let waited_in = ticket.map(|ticket| queue::conversation_of(connection, ticket)).transpose()?;
     let row = match (admission.retry_of, admission.anew_of) {
-        (Some(last), _) => next_attempt(connection, admission, &state, last, grant)?,
-        (None, Some(unanswered)) => attempt_at_the_end(connection, admission, &state, unanswered, grant)?,
-        (None, None) => Some(first_attempt(connection, admission, ticket, &state, grant)?),
+        (Some(last), _) => next_attempt(connection, admission, &state, last, lease)?,
+        (None, Some(unanswered)) => attempt_at_the_end(connection, admission, &state, unanswered, lease)?,
+        (None, None) => Some(first_attempt(connection, admission, ticket, &state, lease)?),
     };
     let Some(row) = row else { return Ok(AdmitOutcome::Stale) };
     let mut messages = Vec::with_capacity(admission.messages.len());
@@ -359,6 +364,7 @@ fn start(
             id: row.id,
             attempt: row.attempt,
             renewal_series: instance.renewal_series(),
+            resumed: false,
         },
         facts: Arc::new(state.facts),
         version: Version(state.version + 1),

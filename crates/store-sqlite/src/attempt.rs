@@ -12,7 +12,7 @@ use crate::{rewinds, waiting};
 
 /// What a turn gets with the lease.
 #[derive(Clone, Copy)]
-pub(crate) struct Grant {
+pub(crate) struct NewLease {
     pub(crate) owner: i64,
     pub(crate) fence: i64,
     pub(crate) resolution: Resolution,
@@ -33,9 +33,9 @@ pub(crate) fn first_attempt(
     admission: &Admission,
     ticket: Option<Ticket>,
     state: &ConversationState,
-    grant: Grant,
+    lease: NewLease,
 ) -> StoreResult<TurnRow> {
-    let Grant { fence, resolution, brings_key, .. } = grant;
+    let NewLease { fence, resolution, brings_key, .. } = lease;
     let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at };
     if let Some(ticket) = ticket {
         let queued_at = connection
@@ -59,23 +59,23 @@ pub(crate) fn first_attempt(
         id: admission.turn.uuid().into_bytes(),
         api: admission.api,
         created_at: admission.now.0,
-        ..started(admission, state, grant)
+        ..started(admission, state, lease)
     };
     let key = insert(connection, &columns.with_response(admission.response.as_ref()))?;
     Ok(row(key, admission.now))
 }
 
 /// The columns of a turn that gets the lease now.
-fn started<'a>(admission: &'a Admission, state: &ConversationState, grant: Grant) -> TurnColumns<'a> {
+fn started<'a>(admission: &'a Admission, state: &ConversationState, lease: NewLease) -> TurnColumns<'a> {
     TurnColumns {
         conversation_pk: state.key,
         session_pk: state.head,
         state: TurnState::Running.as_str(),
-        fence: grant.fence,
-        owner: grant.owner,
-        resolution: grant.resolution.as_str(),
+        fence: lease.fence,
+        owner: lease.owner,
+        resolution: lease.resolution.as_str(),
         fingerprint: &admission.retry.fingerprint,
-        brought_key: grant.brings_key,
+        brought_key: lease.brings_key,
         first_seq: Some(state.next_seq),
         sdk_attempt: admission.retry.sdk_attempt,
         joinable: true,
@@ -89,9 +89,9 @@ pub(crate) fn next_attempt(
     admission: &Admission,
     state: &ConversationState,
     unanswered: TurnId,
-    grant: Grant,
+    lease: NewLease,
 ) -> StoreResult<Option<TurnRow>> {
-    let Grant { owner, fence, resolution, brings_key } = grant;
+    let NewLease { owner, fence, resolution, brings_key } = lease;
     let shown = rewinds::shows("m.seq", "(SELECT rewinds FROM conversations WHERE pk = ?1)");
     let last: Option<(i64, TurnId, TurnState, i64)> = connection
         .prepare_cached(&format!(
@@ -154,7 +154,7 @@ pub(crate) fn attempt_at_the_end(
     admission: &Admission,
     state: &ConversationState,
     unanswered: TurnId,
-    grant: Grant,
+    lease: NewLease,
 ) -> StoreResult<Option<TurnRow>> {
     let Some(left) = UnansweredTurn::find(connection, state.key, unanswered)? else { return Ok(None) };
     if let Some(ticket) = admission.ticket {
@@ -178,7 +178,7 @@ pub(crate) fn attempt_at_the_end(
         echo: response.map(|response| response.echo.as_ref()).or(left.echo.as_deref()),
         kept: response.map_or(left.kept, |response| response.kept),
         visible_while_queued: response.map_or(left.visible_while_queued, |response| response.visible_while_queued),
-        ..started(admission, state, grant)
+        ..started(admission, state, lease)
     };
     let key = insert(connection, &columns)?;
     connection

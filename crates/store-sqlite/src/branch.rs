@@ -2,7 +2,7 @@
 //! change.
 
 use herma_model::alias::Namespace;
-use herma_model::{CreatorKind, Happening, ParentRelation, Seq, SessionKind, TurnId};
+use herma_model::{ConversationEvent, CreatorKind, ParentRelation, Seq, SessionKind, TurnId};
 use herma_store::{Admission, BranchOutcome, BranchPoint, NewBranch, NewConversation, Refusal, Seen, Version};
 use rusqlite::Connection;
 
@@ -177,7 +177,7 @@ fn make(
         )
         .translated()?;
     let made = snapshot::load(connection, key)?;
-    for what in [Happening::Created { title: draft.title }, Happening::Branched] {
+    for what in [ConversationEvent::Created { title: draft.title }, ConversationEvent::Branched] {
         events::record(connection, key, &made.facts, what, draft.now)?;
     }
     Ok(made)

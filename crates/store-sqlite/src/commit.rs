@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_model::{Fence, Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
+use herma_model::{Cost, Fence, Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
 use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -10,14 +10,14 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::tables::insert_message;
 use crate::takeover::clear_journal;
-use crate::{rows, title};
+use crate::{approvals, rows, title};
 
 /// Writes the turn's outcome and frees the lease, or changes nothing.
 pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> StoreResult<Committed> {
     let lease = commit.lease;
     let added = match &commit.outcome {
         TurnOutcome::Completed { messages, .. } => messages.as_slice(),
-        TurnOutcome::Unanswered { partial, .. } => partial.as_slice(),
+        TurnOutcome::Unanswered { messages, .. } => messages.as_slice(),
     };
     let usage = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
@@ -25,7 +25,10 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     };
     let LeasedConversation { session, seq, version, changes, .. } = LeasedConversation::by(connection, lease)?;
     let last_seq = seq + added.len() as i64 - 1;
-    let is_answer = matches!(&commit.outcome, TurnOutcome::Completed { messages, .. } if !messages.is_empty());
+    let is_answer = match &commit.outcome {
+        TurnOutcome::Completed { messages, .. } => !messages.is_empty() || has_appended(connection, lease.turn)?,
+        TurnOutcome::Unanswered { .. } => false,
+    };
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
     end_turn(connection, commit, seq, last_seq)?;
     connection
@@ -35,7 +38,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
              input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6, cached_tokens = cached_tokens + ?7,
              reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
              counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens),
-             answered = max(answered, ?12) WHERE pk = ?1",
+             answered = max(answered, ?12), cost = coalesce(cost + ?13, ?13, cost) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -50,7 +53,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
                 commit.system.as_deref().and_then(rows::system_to),
                 counted.map(|_| last_seq),
                 counted,
-                is_answer
+                is_answer,
+                commit.cost.map(Cost::micros)
             ])
         })
         .translated()?;
@@ -59,6 +63,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     }
     let messages = insert(connection, lease, &commit.session, (session, seq), added, commit.now)?;
     clear_journal(connection, lease.turn)?;
+    if lease.resumed {
+        approvals::forget(connection, lease.turn)?;
+    }
     instance.end(lease);
     let revision = Revision::after_turn(lease.fence, changes);
     Ok(Committed { version: Version(version), revision, messages })
@@ -66,14 +73,28 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
 
 /// Writes steps of a turn that continues, or changes nothing. Their streamed output is removed from the journal.
 pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Committed> {
-    let Append { lease, session, messages, record, now } = append;
+    let Append { lease, session, messages, usage, cost, record, now } = append;
     let held = LeasedConversation::by(connection, *lease)?;
     let added = messages.len() as i64;
     let written = connection
         .execute(
-            "UPDATE turns SET answer_seq = coalesce(answer_seq, ?2), record = ?3
+            "UPDATE turns SET answer_seq = coalesce(answer_seq, ?2), record = ?3,
+             input_tokens = coalesce(input_tokens + ?4, ?4, input_tokens),
+             output_tokens = coalesce(output_tokens + ?5, ?5, output_tokens),
+             cached_tokens = coalesce(cached_tokens + ?6, ?6, cached_tokens),
+             reasoning_tokens = coalesce(reasoning_tokens + ?7, ?7, reasoning_tokens),
+             cache_write_tokens = coalesce(cache_write_tokens + ?8, ?8, cache_write_tokens)
              WHERE pk = ?1 AND stop_requested IS NULL",
-            params![lease.turn, held.seq, record],
+            params![
+                lease.turn,
+                held.seq,
+                record,
+                usage.map(|usage| usage.input as i64),
+                usage.map(|usage| usage.output as i64),
+                usage.map(|usage| usage.cached as i64),
+                usage.map(|usage| usage.reasoning as i64),
+                usage.map(|usage| usage.cache_write as i64).filter(|tokens| *tokens > 0)
+            ],
         )
         .translated()?;
     if written == 0 {
@@ -82,8 +103,20 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Co
     connection
         .execute(
             "UPDATE conversations SET version = ?2, next_seq = next_seq + ?3, message_count = message_count + ?3,
-             updated_at = ?4 WHERE pk = ?1",
-            params![lease.conversation, held.version, added, now.0],
+             updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
+             cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8,
+             cost = coalesce(cost + ?9, ?9, cost) WHERE pk = ?1",
+            params![
+                lease.conversation,
+                held.version,
+                added,
+                now.0,
+                usage.map_or(0, |usage| usage.input as i64),
+                usage.map_or(0, |usage| usage.output as i64),
+                usage.map_or(0, |usage| usage.cached as i64),
+                usage.map_or(0, |usage| usage.reasoning as i64),
+                cost.map(Cost::micros)
+            ],
         )
         .translated()?;
     let messages = insert(connection, *lease, session, (held.session, held.seq), messages, *now)?;
@@ -165,9 +198,13 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
             connection
                 .prepare_cached(
                     "UPDATE turns SET state = 'completed', ended_at = ?2, model = ?3, finish_reason = ?4,
-                     input_tokens = ?5, output_tokens = ?6, cached_tokens = ?7, reasoning_tokens = ?8,
+                     input_tokens = coalesce(input_tokens + ?5, ?5, input_tokens),
+                     output_tokens = coalesce(output_tokens + ?6, ?6, output_tokens),
+                     cached_tokens = coalesce(cached_tokens + ?7, ?7, cached_tokens),
+                     reasoning_tokens = coalesce(reasoning_tokens + ?8, ?8, reasoning_tokens),
                      failure_code = NULL, failure_message = NULL, upstream_status = NULL,
-                     answer_seq = coalesce(answer_seq, ?9), last_seq = ?10, record = ?11, cache_write_tokens = ?12,
+                     answer_seq = coalesce(answer_seq, ?9), last_seq = ?10, record = ?11,
+                     cache_write_tokens = coalesce(cache_write_tokens + ?12, ?12, cache_write_tokens),
                      cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
@@ -210,8 +247,15 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
     if ended == 1 { Ok(()) } else { Err(stop_requested(connection, commit.lease.turn)?) }
 }
 
+/// Whether a turn has appended a part of its answer.
+fn has_appended(connection: &Connection, turn: i64) -> StoreResult<bool> {
+    connection
+        .query_row("SELECT answer_seq IS NOT NULL FROM turns WHERE pk = ?1", [turn], |row| row.get(0))
+        .translated()
+}
+
 /// The error for a turn that was asked to stop: it may write no more of its answer.
-fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<StoreError> {
+pub(crate) fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<StoreError> {
     let kind = connection
         .query_row("SELECT stop_kind FROM turns WHERE pk = ?1", [turn], |row| {
             rows::optional_word(row, 0, StopKind::parse)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use herma_model::alias::Namespace;
 use herma_model::compaction::{CompactionAction, CompactionOutcome};
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, Happening, TenantId, Timestamp, TurnId};
+use herma_model::{Alias, ConversationEvent, TenantId, Timestamp, TurnId};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Scope, StoreError, Version};
 use rusqlite::{Connection, params};
 
@@ -70,7 +70,7 @@ pub(crate) fn compact(
     }
     let done = compacted(connection, state.key, key)?;
     if head != state.head {
-        events::record(connection, state.key, &done.facts, Happening::HeadMoved, compaction.now)?;
+        events::record(connection, state.key, &done.facts, ConversationEvent::HeadMoved, compaction.now)?;
     }
     Ok(CompactOutcome::Compacted(done))
 }
@@ -202,7 +202,7 @@ fn tail(
 pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) -> StoreResult<Box<Compacted>> {
     let state = snapshot::load(connection, conversation)?;
     let record = ledger::by_key(connection, key)?;
-    let what = Happening::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };
+    let what = ConversationEvent::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };
     events::record(connection, conversation, &state.facts, what, record.created_at)?;
     let (version, revision) = (Version(state.version), state.revision());
     Ok(Box::new(Compacted { record, version, revision, facts: Arc::new(state.facts) }))

@@ -2,7 +2,7 @@
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ConversationFacts, ConversationId, CreatorKind, EndReason, Happening, ParentRelation, SessionFacts,
+    Alias, ConversationEvent, ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts,
     SessionId, SessionKey, SessionKind, TenantId, Timestamp,
 };
 use herma_store::{Admission, Creation, NewCompaction, Target};
@@ -69,6 +69,7 @@ impl<'a> ConversationDraft<'a> {
             created_at: self.now.0,
             updated_at: self.now.0,
             parent_pk: self.parent.map(|parent| parent.conversation),
+            parent_tool_call: self.creation.parent_tool_call.as_deref(),
             ..ConversationColumns::default()
         }
     }
@@ -110,7 +111,7 @@ pub(crate) fn make(connection: &Connection, draft: &ConversationDraft<'_>) -> St
         alias(connection, draft.tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
     }
     let facts = new_facts(draft, session_id);
-    events::record(connection, key, &facts, Happening::Created { title: draft.title }, draft.now)?;
+    events::record(connection, key, &facts, ConversationEvent::Created { title: draft.title }, draft.now)?;
     Ok(ConversationState {
         key,
         version: 0,
@@ -257,7 +258,7 @@ fn forget_compactions(connection: &Connection, conversation: i64, now: Timestamp
     events::forget_compactions(connection, conversation)?;
     if moved {
         let facts = snapshot::load(connection, conversation)?.facts;
-        events::record(connection, conversation, &facts, Happening::HeadMoved, now)?;
+        events::record(connection, conversation, &facts, ConversationEvent::HeadMoved, now)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Conversations without a turn: makes one, changes its description, and ends it.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, EndReason, Happening, SessionKind, Timestamp};
+use herma_model::{Alias, ConversationEvent, EndReason, SessionKind, Timestamp};
 use herma_store::{Change, ConversationRow, CreateOutcome, EndOutcome, NewConversation, Scope};
 use rusqlite::{Connection, params};
 
@@ -79,11 +79,11 @@ pub(crate) fn update(
     }
     let after = listing::by_key(connection, state.key)?;
     if after.title != before.title {
-        let renamed = Happening::Renamed { title: after.title.as_deref() };
+        let renamed = ConversationEvent::Renamed { title: after.title.as_deref() };
         events::record(connection, state.key, &after.facts, renamed, now)?;
     }
     if after.archived != before.archived {
-        let put_away = Happening::Archived { archived: after.archived };
+        let put_away = ConversationEvent::Archived { archived: after.archived };
         events::record(connection, state.key, &after.facts, put_away, now)?;
     }
     Ok(Some(after))
@@ -114,7 +114,7 @@ pub(crate) fn end(
                 params![state.key, reason.map(EndReason::as_str), now.0],
             )
             .translated()?;
-        let what = reason.map_or(Happening::Reopened, |end_reason| Happening::Ended { end_reason });
+        let what = reason.map_or(ConversationEvent::Reopened, |end_reason| ConversationEvent::Ended { end_reason });
         events::record(connection, state.key, &state.facts, what, now)?;
     }
     listing::by_key(connection, state.key).map(Box::new).map(EndOutcome::Done)

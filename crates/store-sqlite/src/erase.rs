@@ -4,15 +4,16 @@
 //! up to the last inherited place. No name and no turn leads there. These rows are deleted with the last branch that
 //! needs them.
 
-use herma_model::{Alias, Happening, Timestamp, TurnId};
+use herma_model::alias::Namespace;
+use herma_model::{Alias, ConversationEvent, StopKind, Timestamp, TurnId};
 use herma_store::{Children, DeleteOutcome, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::compact::{Idle, idle};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
-use crate::{events, parent, queue, rows, snapshot, takeover};
+use crate::park::end_parked;
+use crate::{events, grants, parent, queue, rows, snapshot, takeover};
 
 /// Deletes, or changes nothing except that dead owners' turns are ended.
 pub(crate) fn delete(
@@ -23,20 +24,14 @@ pub(crate) fn delete(
     children: Children,
     now: Timestamp,
 ) -> StoreResult<DeleteOutcome> {
-    let state = match idle(connection, instance, scope, alias, now)? {
-        Idle::Free(state) => *state,
-        Idle::Busy(turn) => return Ok(DeleteOutcome::Busy(turn)),
-        Idle::NotFound => return Ok(DeleteOutcome::NotFound),
-    };
-    if let Some(first) = queue::first(connection, instance, state.key, now)? {
-        return Ok(DeleteOutcome::Busy(first.id));
-    }
+    let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
+    let Some((state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(DeleteOutcome::NotFound) };
     let descendants = match children {
         Children::Keep => Vec::new(),
         Children::Delete => descendants(connection, scope, state.key)?,
     };
-    for child in &descendants {
-        if let Some(turn) = busy_turn(connection, instance, *child, now)? {
+    for conversation in [state.key].iter().chain(&descendants) {
+        if let Some(turn) = busy_turn(connection, instance, *conversation, now)? {
             return Ok(DeleteOutcome::Busy(turn));
         }
     }
@@ -68,7 +63,7 @@ fn descendants(connection: &Connection, scope: &Scope, conversation: i64) -> Sto
     Ok(all)
 }
 
-/// The turn that runs or waits in a conversation. Turns of dead owners are ended.
+/// The turn that runs or waits in a conversation. Turns of dead owners are ended. A parked turn does not count.
 fn busy_turn(
     connection: &Connection,
     instance: &Instance,
@@ -76,16 +71,22 @@ fn busy_turn(
     now: Timestamp,
 ) -> StoreResult<Option<TurnId>> {
     let mut state = snapshot::load(connection, conversation)?;
-    if let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? {
+    let live = takeover::live_turn(connection, instance, &mut state, now)?;
+    if let Some(live) = live.filter(|live| !live.is_parked) {
         return Ok(Some(live.id));
     }
     Ok(queue::first(connection, instance, conversation, now)?.map(|first| first.id))
 }
 
-/// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed.
+/// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed. A
+/// turn that runs here is parked, because the caller has refused others; it ends.
 pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
-    let facts = snapshot::load(connection, conversation)?.facts;
-    events::record(connection, conversation, &facts, Happening::Deleted, now)?;
+    let mut state = snapshot::load(connection, conversation)?;
+    if let Some(parked) = state.running {
+        end_parked(connection, &mut state, parked, StopKind::Cancel, now)?;
+    }
+    events::record(connection, conversation, &state.facts, ConversationEvent::Deleted, now)?;
+    grants::forget(connection, conversation)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);
@@ -203,7 +204,7 @@ fn mark_deleted(connection: &Connection, conversation: i64, rest: InheritedPart)
         .execute(
             "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL,
              owner_key = NULL, title = NULL, cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL,
-             provisional = 0 WHERE pk = ?1",
+             parent_tool_call = NULL, provisional = 0 WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

@@ -4,7 +4,7 @@
 //! session key at that time: the conversation may have got one since. New events push out the oldest ones, so nothing
 //! has to be cleaned up.
 
-use herma_model::{ConversationFacts, EventId, EventKind, Happening, SessionKind, Timestamp};
+use herma_model::{ConversationEvent, ConversationFacts, EventId, EventKind, SessionKind, Timestamp};
 use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
 use rusqlite::{Connection, params};
 
@@ -16,10 +16,10 @@ pub(crate) fn record(
     connection: &Connection,
     conversation: i64,
     facts: &ConversationFacts,
-    what: Happening<'_>,
+    what: ConversationEvent<'_>,
     at: Timestamp,
 ) -> StoreResult<()> {
-    let is_gone = matches!(what, Happening::Deleted);
+    let is_gone = matches!(what, ConversationEvent::Deleted);
     if is_gone {
         forget(connection, conversation)?;
     }
@@ -62,10 +62,10 @@ pub(crate) fn record(
 pub(crate) fn record_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
     let row = listing::by_key(connection, conversation)?;
     let events = [
-        Some(Happening::Created { title: row.title.as_deref() }),
-        (row.facts.origin_kind == SessionKind::Branch).then_some(Happening::Branched),
-        row.archived.then_some(Happening::Archived { archived: true }),
-        row.ended.map(|(_, end_reason)| Happening::Ended { end_reason }),
+        Some(ConversationEvent::Created { title: row.title.as_deref() }),
+        (row.facts.origin_kind == SessionKind::Branch).then_some(ConversationEvent::Branched),
+        row.archived.then_some(ConversationEvent::Archived { archived: true }),
+        row.ended.map(|(_, end_reason)| ConversationEvent::Ended { end_reason }),
     ];
     for what in events.into_iter().flatten() {
         record(connection, conversation, &row.facts, what, at)?;

@@ -11,7 +11,7 @@ mod plan;
 mod write;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Happening, SessionId};
+use herma_model::{Alias, ConversationEvent, SessionId};
 use herma_store::{Arrival, ConversationRow, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
 use rusqlite::Connection;
 
@@ -111,10 +111,10 @@ fn update(
 fn record_changes(connection: &Connection, target: &ImportTarget<'_>, before: &ConversationRow) -> StoreResult<()> {
     let after = listing::by_key(connection, target.conversation)?;
     if after.facts.head.id != before.facts.head.id {
-        events::record(connection, target.conversation, &after.facts, Happening::HeadMoved, target.import.now)?;
+        events::record(connection, target.conversation, &after.facts, ConversationEvent::HeadMoved, target.import.now)?;
     }
     if after.title != before.title {
-        let renamed = Happening::Renamed { title: after.title.as_deref() };
+        let renamed = ConversationEvent::Renamed { title: after.title.as_deref() };
         events::record(connection, target.conversation, &after.facts, renamed, target.import.now)?;
     }
     Ok(())

@@ -27,6 +27,8 @@ pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// The longest gap between two checks that counts as watched time. During a longer gap the database may have been
 /// locked.
 const LONGEST_GAP: Duration = Duration::from_secs(4);
+/// The owner of a parked turn. No process has this key.
+pub(crate) const NOBODY: i64 = 0;
 /// From here on an owner is late. The watching process then writes at every check, to prove that the owner could have
 /// written too.
 const LATE: Duration = Duration::from_secs(4);
@@ -259,8 +261,12 @@ impl Instance {
         self.watched.clear();
     }
 
-    /// Whether the owner of a turn is dead. For this process's own turns: whether they were given up.
+    /// Whether the owner of a live turn is dead. For this process's own turns: whether they were given up. A parked
+    /// turn has no owner that could die.
     pub(crate) fn is_dead(&self, connection: &Connection, owner: i64, turn: i64) -> StoreResult<bool> {
+        if owner == NOBODY {
+            return Ok(false);
+        }
         if self.registered.as_ref().is_some_and(|own| own.key == owner) {
             return Ok(!self.live.contains_key(&turn));
         }

@@ -9,6 +9,7 @@
 //! - Each operation has one file. It is a function over a connection; the caller has begun the transaction.
 
 mod admit;
+mod approvals;
 mod attempt;
 mod base;
 mod branch;
@@ -16,6 +17,7 @@ mod commit;
 mod compact;
 mod conversation;
 mod copy;
+mod delegates;
 mod delivered;
 mod describe;
 mod engine;
@@ -25,6 +27,7 @@ mod events;
 mod expiry;
 mod failure;
 mod family;
+mod grants;
 pub mod hermes;
 mod import;
 mod instance;
@@ -39,6 +42,7 @@ mod migrations;
 mod notices;
 mod open;
 mod parent;
+mod park;
 mod pins;
 mod point;
 mod queue;
@@ -61,6 +65,7 @@ mod title;
 mod transcript;
 mod turns;
 mod undo;
+mod usage;
 mod waiting;
 mod writer;
 

@@ -11,9 +11,16 @@ use rusqlite::{CachedStatement, Connection, Row};
 use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, SESSION};
 use crate::snapshot::{self, STATE, STATE_WIDTH, Sessions};
+use crate::usage::{HAS_CHILDREN, SPENDING, SPENDING_WIDTH, Spending, Trees};
 
 const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, \
-     c.message_count, c.turn_count, c.input_tokens, c.output_tokens, c.cached_tokens, c.reasoning_tokens";
+     c.message_count, c.turn_count, c.parent_tool_call";
+
+/// How many columns [`ROW`] has.
+const ROW_WIDTH: usize = 11;
+
+/// Where [`SPENDING`] begins.
+const SPENT: usize = STATE_WIDTH + ROW_WIDTH;
 
 /// One conversation.
 pub(crate) fn conversation(
@@ -41,19 +48,29 @@ pub(crate) fn by_key(connection: &Connection, conversation: i64) -> StoreResult<
 pub(crate) struct Conversations<'c> {
     select: CachedStatement<'c>,
     sessions: Sessions<'c>,
+    trees: Trees<'c>,
 }
 
 impl<'c> Conversations<'c> {
     pub(crate) fn of(connection: &'c Connection) -> StoreResult<Self> {
-        static BY_KEY: LazyLock<String> =
-            LazyLock::new(|| format!("SELECT {STATE}, {ROW} FROM conversations c WHERE c.pk = ?1"));
+        static BY_KEY: LazyLock<String> = LazyLock::new(|| {
+            format!("SELECT {STATE}, {ROW}, {SPENDING}, {HAS_CHILDREN} FROM conversations c WHERE c.pk = ?1")
+        });
         let select = connection.prepare_cached(&BY_KEY).translated()?;
-        Ok(Self { select, sessions: Sessions::of(connection).translated()? })
+        Ok(Self { select, sessions: Sessions::of(connection).translated()?, trees: Trees::of(connection) })
     }
 
     pub(crate) fn by_key(&mut self, conversation: i64) -> StoreResult<ConversationRow> {
-        let Self { select, sessions } = self;
-        select.query_row([conversation], |row| read(sessions, row)).translated()
+        let Self { select, sessions, trees } = self;
+        let (found, has_children): (_, bool) = select
+            .query_row([conversation], |row| Ok((read(sessions, row)?, row.get(SPENT + SPENDING_WIDTH)?)))
+            .translated()?;
+        if !has_children {
+            return Ok(found);
+        }
+        let own = Spending { usage: found.usage_tree, cost: found.cost };
+        let Spending { usage: usage_tree, cost } = trees.sum(conversation, own)?;
+        Ok(ConversationRow { usage_tree, cost, ..found })
     }
 }
 
@@ -145,9 +162,11 @@ fn ended(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<(Timestamp, EndRea
     Ok(when.map(Timestamp).zip(rows::optional_word(row, at + 1, EndReason::parse)?))
 }
 
+/// Reads a row as if the conversation had no children.
 fn read(sessions: &mut Sessions<'_>, row: &Row<'_>) -> rusqlite::Result<ConversationRow> {
     const AT: usize = STATE_WIDTH;
     let state = sessions.state(row)?;
+    let Spending { usage: usage_tree, cost } = Spending::read(row, SPENT)?;
     Ok(ConversationRow {
         revision: state.revision(),
         session: state.facts.head.clone(),
@@ -162,6 +181,9 @@ fn read(sessions: &mut Sessions<'_>, row: &Row<'_>) -> rusqlite::Result<Conversa
         ended: ended(row, AT + 6)?,
         message_count: rows::count(row, AT + 8)?,
         turn_count: rows::count(row, AT + 9)?,
-        usage: rows::usage(row, AT + 10)?,
+        parent_tool_call_id: rows::optional_text(row, AT + 10)?,
+        usage: rows::usage(row, SPENT)?,
+        usage_tree,
+        cost,
     })
 }

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::failure::{StoreResult, Translate};
-use crate::instance::Instance;
+use crate::instance::{Instance, NOBODY};
 use crate::notices::{Notices, Owner};
 use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
@@ -142,10 +142,10 @@ impl Maintenance {
             .submit_lazy(WhenUnavailable::Refuse, move |connection, instance| keep_or_log(work(connection, instance)));
     }
 
+    /// Whether a turn of any process runs or waits. Parked turns belong to no process.
     fn has_live_turns(&self) -> bool {
-        self.connection
-            .query_row("SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running'))", [], |row| row.get(0))
-            .unwrap_or(false)
+        let live = "SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running') AND owner <> ?1)";
+        self.connection.query_row(live, [NOBODY], |row| row.get(0)).unwrap_or(false)
     }
 
     /// Also sweeps for turns of other processes if this one has none: a client here may be following one.

@@ -38,6 +38,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 18, sql: include_str!("../migrations/0018_answered.sql") },
     Migration { number: 19, sql: include_str!("../migrations/0019_rewinds.sql") },
     Migration { number: 20, sql: include_str!("../migrations/0020_plain_names.sql") },
+    Migration { number: 21, sql: include_str!("../migrations/0021_approvals.sql") },
+    Migration { number: 22, sql: include_str!("../migrations/0022_usage.sql") },
 ];
 
 /// The newest schema version that this program knows.

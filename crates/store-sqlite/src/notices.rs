@@ -171,12 +171,13 @@ fn check_turn_changed(connection: &Connection, turn: TurnId) -> StoreResult<Obse
             "SELECT t.pk, t.attempt, t.fence, t.first_seq IS NOT NULL, coalesce(t.ended_at, 0),
              CASE t.state WHEN 'queued' THEN 0 WHEN 'running' THEN 1 ELSE 2 END,
              (SELECT coalesce(max(j.part) + 1, 0) FROM turn_journal j WHERE j.turn_pk = t.pk),
-             EXISTS (SELECT 1 FROM turns w WHERE w.attempt_of = t.id AND w.state = 'queued')
+             EXISTS (SELECT 1 FROM turns w WHERE w.attempt_of = t.id AND w.state = 'queued'),
+             (SELECT count(*) FROM approvals a WHERE a.turn_pk = t.pk AND a.choice IS NOT NULL)
              FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.id = ?1 AND t.attempt_of IS NULL AND c.deleted = 0",
         )
         .and_then(|mut select| {
-            select.query_row([turn.uuid().as_bytes()], |row| (0..8).map(|column| row.get(column)).collect()).optional()
+            select.query_row([turn.uuid().as_bytes()], |row| (0..9).map(|column| row.get(column)).collect()).optional()
         })
         .translated()?;
     Ok(Observation { stamp: stamp.unwrap_or_default(), is_due: true })

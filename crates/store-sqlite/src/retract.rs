@@ -5,6 +5,7 @@ use herma_model::{Resolution, Timestamp, TurnState};
 use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, params};
 
+use crate::approvals;
 use crate::attempt::retract_attempt_at_the_end;
 use crate::conversation;
 use crate::failure::{StoreResult, Translate};
@@ -36,6 +37,9 @@ pub(crate) fn retract(
     let removed = remove_messages(connection, lease, &turn)?;
     forget_appends(connection, lease.turn)?;
     clear_journal(connection, lease.turn)?;
+    if lease.resumed {
+        approvals::forget(connection, lease.turn)?;
+    }
     connection
         .execute(
             "UPDATE conversations SET next_seq = max(?4, next_seq - ?2), message_count = message_count - ?2,

@@ -157,9 +157,20 @@ pub(crate) fn open(
     extent: Extent,
 ) -> StoreResult<Option<Snapshot>> {
     let Some((state, named)) = visible(connection, scope, alias, namespace)? else { return Ok(None) };
+    read(connection, scope.tenant, state, named, extent)
+}
+
+/// Reads a conversation, whose session `named` the caller named.
+pub(crate) fn read(
+    connection: &Connection,
+    tenant: TenantId,
+    state: ConversationState,
+    named: Option<i64>,
+    extent: Extent,
+) -> StoreResult<Option<Snapshot>> {
     let NextTurnContext { system, counted, auto_compaction_paused, rewrites, untitled, rewinds } =
         NextTurnContext::read(connection, state.key)?;
-    let range = ReadRange::of(connection, scope.tenant, &state, named, extent, rewinds)?;
+    let range = ReadRange::of(connection, tenant, &state, named, extent, rewinds)?;
     let Some(ReadRange { last, compaction_base, rewinds }) = range else { return Ok(None) };
     let whole = extent == Extent::Whole || compaction_base.is_none();
     let (from, after) = compaction_base

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
+use crate::park::end_parked;
 use crate::takeover::{self, TakeoverReason, take_over};
 use crate::{queue, rows, snapshot};
 
@@ -19,7 +20,8 @@ struct StopTarget {
     session_key: Option<SessionKey>,
 }
 
-/// Ends a waiting turn, and asks a running one to end. Ends a running turn that was asked longer than `grace` ago.
+/// Ends a waiting or parked turn, and asks a running one to end. Ends a running turn that was asked longer than `grace`
+/// ago.
 pub(crate) fn stop(
     connection: &Connection,
     instance: &mut Instance,
@@ -125,6 +127,10 @@ fn stop_running(
 ) -> StoreResult<StopOutcome> {
     let mut state = snapshot::load(connection, target.conversation)?;
     let Some(live) = takeover::live_turn(connection, instance, &mut state, now)? else { return Ok(StopOutcome::Ended) };
+    if live.is_parked {
+        end_parked(connection, &mut state, live.key, StopKind::Cancel, now)?;
+        return Ok(StopOutcome::Ended);
+    }
     match live.stop_requested {
         Some(at) if now.since(at) > grace => {
             take_over(connection, &mut state, live.key, TakeoverReason::of(live.stop_kind), now)?;

@@ -7,6 +7,7 @@
 //! No INSERT here has a RETURNING clause: SQLite keeps a journal for such statements, which grows with the transaction.
 
 mod aliases;
+mod approvals;
 mod compactions;
 mod conversations;
 mod messages;
@@ -16,6 +17,7 @@ mod turns;
 use rusqlite::{Connection, ToSql};
 
 pub(crate) use self::aliases::{Names, alias};
+pub(crate) use self::approvals::{insert_grant, insert_parked};
 pub(crate) use self::compactions::{CompactionColumns, add_compaction, carry, pin};
 pub(crate) use self::conversations::{ConversationColumns, chain};
 pub(crate) use self::messages::insert_message;

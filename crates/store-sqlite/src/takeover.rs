@@ -1,14 +1,20 @@
 //! Ends a turn in place of its owner: the owner's process is dead, or the turn did not end when it was asked to.
 
+use std::sync::Arc;
+
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
-use herma_model::{MessageId, NewMessage, StopKind, Timestamp, TurnFailure, TurnId};
+use herma_model::{
+    CallEnd, CallStatus, Message, MessageId, NewMessage, OwnCall, Role, StopKind, Timestamp, TurnFailure, TurnId, tool,
+};
 use herma_store::{Lease, StoreError, StreamedOutput};
 use rusqlite::{Connection, params};
 
+use crate::approvals;
+use crate::delegates;
 use crate::failure::{StoreResult, Translate};
-use crate::instance::Instance;
-use crate::rows::{self, ConversationState};
+use crate::instance::{Instance, NOBODY};
+use crate::rows::{self, ConversationState, MESSAGE};
 use crate::tables::insert_message;
 
 /// Why a turn is taken over.
@@ -46,6 +52,8 @@ impl TakeoverReason {
 pub(crate) struct LiveTurn {
     pub(crate) key: i64,
     pub(crate) id: TurnId,
+    /// Whether it is parked. Then it can be ended at once.
+    pub(crate) is_parked: bool,
     /// When it was asked to stop.
     pub(crate) stop_requested: Option<Timestamp>,
     /// How it was asked to stop.
@@ -60,14 +68,15 @@ pub(crate) fn live_turn(
     now: Timestamp,
 ) -> StoreResult<Option<LiveTurn>> {
     let Some(key) = state.running else { return Ok(None) };
-    let (owner, live) = connection
+    let (owner, live): (i64, _) = connection
         .prepare_cached("SELECT owner, id, stop_requested, stop_kind FROM turns WHERE pk = ?1")
         .and_then(|mut select| {
             select.query_row([key], |row| {
                 let id = TurnId::from_uuid(rows::uuid(row, 1)?);
                 let stop_requested = row.get::<_, Option<i64>>(2)?.map(Timestamp);
                 let stop_kind = rows::optional_word(row, 3, StopKind::parse)?;
-                Ok((row.get(0)?, LiveTurn { key, id, stop_requested, stop_kind }))
+                let owner = row.get(0)?;
+                Ok((owner, LiveTurn { key, id, is_parked: owner == NOBODY, stop_requested, stop_kind }))
             })
         })
         .translated()?;
@@ -86,10 +95,12 @@ pub(crate) fn take_over(
     why: TakeoverReason,
     now: Timestamp,
 ) -> StoreResult<()> {
-    let (attempt, session, id): (u32, i64, TurnId) = connection
-        .prepare_cached("SELECT attempt, session_pk, id FROM turns WHERE pk = ?1")
+    let (attempt, session, id, is_parked): (u32, i64, TurnId, bool) = connection
+        .prepare_cached("SELECT attempt, session_pk, id, owner = ?2 FROM turns WHERE pk = ?1")
         .and_then(|mut select| {
-            select.query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, TurnId::from_uuid(rows::uuid(row, 2)?))))
+            select.query_row([turn, NOBODY], |row| {
+                Ok((row.get(0)?, row.get(1)?, TurnId::from_uuid(rows::uuid(row, 2)?), row.get(3)?))
+            })
         })
         .translated()?;
     if matches!(why, TakeoverReason::OwnerGone) {
@@ -98,8 +109,17 @@ pub(crate) fn take_over(
     }
     let StreamedOutput { text, record } = journal(connection, turn, 0)?.0;
     let appended = appended(connection, turn)?;
+    // The open calls of a parked turn were not made.
+    let cut_off = match appended > 0 && !is_parked {
+        true => settle(connection, conversation.key, turn, id, attempt, appended)?,
+        false => Vec::new(),
+    };
+    for result in &cut_off {
+        insert_message(connection, session, conversation.next_seq, turn, attempt, result, now)?;
+        conversation.next_seq += 1;
+    }
     if !text.is_empty() {
-        let id = MessageId::answered(id, attempt, appended);
+        let id = MessageId::answered(id, attempt, appended + cut_off.len());
         let partial = NewMessage { id, said: Utterance::partial_text(&text) };
         insert_message(connection, session, conversation.next_seq, turn, attempt, &partial, now)?;
         conversation.next_seq += 1;
@@ -107,17 +127,19 @@ pub(crate) fn take_over(
     connection
         .prepare_cached(
             "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, upstream_status = NULL,
-             ended_at = ?5, last_seq = ?6, record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = 1 WHERE pk = ?1",
+             ended_at = ?5, last_seq = ?6, record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = ?9
+             WHERE pk = ?1",
         )
         .and_then(|mut update| {
             let failure = why.failure();
             let state = failure.code.ends_as().as_str();
             let last_seq = conversation.next_seq - 1;
             let (code, message) = (failure.code.as_str(), failure.message);
-            update.execute(params![turn, state, code, message, now.0, last_seq, record, appended > 0])
+            update.execute(params![turn, state, code, message, now.0, last_seq, record, appended > 0, !is_parked])
         })
         .translated()?;
     clear_journal(connection, turn)?;
+    approvals::forget(connection, turn)?;
     conversation.running = None;
     conversation.last_fence = conversation.fence;
     conversation.version += 1;
@@ -132,6 +154,44 @@ pub(crate) fn take_over(
         })
         .map(drop)
         .translated()
+}
+
+/// Results for the calls of Herma's own tools that had none when the turn's owner went away. Whether they were carried
+/// out is not known, unless a person had denied them. Of a delegation, the model is told what the children had answered.
+fn settle(
+    connection: &Connection,
+    conversation: i64,
+    turn: i64,
+    id: TurnId,
+    attempt: u32,
+    appended: usize,
+) -> StoreResult<Vec<NewMessage>> {
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.answer_seq AND m.turn_pk = t.pk
+             AND m.attempt = t.attempt WHERE t.pk = ?1 ORDER BY s.pk, m.seq"
+        ))
+        .translated()?;
+    let said: Vec<Arc<Message>> =
+        select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()?;
+    let open = tool::unsettled(said.iter().map(|message| &message.said));
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    let caller = said.iter().rposition(|message| message.said.role == Role::Assistant).unwrap_or(said.len());
+    let answers = approvals::answers_without_result(&approvals::of_turn(connection, turn)?, &said[caller..]);
+    let result = |(call, nth): (OwnCall, usize)| {
+        let answer = answers.iter().find(|(id, _)| *id == call.id).map(|(_, answer)| *answer);
+        let (status, text) = match answer {
+            Some(answer) if !answer.choice.allows() => (CallStatus::Denied, tool::DENIED.to_owned()),
+            _ => (CallStatus::Uncertain, delegates::cut_off(connection, conversation, &call)?),
+        };
+        let end = CallEnd { answer, ..CallEnd::at_once(status) };
+        let said = Utterance::tool_result(&call.id, &text, &end);
+        Ok(NewMessage { id: MessageId::answered(id, attempt, nth), said })
+    };
+    open.into_iter().zip(appended..).map(result).collect()
 }
 
 /// How many messages the running attempt of a turn has appended.

@@ -1,12 +1,12 @@
 //! A conversation's title: given by a client, or made for a conversation without one. Triggers keep the search index up
 //! to date.
 
-use herma_model::{ConversationId, Happening, TenantId, Timestamp};
+use herma_model::{ConversationEvent, ConversationId, TenantId, Timestamp};
 use herma_store::MadeTitle;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::failure::{StoreResult, Translate};
-use crate::{events, snapshot};
+use crate::{events, snapshot, usage};
 
 /// Sets the title that a client gives. `None` removes it, and no title is made for the conversation any more.
 pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str>) -> StoreResult<()> {
@@ -34,7 +34,7 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
         .translated()?;
     if titled == 1 {
         let facts = snapshot::load(connection, conversation)?.facts;
-        events::record(connection, conversation, &facts, Happening::Renamed { title: Some(title) }, now)?;
+        events::record(connection, conversation, &facts, ConversationEvent::Renamed { title: Some(title) }, now)?;
     }
     Ok(titled == 1)
 }
@@ -51,7 +51,7 @@ pub(crate) fn forget_excerpt(connection: &Connection, conversation: i64, now: Ti
     if forgotten == 1 {
         events::forget_titles(connection, conversation)?;
         let facts = snapshot::load(connection, conversation)?.facts;
-        events::record(connection, conversation, &facts, Happening::Renamed { title: None }, now)?;
+        events::record(connection, conversation, &facts, ConversationEvent::Renamed { title: None }, now)?;
     }
     Ok(())
 }
@@ -64,11 +64,6 @@ pub(crate) fn make_for(
     title: &MadeTitle,
     now: Timestamp,
 ) -> StoreResult<bool> {
-    let key: Option<i64> = connection
-        .prepare_cached("SELECT pk FROM conversations WHERE id = ?1 AND tenant_pk = ?2 AND deleted = 0")
-        .and_then(|mut select| {
-            select.query_row(params![conversation.uuid().as_bytes(), tenant.0], |row| row.get(0)).optional()
-        })
-        .translated()?;
+    let key = usage::key_of(connection, tenant, conversation)?;
     key.map_or(Ok(false), |key| make(connection, key, title, now))
 }

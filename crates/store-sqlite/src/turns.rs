@@ -13,8 +13,10 @@ use herma_store::{Scope, StatelessOutcome, StatelessTurn, StreamedOutput, Stream
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Map;
 
+use crate::approvals::{self, AskedQuestion};
 use crate::expiry;
 use crate::failure::{StoreResult, Translate};
+use crate::instance::NOBODY;
 use crate::lineage::END;
 use crate::queue;
 use crate::rows::{self, MESSAGE, SESSION};
@@ -30,15 +32,22 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreR
             "SELECT {STATE}, t.pk, t.state, t.attempt, t.resolution, t.rotated, t.created_at, t.model, t.finish_reason,
              t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, t.failure_code, t.failure_message,
              t.upstream_status, t.api, t.echo, t.kept, t.ended_at, t.first_seq IS NOT NULL, t.record, t.cut_off,
-             t.stop_requested IS NOT NULL, t.stop_kind IS 'cancel', t.cache_write_tokens FROM turns t
+             t.stop_requested IS NOT NULL, t.stop_kind IS 'cancel', t.cache_write_tokens,
+             t.state = 'running' AND t.owner = {NOBODY}, EXISTS (SELECT 1 FROM approvals a WHERE a.turn_pk = t.pk)
+             FROM turns t
              JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.id = ?1 AND t.tenant_pk = ?2 AND t.attempt_of IS NULL AND c.deleted = 0"
         ))
         .and_then(|mut select| {
-            select.query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| read(connection, row, id)).optional()
+            select
+                .query_row(params![id.uuid().as_bytes(), scope.tenant.0], |row| {
+                    let (key, record) = read(connection, row, id)?;
+                    Ok((key, record, row.get(STATE_WIDTH + 26)?))
+                })
+                .optional()
         })
         .translated()?;
-    let Some((key, mut record)) = found else { return Ok(None) };
+    let Some((key, mut record, has_asked)) = found else { return Ok(None) };
     if !scope.keys.sees(record.facts.session_key.as_ref()) {
         return Ok(None);
     }
@@ -47,7 +56,11 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreR
         return Ok(Some(record));
     }
     record.input = input(connection, key)?;
-    record.steps = steps(connection, key, record.state)?;
+    let asked = if has_asked { approvals::of_turn(connection, key)? } else { Vec::new() };
+    record.steps = steps(connection, key, record.state, &asked)?;
+    if record.parked {
+        record.pending = asked.into_iter().map(|asked| asked.approval).collect();
+    }
     match record.state {
         TurnState::Completed => {}
         TurnState::Queued | TurnState::Running => {
@@ -141,6 +154,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         id,
         state,
         stopping: row.get::<_, bool>(AT + 22)? && state.is_live(),
+        parked: row.get(AT + 25)?,
         waits_again: false,
         called_off: row.get::<_, bool>(AT + 23)? && state == TurnState::Cancelled,
         attempt: row.get(AT + 2)?,
@@ -158,6 +172,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         has_begun: row.get(AT + 19)?,
         input: Vec::new(),
         steps: Vec::new(),
+        pending: Vec::new(),
         shown: StreamedOutput {
             text: String::new(),
             record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default(),
@@ -239,14 +254,19 @@ fn input(connection: &Connection, turn: i64) -> StoreResult<Vec<Arc<Message>>> {
 }
 
 /// The steps of a turn, in the order of their places.
-fn steps(connection: &Connection, turn: i64, state: TurnState) -> StoreResult<Vec<Step>> {
+fn steps(connection: &Connection, turn: i64, state: TurnState, asked: &[AskedQuestion]) -> StoreResult<Vec<Step>> {
     let mut messages = answer_messages(connection, turn, state)?.into_iter().peekable();
     let mut steps = Vec::with_capacity(messages.len());
     for (id, place) in compactions(connection, turn)? {
-        steps.extend(std::iter::from_fn(|| messages.next_if(|message| message.seq.0 < place)).map(Step::Said));
+        let before: Vec<_> = std::iter::from_fn(|| messages.next_if(|message| message.seq.0 < place)).collect();
+        steps.extend(Step::of_messages(&before, &[]));
         steps.push(Step::Compacted(id));
     }
-    steps.extend(messages.map(Step::Said));
+    let mut last: Vec<Arc<Message>> = messages.collect();
+    let asking = last.split_off(approvals::asking_message(asked, &last).unwrap_or(last.len()));
+    steps.extend(Step::of_messages(&last, &[]));
+    let pending = approvals::answers_without_result(asked, &asking);
+    steps.extend(Step::of_messages(&asking, &pending));
     Ok(steps)
 }
 
@@ -329,7 +349,8 @@ pub(crate) fn forget_response(connection: &Connection, scope: &Scope, turn: Turn
 
 /// Turns of one process that were asked to stop, or that another process has taken over.
 ///
-/// The list of turns is older than the rows. A turn that has started or ended by itself since then is not reported.
+/// The list of turns is older than the rows. A turn that has started, ended by itself or been parked since then is not
+/// reported.
 pub(crate) fn stop_requests(
     connection: &Connection,
     owner: i64,
@@ -338,7 +359,7 @@ pub(crate) fn stop_requests(
     let mut select = connection
         .prepare_cached(
             "SELECT id, stop_kind FROM turns WHERE pk = ?1 AND CASE state WHEN 'running' THEN stop_requested IS NOT NULL
-             OR owner <> ?2
+             OR owner <> ?2 AND owner <> ?3
              WHEN 'queued' THEN 0 ELSE cut_off END",
         )
         .translated()?;
@@ -348,7 +369,7 @@ pub(crate) fn stop_requests(
             let kind = rows::optional_word(row, 1, StopKind::parse)?.unwrap_or(StopKind::Interrupt);
             Ok((TurnId::from_uuid(rows::uuid(row, 0)?), kind))
         };
-        asked.extend(select.query_row([*turn, owner], read).optional().translated()?);
+        asked.extend(select.query_row([*turn, owner, NOBODY], read).optional().translated()?);
     }
     Ok(asked)
 }
@@ -372,6 +393,7 @@ mod tests {
             (1, "failed", None, false, None),
             (1, "running", Some("cancel"), false, Some(StopKind::Cancel)),
             (2, "running", None, false, Some(StopKind::Interrupt)),
+            (NOBODY, "running", None, false, None),
             (1, "interrupted", None, true, Some(StopKind::Interrupt)),
         ] {
             connection.execute("DELETE FROM turns", []).unwrap();

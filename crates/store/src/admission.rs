@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, ConversationFacts, ConversationId, CreatorKind, InvalidDeclaration, Message, NewMessage,
+    Alias, ApiKeyId, CallId, ConversationFacts, ConversationId, CreatorKind, InvalidDeclaration, Message, NewMessage,
     Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
 };
 
@@ -55,7 +55,7 @@ pub enum TurnPolicy {
     Queue,
     /// Be refused.
     Reject,
-    /// Stop the running turn and be the next.
+    /// Stop the running turn and be the next. A parked turn ends at once.
     Interrupt,
     /// Continue in a new branch that begins after the last answer. A further attempt of an unanswered turn waits
     /// instead, because it belongs to this conversation.
@@ -131,6 +131,8 @@ pub struct Creation {
     /// The session it comes from, named by any name of its conversation. A session's own name means exactly that
     /// session; any other name means the head. The kind decides the relation ([`SessionKind::declare`]).
     pub parent: Option<Alias>,
+    /// The call in the parent that made it, if one did.
+    pub parent_tool_call: Option<CallId>,
 }
 
 /// What a turn stores if it is a response too.

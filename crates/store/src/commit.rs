@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
+    Cost, Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId, TurnState, Usage,
 };
 
 use crate::conversations::MadeTitle;
@@ -27,6 +27,8 @@ pub struct Lease {
     pub attempt: u32,
     /// The uninterrupted series of renewals in which the lease was given or last confirmed.
     pub renewal_series: u64,
+    /// Whether it was given to a turn that had been parked. Only such a turn can have answered questions.
+    pub resumed: bool,
 }
 
 /// Steps of a running turn, written before the turn goes on. The turn keeps its lease.
@@ -38,6 +40,10 @@ pub struct Append {
     pub session: SessionId,
     /// The messages, in order.
     pub messages: Vec<NewMessage>,
+    /// The tokens of the model call that said them, if the model server counted them.
+    pub usage: Option<Usage>,
+    /// What that model call cost, if its model has a price.
+    pub cost: Option<Cost>,
     /// The pieces in which all messages of the turn so far were streamed, if clients may ask for them again. Opaque.
     /// Replaces the record written before; later records are appended to it.
     pub record: Option<String>,
@@ -52,7 +58,7 @@ pub enum TurnOutcome {
     Completed {
         /// The last messages of the answer, in order. Messages that were appended before are not among them.
         messages: Vec<NewMessage>,
-        /// How the model ended the answer.
+        /// How the model ended the answer. The usage is that of the last model call; appends have counted the others.
         finish: Finish,
     },
     /// Without an answer.
@@ -61,8 +67,8 @@ pub enum TurnOutcome {
         state: TurnState,
         /// Why.
         failure: TurnFailure,
-        /// The partial answer that was streamed.
-        partial: Option<NewMessage>,
+        /// The last messages, in order: results of tool calls that were cut off, and the partial answer that was streamed.
+        messages: Vec<NewMessage>,
     },
 }
 
@@ -79,6 +85,8 @@ pub struct Commit {
     pub system: Option<Arc<[Payload]>>,
     /// The pieces in which the answer was streamed, if clients may ask for them again. Opaque.
     pub record: Option<String>,
+    /// What the last model call cost, if its model has a price. Appends have counted the others.
+    pub cost: Option<Cost>,
     /// A generated title, used if the conversation has none and no client has removed its title.
     pub title: Option<MadeTitle>,
     /// The clock.

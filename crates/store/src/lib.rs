@@ -2,6 +2,7 @@
 //! particular database. [`Store`] lists what every implementation guarantees.
 
 pub mod admission;
+pub mod approvals;
 pub mod commit;
 pub mod compaction;
 #[cfg(feature = "contract-suite")]
@@ -22,11 +23,13 @@ pub mod search;
 pub mod snapshot;
 mod store;
 pub mod turns;
+pub mod usage;
 
 pub use admission::{
     Admission, AdmitOutcome, ClientConnection, Creation, Durability, Intent, NewResponse, Refusal, RetryIdentity,
     Running, Seen, Target, Ticket, TurnPolicy,
 };
+pub use approvals::{AnswerOutcome, AskedCall, Grant, Park, PendingApproval, Question, Resumed};
 pub use commit::{Append, Commit, Committed, Lease, StreamedOutput, TurnOutcome};
 pub use compaction::{
     Authority, CompactOutcome, Compacted, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome,
@@ -56,3 +59,4 @@ pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, 
 pub use snapshot::{Counted, ExpectedRevision, Extent, Revision, Scope, Snapshot, Version};
 pub use store::Store;
 pub use turns::{Expired, StatelessOutcome, StatelessTurn, StopOutcome, StreamedPart, StreamedThrough, TurnRecord};
+pub use usage::{MOST_DESCENDANTS, Spent};

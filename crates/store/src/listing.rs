@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use herma_model::{ConversationFacts, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnState, Usage};
+use herma_model::{
+    CallId, ConversationFacts, Cost, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnState, Usage,
+};
 
 use crate::snapshot::Revision;
 
@@ -45,8 +47,17 @@ pub struct ConversationRow {
     pub message_count: u64,
     /// Number of its own turns, with or without an answer.
     pub turn_count: u64,
-    /// Tokens of all its turns.
+    /// Tokens of all its turns. What a branch inherits does not count: it is its source's.
     pub usage: Usage,
+    /// Tokens of the conversation and of everything below it: branches, delegates and background children, and what is
+    /// below them. Includes the tokens that Herma itself used for them ([`crate::Store::add_side_usage`]). At most
+    /// [`crate::MOST_DESCENDANTS`] are summed up. A deleted conversation does not count, and neither does what was
+    /// below it.
+    pub usage_tree: Usage,
+    /// What the conversation and everything below it cost. `None` if none of them had a price.
+    pub cost: Option<Cost>,
+    /// The call in its parent that made it, if one did.
+    pub parent_tool_call_id: Option<CallId>,
     /// Whether a turn is running.
     pub running: bool,
 }

@@ -19,8 +19,8 @@ pub enum Notice {
     ConversationFree(ConversationId),
     /// This turn no longer waits: it was cancelled or forgotten, or it has the lease.
     WaitEnded(TurnId),
-    /// [`crate::Store::turn`] has news of this turn: it began, streamed more, ended, waits again or is gone. Every new
-    /// subscription gets this notice once.
+    /// [`crate::Store::turn`] has news of this turn: it began, streamed more, was parked, answered or resumed, ended,
+    /// waits again or is gone. Every new subscription gets this notice once.
     TurnChanged(TurnId),
     /// [`crate::Store::stop_requests`] may name a turn that it did not name before.
     StopRequested,

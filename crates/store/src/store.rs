@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, EndReason, Message, MessageId, Principal, StopKind,
-    TenantId, Timestamp, TurnFailure, TurnId,
+    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Message,
+    MessageId, Principal, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
 };
 use tokio::sync::watch;
 
 use crate::admission::{Admission, AdmitOutcome};
+use crate::approvals::{AnswerOutcome, Grant, Park, Question, Resumed};
 use crate::commit::{Append, Commit, Committed, Lease, StreamedOutput};
 use crate::compaction::{CompactOutcome, FailedCompaction, LedgerPage, NewCompaction, PinOutcome, Undo, UndoOutcome};
 use crate::conversations::{
@@ -32,6 +33,7 @@ use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
 use crate::snapshot::{Extent, Scope, Snapshot};
 use crate::turns::{Expired, StatelessTurn, StopOutcome, StreamedPart, StreamedThrough, TurnRecord};
+use crate::usage::Spent;
 
 /// A database that stores conversations.
 ///
@@ -63,6 +65,8 @@ use crate::turns::{Expired, StatelessTurn, StopOutcome, StreamedPart, StreamedTh
 /// - **Search is complete.** [`Store::search`] finds a message as soon as it is written, and never a deleted one.
 /// - **Dead owners are found at once.** If the process of a running turn has died, the next admission takes the lease
 ///   over and records the turn as interrupted.
+/// - **A parked turn belongs to no process.** It stays the running turn of its conversation, through the end of every
+///   process, until it is resumed, cancelled or interrupted, or its conversation is deleted.
 /// - **No change is missed.** A caller that subscribes to a [`Notice`] and then reads gets a notice for every later
 ///   change.
 ///
@@ -127,7 +131,7 @@ pub trait Store: Send + Sync + 'static {
     async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError>;
 
     /// Cancels a turn, whichever process runs it. A waiting turn ends at once. A running turn is asked to stop; if it
-    /// was asked longer than `grace` ago, it is ended.
+    /// was asked longer than `grace` ago, it is ended. A parked turn ends at once.
     async fn stop(
         &self,
         scope: &Scope,
@@ -135,6 +139,47 @@ pub trait Store: Send + Sync + 'static {
         grace: Duration,
         now: Timestamp,
     ) -> Result<StopOutcome, StoreError>;
+
+    /// Parks a running turn until people have answered its questions. The lease is lost: nothing can be written under
+    /// it any more. Questions of an earlier park of the turn are forgotten. Durable when it returns.
+    ///
+    /// Retries like [`Store::commit`] and has the same errors. A turn that was asked to stop is not parked.
+    async fn park(&self, park: Park) -> Result<(), StoreError>;
+
+    /// Answers questions of a parked turn. [`ApprovalChoice::Session`] and [`ApprovalChoice::Always`] also store a
+    /// grant. Durable when it returns.
+    async fn answer(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        question: Question,
+        choice: ApprovalChoice,
+        now: Timestamp,
+    ) -> Result<AnswerOutcome, StoreError>;
+
+    /// Goes on with a parked turn in this process, under a new lease. `None` if the turn is not parked, if a question
+    /// is open, or if another caller was faster. Its answers stay readable until it ends. Durable when it returns.
+    async fn resume(&self, turn: TurnId, now: Timestamp) -> Result<Option<Resumed>, StoreError>;
+
+    /// Denies every open question that was asked before a moment. Then returns parked turns that can be resumed, of
+    /// every tenant, oldest first, at most 100.
+    async fn parked_turns(&self, asked_before: Timestamp, now: Timestamp) -> Result<Vec<TurnId>, StoreError>;
+
+    /// Whether calls of a tool are made without a question, in this conversation or in the whole tenant.
+    async fn is_granted(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        server: &str,
+        tool: &str,
+    ) -> Result<bool, StoreError>;
+
+    /// All grants of a tenant, or of every tenant, oldest first.
+    async fn grants(&self, tenant: Option<TenantId>) -> Result<Vec<Grant>, StoreError>;
+
+    /// Revokes the grants of a tool, for the tenant and for its conversations. `*` means every tool of the server.
+    /// Returns how many there were. Durable when it returns.
+    async fn revoke_grants(&self, tenant: TenantId, server: &str, tool: &str) -> Result<u64, StoreError>;
 
     /// Adds streamed output to the journal of a running turn, so that it survives a crash. Returns before it is
     /// written. The receipt resolves when it is committed, or with [`StoreError::Fenced`] if the lease was lost. The
@@ -222,8 +267,8 @@ pub trait Store: Send + Sync + 'static {
     async fn reopen(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<EndOutcome, StoreError>;
 
     /// Deletes the conversation a name leads to, with all its names, turns and responses. Names that a client chose can
-    /// be used again; other names lead nowhere. The part that inheriting branches need stays, readable by them only,
-    /// unless they are deleted too. Durable when it returns.
+    /// be used again; other names lead nowhere. A parked turn is deleted too. The part that inheriting branches need
+    /// stays, readable by them only, unless they are deleted too. Durable when it returns.
     async fn delete(
         &self,
         scope: &Scope,
@@ -243,6 +288,24 @@ pub trait Store: Send + Sync + 'static {
     /// Part of the lineage graph of the conversation a name leads to: its ancestors, its own sessions, and their
     /// descendants.
     async fn lineage(&self, scope: &Scope, alias: &Alias, range: LineageRange) -> Result<LineageOutcome, StoreError>;
+
+    /// What the conversations have answered that a call in this conversation made, in the order they were made. If
+    /// several calls had this id, the last one counts. A child whose turn has not ended is reported as interrupted.
+    /// Empty if there are none, or no such conversation.
+    async fn children_of_call(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        call: &str,
+    ) -> Result<Vec<ChildAnswer>, StoreError>;
+
+    /// Adds what Herma itself asked a model for in a conversation's name: a summary, a title, memory. It counts in
+    /// `usage_tree`, `cost` and [`Store::spent`], not in `usage`. The version and the revision stay. Returns before it
+    /// is written. Does nothing if there is no such conversation.
+    fn add_side_usage(&self, tenant: TenantId, conversation: ConversationId, usage: Usage, cost: Option<Cost>);
+
+    /// What a conversation and its whole tree have used, for budgets. Zero if there is no such conversation.
+    async fn spent(&self, tenant: TenantId, conversation: ConversationId) -> Result<Spent, StoreError>;
 
     /// Part of the full view of the conversation a name leads to. `None` if it leads nowhere.
     async fn messages(

@@ -7,6 +7,7 @@ use herma_model::{
     CompactionId, ConversationFacts, Message, Resolution, Step, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
 };
 
+use crate::approvals::PendingApproval;
 use crate::commit::StreamedOutput;
 
 /// The outcome of cancelling a turn.
@@ -89,6 +90,8 @@ pub struct TurnRecord {
     pub state: TurnState,
     /// Whether it is running and was asked to stop.
     pub stopping: bool,
+    /// Whether it is parked: it is running, but it belongs to no process and waits for people.
+    pub parked: bool,
     /// Whether a further attempt waits under this id. Until that attempt begins, the other fields describe the attempt
     /// before.
     pub waits_again: bool,
@@ -124,6 +127,8 @@ pub struct TurnRecord {
     pub input: Vec<Arc<Message>>,
     /// Its steps, in order. If the turn has not ended, those that are written so far.
     pub steps: Vec<Step>,
+    /// The questions that it waits for, in order, with the answers so far. Empty if it is not parked.
+    pub pending: Vec<PendingApproval>,
     /// The streamed output in the journal. If the turn is running, the output so far.
     pub shown: StreamedOutput,
     /// The place after `shown`, if the turn is running.
@@ -135,7 +140,7 @@ pub struct TurnRecord {
 impl TurnRecord {
     /// The messages of its answer. If it has none, the partial answer that was streamed.
     pub fn said(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
-        self.steps.iter().filter_map(Step::message)
+        self.steps.iter().filter_map(Step::model_message)
     }
 
     /// The compactions that it made, in order.

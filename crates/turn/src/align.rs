@@ -1,7 +1,7 @@
-//! What of a chat request is new, given what the conversation already knows.
+//! Which messages of a chat request are new to its conversation.
 //!
-//! A client may send just its new message, or its whole history every time; both must leave the same transcript. System messages are
-//! not part of this: they are replaced as a whole.
+//! A client may send only its new message, or its whole history every time. Both must lead to the same transcript.
+//! System messages are not aligned: a request replaces all of them.
 
 use std::sync::Arc;
 
@@ -15,34 +15,37 @@ use crate::pairing::open_calls;
 pub struct Alignment {
     /// The request's messages from this one on are new.
     pub new_from: usize,
-    /// Nothing is new because the request repeats the input of this unanswered last turn: it is a further attempt of it.
+    /// The last turn, if it has no answer and the request repeats its input. Then nothing is new, and the request is a
+    /// further attempt of that turn.
     pub retry_of: Option<TurnId>,
 }
 
-/// Finds where the new part of a request begins; `None` if the messages in hand do not reach far enough back to tell.
+/// Finds where the new part of a request begins. `None` if older messages than those in hand are needed to decide.
 ///
-/// The longest run of the request that ends in an assistant message and equals the end of the transcript is known; of two equally long
-/// runs the later counts. What was rewound may be in the request or missing from it. If none aligns, what follows the last assistant message is new. The input of trailing unanswered turns, sent
-/// again in its place, is known too. A request without an assistant message is new as a whole, but for what was said before and is said
-/// again in front of the results that the conversation waits for.
+/// - A run of the request is known if it ends with an assistant message and equals the end of the transcript. The
+///   longest run counts, and the later one of two equally long runs. Rewound messages may be in the request or missing.
+/// - If there is no such run, all messages after the last assistant message are new.
+/// - Inputs of the unanswered turns at the end are known too, if the request repeats them in their place.
+/// - In a request without an assistant message all messages are new, with one exception: see
+///   `known_before_results`.
 pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Option<Alignment> {
     let last_answer = request.iter().rposition(|said| said.role == Role::Assistant);
     let said = transcript.said();
     let known = match last_answer {
-        None => said_before_results(request, transcript),
+        None => known_before_results(request, transcript),
         Some(_) if said.is_empty() && transcript.whole => 0,
         Some(last) => match longest_run(request, Transcript { messages: &said, ..transcript }) {
-            Longest::Run(end) => end + 1,
-            Longest::None => last + 1,
-            Longest::Unclear => return None,
+            LongestRun::EndsAt(end) => end + 1,
+            LongestRun::None => last + 1,
+            LongestRun::Unclear => return None,
         },
     };
     skip_unanswered(request, known, transcript)
 }
 
-/// How many messages at the beginning of a request without answers the conversation has: those in front of the first result of an open
-/// call, if all of them were said in that order. Only a client that leaves the answers out sends them.
-fn said_before_results(request: &[Utterance], transcript: Transcript<'_>) -> usize {
+/// How many messages at the beginning of a request without answers are known: all before the first result of an open
+/// call, if the transcript has them in that order. A client that leaves the answers out sends such requests.
+fn known_before_results(request: &[Utterance], transcript: Transcript<'_>) -> usize {
     let answers_open_call = |open: &[CallId], said: &Utterance| {
         said.role == Role::Tool && said.calls.first().is_some_and(|call| open.contains(call))
     };
@@ -57,74 +60,77 @@ fn said_before_results(request: &[Utterance], transcript: Transcript<'_>) -> usi
     if all_known { first } else { 0 }
 }
 
-/// Messages at the end of a part of the request that equal the end of the transcript.
+/// Messages of the request up to `end` that equal the end of the transcript.
 #[derive(Clone, Copy)]
-struct Run {
+struct KnownRun {
     end: usize,
     length: usize,
-    /// Whether it may go on before the first message in hand.
+    /// Whether older messages than those in hand may belong to it.
     open: bool,
 }
 
-enum Longest {
+enum LongestRun {
     None,
-    /// It ends here.
-    Run(usize),
-    /// It depends on messages that are not in hand.
+    /// The index of its last message.
+    EndsAt(usize),
+    /// Older messages than those in hand are needed to decide.
     Unclear,
 }
 
-fn longest_run(request: &[Utterance], transcript: Transcript<'_>) -> Longest {
+fn longest_run(request: &[Utterance], transcript: Transcript<'_>) -> LongestRun {
     let ends = request.iter().enumerate().filter(|(_, said)| said.role == Role::Assistant);
-    let runs: Vec<Run> = ends.map(|(end, _)| run_to(end, request, transcript)).filter(Run::counts).collect();
-    let Some(longest) = runs.iter().max_by_key(|run| (run.length, run.end)) else { return Longest::None };
-    // An open run is at least as long as it looks. It is the longest for sure only if it is the only one, and looks the longest.
+    let runs: Vec<KnownRun> = ends.map(|(end, _)| run_to(end, request, transcript)).filter(KnownRun::counts).collect();
+    let Some(longest) = runs.iter().max_by_key(|run| (run.length, run.end)) else { return LongestRun::None };
+    // An open run may be longer than its known length. So it surely is the longest only if it is the only open run and
+    // already has the largest known length.
     let mut open = runs.iter().filter(|run| run.open);
     match (open.next(), open.next()) {
-        (Some(_), Some(_)) => Longest::Unclear,
-        (Some(only), None) if only.end != longest.end => Longest::Unclear,
-        _ => Longest::Run(longest.end),
+        (Some(_), Some(_)) => LongestRun::Unclear,
+        (Some(only), None) if only.end != longest.end => LongestRun::Unclear,
+        _ => LongestRun::EndsAt(longest.end),
     }
 }
 
-/// How many messages up to `end` equal the end of the transcript. What belongs to unanswered turns or was replaced by a later attempt may
-/// be missing from the request.
-fn run_to(end: usize, request: &[Utterance], transcript: Transcript<'_>) -> Run {
+/// The run of the request that ends at `end`. The request may leave out the messages that [`may_be_missing`] names.
+fn run_to(end: usize, request: &[Utterance], transcript: Transcript<'_>) -> KnownRun {
     let mut wanted = request[..=end].iter().rev();
     let mut next = wanted.next();
     let mut length = 0;
     for message in transcript.messages.iter().rev() {
         let Some(said) = next else { break };
-        if message.said.digest == said.digest {
+        if message.said.is_repeated_by(said) {
             length += 1;
             next = wanted.next();
         } else if !may_be_missing(message, transcript) {
-            return Run { end, length, open: false };
+            return KnownRun { end, length, open: false };
         }
     }
-    Run { end, length, open: next.is_some() && !transcript.whole }
+    KnownRun { end, length, open: next.is_some() && !transcript.whole }
 }
 
-impl Run {
+impl KnownRun {
     const fn counts(&self) -> bool {
         self.length > 0 || self.open
     }
 }
 
+/// Whether a client that sends its history may leave this message out.
 pub(crate) fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
     message.said.status == MessageStatus::Partial
+        || message.said.is_inner_step()
         || transcript.ending(message.turn).is_some()
         || transcript.is_left_behind(message)
         || transcript.is_rewound(message)
 }
 
-/// Steps over the input of trailing unanswered turns that the client sent again in its place. The last of them decides
-/// first: if the request ends with its input, it is a further attempt of that turn, even if an older one was asked the
-/// same.
+/// Skips the inputs of the unanswered turns at the end of the transcript, if the client sent them again in their place.
+///
+/// The last of these turns is checked first: if the request ends with its input, the request is a further attempt of
+/// that turn, even if an older one has the same input.
 fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Option<Alignment> {
     let is_unanswered = |message: &Message| transcript.ending(message.turn).is_some();
     let said = transcript.said();
-    // What was rewound with its answer is not part of the conversation any more.
+    // Rewound messages of turns with an answer are not part of the conversation any more.
     let messages: Vec<_> =
         said.iter().filter(|message| !transcript.is_rewound(message) || is_unanswered(message)).cloned().collect();
     let answered = messages.iter().rposition(|message| !is_unanswered(message));
@@ -133,34 +139,35 @@ fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'
     }
     let trailing = &messages[answered.map_or(0, |at| at + 1)..];
     let turns = || trailing.chunk_by(|one, other| one.turn == other.turn);
-    let unanswered: Vec<_> = turns().map(Asked::of).collect();
-    let shown: Vec<_> = turns().filter(|turn| !transcript.is_rewound(&turn[0])).map(Asked::of).collect();
+    let unanswered: Vec<_> = turns().map(UnansweredInput::of).collect();
+    let shown: Vec<_> = turns().filter(|turn| !transcript.is_rewound(&turn[0])).map(UnansweredInput::of).collect();
     if let Some((last, earlier)) = shown.split_last()
         && let Some(before) = request.len().checked_sub(last.input.len()).filter(|before| *before >= known)
         && last.is_repeated(&request[before..])
-        && step_over(earlier, &request[..before], known).end == before
+        && skip_repeated(earlier, &request[..before], known).end == before
     {
         return Some(Alignment { new_from: request.len(), retry_of: Some(last.turn) });
     }
-    let stepped = step_over(&unanswered, request, known);
-    // An earlier unanswered turn's input at the very end is a new message of the same wording.
-    let new_from = if stepped.end == request.len() { stepped.last } else { stepped.end };
+    let skipped = skip_repeated(&unanswered, request, known);
+    // If the request ends with the input of an earlier unanswered turn, that is a new message with the same text.
+    let new_from = if skipped.end == request.len() { skipped.last_start } else { skipped.end };
     Some(Alignment { new_from, retry_of: None })
 }
 
-/// What an unanswered turn was asked.
-struct Asked {
+/// The input of an unanswered turn.
+struct UnansweredInput {
     turn: TurnId,
     input: Vec<Digest>,
 }
 
-impl Asked {
+impl UnansweredInput {
     fn of(turn: &[Arc<Message>]) -> Self {
-        let input = turn.iter().filter(|message| message.said.status == MessageStatus::Complete);
-        Self { turn: turn[0].turn, input: input.map(|message| message.said.digest).collect() }
+        let is_input =
+            |message: &&Arc<Message>| message.said.status == MessageStatus::Complete && !message.said.is_inner_step();
+        Self { turn: turn[0].turn, input: turn.iter().filter(is_input).map(|message| message.said.digest).collect() }
     }
 
-    /// Whether a request begins with it.
+    /// Whether these messages of a request begin with it.
     fn is_repeated(&self, request: &[Utterance]) -> bool {
         !self.input.is_empty()
             && request.len() >= self.input.len()
@@ -168,23 +175,23 @@ impl Asked {
     }
 }
 
-/// How far a request repeats unanswered turns.
-struct Stepped {
-    /// After the last input that was repeated.
+/// The part of a request that repeats inputs of unanswered turns.
+struct Skipped {
+    /// The index after the last repeated input.
     end: usize,
-    /// Where that input begins.
-    last: usize,
+    /// The index at which that input begins.
+    last_start: usize,
 }
 
-/// Steps over the inputs that a request repeats in order, from a place on. Inputs may be missing from it.
-fn step_over(unanswered: &[Asked], request: &[Utterance], from: usize) -> Stepped {
-    let mut stepped = Stepped { end: from, last: from };
-    for asked in unanswered {
-        if asked.is_repeated(&request[stepped.end..]) {
-            stepped = Stepped { end: stepped.end + asked.input.len(), last: stepped.end };
+/// Skips the inputs that a request repeats in order, from index `from` on. The request may leave inputs out.
+fn skip_repeated(unanswered: &[UnansweredInput], request: &[Utterance], from: usize) -> Skipped {
+    let mut skipped = Skipped { end: from, last_start: from };
+    for turn in unanswered {
+        if turn.is_repeated(&request[skipped.end..]) {
+            skipped = Skipped { end: skipped.end + turn.input.len(), last_start: skipped.end };
         }
     }
-    stepped
+    skipped
 }
 
 #[cfg(test)]
@@ -211,15 +218,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_in_front_of_results_that_are_waited_for_is_known() {
+    fn messages_before_the_results_of_open_calls_are_known() {
         let mut story = two_turns();
         story.calls("e", &["one", "two"]);
         story.result("one", "1");
         assert_eq!(new_from(&[user("e"), tool("two", "2")], &story), 1);
         assert_eq!(new_from(&[user("e"), tool("one", "1"), tool("two", "2")], &story), 2);
         assert_eq!(new_from(&[user("f"), tool("two", "2")], &story), 0, "that was not said");
-        assert_eq!(new_from(&[user("e"), tool("three", "3")], &story), 0, "that is not waited for");
+        assert_eq!(new_from(&[user("e"), tool("three", "3")], &story), 0, "that call is not open");
         assert_eq!(new_from(&[tool("two", "2"), user("e")], &story), 0);
+    }
+
+    #[test]
+    fn a_turn_of_several_steps_is_one_message_to_a_chat_client() {
+        let mut story = two_turns();
+        story.own_round("look", &["x"], &[("x", "found")]);
+        let shown = Utterance::text_digest(Role::Assistant, "Let me see.\n\nIt is there.");
+        story.answer("It is there.");
+        let last = Arc::make_mut(story.messages.last_mut().unwrap());
+        last.said = last.said.clone().with_shown_digest(shown);
+        let whole = [user("c"), assistant("d"), user("look"), assistant("Let me see.\n\nIt is there."), user("e")];
+        assert_eq!(new_from(&whole, &story), 4);
+        let steps = [user("c"), assistant("d"), user("look"), assistant("It is there."), user("e")];
+        assert_eq!(new_from(&steps, &story), 4, "a client of responses sends the last message alone");
+    }
+
+    #[test]
+    fn a_failed_turn_that_had_called_tools_is_tried_again() {
+        let mut story = two_turns();
+        story.own_round("look", &["x"], &[("x", "found")]);
+        let failed = story.fail_last_turn();
+        let alignment = align(&[user("look")], story.transcript()).unwrap();
+        assert_eq!(alignment.retry_of, Some(failed));
     }
 
     #[test]
@@ -282,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn several_unanswered_turns_are_stepped_over_in_order() {
+    fn several_unanswered_turns_are_skipped_in_order() {
         let mut story = Story::default();
         story.unanswered("a", None, TurnState::Failed);
         story.unanswered("b", None, TurnState::Failed);
@@ -353,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_forgotten_messages_decide_they_are_asked_for() {
+    fn if_older_messages_are_needed_to_decide_nothing_is_aligned() {
         let mut story = Story::default();
         for _ in 0..3 {
             story.turn("go on", "done");

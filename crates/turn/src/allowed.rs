@@ -1,4 +1,5 @@
-//! Which of its tools a client lets the model call. All of them are shown to it, so that what it was shown before stays the same.
+//! Which of its tools a client lets the model call. The model is shown all of them, so that the beginning of its
+//! context does not change.
 
 use herma_model::Params;
 use herma_model::generation::ToolCall;
@@ -9,7 +10,7 @@ use serde_json::Value;
 pub struct AllowedTools(Option<Vec<String>>);
 
 impl AllowedTools {
-    /// What `tool_choice` says of it, in the words of chat completions. Whether a model server heeds it is another matter.
+    /// Reads `tool_choice` of chat completions. A model server may ignore it, so the answer is checked too.
     pub fn of(params: &Params) -> Self {
         let choice = params.get("tool_choice").filter(|json| json.starts_with('{'));
         let Some(choice) = choice.and_then(|json| serde_json::from_str::<Value>(json).ok()) else {
@@ -24,7 +25,12 @@ impl AllowedTools {
         Self(Some(names.map(str::to_owned).collect()))
     }
 
-    /// The first call that is not allowed, whatever its name may still become.
+    /// Whether a tool of this name may be called.
+    pub fn permits(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| allowed == name))
+    }
+
+    /// The first call of a streamed answer whose name cannot become that of an allowed tool any more.
     pub(crate) fn breach<'a>(&self, begun: &'a [ToolCall]) -> Option<&'a str> {
         self.first_other(begun, |allowed, name| allowed.starts_with(name))
     }

@@ -1,7 +1,8 @@
-//! When a conversation has to be compacted, and what is kept of it word for word.
+//! When a conversation has to be compacted, and which of its messages are kept word for word.
 //!
-//! Kept are the newest messages by token budget, beginning with an answer where that is possible, so that summary and messages alternate
-//! as roles should; what the running turn brought; the last user message; tool calls together with their results; and what is pinned.
+//! These are kept: the newest messages, as many as the token budget allows; the input of the running turn; the last
+//! user message; and pinned messages. A tool call is kept together with its results. If possible, the kept messages
+//! begin with an answer, so that the roles alternate after the summary, which is a user message.
 
 use std::sync::Arc;
 
@@ -11,32 +12,33 @@ use herma_model::{Message, MessageId, MessageStatus, Payload, Role, Seq, TurnId}
 use crate::context::{Transcript, build};
 use crate::pairing::open_calls;
 
-/// Above this part of the threshold the summary is prepared ahead.
+/// Above this part of the threshold a summary is prepared.
 const SOFT: f64 = 0.8;
 /// The part of the window that a summary may take.
 const SUMMARY: f64 = 0.1;
 const MIN_SUMMARY: u64 = 128;
 const MAX_SUMMARY: u64 = 4_096;
-/// A compaction that the threshold asks for must take away at least this part of what is kept, else every turn would bring one.
+/// A compaction because of the threshold must free at least this part of the kept tokens. Otherwise every turn would
+/// need one.
 const LEAST_GAIN: u64 = 4;
 
-/// What fits, in tokens.
+/// The context budget of a model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Everything.
+    /// The model's whole window.
     pub window: u64,
-    /// What may be shown before a compaction is due.
+    /// A longer context has to be compacted.
     pub threshold: u64,
-    /// What may be shown before a summary is prepared ahead.
+    /// For a longer context a summary is prepared.
     pub soft: u64,
-    /// The newest messages that are kept.
+    /// How much of the newest messages is kept.
     pub keep: u64,
-    /// A summary.
+    /// The longest summary.
     pub summary: u64,
 }
 
 impl Budget {
-    /// The budget of a window, by the parts of it that an operator set.
+    /// The budget for a window. `threshold` and `keep_recent` are parts of the window, as the operator set them.
     pub fn of(window: u64, threshold: f64, keep_recent: f64) -> Self {
         let part = |part: f64| (window as f64 * part) as u64;
         Self {
@@ -49,13 +51,13 @@ impl Budget {
     }
 }
 
-/// Tokens of system messages, by estimate.
+/// Estimated tokens of system messages.
 pub fn system_tokens(system: &[Payload]) -> u64 {
     system.iter().map(|payload| u64::from(tokens::estimate(payload.as_json()))).sum()
 }
 
-/// Tokens of what the model is shown of a transcript, system messages included: as the model server counted them as far as it did, the
-/// rest by estimate. `system` is what stands in front, by estimate.
+/// Tokens of the context of a transcript, system messages included. The model server's count is used as far as there is
+/// one, and an estimate for the rest. `system` is the estimate for the system messages.
 pub fn size(system: u64, transcript: Transcript<'_>, counted: Option<Counted>) -> u64 {
     match counted {
         Some(counted) => counted.tokens.saturating_add(sum(after(transcript.messages, counted.through))),
@@ -74,46 +76,47 @@ fn sum(messages: &[Arc<Message>]) -> u64 {
     messages.iter().map(|message| u64::from(message.said.tokens)).sum()
 }
 
-/// What a compaction would summarise and keep.
+/// Which messages a compaction would summarise, and which it would keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The first message that is summarised.
     pub first: Seq,
-    /// The last one.
+    /// The last message that is summarised.
     pub through: Seq,
-    /// The id of the last one.
+    /// The id of that last message.
     pub last: MessageId,
-    /// How many they are.
+    /// How many messages are summarised.
     pub summarised: usize,
-    /// Messages up to there that are kept word for word, in order.
+    /// Messages up to `through` that are kept word for word, in order.
     pub carried: Vec<Arc<Message>>,
-    /// Tokens that go.
+    /// Tokens that it frees.
     pub frees: u64,
-    /// Tokens that stay, by estimate, besides system messages and the summary.
+    /// Estimated tokens that stay, without system messages and the summary.
     pub stays: u64,
 }
 
 impl Plan {
-    /// Whether it takes away enough to be worth a summary before it must be.
+    /// Whether it frees enough to be worth a summary, although the context still fits the window.
     pub const fn is_worth_it(&self, budget: &Budget) -> bool {
         self.frees > budget.keep / LEAST_GAIN && self.frees > budget.summary
     }
 
-    /// The same plan, but nothing from before its end is kept word for word.
+    /// The same plan without carried messages.
     fn without_carried(self) -> Self {
         let carries = sum(&self.carried);
         Self { carried: Vec::new(), frees: self.frees + carries, stays: self.stays - carries, ..self }
     }
 
-    /// What is to be summarised, in the form the model was shown it: the earlier summary, if there is one, comes first.
+    /// The messages to summarise, as the model was shown them. An earlier summary comes first.
     pub fn covered(&self, transcript: Transcript<'_>) -> Vec<Payload> {
         let end = transcript.messages.partition_point(|message| message.seq <= self.through);
         build(&[], Transcript { messages: &transcript.messages[..end], ..transcript }, None)
     }
 }
 
-/// Plans a compaction that keeps about `keep` tokens of the newest messages; `None` if there is nothing to summarise. `running` is the
-/// turn that needs room, whose messages are all kept.
+/// Plans a compaction that keeps about `keep` tokens of the newest messages. `None` if there is nothing to summarise.
+///
+/// `running` is the turn that needs the compaction. Its input is kept, and the last of its tool rounds.
 pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<Message>], keep: u64) -> Option<Plan> {
     let messages = transcript.since_base();
     let latest = latest_start(transcript, running, keep);
@@ -135,24 +138,24 @@ pub fn plan(transcript: Transcript<'_>, running: Option<TurnId>, pinned: &[Arc<M
 }
 
 /// Plans to leave the oldest part out without a summary. About `keep` tokens of the newest messages stay, and all that
-/// stays fits into `room` tokens. What the running turn brought stays even if it does not fit. Messages that a
-/// compaction carries, and an earlier summary, are left out only if nothing else makes the turn fit.
+/// stays fits into `budget` tokens. The input of the running turn stays even if it does not fit. Carried messages and
+/// an earlier summary are left out only if the turn does not fit otherwise.
 ///
-/// `None` if there is nothing but what the turn brought.
+/// `None` if there is nothing but the input of the turn.
 pub fn trim(
     transcript: Transcript<'_>,
     running: Option<TurnId>,
     pinned: &[Arc<Message>],
     keep: u64,
-    room: u64,
+    budget: u64,
 ) -> Option<Plan> {
-    let plans = [keep, room / 8, 0].into_iter().map(|keep| plan(transcript, running, pinned, keep));
+    let plans = [keep, budget / 8, 0].into_iter().map(|keep| plan(transcript, running, pinned, keep));
     let least = plan(transcript, running, pinned, 0).or_else(|| without_base(transcript, pinned));
-    let fitting = plans.flatten().chain(least.clone()).find(|plan| plan.stays <= room);
+    let fitting = plans.flatten().chain(least.clone()).find(|plan| plan.stays <= budget);
     fitting.or_else(|| least.map(Plan::without_carried))
 }
 
-/// The plan that puts something shorter in place of what the transcript stands on.
+/// The plan that replaces the base and summarises no further message.
 fn without_base(transcript: Transcript<'_>, pinned: &[Arc<Message>]) -> Option<Plan> {
     let base = transcript.base?;
     let messages = transcript.since_base();
@@ -169,7 +172,7 @@ fn without_base(transcript: Transcript<'_>, pinned: &[Arc<Message>]) -> Option<P
     })
 }
 
-/// The plan that summarises up to a given message. `None` if that is not one of those the model is shown themselves.
+/// The plan that summarises all messages up to a given one. `None` if that message is not after the base.
 pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq) -> Option<Plan> {
     let messages = transcript.since_base();
     let start = messages.iter().position(|message| message.seq == through)? + 1;
@@ -188,27 +191,40 @@ pub fn through(transcript: Transcript<'_>, pinned: &[Arc<Message>], through: Seq
     })
 }
 
-/// Where the kept messages begin at the latest: with what the running turn brought, the calls it answers included; or with the last
-/// answer. Calls that nobody has answered are kept if they are not too long: the turn may yet come to nothing, and leave them open.
+/// The latest index at which the kept messages can begin.
+///
+/// It is the running turn's input, or the message whose calls that input answers, or without a running turn the last
+/// answer. Open calls of the last answer are kept too if they are not too long: if the turn fails, the client may still
+/// answer them.
 fn latest_start(transcript: Transcript<'_>, running: Option<TurnId>, keep: u64) -> usize {
     let messages = transcript.since_base();
-    let is_brought = |message: &Arc<Message>| Some(message.turn) == running && !transcript.is_left_behind(message);
-    let input = messages.iter().position(is_brought).unwrap_or(messages.len());
-    let (before, brought) = messages.split_at(input);
+    let is_running = |message: &Arc<Message>| Some(message.turn) == running && !transcript.is_left_behind(message);
+    let input = messages.iter().position(is_running).unwrap_or(messages.len());
+    let (before, own) = messages.split_at(input);
+    if let Some(last_round) = last_round(own) {
+        return input + last_round;
+    }
     let Some(last_answer) = before.iter().rposition(|message| is_answer(message)) else {
-        return if brought.is_empty() { 0 } else { input };
+        return if own.is_empty() { 0 } else { input };
     };
-    let opens_with_result = brought.first().is_some_and(|message| message.said.role == Role::Tool);
+    let opens_with_result = own.first().is_some_and(|message| message.said.role == Role::Tool);
     let leaves_open = !open_calls(before.iter()).is_empty() && sum(&before[last_answer..]) <= keep;
-    if brought.is_empty() || opens_with_result || leaves_open { last_answer } else { input }
+    if own.is_empty() || opens_with_result || leaves_open { last_answer } else { input }
+}
+
+/// Where the last tool round of a running turn begins. Earlier rounds of it can be summarised. `None` unless the turn's
+/// input is one user message, because every compaction keeps the last user message.
+fn last_round(own: &[Arc<Message>]) -> Option<usize> {
+    let is_input = own.first()?.said.role == Role::User && own.get(1)?.said.is_inner_step();
+    own.iter().rposition(|message| !message.said.own_calls().is_empty()).filter(|_| is_input)
 }
 
 fn is_answer(message: &Message) -> bool {
     message.said.role == Role::Assistant && message.said.status == MessageStatus::Complete
 }
 
-/// What is kept although it stands before the kept range, which begins after `end`: pinned messages, and the last user
-/// message if it is not in that range.
+/// The messages up to `end` that are kept word for word: pinned ones, and the last user message if the kept range,
+/// which begins after `end`, has none.
 fn carried(
     transcript: Transcript<'_>,
     covered: &[Arc<Message>],
@@ -225,7 +241,7 @@ fn carried(
     };
     let mut carried: Vec<Arc<Message>> = pinned.iter().filter(|pin| pin.seq <= end).cloned().collect();
     carried.extend(last_user.cloned());
-    // A call that was pinned before its results came keeps them, too.
+    // A call may have been pinned before its results came. The results are kept too.
     for group in covered.chunk_by(|_, next| next.said.role == Role::Tool) {
         if group.len() > 1 && group.iter().any(|message| is_pinned(message)) {
             carried.extend(group.iter().cloned());
@@ -272,10 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn what_the_running_turn_brought_is_kept_whatever_it_costs() {
+    fn the_input_of_the_running_turn_is_kept_however_long_it_is() {
         let story = long_story();
         let plan = plan(story.transcript(), Some(story.last_turn()), &[], 0).unwrap();
         assert_eq!(kept(&story, &plan), [21]);
+    }
+
+    #[test]
+    fn earlier_tool_rounds_of_the_running_turn_can_be_summarised_but_not_its_input_or_its_last_round() {
+        let mut story = Story::default();
+        story.turn("a", "b");
+        story.own_round("look", &["x"], &[("x", "found")]);
+        story.further_round(&["y"], &[("y", "found more")]);
+        let plan = plan(story.transcript(), Some(story.last_turn()), &[], 0).unwrap();
+        assert_eq!((kept(&story, &plan), carried(&plan)), (vec![6, 7], vec![3]));
     }
 
     #[test]
@@ -350,10 +376,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_the_oldest_part_and_as_much_as_must_go() {
+    fn the_oldest_part_is_left_out_and_no_more_than_necessary() {
         let story = long_story();
-        let trimmed = |keep, room| {
-            let plan = trim(story.transcript(), Some(story.last_turn()), &[], keep, room).unwrap();
+        let trimmed = |keep, budget| {
+            let plan = trim(story.transcript(), Some(story.last_turn()), &[], keep, budget).unwrap();
             (kept(&story, &plan), plan.stays)
         };
         assert_eq!(trimmed(4, 10), (vec![18, 19, 20, 21], 4));
@@ -365,8 +391,8 @@ mod tests {
     fn what_is_pinned_is_left_out_if_nothing_else_helps() {
         let mut story = long_story();
         let (pinned, running) = ([Arc::clone(&story.messages[0])], Some(story.last_turn()));
-        let carries = |story: &Story, room| {
-            let plan = trim(story.transcript(), running, &pinned, 4, room).unwrap();
+        let carries = |story: &Story, budget| {
+            let plan = trim(story.transcript(), running, &pinned, 4, budget).unwrap();
             (carried(&plan), plan.through, plan.frees)
         };
         assert_eq!(carries(&story, 2), (vec![1], Seq(20), 19));

@@ -1,35 +1,35 @@
-//! What the model is shown: system messages, what stands for the messages that were compacted away, then the transcript, made whole
-//! where a turn or a tool call was left open.
+//! What the model is shown: the system messages, the base of the last compaction, then the messages after it.
+//!
+//! Where a turn has no answer or a tool call has no result, a sentence of the gateway takes that place.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::tokens::estimate;
-use herma_model::{Base, CallId, Message, MessageStatus, Payload, Role, TurnId, Unanswered};
+use herma_model::{Base, CallId, Message, MessageStatus, OwnCall, Payload, Role, TurnId, Unanswered};
 
 use crate::words;
 
 /// A conversation's messages and which of its turns have no answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Transcript<'a> {
-    /// What stands for the messages up to its end.
+    /// The base of the last compaction. It replaces the messages up to its end.
     pub base: Option<&'a Base>,
-    /// Messages in order: every one after the base, and those before it if they are in hand.
+    /// Messages in order: all after the base, and perhaps those before it.
     pub messages: &'a [Arc<Message>],
-    /// Messages in order that rewinds have taken out of the model's view. They are never shown, but a client that does
-    /// not know of a rewind still sends them.
+    /// Messages in order that rewinds hide from the model. A client that does not know of a rewind still sends them.
     pub rewound: &'a [Arc<Message>],
-    /// Whether `messages` begins with the conversation's first.
+    /// Whether `messages` begins with the first message of the conversation.
     pub whole: bool,
     /// Turns that ended without an answer.
     pub unanswered: &'a HashMap<TurnId, Unanswered>,
-    /// Turns that began anew at a later place, and the first attempt there.
+    /// Turns that began anew at a later place, and the number of the first attempt there.
     pub begun_anew: &'a HashMap<TurnId, u32>,
 }
 
 impl<'a> Transcript<'a> {
-    /// The messages that the model is shown themselves.
+    /// The messages after the base.
     pub fn since_base(&self) -> &'a [Arc<Message>] {
         let from = self.base.map_or(0, |base| self.messages.partition_point(|message| message.seq <= base.through));
         &self.messages[from..]
@@ -40,7 +40,7 @@ impl<'a> Transcript<'a> {
         self.unanswered.get(&turn).copied()
     }
 
-    /// All messages, what was rewound included, in order: what a client may have seen.
+    /// All messages in order, rewound ones included. A client may have seen all of them.
     pub fn said(&self) -> Cow<'a, [Arc<Message>]> {
         if self.rewound.is_empty() {
             return Cow::Borrowed(self.messages);
@@ -50,53 +50,63 @@ impl<'a> Transcript<'a> {
         Cow::Owned(all)
     }
 
-    /// Whether a rewind has taken a message out of the model's view.
+    /// Whether a rewind hides a message from the model.
     pub fn is_rewound(&self, message: &Message) -> bool {
         self.rewound.binary_search_by_key(&message.seq, |rewound| rewound.seq).is_ok()
     }
 
-    /// Whether a message was said by an attempt that failed before its turn began anew, so that it is history for
-    /// people only.
+    /// Whether a message belongs to an attempt that failed before its turn began anew at a later place.
     pub fn is_left_behind(&self, message: &Message) -> bool {
         self.begun_anew.get(&message.turn).is_some_and(|first| message.attempt < *first)
     }
 
-    /// Whether a partial answer was replaced by a later attempt of its turn, so that it is history for people only.
+    /// Whether a message is a partial answer, and a later attempt of its turn has replaced it. Then the model is not
+    /// shown it.
     pub fn is_superseded(&self, message: &Message) -> bool {
         message.said.status == MessageStatus::Partial
             && self.ending(message.turn).is_none_or(|ending| ending.attempt > message.attempt)
     }
 }
 
-/// Builds the context of a turn. `running` is the turn it is for: an earlier failure of its own leaves no note.
+/// Builds the context of a turn. `running` is that turn: failures of its own earlier attempts leave no note.
 ///
-/// The result never has a tool call without its result, a result without its call, or two user messages around a turn that was
-/// not answered; and as long as nothing is compacted, a later context begins with an earlier one byte for byte.
+/// Every tool call in the result has its result, and every result has its call. A turn without an answer has a note in
+/// place of it. As long as nothing is compacted, a later context begins with the bytes of an earlier one.
 pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<TurnId>) -> Vec<Payload> {
     let messages = transcript.since_base();
     let carried = transcript.base.map_or(&[][..], |base| &base.carried);
+    let capacity = system.len() + carried.len() + messages.len() + 2;
     let mut context =
-        Builder { payloads: Vec::with_capacity(system.len() + carried.len() + messages.len() + 2), open: Vec::new() };
+        Builder { payloads: Vec::with_capacity(capacity), open: Vec::new(), late: late_results(messages) };
     context.payloads.extend(system.iter().cloned());
     context.payloads.extend(transcript.base.map(|base| base.summary.said.payload.clone()));
-    let is_shown = |message: &&Arc<Message>| !transcript.is_left_behind(message);
-    carried.iter().filter(is_shown).for_each(|message| context.push(message));
+    let called = attempts_with_calls(&transcript);
+    let is_shown = |message: &&Arc<Message>| {
+        !transcript.is_left_behind(message) || called.contains(&(message.turn, message.attempt))
+    };
+    carried.iter().filter(is_shown).for_each(|message| context.push(message, false));
     let mut shown: Option<&Message> = None;
     let mut messages = messages.iter().filter(is_shown).peekable();
     while let Some(message) = messages.next() {
-        let is_running = Some(message.turn) == running;
+        let is_left_behind = transcript.is_left_behind(message);
+        let is_running = Some(message.turn) == running && !is_left_behind;
         if message.said.status == MessageStatus::Partial {
-            if !is_running && !transcript.is_superseded(message) {
+            if !is_running && !is_left_behind && !transcript.is_superseded(message) {
                 shown = Some(message);
             }
         } else {
-            context.push(message);
+            context.push(message, is_running);
         }
-        let ends_turn = messages.peek().is_none_or(|next| next.turn != message.turn);
-        if ends_turn
-            && !is_running
-            && let Some(ending) = transcript.ending(message.turn)
-        {
+        let ends_attempt = messages
+            .peek()
+            .is_none_or(|next| next.turn != message.turn || transcript.is_left_behind(next) != is_left_behind);
+        if !ends_attempt || is_running {
+            continue;
+        }
+        if is_left_behind {
+            context.close_calls();
+            context.payloads.push(words::no_reply());
+        } else if let Some(ending) = transcript.ending(message.turn) {
             let text = shown.take().and_then(|partial| words::text_of(&partial.said.payload));
             context.close_calls();
             context.payloads.push(words::note(text.as_deref(), ending.state));
@@ -106,16 +116,34 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
     context.payloads
 }
 
-/// A context without its beginning, so that about `room` tokens are left: system messages stay, and what stays begins with a user's
-/// message, the last one at the latest.
-pub fn truncated(mut context: Vec<Payload>, system: usize, room: u64) -> Vec<Payload> {
+/// Results of calls that ended an earlier turn because a person had to be asked. There may be messages between such a
+/// call and its result. The model is shown the result directly after the call.
+fn late_results(messages: &[Arc<Message>]) -> HashMap<CallId, Payload> {
+    let results = messages.iter().filter(|message| message.said.role == Role::Tool);
+    let late = results.filter(|message| message.said.call_end().is_some_and(|end| end.call.is_some()));
+    late.filter_map(|message| Some((message.said.calls.first()?.clone(), message.said.payload.clone()))).collect()
+}
+
+/// Attempts before a turn began anew that have results of Herma's own tools. The model is shown them, so that it knows
+/// which calls were made already.
+fn attempts_with_calls(transcript: &Transcript<'_>) -> HashSet<(TurnId, u32)> {
+    if transcript.begun_anew.is_empty() {
+        return HashSet::new();
+    }
+    let has_called = |message: &&Arc<Message>| transcript.is_left_behind(message) && message.said.call_end().is_some();
+    transcript.messages.iter().filter(has_called).map(|message| (message.turn, message.attempt)).collect()
+}
+
+/// Cuts the beginning of a context so that it fits into about `budget` tokens. The first `system` messages stay. The
+/// rest begins with a user message. The last user message and all after it stay even if they do not fit.
+pub fn truncated(mut context: Vec<Payload>, system: usize, budget: u64) -> Vec<Payload> {
     let tokens = |payload: &Payload| u64::from(estimate(payload.as_json()));
     let mut total: u64 = context.iter().map(tokens).sum();
     let mut start = system;
     for (at, payload) in context.iter().enumerate().skip(system) {
         if words::is_users(payload) {
             start = at;
-            if total <= room {
+            if total <= budget {
                 break;
             }
         }
@@ -127,30 +155,67 @@ pub fn truncated(mut context: Vec<Payload>, system: usize, room: u64) -> Vec<Pay
 
 struct Builder {
     payloads: Vec<Payload>,
-    open: Vec<CallId>,
+    open: Vec<OpenCall>,
+    /// Results that do not come directly after their calls; see [`late_results`].
+    late: HashMap<CallId, Payload>,
+}
+
+/// A call whose result is not in the context yet.
+struct OpenCall {
+    id: CallId,
+    /// Whether it is a call of Herma's own tools that may have been made. Without a result it is uncertain.
+    may_be_made: bool,
 }
 
 impl Builder {
-    fn push(&mut self, message: &Message) {
-        match message.said.role {
+    /// Adds a message. Within the running turn it has its reasoning, which some model servers want back.
+    fn push(&mut self, message: &Message, is_running: bool) {
+        let said = &message.said;
+        match said.role {
             Role::Tool => {
-                let answered =
-                    message.said.calls.first().and_then(|call| self.open.iter().position(|open| open == call));
+                let answered = said.calls.first().and_then(|call| self.open.iter().position(|open| open.id == *call));
                 let Some(at) = answered else { return };
                 self.open.remove(at);
             }
             Role::User => self.close_calls(),
             Role::Assistant => {
                 self.close_calls();
-                self.open = message.said.calls.to_vec();
+                let own = if said.calls.is_empty() { Vec::new() } else { said.own_calls() };
+                self.open = said.calls.iter().map(|id| OpenCall::of(id, &own)).collect();
+                let payload = match is_running && !own.is_empty() {
+                    true => words::with_reasoning(&said.payload, said.extra.as_deref()),
+                    false => said.payload.clone(),
+                };
+                self.payloads.push(payload);
+                return self.close_with_late_results();
             }
         }
-        self.payloads.push(message.said.payload.clone());
+        self.payloads.push(said.payload.clone());
     }
 
-    /// Gives every call that has no result a short, true one.
+    /// Adds the late results of the open calls.
+    fn close_with_late_results(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let (payloads, late) = (&mut self.payloads, &mut self.late);
+        self.open.retain(|call| late.remove(&call.id).map(|result| payloads.push(result)).is_none());
+    }
+
+    /// Adds a result for every open call: that it was not made, or that this is not known.
     fn close_calls(&mut self) {
-        self.payloads.extend(self.open.drain(..).map(|call| words::not_executed(&call)));
+        self.payloads.extend(self.open.drain(..).map(|call| match call.may_be_made {
+            true => words::uncertain(&call.id),
+            false => words::not_executed(&call.id),
+        }));
+    }
+}
+
+impl OpenCall {
+    /// A call that a person was asked about and that has no result was not made.
+    fn of(id: &CallId, own: &[OwnCall]) -> Self {
+        let may_be_made = own.iter().any(|own| own.id == *id && !own.asks && !own.waits);
+        Self { id: id.clone(), may_be_made }
     }
 }
 
@@ -185,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shown_stands_before_the_note_in_one_message() {
+    fn streamed_text_and_the_note_are_one_message() {
         let mut story = Story::default();
         story.unanswered("c", Some("half an"), TurnState::Interrupted);
         story.input("d");
@@ -248,6 +313,59 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_round_is_shown_whole_and_a_call_that_was_cut_off_is_uncertain() {
+        let mut story = Story::default();
+        story.own_round("look", &["x", "y"], &[("x", "found")]);
+        story.fail_last_turn();
+        story.input("and now?");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        let uncertain = format!("tool y: {}", herma_model::tool::UNCERTAIN);
+        assert_eq!(
+            contents(&context),
+            [
+                "user: look",
+                "assistant: calls x y",
+                "tool x: found",
+                &uncertain,
+                "assistant: [No reply was given: the model server failed.]",
+                "user: and now?"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_turn_that_begins_anew_shows_the_calls_that_it_had_made() {
+        let mut story = Story::default();
+        story.own_round("look", &["x"], &[("x", "found")]);
+        let failed = story.fail_last_turn();
+        story.turn("d", "e");
+        story.begin_anew(failed, "look");
+        let context = build(&[], story.transcript(), Some(failed));
+        assert_eq!(
+            contents(&context),
+            [
+                "user: look",
+                "assistant: calls x",
+                "tool x: found",
+                "assistant: [No reply was given.]",
+                "user: d",
+                "assistant: e",
+                "user: look"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_result_that_came_with_a_later_turn_stands_beside_its_call() {
+        let mut story = Story::default();
+        story.own_round("write it", &["x"], &[]);
+        story.input("yes, do");
+        story.late_result("x", "written");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(contents(&context), ["user: write it", "assistant: calls x", "tool x: written", "user: yes, do"]);
+    }
+
+    #[test]
     fn after_a_compaction_the_summary_and_what_is_carried_stand_for_the_rest() {
         let mut story = Story::default();
         story.turn("a", "b");
@@ -279,13 +397,13 @@ mod tests {
         story.input("d");
         let system = [Payload::from_json(r#"{"role":"system","content":"s"}"#)];
         let whole = build(&system, story.transcript(), Some(story.last_turn()));
-        let firsts = |room| {
-            let cut: Vec<String> = contents(&truncated(whole.clone(), 1, room));
+        let firsts = |budget| {
+            let cut: Vec<String> = contents(&truncated(whole.clone(), 1, budget));
             assert_eq!((cut[0].as_str(), cut.last().map(String::as_str)), ("system: s", Some("user: d")));
             cut[1].clone()
         };
         assert_eq!(firsts(10_000), "user: a");
         assert_eq!(firsts(300), "user: c", "never in the middle of an exchange");
-        assert_eq!(firsts(0), "user: d", "what is asked now stays, whatever it costs");
+        assert_eq!(firsts(0), "user: d", "the last question stays, however long it is");
     }
 }

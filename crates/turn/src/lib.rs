@@ -1,17 +1,18 @@
-//! One turn, without IO, clock or runtime: data in, decisions out.
+//! The rules of one turn as pure functions: no IO, no clock, no runtime.
 //!
 //! - [`allowed`]: which tools the model may call.
-//! - [`mod@align`]: what of a request is new, given what the conversation already knows.
-//! - [`pairing`]: whether tool results answer the calls that are open.
+//! - [`mod@align`]: which messages of a request are new.
+//! - [`pairing`]: whether tool results answer open calls.
 //! - [`seen`]: whether a request shows that its client has not seen the answer to it.
 //! - [`context`]: what the model is shown.
-//! - [`compaction`]: when the context is too long, and what of it stays.
-//! - [`summary`]: asking for what stands in place of the rest, and judging it.
+//! - [`compaction`]: when the context is too long, and which messages stay.
+//! - [`summary`]: the request for a summary, and whether the answer can be used.
 //! - [`sentences`]: where a summary that is too long can be cut.
-//! - [`title`]: what a conversation is called that nobody gave a title.
-//! - [`machine`]: the loop of a turn, from making room to its end.
+//! - [`title`]: the title of a conversation that no client gave a title.
+//! - [`machine`]: the loop of a turn, from measuring the context to its end.
 //! - [`pieces`]: the pieces of an answer, put together.
-//! - [`words`]: the few sentences of the gateway's own that a model ever sees.
+//! - [`rules`]: whose tools an answer calls, and what of it is shown while it comes.
+//! - [`words`]: the sentences of the gateway that a model sees.
 
 pub mod align;
 pub mod allowed;
@@ -20,6 +21,7 @@ pub mod context;
 pub mod machine;
 pub mod pairing;
 mod pieces;
+pub mod rules;
 pub mod seen;
 mod sentences;
 pub mod summary;
@@ -33,6 +35,7 @@ pub use align::{Alignment, align};
 pub use allowed::AllowedTools;
 pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
-pub use machine::{ContextFit, Effect, Ending, Event, Machine, Need, Stop};
+pub use machine::{CallPlace, ContextFit, Effect, Ending, Event, Machine, Need, Stop, ToolRound, ToolsRan};
 pub use pairing::{BadToolResult, check_tool_results};
+pub use rules::{OwnTools, ToolRules};
 pub use seen::repeats_history;

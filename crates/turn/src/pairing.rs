@@ -1,4 +1,4 @@
-//! Tool calls and their results.
+//! Which tool calls are open, and whether results answer them.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::context::Transcript;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct BadToolResult {
-    /// Which of the new messages.
+    /// Its index among the new messages.
     pub index: usize,
     /// What is wrong with it, for people.
     pub reason: String,
 }
 
-/// The calls of the last answer among messages that have no result yet.
+/// The calls of the client's tools in the last answer that have no result yet. Herma answers calls of its own tools.
 pub fn open_calls<'a>(messages: impl DoubleEndedIterator<Item = &'a Arc<Message>>) -> Vec<CallId> {
     let mut answered: Vec<&CallId> = Vec::new();
     for message in messages.rev().filter(|message| message.said.status == MessageStatus::Complete) {
@@ -24,14 +24,17 @@ pub fn open_calls<'a>(messages: impl DoubleEndedIterator<Item = &'a Arc<Message>
             Role::Tool => answered.extend(message.said.calls.first()),
             Role::User => return Vec::new(),
             Role::Assistant => {
-                return message.said.calls.iter().filter(|call| !answered.contains(call)).cloned().collect();
+                let own = message.said.own_calls();
+                let is_own = |call: &CallId| own.iter().any(|own| own.id == *call);
+                let is_open = |call: &&CallId| !answered.contains(call) && !is_own(call);
+                return message.said.calls.iter().filter(is_open).cloned().collect();
             }
         }
     }
     Vec::new()
 }
 
-/// Checks that every new tool result answers a call that is open, once. A call that the model is not shown any more is not open.
+/// Checks that every new tool result answers an open call, and no call twice. A call is not open if it was summarised.
 pub fn check_tool_results(transcript: Transcript<'_>, new: &[Utterance]) -> Result<(), BadToolResult> {
     if !new.iter().any(|said| said.role == Role::Tool) {
         return Ok(());
@@ -78,6 +81,13 @@ mod tests {
         let doubled = check_tool_results(known, &[tool("x", "1"), tool("x", "2")]).unwrap_err();
         assert_eq!((doubled.index, doubled.reason.as_str()), (1, "tool call 'x' has more than one result"));
         assert_eq!(check_tool_results(known, &[tool("z", "1")]).unwrap_err().index, 0);
+    }
+
+    #[test]
+    fn a_client_cannot_answer_calls_of_hermas_tools() {
+        let mut story = Story::default();
+        story.own_round("look", &["x"], &[]);
+        assert!(check_tool_results(story.transcript(), &[tool("x", "1")]).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use herma_model::generation::{Finish, ToolCall};
 use herma_model::{Answer, Delta};
 use serde_json::{Map, Value};
 
-/// What has come of an answer.
+/// The pieces of an answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) content: String,
@@ -15,7 +15,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Whether nothing has come that a client could have been shown.
+    /// Whether there is nothing yet that a client could have been shown.
     pub(crate) fn are_empty(&self) -> bool {
         self.content.is_empty() && self.refusal.is_empty() && self.tool_calls.is_empty()
     }
@@ -44,7 +44,7 @@ impl Pieces {
         merge(&mut self.choice_extra, &delta.choice_extra);
     }
 
-    /// The whole answer. Nothing is left.
+    /// Takes the whole answer.
     pub(crate) fn answer(&mut self, finish: Finish) -> Answer {
         Answer {
             content: Some(std::mem::take(&mut self.content)).filter(|text| !text.is_empty()),
@@ -57,7 +57,8 @@ impl Pieces {
     }
 }
 
-/// Adds the fields of a piece to those of the whole: texts and lists go on, objects merge, anything else is replaced.
+/// Adds the fields of a piece to those of the whole. Texts and lists are appended, objects are merged, other values are
+/// replaced.
 fn merge(whole: &mut Map<String, Value>, piece: &Map<String, Value>) {
     for (name, value) in piece {
         match (whole.get_mut(name), value) {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::align::may_be_missing;
 use crate::context::Transcript;
 
-/// Whether the request's last answer and all that follows it stand in the transcript in that order.
+/// Whether the transcript has the request's last answer and all that follows it, in that order.
 ///
-/// If so, the request was made before, and its client sends its history. So the answer that the transcript has after
-/// these messages would be in the request if the client had seen it. A request without an answer may bring its new
-/// message alone, and shows nothing.
+/// If so, the request was made before, and its client sends its history. If the client had seen the answer that comes
+/// after these messages in the transcript, the answer would be in the request. A request without an answer proves
+/// nothing: its client may send only new messages.
 pub fn repeats_history(request: &[Utterance], transcript: Transcript<'_>) -> bool {
     let Some(last_answer) = request.iter().rposition(|said| said.role == Role::Assistant) else { return false };
     let end = &request[last_answer..];
@@ -18,12 +18,12 @@ pub fn repeats_history(request: &[Utterance], transcript: Transcript<'_>) -> boo
     end.len() > 1 && (0..messages.len()).any(|from| begins_with(&messages[from..], end, transcript))
 }
 
-/// Whether messages begin with what was said. What belongs to unanswered turns may lie between.
+/// Whether `messages` begins with `wanted`. Messages that a client may leave out can stand between.
 fn begins_with(messages: &[Arc<Message>], wanted: &[Utterance], transcript: Transcript<'_>) -> bool {
     let mut wanted = wanted.iter().peekable();
     for message in messages {
         let Some(said) = wanted.peek() else { break };
-        if message.said.digest == said.digest {
+        if message.said.is_repeated_by(said) {
             wanted.next();
         } else if !may_be_missing(message, transcript) {
             return false;

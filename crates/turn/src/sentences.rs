@@ -1,15 +1,15 @@
 //! Where a text can be cut so that its last sentence is whole.
 //!
-//! A sentence ends with its punctuation mark, in any script, or with the line of a list or a paragraph. An
-//! abbreviation inside a sentence is taken for an end: the text is then a few words shorter than it could be.
+//! A sentence ends with a punctuation mark, in any script. A line of a list and a paragraph end a sentence too. An
+//! abbreviation is taken for the end of a sentence, so the text may become a few words shorter than necessary.
 
-/// Marks that end a sentence if a space, a line break or nothing follows.
+/// Marks that end a sentence if white space or the end of the text follows.
 const SPACED: &[char] = &['.', '!', '?', '…', '؟', '۔', '।', '॥', '።', '။'];
-/// Marks that end a sentence wherever they stand, because their scripts put no space after them.
+/// Marks that end a sentence in any case, because their scripts put no space after them.
 const UNSPACED: &[char] = &['。', '！', '？', '．', '｡'];
-/// Quotation marks and brackets that belong to the sentence which they close, and marks of Markdown.
+/// Closing quotation marks, brackets and marks of Markdown. They belong to the sentence before them.
 const CLOSING: &[char] = &['"', '\'', ')', ']', '”', '’', '»', '」', '』', '）', '】', '*', '_', '`'];
-/// What the line of a list begins with.
+/// Marks at the beginning of a line of a list.
 const BULLETS: &[char] = &['-', '*', '+', '•', '–', '·'];
 
 /// The longest beginning of a text, of at most `most` bytes, that ends with a whole sentence. Empty if there is none.
@@ -20,7 +20,7 @@ pub(crate) fn whole_sentences(text: &str, most: usize) -> &str {
     text[..last].trim_end()
 }
 
-/// Where a sentence ends that the character at a place may end.
+/// Where the sentence ends, if the character at a place ends one.
 fn end_after(text: &str, at: usize, mark: char) -> Option<usize> {
     if mark != '\n' && !SPACED.contains(&mark) && !UNSPACED.contains(&mark) {
         return None;
@@ -37,7 +37,7 @@ fn end_after(text: &str, at: usize, mark: char) -> Option<usize> {
     (is_end && !is_part_of_number(line, rest, mark)).then_some(text.len() - rest.len())
 }
 
-/// Whether a full stop belongs to the number of a list's line, or to a number that was cut off.
+/// Whether a full stop belongs to the number of a line of a list, or to a number that was cut off.
 fn is_part_of_number(line: &str, rest: &str, mark: char) -> bool {
     let is_digit = |character: char| character.is_ascii_digit();
     mark == '.' && line.ends_with(is_digit) && (rest.is_empty() || line.chars().all(is_digit))

@@ -1,8 +1,8 @@
-//! Asking for a summary, and judging what comes back.
+//! The request for a summary, and whether the answer can be used.
 //!
-//! What is to be summarised is given as text in one message that ends with our own instruction. So no model takes a client's words
-//! for what it is asked now, no server has to know the tools that were called, and a summary model with a small window can be fed in
-//! parts.
+//! The conversation is given as text in one message that ends with the gateway's instruction. So no model takes a
+//! client's words for its instruction, and no server has to know the tools that were called. A summary model with a
+//! small window gets the conversation in parts.
 
 use std::fmt::Write as _;
 
@@ -13,44 +13,44 @@ use serde_json::{Value, json};
 use crate::sentences::whole_sentences;
 use crate::words;
 
-/// Words that are asked for in ten tokens: few, because models do not count well.
+/// How many words are asked for per ten tokens. It is low, because models count badly.
 const WORDS_IN_TEN_TOKENS: u64 = 4;
-/// What the request costs besides the conversation.
+/// Tokens of the request without the conversation.
 const FRAME_TOKENS: u64 = 400;
-/// Text of this many times the limit cannot become a summary any more.
+/// An answer of more than this many times the limit is not read on.
 const FAR_TOO_LONG: u64 = 8;
-/// Bytes of a token where too many tokens would be refused: fewer than most texts have.
+/// Bytes per token where an estimate must not be too low. Most texts have more bytes per token.
 const BYTES_IN_TOKEN: u64 = 3;
-/// A summary that is cut has at least one part in this many of the length that is allowed.
-const LEAST_PART: u64 = 4;
-/// Room for a model that thinks before it writes a short summary.
+/// A summary that is cut must keep at least one part in this many of the allowed length.
+const LEAST_FRACTION: u64 = 4;
+/// Even for a short summary this many tokens may be written, because a model may think first.
 const LEAST_OUTPUT: u64 = 1_024;
-/// Some model servers refuse a request for more.
+/// Some model servers refuse a request that allows more tokens.
 const MOST_OUTPUT: u64 = 4_096;
-/// The least part of a conversation that is worth a request.
-const LEAST_ROOM: u64 = 200;
+/// The smallest part of a conversation, in tokens.
+const LEAST_PART: u64 = 200;
 
-/// The conversation as text, in parts that each fit into `room` tokens together with the request around them.
-pub fn parts(covered: &[Payload], room: u64) -> Vec<String> {
-    let room =
-        usize::try_from(room.saturating_sub(FRAME_TOKENS).max(LEAST_ROOM) * BYTES_IN_TOKEN).unwrap_or(usize::MAX);
+/// The conversation as text, in parts. Each part fits into `budget` tokens together with the rest of the request.
+pub fn parts(covered: &[Payload], budget: u64) -> Vec<String> {
+    let tokens = budget.saturating_sub(FRAME_TOKENS).max(LEAST_PART);
+    let most = usize::try_from(tokens * BYTES_IN_TOKEN).unwrap_or(usize::MAX);
     let mut parts: Vec<String> = Vec::new();
     for payload in covered {
-        let said = shortened(&text_of(payload), room);
+        let said = shortened(&text_of(payload), most);
         match parts.last_mut() {
-            Some(part) if part.len() + said.len() <= room => part.push_str(&said),
+            Some(part) if part.len() + said.len() <= most => part.push_str(&said),
             _ => parts.push(said),
         }
     }
     parts
 }
 
-/// In which words a summary is asked for.
+/// Which instruction the request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wording {
-    /// With everything that a good summary keeps.
+    /// Names everything that a good summary keeps.
     Full,
-    /// In few words, for a model that could not follow the full ones.
+    /// Is short, for a model that could not follow the full one.
     Simple,
 }
 
@@ -69,16 +69,16 @@ pub fn request(part: &str, so_far: Option<&str>, limit: u64, wording: Wording) -
     ]
 }
 
-/// Why an answer is no summary to use.
+/// Why an answer cannot be used as a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// It says nothing.
+    /// It is empty.
     #[error("the summary is empty")]
     Empty,
-    /// The model would not.
+    /// The model refused.
     #[error("the model refused to summarise")]
     Refused,
-    /// The model did something else.
+    /// The model called tools.
     #[error("the model called tools in place of a summary")]
     CalledTools,
     /// It was cut off at a length limit.
@@ -94,7 +94,7 @@ pub enum Unusable {
     },
 }
 
-/// Whether what has come so far is so long that there is no use in reading on.
+/// Whether the text so far is so long that the rest need not be read.
 pub fn is_far_too_long(text: &str, limit: u64) -> bool {
     text.len() as u64 / 4 > limit.saturating_mul(FAR_TOO_LONG)
 }
@@ -107,8 +107,8 @@ pub fn most_output(request: &[Payload], window: u64, limit: u64) -> u64 {
     (2 * limit).clamp(LEAST_OUTPUT, MOST_OUTPUT).min(left.max(limit))
 }
 
-/// The text of a summary that can be used: the whole answer, or what [`judge_beginning`] finds in one that is too long
-/// or was cut off.
+/// The text of an answer that can be used as a summary. If the answer is too long or was cut off, it is the beginning
+/// that [`judge_beginning`] finds.
 pub fn judge(answer: &Answer, limit: u64) -> Result<String, Unusable> {
     let text = text_of_answer(answer)?;
     if answer.finish.reason == FinishReason::Length || tokens_of(text) > limit {
@@ -117,24 +117,24 @@ pub fn judge(answer: &Answer, limit: u64) -> Result<String, Unusable> {
     Ok(text.to_owned())
 }
 
-/// The whole sentences of a summary of which only the beginning was read, if enough of it is left.
+/// The whole sentences of a summary of which only the beginning was read. Fails if they are too short.
 pub fn judge_beginning(text: &str, limit: u64) -> Result<String, Unusable> {
     whole_part(without_thoughts(text).ok_or(Unusable::CutOff)?.trim(), limit)
 }
 
-/// The beginning of a text up to its last whole sentence that is allowed. Less than a quarter of what is allowed would
-/// be too little to go on with.
+/// The whole sentences at the beginning of a text that fit into the limit. Fails if they are shorter than a quarter of
+/// the limit.
 fn whole_part(text: &str, limit: u64) -> Result<String, Unusable> {
     let part = whole_sentences(text, most_bytes(text, limit));
     let (frame, tokens) = (tokens_of(""), tokens_of(text));
     let allowed = limit.saturating_sub(frame);
-    if !part.is_empty() && tokens_of(part).saturating_sub(frame) * LEAST_PART >= allowed {
+    if !part.is_empty() && tokens_of(part).saturating_sub(frame) * LEAST_FRACTION >= allowed {
         return Ok(part.to_owned());
     }
     Err(if tokens > limit { Unusable::TooLong { tokens, limit } } else { Unusable::CutOff })
 }
 
-/// How many bytes of a text can be used so that the summary stays within its limit.
+/// How many bytes of a text fit into the limit of a summary.
 fn most_bytes(text: &str, limit: u64) -> usize {
     let (mut fits, mut too_long) = (0, text.len() + 1);
     while too_long - fits > 1 {
@@ -144,18 +144,18 @@ fn most_bytes(text: &str, limit: u64) -> usize {
     fits
 }
 
-/// Tokens of a summary with this text, by estimate.
+/// Estimated tokens of a summary with this text.
 fn tokens_of(text: &str) -> u64 {
     u64::from(utterance(text).tokens)
 }
 
-/// What a model said that was asked for a text of our own: whole, and nothing else.
-pub(crate) fn text_said(answer: &Answer) -> Result<&str, Unusable> {
+/// The text of an answer. Fails if the answer has anything else, or is not complete.
+pub(crate) fn complete_text(answer: &Answer) -> Result<&str, Unusable> {
     let text = text_of_answer(answer)?;
     if answer.finish.reason == FinishReason::Length { Err(Unusable::CutOff) } else { Ok(text) }
 }
 
-/// What a model said that was asked for a text of our own: nothing else, but perhaps not all of it.
+/// The text of an answer, which may be incomplete. Fails if the answer has anything else.
 fn text_of_answer(answer: &Answer) -> Result<&str, Unusable> {
     if answer.refusal.is_some() || answer.finish.reason == FinishReason::ContentFilter {
         return Err(Unusable::Refused);
@@ -172,7 +172,7 @@ pub fn utterance(summary: &str) -> Utterance {
     own_message(&words::summary(summary))
 }
 
-/// The note of a part that was left out, as a message of the transcript.
+/// The note in place of messages that were left out, as a message of the transcript.
 pub fn left_out() -> Utterance {
     own_message(words::LEFT_OUT)
 }
@@ -190,7 +190,7 @@ fn own_message(text: &str) -> Utterance {
     }
 }
 
-/// What some models think aloud before they answer is not part of the answer. `None` if that is all they said.
+/// Drops the thoughts that some models write before the answer. `None` if there is nothing else.
 fn without_thoughts(text: &str) -> Option<&str> {
     match text.trim_start().strip_prefix("<think>") {
         Some(thought) => thought.split_once("</think>").map(|(_, answer)| answer),
@@ -230,7 +230,7 @@ pub(crate) fn content_text(content: &Value) -> String {
     }
 }
 
-/// A text of at most about `most` bytes: of a longer one, its beginning and its end.
+/// A text of at most about `most` bytes. A longer text loses its middle.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -264,13 +264,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_message_becomes_text() {
+        let image = json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } });
+        let function = json!({ "name": "find", "arguments": "{\"a\":1}" });
+        let call = json!({ "id": "c", "type": "function", "function": function });
         let covered = [
-            payload(
-                &json!({ "role": "user", "content": [{ "type": "text", "text": "Look" }, { "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } }] }),
-            ),
-            payload(
-                &json!({ "role": "assistant", "content": null, "tool_calls": [{ "id": "c", "type": "function", "function": { "name": "find", "arguments": "{\"a\":1}" } }] }),
-            ),
+            payload(&json!({ "role": "user", "content": [{ "type": "text", "text": "Look" }, image] })),
+            payload(&json!({ "role": "assistant", "content": null, "tool_calls": [call] })),
             payload(&json!({ "role": "tool", "tool_call_id": "c", "content": "found" })),
         ];
         assert_eq!(

@@ -1,17 +1,18 @@
-//! Small stories to test with: turns, told one after the other.
+//! A transcript for tests, built turn by turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::{
-    Base, CallId, CompactionId, Digest, Message, MessageId, MessageStatus, Payload, Role, Seq, SessionId, Summary,
-    Timestamp, TurnId, TurnState, Unanswered, Utterance,
+    Base, CallEnd, CallId, CallStatus, CompactionId, Digest, EarlierCall, Message, MessageId, MessageStatus, OwnCall,
+    Payload, Role, Seq, SessionId, Summary, Timestamp, TurnId, TurnState, Unanswered, Utterance,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::context::Transcript;
 
+/// A conversation that a test builds turn by turn.
 #[derive(Default)]
 pub(crate) struct Story {
     pub(crate) messages: Vec<Arc<Message>>,
@@ -30,7 +31,7 @@ impl Story {
         Transcript { base, messages: &self.messages, rewound: &self.rewound, whole, unanswered, begun_anew }
     }
 
-    /// Puts a summary in place of the messages up to a place, but for those carried.
+    /// Puts a summary in place of the messages up to a place, except carried ones.
     pub(crate) fn compact(&mut self, summary: &str, through: i64, carried: &[i64]) {
         let carried = carried.iter().map(|place| Arc::clone(self.messages.iter().find(|m| m.seq.0 == *place).unwrap()));
         self.base = Some(Base {
@@ -47,14 +48,14 @@ impl Story {
         });
     }
 
-    /// Takes everything after a place out of the model's view.
+    /// Hides all messages after a place from the model.
     pub(crate) fn rewind(&mut self, to: i64) {
         let kept = self.messages.partition_point(|message| message.seq.0 <= to);
         self.rewound.extend(self.messages.drain(kept..));
         self.rewound.sort_by_key(|message| message.seq);
     }
 
-    /// Forgets what the model is not shown any more.
+    /// Drops the messages up to the end of the base, as a cache does.
     pub(crate) fn forget(&mut self) {
         let through = self.base.as_ref().map_or(Seq(0), |base| base.through);
         self.messages.retain(|message| message.seq > through);
@@ -86,6 +87,45 @@ impl Story {
         self.push(said, 1);
     }
 
+    /// A turn that calls Herma's own tools, with these results.
+    pub(crate) fn own_round(&mut self, input: &str, calls: &[&str], results: &[(&str, &str)]) {
+        self.input(input);
+        self.further_round(calls, results);
+    }
+
+    /// Another round of the same turn.
+    pub(crate) fn further_round(&mut self, calls: &[&str], results: &[(&str, &str)]) {
+        let mut said = assistant(&format!("calls {}", calls.join(" ")));
+        said.calls = calls.iter().map(|call| CallId::from(*call)).collect();
+        self.push(said, 1);
+        let own = |call: &&str| OwnCall {
+            id: (*call).into(),
+            server: "s".into(),
+            tool: "t".into(),
+            asks: false,
+            waits: false,
+        };
+        let own: Vec<_> = calls.iter().map(own).collect();
+        let message = Arc::make_mut(self.messages.last_mut().unwrap());
+        message.said = message.said.clone().with_own_calls(&own);
+        for (call, text) in results {
+            self.push(Utterance::tool_result(call, text, &CallEnd::at_once(CallStatus::Done)), 1);
+        }
+    }
+
+    /// The result of a call with which an earlier turn ended.
+    pub(crate) fn late_result(&mut self, call: &str, text: &str) {
+        let earlier = EarlierCall { server: "s".into(), tool: "t".into(), arguments: "{}".into() };
+        let end = CallEnd { call: Some(earlier), ..CallEnd::at_once(CallStatus::Done) };
+        self.push(Utterance::tool_result(call, text, &end), 1);
+    }
+
+    /// Ends the last turn without an answer.
+    pub(crate) fn fail_last_turn(&mut self) -> TurnId {
+        self.unanswered.insert(self.last_turn(), Unanswered { state: TurnState::Failed, attempt: 1 });
+        self.last_turn()
+    }
+
     pub(crate) fn result(&mut self, call: &str, text: &str) {
         self.turns += 1;
         self.push(tool(call, text), 1);
@@ -105,7 +145,7 @@ impl Story {
         self.push_to(turn, user(input), 2);
     }
 
-    /// The answer to it.
+    /// The answer of that second attempt.
     pub(crate) fn answer_anew(&mut self, turn: TurnId, text: &str) {
         self.unanswered.remove(&turn);
         self.push_to(turn, assistant(text), 2);
@@ -162,7 +202,7 @@ pub(crate) fn tool(call: &str, text: &str) -> Utterance {
     result
 }
 
-/// A context as lines that are easy to compare.
+/// A context as lines of the form `role: text`.
 pub(crate) fn payloads(context: &[Payload]) -> Vec<String> {
     let line = |payload: &Payload| {
         let message: Value = serde_json::from_str(payload.as_json()).unwrap();

@@ -8,6 +8,7 @@
 //! | [`runs`] | `/v1/runs`: requests in; runs and their event streams out |
 //! | [`session_chat`] | `POST /api/sessions/{id}/chat`: requests in; answers and event streams out |
 //! | [`feed`] | `/api/events`: the events of conversations, as a stream |
+//! | [`own_tools`] | calls of Herma's own tools: what is told of them, in which order |
 //! | [`record`] | in what pieces a turn was streamed, so that the stream can be replayed |
 //! | [`sse`] | the frames of server-sent events |
 //! | [`error`] | the error envelope |
@@ -28,6 +29,7 @@ pub mod export;
 pub mod feed;
 mod json;
 pub mod list;
+pub mod own_tools;
 pub mod passed_on;
 pub mod record;
 pub mod resource;

@@ -30,7 +30,7 @@ pub enum Piece<'a> {
 }
 
 /// Separates the records of two model messages of a turn.
-const NEXT_MESSAGE: &str = "{\"m\":1}\n";
+pub const NEXT_MESSAGE: &str = "{\"m\":1}\n";
 
 /// Makes the record of a turn from the records of its model messages.
 pub fn join(parts: impl IntoIterator<Item = String>) -> String {

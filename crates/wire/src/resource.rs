@@ -1,4 +1,4 @@
-//! Herma's own resources as JSON: sessions, their messages and compactions, and search results.
+//! Herma's own resources as JSON: sessions, their messages and compactions, tools, and search results.
 
 mod compact_request;
 mod compaction;
@@ -7,6 +7,7 @@ mod message;
 mod search;
 mod session;
 mod session_request;
+mod tool;
 mod usage;
 
 use herma_model::Timestamp;
@@ -18,6 +19,7 @@ pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
 pub use session::{DeletedSession, SessionRow, metadata};
 pub use session_request::{BranchSession, ChangeSession, CreateSession, RewindSession, title};
+pub use tool::ToolRow;
 
 /// A moment as RFC 3339 in UTC with milliseconds. A moment outside the calendar becomes the calendar's first or last.
 pub fn rfc3339(moment: Timestamp) -> String {

@@ -11,6 +11,7 @@
 //! | `params`, `tools`, `format` | the other fields, for the model server and for the echo |
 //! | `echo` | the request fields that a response object repeats |
 //! | `item`, `transcript` | items, and the items of a stored message |
+//! | `mcp` | the items of calls of Herma's own tools, and the output of a whole turn |
 //! | `logprobs` | the log probabilities of a text |
 //! | `removal` | a message without one of its items |
 //! | `object`, `context` | the response object; token counts and compaction objects |
@@ -28,6 +29,7 @@ mod format;
 mod input;
 mod item;
 mod logprobs;
+mod mcp;
 mod message;
 mod object;
 mod params;
@@ -45,7 +47,8 @@ pub use echo::Echo;
 pub use events::{Ending, Events};
 pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
-pub use item::{Item, ItemStatus, Part, item_list};
+pub use item::{Item, ItemStatus, McpError, McpErrorText, Part, item_list};
+pub use mcp::output;
 pub use message::{check_message, continued_response};
 pub use object::{About, IncompleteReason, ResponseError, ResponseObject, ResponseOutcome, ResponseState};
 pub(crate) use params::{metadata, read_field};
@@ -55,4 +58,4 @@ pub use removal::{message_of_item, without_item};
 pub use request::{ResponsesRequest, Truncation, parse, parse_compaction, parse_context, parse_with};
 pub(crate) use request::{read_object, read_with_input};
 pub use summary::{open_summary, seal_summary};
-pub use transcript::{compaction_item, items_of, output_items};
+pub use transcript::{compaction_item, items_of, items_with_results, output_items};

@@ -8,8 +8,8 @@ mod events;
 mod object;
 mod request;
 
-pub use approval::check_approval;
+pub use approval::{ApprovalTarget, RunApproval, approval_response, parse_approval};
 pub use events::RunEvents;
 pub(crate) use object::RunUsage;
-pub use object::{RunEnding, RunObject, RunOutput, RunState};
+pub use object::{PendingCall, RunEnding, RunObject, RunOutput, RunState};
 pub use request::{RunRequest, parse};

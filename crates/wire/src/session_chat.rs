@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use herma_model::{Answer, Delta, RunId, SessionId, Timestamp};
+use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
 use crate::chat::tool_calls;
 use crate::error::ErrorBody;
 use crate::json::Writer;
+use crate::own_tools::{CallEvent, MadeCall, preview};
 use crate::responses::{InputStyle, KeptItems, ResponsesRequest, read_object, read_with_input};
 use crate::runs::RunUsage;
 use crate::session::SessionObject;
@@ -51,6 +53,12 @@ fn write_message(answer: &Answer, writer: &mut Writer) {
     writer.close_object();
 }
 
+fn write_call(call: &MadeCall, writer: &mut Writer) {
+    writer.field("tool_call_id", &call.own.id);
+    writer.field("tool_name", &call.own.tool);
+    writer.field("server", &call.own.server);
+}
+
 /// The event stream of one message. Every event has the session, the run, a number and a time.
 #[derive(Debug)]
 pub struct ChatEvents {
@@ -79,6 +87,33 @@ impl ChatEvents {
         texts
             .map(|text| self.event("assistant.delta", at, FRAME + text.len(), |writer| writer.field("delta", text)))
             .collect()
+    }
+
+    /// Something happened to a call of one of Herma's own tools: `tool.started`, `tool.completed` or `tool.failed`. Here
+    /// nobody is asked.
+    pub fn call(&mut self, event: &CallEvent, at: Timestamp) -> Option<Bytes> {
+        match event {
+            CallEvent::Started(call) => {
+                Some(self.event("tool.started", at, FRAME + 2 * call.arguments.len(), |writer| {
+                    write_call(call, writer);
+                    writer.field("preview", preview(&call.arguments));
+                    match serde_json::from_str::<&RawValue>(&call.arguments) {
+                        Ok(json) => writer.field("args", json),
+                        Err(_) => writer.field("args", &call.arguments),
+                    }
+                }))
+            }
+            CallEvent::Ended(call, result) => {
+                let name = if result.is_done() { "tool.completed" } else { "tool.failed" };
+                Some(self.event(name, at, 2 * FRAME, |writer| {
+                    write_call(call, writer);
+                    writer.field("preview", preview(&result.text));
+                    writer.field("duration", &result.seconds());
+                    writer.field("error", &!result.is_done());
+                }))
+            }
+            CallEvent::Asked(_) | CallEvent::Responded(..) => None,
+        }
     }
 
     /// The answer is complete: `assistant.completed`, `run.completed` and `done`.

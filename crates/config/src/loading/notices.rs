@@ -1,11 +1,11 @@
 //! Notices about a valid configuration for the operator.
 
 use crate::config::Config;
+use crate::sections::tools::BuiltInTool;
 
 /// Features that do not exist yet, by the prefix of their settings.
-const NOT_YET: [(&str, &str); 4] = [
+const NOT_YET: [(&str, &str); 3] = [
     ("memory.", "long-term memory is"),
-    ("tools.", "tools that Herma calls itself are"),
     ("jobs.", "scheduled jobs are"),
     ("telemetry.otlp_endpoint", "sending traces is"),
 ];
@@ -13,6 +13,12 @@ const NOT_YET: [(&str, &str); 4] = [
 /// One line for each setting that was given but has no effect.
 pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
     let mut notices: Vec<_> = set.iter().filter_map(|key| not_yet(key)).collect();
+    if config.tools.builtin.contains(&BuiltInTool::Memory) {
+        notices.push(
+            "`tools.builtin` names \"memory\", but long-term memory is not there yet: the tool is not offered"
+                .to_owned(),
+        );
+    }
     if config.upstream.base_url.is_none() && config.upstream.api_key.is_some() {
         notices.push(
             "`upstream.api_key` is set without `upstream.base_url`, so the offline model answers; set the URL of the \

@@ -40,7 +40,7 @@ impl GivenValue {
     pub(crate) fn number(&self) -> Result<f64, ValueError> {
         match self {
             Self::Toml(toml::Value::Float(number)) => Ok(*number),
-            // Only fractions are read here. They refuse every integer, so lost precision does not matter.
+            // Fractions refuse every integer, and a price above 2^53 is not in use. So lost precision does not matter.
             Self::Toml(toml::Value::Integer(number)) => Ok(*number as f64),
             Self::Toml(_) => Err(ValueError::WrongType),
             Self::Text(text) => text.trim().parse().map_err(|_| ValueError::NotAllowed),

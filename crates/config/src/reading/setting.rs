@@ -48,11 +48,27 @@ impl Setting for u32 {
     }
 }
 
+impl Setting for u64 {
+    const ALLOWED: &'static str = "a whole number of at least 0";
+
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        Self::try_from(given.integer()?).map_err(|_| ValueError::NotAllowed)
+    }
+}
+
 impl Setting for usize {
     const ALLOWED: &'static str = "a whole number of at least 0";
 
     fn read(given: &GivenValue) -> Result<Self, ValueError> {
         Self::try_from(given.integer()?).map_err(|_| ValueError::NotAllowed)
+    }
+}
+
+impl Setting for f64 {
+    const ALLOWED: &'static str = "a number";
+
+    fn read(given: &GivenValue) -> Result<Self, ValueError> {
+        given.number()
     }
 }
 

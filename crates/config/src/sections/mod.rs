@@ -1,8 +1,10 @@
 //! The settings, one file for each section: fields, defaults, checks, and the comments of `herma config`.
 
 pub(crate) mod admission;
+pub(crate) mod budgets;
 pub(crate) mod compaction;
 pub(crate) mod jobs;
+pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod models;
 pub(crate) mod retention;

@@ -21,6 +21,10 @@ const EVERYTHING: &str = r#"
     retries = 0
     [models."gpt-4.1"]
     context_window = 3
+    [models."gpt-4.1".price]
+    input = 2
+    output = 0.5
+    currency = "EUR"
     [models.fast]
     upstream_model = "other"
     [compaction]
@@ -44,11 +48,29 @@ const EVERYTHING: &str = r#"
     [tools]
     timeout = "250ms"
     max_rounds = 1
+    builtin = ["session_read", "delegate_task", "session_read"]
+    max_output = 10
+    approval_timeout = "1h"
     [tools.mcp.files]
     command = "mcp-files"
     args = ["--root", "/"]
+    allow = ["read_*"]
+    deny = ["read_\"all\""]
+    approval = "ask"
+    approvals = { write_file = "deny", "dir.list" = "auto" }
+    tenants = ["web"]
+    session_keys = ["agent:*"]
+    timeout = "3s"
     [tools.mcp."a b"]
     url = "http://mcp/"
+    [tools.delegate]
+    max_depth = 2
+    max_children = 3
+    max_rounds = 4
+    [budgets]
+    turn_tokens = 1
+    conversation_tokens = 2
+    tree_tokens = 3
     [jobs]
     enabled = false
     max_running = 9
@@ -82,6 +104,10 @@ fn everything_that_can_be_set_is_shown_even_if_it_is_not_set() {
         "# base_url = \"https://api.openai.com/v1\"",
         "timeout = \"120s\"",
         "threshold = 0.75",
+        "builtin = []",
+        "max_output = 50000",
+        "approval_timeout = \"10m\"",
+        "tree_tokens = 0",
         "responses = \"forever\"",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");

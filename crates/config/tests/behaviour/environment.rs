@@ -76,17 +76,22 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
         [telemetry]
         log = "warn"
         otlp_endpoint = "http://localhost:4317/"
+        [tools]
+        builtin = ["delegate_task", "memory"]
         [tools.mcp.files]
         command = "mcp-files"
+        [budgets]
+        turn_tokens = 1
     "#;
     let suffix = "not there yet: the setting has no effect";
     assert_eq!(
         load_file(toml).unwrap().notices,
         [
             format!("`memory.provider` is set, but long-term memory is {suffix}"),
-            format!("`tools.mcp.files.command` is set, but tools that Herma calls itself are {suffix}"),
             format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),
             format!("`telemetry.otlp_endpoint` is set, but sending traces is {suffix}"),
+            "`tools.builtin` names \"memory\", but long-term memory is not there yet: the tool is not offered"
+                .to_owned(),
         ]
     );
 }

@@ -120,3 +120,19 @@ fn a_model_has_its_own_name_and_window_or_those_of_the_upstream() {
     }
     assert_eq!(config.models.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["fast", "gpt-4.1", "plain"]);
 }
+
+#[test]
+fn a_server_has_its_own_time_or_that_of_all_tools() {
+    let toml = r#"
+        [tools]
+        timeout = "5s"
+        [tools.mcp.slow]
+        command = "slow"
+        timeout = "2m"
+        [tools.mcp.plain]
+        command = "plain"
+    "#;
+    let mcp = load_file(toml).unwrap().config.tools.mcp;
+    let times = mcp.iter().map(|(label, server)| (label.as_str(), server.timeout.as_secs()));
+    assert_eq!(times.collect::<Vec<_>>(), [("plain", 5), ("slow", 120)]);
+}

@@ -10,7 +10,7 @@ fn unknown_keys_are_named_with_their_nearest_match() {
         (
             "[colours]",
             "unknown section [colours] (in DATA/herma.toml); the sections are server, store, upstream, models, \
-             compaction, titles, admission, memory, tools, jobs, retention, telemetry",
+             compaction, titles, admission, memory, tools, budgets, jobs, retention, telemetry",
         ),
         ("listen = 1", "unknown setting `listen` (in DATA/herma.toml); did you mean `server.listen`?"),
         (
@@ -33,6 +33,18 @@ fn unknown_keys_are_named_with_their_nearest_match() {
         (
             "[tools.mcp.a]\ncommand = 'x'\narg = ['y']",
             "unknown setting `tools.mcp.a.arg` (in DATA/herma.toml); did you mean `tools.mcp.a.args`?",
+        ),
+        (
+            "[tools.delegate]\nmax_dept = 1",
+            "unknown setting `tools.delegate.max_dept` (in DATA/herma.toml); did you mean `tools.delegate.max_depth`?",
+        ),
+        (
+            "[budgets]\nturn_token = 1",
+            "unknown setting `budgets.turn_token` (in DATA/herma.toml); did you mean `budgets.turn_tokens`?",
+        ),
+        (
+            "[models.m.price]\ninputs = 1",
+            "unknown setting `models.m.price.inputs` (in DATA/herma.toml); did you mean `models.m.price.input`?",
         ),
         (
             "[server.tls]",
@@ -127,12 +139,55 @@ fn a_value_that_is_not_allowed_is_named_with_what_is() {
 }
 
 #[test]
+fn a_setting_of_tools_that_is_not_allowed_is_named() {
+    for (toml, expected) in [
+        (
+            "[tools]\nbuiltin = ['delegate']",
+            "`tools.builtin` (in DATA/herma.toml) is [\"delegate\"], but it must be a list of \"delegate_task\", \
+             \"session_search\", \"session_read\" and \"memory\"",
+        ),
+        (
+            "[tools.mcp.a]\ncommand = 'x'\napproval = 'always'",
+            "`tools.mcp.a.approval` (in DATA/herma.toml) is \"always\", but it must be \"auto\", \"ask\" or \"deny\"",
+        ),
+        (
+            "[tools.mcp.a]\ncommand = 'x'\napprovals = { rm = 1 }",
+            "`tools.mcp.a.approvals.rm` (in DATA/herma.toml) must be \"auto\", \"ask\" or \"deny\", but it is a whole \
+             number",
+        ),
+        (
+            "[tools.mcp.a]\ncommand = 'x'\nallow = ['']",
+            "`tools.mcp.a.allow` (in DATA/herma.toml) is [\"\"], but it must be a list of texts that are not empty",
+        ),
+        (
+            "[models.m.price]\ninput = -1",
+            "`models.m.price.input` (in DATA/herma.toml) is -1, but it must be a number of at least 0, such as 0.25",
+        ),
+        (
+            "[models.m.price]\ninput = nan",
+            "`models.m.price.input` (in DATA/herma.toml) is nan, but it must be a number of at least 0, such as 0.25",
+        ),
+        (
+            "[budgets]\ntree_tokens = -1",
+            "`budgets.tree_tokens` (in DATA/herma.toml) is -1, but it must be a whole number of at least 0",
+        ),
+    ] {
+        assert_eq!(load_file(toml).unwrap_err(), expected);
+    }
+}
+
+#[test]
 fn settings_that_exclude_each_other_are_refused() {
     for (toml, expected) in [
         ("[compaction]\nthreshold = 0.2", "`compaction.keep_recent` (0.2) must be below `compaction.threshold` (0.2)"),
         ("[memory]\nprovider = 'honcho'", "needs `memory.base_url`"),
         ("[tools.mcp.a]\ncommand = 'x'\nurl = 'http://h'", "[tools.mcp.a] needs either `command`"),
         ("[tools.mcp.a]", "[tools.mcp.a] needs either `command`"),
+        ("[tools.mcp.' ']\ncommand = 'x'", "a server in [tools.mcp] is named \" \""),
+        ("[tools.mcp.\"a\\n\"]\ncommand = 'x'", "a server in [tools.mcp] is named \"a\\n\""),
+        ("[tools.mcp.herma]\ncommand = 'x'", "has the label of the built-in tools"),
+        ("[models.m.price]\ninput = 1", "[models.m.price] needs both `input` and `output`"),
+        ("[models.m.price]\ncurrency = 'EUR'", "[models.m.price] needs both `input` and `output`"),
         ("[server]\nno_auth = true\ncors_origins = ['*']", "any web page you visit could read every conversation"),
     ] {
         let error = load_file(toml).unwrap_err();

@@ -1,4 +1,4 @@
-//! Whom not to ask for a summary for a while: a conversation whose summaries fail, a model that does not answer.
+//! Pauses after failed summaries: of a conversation whose summaries fail, or of a model that is down.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use herma_model::ConversationId;
 
-/// The first pause. Each failure in a row doubles it.
+/// The first pause. Each further failure in a row doubles it.
 const FIRST: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
-/// Entries above which those that are over are dropped.
+/// Number of entries from which ended pauses are removed.
 const MANY: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Who {
+enum PausedSubject {
     Conversation(ConversationId),
     Model(String),
 }
@@ -24,45 +24,47 @@ struct Pause {
     failures: u32,
 }
 
-/// Pauses that are under way.
+/// The present pauses.
 #[derive(Debug, Default)]
 pub(crate) struct CoolDown {
-    pauses: Mutex<HashMap<Who, Pause>>,
+    pauses: Mutex<HashMap<PausedSubject, Pause>>,
 }
 
 impl CoolDown {
-    /// How long to wait before this model is asked about this conversation again.
+    /// How long to wait before this model may summarise this conversation. `None` if it may now.
     pub(crate) fn wait(&self, conversation: ConversationId, model: &str, now: Instant) -> Option<Duration> {
         let pauses = self.lock();
-        let left = |who: &Who| pauses.get(who).map(|pause| pause.until.saturating_duration_since(now));
-        let left = left(&Who::Conversation(conversation)).max(left(&Who::Model(model.to_owned())));
+        let left =
+            |subject: &PausedSubject| pauses.get(subject).map(|pause| pause.until.saturating_duration_since(now));
+        let left = left(&PausedSubject::Conversation(conversation)).max(left(&PausedSubject::Model(model.to_owned())));
         left.filter(|left| !left.is_zero())
     }
 
-    /// Takes note of a failure; `silent` if the model did not answer at all, so that asking it about anything else is as useless.
-    pub(crate) fn failed(&self, conversation: ConversationId, model: &str, silent: bool, now: Instant) {
+    /// Notes a failure. `is_down` if the model cannot summarise any conversation now.
+    pub(crate) fn failed(&self, conversation: ConversationId, model: &str, is_down: bool, now: Instant) {
         let mut pauses = self.lock();
         if pauses.len() >= MANY {
             pauses.retain(|_, pause| pause.until > now);
         }
-        let whom = [Some(Who::Conversation(conversation)), silent.then(|| Who::Model(model.to_owned()))];
-        for who in whom.into_iter().flatten() {
-            let pause = pauses.entry(who).or_insert(Pause { until: now, failures: 0 });
+        let subjects =
+            [Some(PausedSubject::Conversation(conversation)), is_down.then(|| PausedSubject::Model(model.to_owned()))];
+        for subject in subjects.into_iter().flatten() {
+            let pause = pauses.entry(subject).or_insert(Pause { until: now, failures: 0 });
             pause.until = now + (FIRST * 2_u32.pow(pause.failures.min(5))).min(LONGEST);
             pause.failures += 1;
         }
     }
 
-    /// Takes note of a summary.
+    /// Notes a summary: the pauses of its conversation and its model end.
     pub(crate) fn worked(&self, conversation: ConversationId, model: &str) {
         let mut pauses = self.lock();
         if !pauses.is_empty() {
-            pauses.remove(&Who::Conversation(conversation));
-            pauses.remove(&Who::Model(model.to_owned()));
+            pauses.remove(&PausedSubject::Conversation(conversation));
+            pauses.remove(&PausedSubject::Model(model.to_owned()));
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Who, Pause>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PausedSubject, Pause>> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,7 +85,7 @@ mod tests {
         assert_eq!(cool_down.wait(conversation(1), "m", now), None);
         cool_down.failed(conversation(1), "m", false, now);
         assert_eq!(cool_down.wait(conversation(1), "m", now), Some(FIRST));
-        assert_eq!(cool_down.wait(conversation(2), "m", now), None, "another conversation may fare better");
+        assert_eq!(cool_down.wait(conversation(2), "m", now), None, "only this conversation pauses");
         let later = now + FIRST;
         assert_eq!(cool_down.wait(conversation(1), "m", later), None);
         cool_down.failed(conversation(1), "m", false, later);
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_does_not_answer_is_not_asked_about_anything() {
+    fn a_model_that_is_down_pauses_for_all_conversations() {
         let (cool_down, now) = (CoolDown::default(), Instant::now());
         cool_down.failed(conversation(1), "m", true, now);
         assert_eq!(cool_down.wait(conversation(2), "m", now), Some(FIRST));

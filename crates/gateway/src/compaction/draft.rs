@@ -11,16 +11,16 @@ use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, Snapsho
 use herma_turn::compaction::{self, Plan};
 use herma_turn::{Budget, Transcript, summary};
 
-use super::summarise::{Cost, NoSummary, Summarised, Task};
+use super::summarise::{NoSummary, Summarised, SummaryCost, SummaryTask};
 use super::{Load, transcript};
 use crate::gateway::Gateway;
 use crate::mint;
 
-/// A summary shorter than this cannot say anything.
+/// Least token limit of a summary. A shorter one is useless.
 const LEAST_SUMMARY: u64 = 48;
-/// How far an estimate is taken to be wrong at most.
+/// The largest error of a token estimate, as a factor.
 const MOST_WRONG: f64 = 4.0;
-/// Most drafts in memory.
+/// Most prepared summaries in memory.
 const MOST_DRAFTS: usize = 256;
 
 /// A conversation that is to be compacted.
@@ -29,15 +29,15 @@ pub(crate) struct Case<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) load: Load,
-    /// The turn that needs room.
+    /// The turn that waits for the compaction, if one does.
     pub(crate) running: Option<TurnId>,
-    /// What fits, as the model server counts.
+    /// The context budget, in tokens as the model server counts.
     pub(crate) budget: Budget,
-    /// The model that the conversation is for, as its client calls it.
+    /// The conversation's model, by the client's name for it.
     pub(crate) model: Option<&'a str>,
     pub(crate) mode: CompactionMode,
     pub(crate) trigger: CompactionTrigger,
-    /// Whether it is only to be shown what would happen.
+    /// True if the caller only wants to know what would happen.
     pub(crate) dry_run: bool,
 }
 
@@ -50,38 +50,39 @@ impl<'a> Case<'a> {
         transcript(self.snapshot)
     }
 
-    fn footing(&self) -> Footing {
-        Footing::of(self.snapshot)
+    fn basis(&self) -> SummaryBasis {
+        SummaryBasis::of(self.snapshot)
     }
 
-    /// Whether the turn cannot go on as things are.
+    /// True if the context does not fit, or the compaction was asked for.
     fn is_forced(&self) -> bool {
         self.trigger != CompactionTrigger::Threshold || self.load.total > self.budget.window
     }
 
-    /// Whether a turn waits for this and cannot go on as things are.
+    /// True if a turn waits for this and cannot go on without it.
     pub(crate) fn is_needed(&self) -> bool {
         self.running.is_some() && self.is_forced()
     }
 
-    /// What to leave out if there is no summary; `None` if what is new is too much by itself.
+    /// What to leave out if there is no summary. `None` if the rest would not fit either.
     fn trim(&self, pinned: &[Arc<Message>], budget: &Budget, note: u64) -> Option<Plan> {
-        let room = budget.window.saturating_sub(self.load.front + note);
-        let plan = compaction::trim(self.transcript(), self.running, pinned, budget.keep.min(room / 2), room)?;
-        // The scale may be wrong. What fits without it is sent, and the model server decides.
+        let left = budget.window.saturating_sub(self.load.front + note);
+        let plan = compaction::trim(self.transcript(), self.running, pinned, budget.keep.min(left / 2), left)?;
+        // The scale may be wrong. A context that fits without it is sent, and the model server decides.
         let is_hopeful = self.load.front + plan.stays <= self.budget.window;
         (is_hopeful && plan.frees > note).then_some(plan)
     }
 
-    /// How many tokens the model server counts for one that we estimate.
+    /// How many tokens the model server counts for one estimated token.
     fn scale(&self) -> f64 {
         let estimated = compaction::size(self.load.front, self.transcript(), None);
         (self.load.total as f64 / estimated.max(1) as f64).clamp(1.0 / MOST_WRONG, MOST_WRONG)
     }
 
-    /// What to summarise, and how long the summary may be. A turn that cannot go on otherwise keeps less than it should.
+    /// What to summarise, and how long the summary may be. If a compaction is forced, fewer messages than configured
+    /// may be kept word for word.
     fn plan(&self, pinned: &[Arc<Message>], budget: &Budget) -> Result<(Plan, u64), NoDraft> {
-        let room = budget.window.saturating_sub(self.load.front + budget.summary);
+        let most_kept = budget.window.saturating_sub(self.load.front + budget.summary);
         let fit = |keep| {
             let plan = compaction::plan(self.transcript(), self.running, pinned, keep).ok_or(NoDraft::Nothing)?;
             let left = budget.window.saturating_sub(self.load.front + plan.stays);
@@ -96,14 +97,14 @@ impl<'a> Case<'a> {
                 if plan.is_worth_it(budget) { Ok((plan, limit)) } else { Err(NoDraft::TooLittle) }
             });
         }
-        [budget.keep.min(room / 2), room / 8, 0]
+        [budget.keep.min(most_kept / 2), most_kept / 8, 0]
             .into_iter()
             .map(fit)
             .reduce(Result::or)
             .unwrap_or(Err(NoDraft::Nothing))
     }
 
-    /// The budget in tokens as we estimate them.
+    /// The context budget in estimated tokens.
     fn estimated_budget(&self) -> Budget {
         let scale = self.scale();
         let estimated = |tokens: u64| (tokens as f64 / scale) as u64;
@@ -117,14 +118,15 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What a summary is made on: the compaction on which a conversation stands, and what was left of what was said. On any other it is of no use.
+/// The state of a conversation for which a summary is made: its compaction base, and how often its messages were
+/// rewritten or rewound. In any other state the summary is useless.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Footing {
+pub(crate) struct SummaryBasis {
     base: Option<CompactionId>,
     rewrites: u32,
 }
 
-impl Footing {
+impl SummaryBasis {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let base = snapshot.base.as_ref().map(|base| base.summary.compaction);
         Self { base, rewrites: snapshot.rewrites }
@@ -142,16 +144,16 @@ pub(crate) struct Draft {
 
 /// Why there is no draft.
 pub(crate) enum NoDraft {
-    /// Nothing is left to summarise.
+    /// There is nothing to summarise.
     Nothing,
     /// A summary would hardly be shorter.
     TooLittle,
-    /// What must be kept is too much by itself.
+    /// The messages that must be kept do not fit.
     Hopeless,
-    /// Summaries failed lately; it is tried again after this time.
+    /// Summaries failed lately. The next is tried after this time.
     CoolingDown(Duration),
-    /// There is no summary to use, and that is what the tries took.
-    Failed(NoSummary, Cost),
+    /// There is no usable summary. The cost is that of the tries.
+    Failed(NoSummary, SummaryCost),
     /// The store could not be asked.
     Store(StoreError),
 }
@@ -177,7 +179,7 @@ impl NoDraft {
         }
     }
 
-    /// The reason, for a log: without words of the model server.
+    /// The reason, for a log: without text of the model server.
     fn for_log(&self) -> String {
         match self {
             Self::Failed(why, _) => format!("it could not be summarised: {}", why.for_log()),
@@ -185,18 +187,18 @@ impl NoDraft {
         }
     }
 
-    /// What the tries at a summary took.
-    fn into_cost(self) -> Cost {
-        if let Self::Failed(_, cost) = self { cost } else { Cost::default() }
+    /// The cost of the tries at a summary.
+    fn into_cost(self) -> SummaryCost {
+        if let Self::Failed(_, cost) = self { cost } else { SummaryCost::default() }
     }
 }
 
 impl Gateway {
-    /// A draft for a conversation: the one in memory if it still fits what was said since, else a new one. If a turn
+    /// A draft for a conversation, with the prepared summary if that still frees enough, else with a new one. If a turn
     /// cannot go on without one and there is no summary, the draft leaves the oldest part out. Cancel-safe.
     pub(crate) async fn draft(&self, case: Case<'_>) -> Result<Draft, NoDraft> {
         let pinned = self.store.pinned(case.tenant, case.conversation()).await?;
-        if let Some(summary) = self.compactor.drafts.take(case.conversation(), case.footing())
+        if let Some(summary) = self.compactor.drafts.take(case.conversation(), case.basis())
             && let Some(plan) = compaction::through(case.transcript(), &pinned, summary.through)
         {
             let draft = Draft::of(case, plan, summary.summary);
@@ -217,15 +219,16 @@ impl Gateway {
         }
     }
 
-    /// Whether a turn goes on without the oldest part because there is no summary of it. Not if the conversation's own
-    /// model cannot be reached: then the turn fails as any turn does.
+    /// Whether a turn leaves out the oldest part because there is no summary of it. Not if the conversation's own model
+    /// cannot be reached: then the turn fails as any turn does.
     pub(crate) fn goes_on_without(&self, case: Case<'_>, why: &NoDraft) -> bool {
         case.is_needed()
             && match why {
                 NoDraft::Nothing | NoDraft::TooLittle | NoDraft::Hopeless => true,
                 NoDraft::Failed(NoSummary::TimedOut(_) | NoSummary::Unusable(_), _) => true,
                 NoDraft::Failed(why @ NoSummary::Failed(_), _) => {
-                    !why.is_silence() || self.summary_model(case.model).0 != self.settings.resolve_model(case.model).0
+                    !why.is_model_down()
+                        || self.summary_model(case.model).0 != self.settings.resolve_model(case.model).0
                 }
                 NoDraft::CoolingDown(_) | NoDraft::Store(_) => false,
             }
@@ -238,21 +241,24 @@ impl Gateway {
         if let Some(left) = pause.filter(|_| may_wait) {
             return Err(NoDraft::CoolingDown(left));
         }
-        let task = Task {
+        let task = SummaryTask {
             model: &model,
             window: window.map(u64::from),
             covered: &plan.covered(case.transcript()),
             limit,
             timeout: self.settings.compaction.timeout,
         };
-        match self.summarise(&task).await {
+        let made = self.summarise(&task).await;
+        let cost = made.as_ref().map_or_else(|(_, cost)| cost, |summary| &summary.cost);
+        self.count_side_usage(case.tenant, case.conversation(), &model, cost.usage);
+        match made {
             Ok(summary) => {
                 self.compactor.cool_down.worked(case.conversation(), &model);
                 Ok(summary)
             }
             Err((why, cost)) if case.dry_run => Err(NoDraft::Failed(why, cost)),
             Err((why, cost)) => {
-                self.compactor.cool_down.failed(case.conversation(), &model, why.is_silence(), Instant::now());
+                self.compactor.cool_down.failed(case.conversation(), &model, why.is_model_down(), Instant::now());
                 let failed = NoDraft::Failed(why.clone(), cost.clone());
                 if self.goes_on_without(case, &failed) {
                     return Err(failed);
@@ -279,9 +285,9 @@ impl Gateway {
         }
     }
 
-    /// Keeps a draft for the compaction that will need it.
+    /// Keeps the summary of a draft for the compaction that will need it.
     pub(crate) fn remember(&self, case: Case<'_>, draft: &Draft) {
-        let kept = Kept { footing: case.footing(), through: draft.plan.through, summary: draft.summary.clone() };
+        let kept = PreparedSummary { basis: case.basis(), through: draft.plan.through, summary: draft.summary.clone() };
         self.compactor.drafts.put(case.conversation(), kept);
     }
 }
@@ -304,7 +310,7 @@ impl Draft {
         Ok(Self { trimmed: Some(reason), ..Self::of(case, plan, note) })
     }
 
-    /// Whether a summary from memory makes enough room now.
+    /// Whether a prepared summary still frees enough.
     fn still_fits(&self, case: Case<'_>) -> bool {
         let most = match case.trigger {
             CompactionTrigger::Manual => case.load.total,
@@ -313,10 +319,10 @@ impl Draft {
         self.sizes.after <= most && self.sizes.after < case.load.total
     }
 
-    /// What the store is asked to write.
+    /// The compaction that the store is asked to write.
     pub(crate) fn compaction(&self, case: Case<'_>, authority: Authority) -> NewCompaction {
         let cost = &self.summary.cost;
-        let Footing { base, rewrites } = case.footing();
+        let SummaryBasis { base, rewrites } = case.basis();
         NewCompaction {
             id: mint::compaction(),
             authority,
@@ -338,41 +344,41 @@ impl Draft {
         }
     }
 
-    /// What the conversation stands on once it is written.
+    /// The conversation's compaction base after the draft is written.
     pub(crate) fn base(self, compacted: &Compacted) -> Option<Arc<Base>> {
         let summary = compacted.summary()?.clone();
         Some(Arc::new(Base { through: self.plan.through, summary, carried: self.plan.carried }))
     }
 }
 
-/// A summary in memory, and what it is of.
-struct Kept {
-    footing: Footing,
+/// A summary that was made before it is needed.
+struct PreparedSummary {
+    basis: SummaryBasis,
     through: Seq,
     summary: Summarised,
 }
 
-/// Summaries that were made before they were needed.
+/// The prepared summaries in memory.
 #[derive(Default)]
 pub(crate) struct Drafts {
-    kept: Mutex<HashMap<ConversationId, Kept>>,
+    kept: Mutex<HashMap<ConversationId, PreparedSummary>>,
 }
 
 impl Drafts {
-    /// Whether there is one that was made on this.
-    pub(crate) fn has(&self, conversation: ConversationId, footing: Footing) -> bool {
-        self.lock().get(&conversation).is_some_and(|kept| kept.footing == footing)
+    /// Whether there is a prepared summary for this state of the conversation.
+    pub(crate) fn has(&self, conversation: ConversationId, basis: SummaryBasis) -> bool {
+        self.lock().get(&conversation).is_some_and(|kept| kept.basis == basis)
     }
 
-    /// Takes out the summary that was made on this; one on anything else is of no use any more.
-    fn take(&self, conversation: ConversationId, footing: Footing) -> Option<Kept> {
-        self.lock().remove(&conversation).filter(|kept| kept.footing == footing)
+    /// Takes out the prepared summary. One for another state of the conversation is dropped.
+    fn take(&self, conversation: ConversationId, basis: SummaryBasis) -> Option<PreparedSummary> {
+        self.lock().remove(&conversation).filter(|kept| kept.basis == basis)
     }
 
-    fn put(&self, conversation: ConversationId, kept: Kept) {
+    fn put(&self, conversation: ConversationId, kept: PreparedSummary) {
         let mut drafts = self.lock();
         if drafts.len() >= MOST_DRAFTS {
-            // Any of them can be made again; conversations that went quiet are the oldest ids.
+            // Any summary can be made again. The oldest id is probably an inactive conversation.
             if let Some(oldest) = drafts.keys().min().copied() {
                 drafts.remove(&oldest);
             }
@@ -380,7 +386,7 @@ impl Drafts {
         drafts.insert(conversation, kept);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConversationId, Kept>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConversationId, PreparedSummary>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

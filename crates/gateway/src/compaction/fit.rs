@@ -1,4 +1,4 @@
-//! Room for a turn that holds its lease.
+//! Makes the context of a turn fit, under the turn's lease.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::crash;
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
-/// Whether a turn fits.
+/// Whether the context of a turn fits.
 pub(crate) enum Fit<'a> {
-    /// As it is.
+    /// It fits.
     Fits,
-    /// Not without a compaction, or better with one.
+    /// It is over its threshold, or does not fit: it should be compacted.
     NeedsCompaction(Box<Overflow<'a>>),
-    /// It does not fit, and nothing can be done about it.
+    /// It does not fit and cannot be compacted.
     Refused(TurnFailure),
 }
 
-/// A turn that needs room.
+/// A turn whose context should be compacted.
 pub(crate) struct Overflow<'a> {
     case: Case<'a>,
     need: &'a Need,
@@ -40,26 +40,26 @@ impl Overflow<'_> {
     }
 }
 
-/// What was found for a turn that needs room.
+/// How a turn goes on whose context should be compacted.
 pub(crate) enum CompactionPlan {
-    /// Nothing, but it can go on as it is.
+    /// Without a compaction: the context fits as it is.
     Enough,
-    /// A compaction that makes it fit.
-    Compaction(Box<Found>),
-    /// Nothing, because the conversation's own model cannot be reached.
+    /// With this compaction.
+    Compaction(Box<FoundCompaction>),
+    /// Not at all: there is no summary, because the conversation's own model cannot be reached.
     Unreachable(ModelFailure),
-    /// Nothing, and it cannot go on.
+    /// Not at all: the context does not fit.
     Refused(TurnFailure),
 }
 
-/// A compaction that only has to be written.
-pub(crate) struct Found {
+/// A compaction that is ready to be written.
+pub(crate) struct FoundCompaction {
     draft: Draft,
     new: NewCompaction,
 }
 
 impl Gateway {
-    /// Measures a turn whose messages are part of the snapshot already.
+    /// Measures the context of a turn. The snapshot has the turn's messages already.
     pub(crate) fn measure<'a>(
         &self,
         request: &'a TurnRequest,
@@ -84,7 +84,7 @@ impl Gateway {
         if matches!(need, Need::Threshold) && load.total <= limit {
             return Fit::Fits;
         }
-        // Where nothing is compacted by itself, a client that says from when on has asked for it.
+        // If automatic compaction is off, a threshold in the request asks for one.
         let asked_for = request.options.compact_at.map(|_| CompactionMode::Split);
         let Some(mode) = self.settings.compaction.mode.or(asked_for) else {
             return match need {
@@ -106,12 +106,12 @@ impl Gateway {
         Fit::NeedsCompaction(Box::new(Overflow { case, need, lease, model }))
     }
 
-    /// Looks for room. Writes nothing. Cancel-safe.
+    /// Finds a compaction. Writes nothing to the conversation. Cancel-safe.
     pub(crate) async fn plan_compaction(&self, overflow: &Overflow<'_>) -> Result<CompactionPlan, StoreError> {
         match self.draft(overflow.case).await {
             Ok(draft) => {
                 let new = draft.compaction(overflow.case, Authority::Lease(overflow.lease));
-                Ok(CompactionPlan::Compaction(Box::new(Found { draft, new })))
+                Ok(CompactionPlan::Compaction(Box::new(FoundCompaction { draft, new })))
             }
             Err(NoDraft::Store(error)) => Err(error),
             Err(_) if !overflow.case.is_needed() => Ok(CompactionPlan::Enough),
@@ -121,10 +121,14 @@ impl Gateway {
         }
     }
 
-    /// Writes a compaction that was found for a turn. Not cancel-safe: the turn has to know whether it happened.
-    pub(crate) async fn write_compaction(&self, found: Found) -> Result<Option<(Compacted, Arc<Base>)>, StoreError> {
+    /// Writes a compaction. `None` if the store refused it. Not cancel-safe: the turn has to know whether it was
+    /// written.
+    pub(crate) async fn write_compaction(
+        &self,
+        found: FoundCompaction,
+    ) -> Result<Option<(Compacted, Arc<Base>)>, StoreError> {
         crash::point(crash::SUMMARISED);
-        let Found { draft, new } = found;
+        let FoundCompaction { draft, new } = found;
         let outcome = self.store.compact(new).await?;
         crash::point(crash::COMPACTED);
         let CompactOutcome::Compacted(compacted) = outcome else {

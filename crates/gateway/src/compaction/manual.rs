@@ -1,4 +1,4 @@
-//! Compactions that somebody asks for: compact now, show what that would do, take one back.
+//! Compactions that a caller asks for: compact now, preview a compaction, undo one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::error::{Conflict, GatewayError, Missing, UndoProblem};
 use crate::gateway::Gateway;
 use crate::mint;
 
-/// How often a busy conversation is asked again.
+/// How often the store is asked again while a turn is running.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A compaction that somebody asks for.
+/// A compaction that a caller asks for.
 #[derive(Debug, Clone)]
 pub struct CompactionRequest {
     /// Who asks.
     pub principal: Principal,
     /// A name of the conversation.
     pub alias: Alias,
-    /// How the session is treated, if not as configured.
+    /// What the compaction does to the session, if not as configured.
     pub mode: Option<CompactionMode>,
     /// The model whose window the conversation has to fit, if not the default one.
     pub model: Option<String>,
@@ -49,7 +49,7 @@ impl CompactionRequest {
     }
 }
 
-/// A compaction that somebody wants taken back.
+/// A compaction that a caller wants undone.
 #[derive(Debug, Clone)]
 pub struct UndoRequest {
     /// Who asks.
@@ -58,7 +58,7 @@ pub struct UndoRequest {
     pub alias: Alias,
     /// Which compaction.
     pub compaction: CompactionId,
-    /// The model whose window the conversation has to fit then, if not the default one.
+    /// The model whose window the conversation has to fit afterwards, if not the default one.
     pub model: Option<String>,
     /// The revision at which the conversation has to be, if the request says so.
     pub expected: Option<ExpectedRevision>,
@@ -69,7 +69,7 @@ pub struct UndoRequest {
 pub struct Preview {
     /// The conversation as it is.
     pub facts: Arc<ConversationFacts>,
-    /// How the session would be treated.
+    /// What the compaction would do to the session.
     pub mode: CompactionMode,
     /// The first message that would be summarised.
     pub first: Seq,
@@ -81,11 +81,11 @@ pub struct Preview {
     pub carried: Vec<Arc<Message>>,
     /// Messages after that point.
     pub kept: Vec<Arc<Message>>,
-    /// What would be written.
+    /// The summary that would be written.
     pub summary: Utterance,
     /// The model that summarised.
     pub model: Option<String>,
-    /// The context's size.
+    /// The context's sizes before and after.
     pub sizes: Sizes,
     /// What the summary cost.
     pub usage: Usage,
@@ -113,14 +113,14 @@ impl<'a> From<&'a Preview> for CompactionPreview<'a> {
 
 impl Gateway {
     /// Says what a compaction would do, and changes nothing. The summary is kept for a while: a compaction soon after
-    /// writes exactly it. It goes on if its caller goes away: the summary is paid for.
+    /// writes exactly this summary. The work goes on if the caller goes away, because the summary costs money.
     pub async fn preview_compaction(self: &Arc<Self>, request: CompactionRequest) -> Result<Preview, GatewayError> {
         let gateway = Arc::clone(self);
         to_its_end(async move { gateway.preview_now(&request).await }).await
     }
 
-    /// Compacts a conversation now. Turns go on while the summary is made; a running one is waited for as long as a
-    /// turn would wait. It goes on if its caller goes away: the summary is paid for.
+    /// Compacts a conversation now. Turns may run while the summary is made. Then it waits for a running turn, as long
+    /// as a turn would wait. The work goes on if the caller goes away, because the summary costs money.
     pub async fn compact(self: &Arc<Self>, request: CompactionRequest) -> Result<Compacted, GatewayError> {
         let gateway = Arc::clone(self);
         to_its_end(async move { gateway.compact_now(&request).await }).await
@@ -171,7 +171,8 @@ impl Gateway {
         }
     }
 
-    /// Gives the model back what a compaction took away. Waits for a running turn as long as a turn would.
+    /// Undoes a compaction: the model is shown the summarised messages again. Waits for a running turn as long as a
+    /// turn would.
     pub async fn undo_compaction(&self, request: &UndoRequest) -> Result<Compacted, GatewayError> {
         let UndoRequest { principal, alias, compaction: id, model, expected } = request;
         let scope = &Scope::of(principal).expecting(expected.clone());
@@ -221,7 +222,8 @@ impl Gateway {
         if snapshot.ended { Err(GatewayError::Conflict(Conflict::Ended)) } else { Ok(snapshot) }
     }
 
-    /// Who asks for a compaction wants less than there is, however much would fit.
+    /// The case of a requested compaction. Its window is at most the present context, so that it always frees
+    /// something.
     fn case<'a>(&self, request: &'a CompactionRequest, snapshot: &'a Snapshot) -> Case<'a> {
         let (_, window) = self.settings.resolve_model(request.model.as_deref());
         let front = system_tokens(&snapshot.system);
@@ -240,7 +242,7 @@ impl Gateway {
     }
 }
 
-/// Does the work on a task of its own, which goes on if the caller goes away.
+/// Does the work on a task of its own, so that it goes on if the caller goes away.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, GatewayError>> + Send + 'static,
 ) -> Result<T, GatewayError> {
@@ -267,7 +269,7 @@ impl From<NoDraft> for GatewayError {
                 Self::Conflict(Conflict::NothingToCompact)
             }
             NoDraft::Store(error) => error.into(),
-            // What the model wrote was not shorter than what it would stand for.
+            // The summary was not shorter than the messages that it would replace.
             NoDraft::Failed(NoSummary::Unusable(Unusable::TooLong { .. } | Unusable::CutOff), _) => {
                 Self::Conflict(Conflict::NothingToCompact)
             }

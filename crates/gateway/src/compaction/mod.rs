@@ -1,13 +1,13 @@
-//! Making room in a model's context: when, with which summary, and by what right.
+//! Compactions: when one is made, with which summary, and under which authority.
 //!
-//! - [`room`]: for a turn that would not fit, under its lease, before the model is called.
-//! - [`prepare`]: after an answer, so that the next turn need not wait for a summary. A turn's model call comes first.
-//! - [`manual`]: because somebody asks, and taking one back.
-//! - [`draft`]: what they share: a plan and its summary, fresh or from memory.
-//! - [`summarise`]: asking the model, and asking again.
-//! - [`cool_down`]: whom not to ask for a while.
+//! - [`fit`]: for a turn whose context does not fit, under its lease, before the model is called.
+//! - [`mod@prepare`]: prepares a summary after an answer, so that the next turn need not wait for one.
+//! - [`manual`]: compactions that a caller asks for, and undoing one.
+//! - [`draft`]: what all of these use: a plan and its summary, new or prepared.
+//! - [`summarise`]: asks the model for a summary, and asks again.
+//! - [`cool_down`]: pauses after failed summaries.
 //!
-//! Nothing here writes anything but through one call of the store: [`herma_store::Store::compact`]. Before it nothing has happened.
+//! A conversation is compacted by one call of the store, [`herma_store::Store::compact`]. Before it nothing changes.
 
 mod cool_down;
 mod draft;
@@ -34,16 +34,16 @@ use crate::request::TurnRequest;
 use cool_down::CoolDown;
 use draft::Drafts;
 use prepare::Preparations;
-use summarise::{Summarised, Task};
+use summarise::{Summarised, SummaryTask};
 
 pub(crate) use fit::{CompactionPlan, Fit};
 pub use manual::{CompactionRequest, Preview, UndoRequest};
 pub(crate) use prepare::prepare;
 
-/// What a summary for a client may at least have, in tokens, however little it stands for.
+/// Least token limit of a summary for a client, however short its context is.
 const LEAST_FOR_CLIENT: u64 = 512;
 
-/// What the gateway remembers about compactions. All of it can be lost.
+/// Prepared summaries, pauses and counts. All of it can be lost.
 #[derive(Default)]
 pub(crate) struct Compactor {
     drafts: Drafts,
@@ -55,11 +55,11 @@ pub(crate) struct Compactor {
 /// Compactions of this process so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compactions {
-    /// Those that put a summary in place of a part.
+    /// Those that replaced a part of the context by a summary.
     pub applied: u64,
     /// Those that left a part out without a summary.
     pub trimmed: u64,
-    /// Those for which no summary could be had.
+    /// Those that failed because there was no summary.
     pub failed: u64,
 }
 
@@ -76,7 +76,7 @@ impl Count {
     }
 }
 
-/// A snapshot as the rules of turns see it.
+/// A snapshot as the `turn` crate takes it.
 pub fn transcript(snapshot: &Snapshot) -> Transcript<'_> {
     Transcript {
         base: snapshot.base.as_deref(),
@@ -88,17 +88,17 @@ pub fn transcript(snapshot: &Snapshot) -> Transcript<'_> {
     }
 }
 
-/// Tokens that a turn's context will need, as far as can be known before the model server counts them.
+/// Tokens of a turn's context, estimated before the model server counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
     /// All of it.
     pub(crate) total: u64,
-    /// What stands in front of the transcript: system messages and tools.
+    /// The part before the transcript: system messages and tools.
     pub(crate) front: u64,
 }
 
 impl Load {
-    /// The load of a request with `new` messages, on a conversation.
+    /// The load of a request that adds `new` messages to a conversation.
     pub(crate) fn of(request: &TurnRequest, before: Option<&Snapshot>, new: &[Utterance]) -> Self {
         let stored: &[Payload] = before.map_or(&[], |snapshot| &snapshot.system);
         let stored_system = system_tokens(stored);
@@ -129,7 +129,7 @@ impl Gateway {
         Compactions { applied, trimmed, failed }
     }
 
-    /// Takes note of a compaction that was written.
+    /// Counts and logs a compaction that was written.
     fn compacted(&self, compacted: &Compacted) {
         let Compaction { id, mode, trigger, outcome, sizes, .. } = &compacted.record;
         let Count { applied, trimmed, .. } = &self.compactor.count;
@@ -146,7 +146,7 @@ impl Gateway {
         Budget::of(window, compaction.threshold, compaction.keep_recent)
     }
 
-    /// The budget of a request that may say itself from how many tokens on it wants less.
+    /// The context budget of a request, which may set its own threshold.
     fn budget_of(&self, request: &TurnRequest, window: u64) -> Budget {
         let Some(threshold) = request.options.compact_at else { return self.budget(window) };
         let as_if = (threshold as f64 / self.settings.compaction.threshold) as u64;
@@ -159,7 +159,7 @@ impl Gateway {
         self.budget(self.settings.resolve_model(asked).1.map_or(all, u64::from).min(all)).keep
     }
 
-    /// A summary of a context that its client keeps itself.
+    /// A summary of a context for a client that stores its conversation itself.
     pub(crate) async fn summarise_for_client(
         &self,
         request: &TurnRequest,
@@ -170,7 +170,7 @@ impl Gateway {
             return Err(GatewayError::no_model());
         }
         let all = system_tokens(covered);
-        let task = Task {
+        let task = SummaryTask {
             model: &model,
             window: window.map(u64::from),
             covered,
@@ -180,24 +180,25 @@ impl Gateway {
         self.summarise(&task).await.map_err(|(why, _)| why.into())
     }
 
-    /// The model that summarises conversations with this one, by the model server's name, and how many tokens fit into it.
+    /// The model that summarises conversations of the model `asked`, by the model server's name, and how many tokens
+    /// fit.
     fn summary_model(&self, asked: Option<&str>) -> (String, Option<u32>) {
         self.settings.resolve_model(self.settings.compaction.model.as_deref().or(asked))
     }
 
-    /// Why a conversation that does not fit cannot be hoped to fit after a compaction.
+    /// Why a conversation cannot be compacted; `None` if it perhaps can.
     pub(crate) fn cannot_compact(&self) -> Option<String> {
         self.settings.compaction.mode.is_none().then(|| "compaction is off".to_owned())
     }
 }
 
-/// A context that does not fit: how long it is, why nothing helps, and what a client can do.
+/// The failure of a context that does not fit: how long it is, why it cannot be compacted, what a client can do.
 pub(crate) fn exceeded(what: &str, why: &str) -> TurnFailure {
     let advice = "start a new conversation, send less, or use a model with a larger context_window";
     TurnFailure::new(FailureCode::ContextLengthExceeded, format!("{what}; {why}; {advice}"))
 }
 
-/// What is said of a context that is longer than a window.
+/// Says that a context is longer than the model's window.
 pub(crate) fn longer_than(tokens: u64, model: &str, window: u64) -> String {
     format!("the conversation needs about {tokens} tokens, and {model} takes {window}")
 }

@@ -14,13 +14,13 @@ use herma_store::Snapshot;
 use tokio::sync::{Semaphore, watch};
 
 use super::Load;
-use super::draft::{Case, Footing};
+use super::draft::{Case, SummaryBasis};
 use crate::gateway::Gateway;
 use crate::request::TurnRequest;
 
 /// Most summaries that are prepared, or wait to be, at one time.
 const MAX_PREPARATIONS: usize = 4;
-/// How long a preparation may go on after a turn has come: a summary that is already on its way is not thrown away.
+/// How long a preparation may go on after a turn has come, because its summary may be almost complete.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Summaries that are being prepared, and the model calls of turns that go before them.
@@ -76,7 +76,8 @@ impl Drop for Preparation<'_> {
 }
 
 impl Preparations {
-    /// Has every preparation make way for a turn of this conversation, or of none.
+    /// Interrupts all preparations while a turn is at the model server. Ends that of the turn's conversation, if it has
+    /// one.
     pub(crate) fn make_way(&self, conversation: Option<ConversationId>) -> AtModel<'_> {
         if let Some(conversation) = conversation {
             self.lock().remove(&conversation);
@@ -85,12 +86,12 @@ impl Preparations {
         AtModel { calls: &self.calls }
     }
 
-    /// Ends a conversation's preparation: what it summarises is not what the model is shown any more.
+    /// Ends a conversation's preparation, because the model is no longer shown what it summarises.
     pub(crate) fn end(&self, conversation: ConversationId) {
         self.lock().remove(&conversation);
     }
 
-    /// Begins a conversation's preparation; `None` if there is one already.
+    /// Begins a conversation's preparation. `None` if there is one already.
     fn begin(&self, conversation: ConversationId) -> Option<Preparation<'_>> {
         let mark = Arc::new(());
         let mut current = self.lock();
@@ -106,7 +107,7 @@ impl Preparations {
     }
 }
 
-/// Prepares a summary in the background if the conversation will soon need one and nothing speaks against it.
+/// Prepares a summary in the background if the conversation will soon need one, and has none.
 pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &Snapshot) {
     let Some(mode) = gateway.settings.compaction.mode else { return };
     let (_, window) = gateway.settings.resolve_model(request.options.model.as_deref());
@@ -114,7 +115,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
     let budget = gateway.budget(u64::from(window));
     let load = Load::of(request, Some(snapshot), &[]);
     let is_due = load.total > budget.soft && !snapshot.auto_compaction_paused && !gateway.is_draining();
-    if !is_due || gateway.compactor.drafts.has(snapshot.facts.id, Footing::of(snapshot)) {
+    if !is_due || gateway.compactor.drafts.has(snapshot.facts.id, SummaryBasis::of(snapshot)) {
         return;
     }
     let Ok(permit) = Arc::clone(&gateway.compactor.preparations.permits).try_acquire_owned() else { return };
@@ -138,7 +139,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
 }
 
 impl Gateway {
-    /// Says that a turn is about to call the model server, until the result is dropped.
+    /// Notes that a turn is at the model server, until the result is dropped.
     pub(crate) fn at_model(&self, conversation: Option<ConversationId>) -> AtModel<'_> {
         self.compactor.preparations.make_way(conversation)
     }
@@ -162,7 +163,7 @@ impl Gateway {
                 }
             };
             if let Ok(draft) = draft {
-                tracing::debug!(%conversation, "a summary was prepared prepare");
+                tracing::debug!(%conversation, "a summary was prepared");
                 self.remember(case, &draft);
             }
             return;

@@ -1,4 +1,4 @@
-//! Asking a model for a summary, and once more, in simpler words, if its answer cannot be used.
+//! Asks a model for a summary. If the answer cannot be used, asks once more in simpler words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::own_call::NoAnswer;
 
 /// How often a summary is asked for.
 const TRIES: usize = 2;
-/// What a summariser's window is taken to be where nobody knows it.
+/// The assumed window of a summary model whose window is not configured.
 const UNKNOWN_WINDOW: u64 = 1_000_000;
 
-/// What is to be summarised, and how short.
-pub(crate) struct Task<'a> {
+/// What to summarise, and how short.
+pub(crate) struct SummaryTask<'a> {
     /// The model, by the model server's name.
     pub(crate) model: &'a str,
     /// How many tokens fit into it.
     pub(crate) window: Option<u64>,
-    /// What was said, as the conversation's model was shown it.
+    /// The messages, as the conversation's model was shown them.
     pub(crate) covered: &'a [Payload],
     /// Most tokens of the summary.
     pub(crate) limit: u64,
@@ -31,20 +31,20 @@ pub(crate) struct Task<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// How one try asks.
+/// How the model is asked in one try.
 #[derive(Debug, Clone, Copy)]
-struct Manner {
+struct RequestStyle {
     wording: Wording,
-    /// Whether the request limits how much the model may write. Some servers refuse the field, and some models think
-    /// longer than that before they write anything.
+    /// Whether the request limits how much the model may write. Some servers refuse the field. Some models use up the
+    /// limit for thinking before they write anything.
     is_bounded: bool,
-    /// How many tokens fit into the model, as far as is known.
+    /// How many tokens are assumed to fit into the model.
     window: u64,
 }
 
-impl Manner {
+impl RequestStyle {
     /// How to ask after a try that failed.
-    fn after(self, why: &NoSummary, task: &Task<'_>) -> Self {
+    fn after(self, why: &NoSummary, task: &SummaryTask<'_>) -> Self {
         match why {
             NoSummary::Unusable(why) => {
                 let is_bounded = !matches!(why, Unusable::Empty | Unusable::CutOff);
@@ -68,12 +68,12 @@ impl Manner {
 #[derive(Debug, Clone)]
 pub(crate) struct Summarised {
     pub(crate) said: Utterance,
-    pub(crate) cost: Cost,
+    pub(crate) cost: SummaryCost,
 }
 
-/// What the tries at a summary took.
+/// The cost of the tries at a summary.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cost {
+pub(crate) struct SummaryCost {
     pub(crate) model: String,
     pub(crate) usage: Usage,
     pub(crate) duration_ms: u64,
@@ -91,7 +91,7 @@ pub(crate) enum NoSummary {
 }
 
 impl NoSummary {
-    /// Why, for a log: without words of the model server.
+    /// The reason, for a log: without text of the model server.
     pub(super) fn for_log(&self) -> String {
         match self {
             Self::Failed(failure) => failure.for_log().into_owned(),
@@ -100,7 +100,7 @@ impl NoSummary {
     }
 
     /// True if the model is down for every conversation, not only for this one.
-    pub(crate) const fn is_silence(&self) -> bool {
+    pub(crate) const fn is_model_down(&self) -> bool {
         match self {
             Self::TimedOut(_) => true,
             Self::Unusable(_) => false,
@@ -114,15 +114,15 @@ impl NoSummary {
 }
 
 impl Gateway {
-    /// A summary, and if there is none, why the last try failed. Says what it took in both cases. Cancel-safe.
-    pub(crate) async fn summarise(&self, task: &Task<'_>) -> Result<Summarised, (NoSummary, Cost)> {
+    /// Makes a summary. The error says why the last try failed. Both say what the tries cost. Cancel-safe.
+    pub(crate) async fn summarise(&self, task: &SummaryTask<'_>) -> Result<Summarised, (NoSummary, SummaryCost)> {
         let began = Instant::now();
-        let mut cost = Cost { model: task.model.to_owned(), ..Cost::default() };
+        let mut cost = SummaryCost { model: task.model.to_owned(), ..SummaryCost::default() };
         let mut tries = 0;
         let window = task.window.unwrap_or(UNKNOWN_WINDOW);
-        let mut manner = Manner { wording: Wording::Full, is_bounded: true, window };
+        let mut style = RequestStyle { wording: Wording::Full, is_bounded: true, window };
         loop {
-            let tried = tokio::time::timeout(task.timeout, self.try_summary(task, manner, &mut cost.usage)).await;
+            let tried = tokio::time::timeout(task.timeout, self.try_summary(task, style, &mut cost.usage)).await;
             cost.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             let why = match tried {
                 Ok(Ok(text)) => return Ok(Summarised { said: summary::utterance(&text), cost }),
@@ -134,18 +134,23 @@ impl Gateway {
             if tries == TRIES {
                 return Err((why, cost));
             }
-            manner = manner.after(&why, task);
+            style = style.after(&why, task);
         }
     }
 
-    /// Feeds the conversation part by part; each part's summary is the beginning of the next request.
-    async fn try_summary(&self, task: &Task<'_>, manner: Manner, usage: &mut Usage) -> Result<String, NoSummary> {
-        let room = manner.window.saturating_sub(2 * task.limit);
+    /// Summarises the conversation part by part. The summary of each part begins the next request.
+    async fn try_summary(
+        &self,
+        task: &SummaryTask<'_>,
+        style: RequestStyle,
+        usage: &mut Usage,
+    ) -> Result<String, NoSummary> {
+        let part_limit = style.window.saturating_sub(2 * task.limit);
         let mut so_far: Option<String> = None;
-        for part in summary::parts(task.covered, room) {
-            let messages = summary::request(&part, so_far.as_deref(), task.limit, manner.wording);
-            let most = summary::most_output(&messages, manner.window, task.limit);
-            let bound = manner.is_bounded.then(|| (Box::from("max_tokens"), Arc::from(most.to_string())));
+        for part in summary::parts(task.covered, part_limit) {
+            let messages = summary::request(&part, so_far.as_deref(), task.limit, style.wording);
+            let most = summary::most_output(&messages, style.window, task.limit);
+            let bound = style.is_bounded.then(|| (Box::from("max_tokens"), Arc::from(most.to_string())));
             let call = ModelCall {
                 model: task.model.to_owned(),
                 messages,

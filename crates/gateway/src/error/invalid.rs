@@ -1,4 +1,4 @@
-//! Requests that are wrong by themselves, and which of their fields is.
+//! Requests that are invalid whatever the conversation holds, and which of their fields is wrong.
 
 use herma_model::InvalidDeclaration;
 use herma_model::limits::MAX_REFERENCES;
@@ -12,13 +12,13 @@ pub enum Field {
     KnownSession,
     /// A name of a conversation in the body of the request.
     Conversation,
-    /// The response to go on from.
+    /// The response to continue.
     PreviousResponse,
     /// The model.
     Model,
     /// The messages.
     Messages,
-    /// The tool call that a message answers, of the message at this place of the request.
+    /// The tool call that a message answers. The number is the message's place in the request.
     ToolCallId(usize),
     /// What a new conversation is.
     Kind,
@@ -36,13 +36,13 @@ pub enum Field {
     Cursor,
 }
 
-/// Why a request is wrong by itself.
+/// Why a request is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
     /// It names no model, and none is set for such requests.
     #[error("no model is set for requests that name none; name one in `model`, or set `upstream.model`")]
     NoModel,
-    /// The conversation has all of its messages.
+    /// The conversation already has all messages of the request.
     #[error("the request adds no message to the conversation; send the new message last")]
     NothingNew,
     /// There is no context to summarise.
@@ -59,31 +59,31 @@ pub enum InvalidRequest {
     /// It names too many items instead of sending them.
     #[error("the request names more than {MAX_REFERENCES} items, which is the limit; name their conversation")]
     TooManyReferences,
-    /// Its names lead to different conversations. This is the first that does not lead where the others do.
-    #[error("the names in this request admitted to different conversations; send one of them")]
+    /// Its names lead to different conversations. The field is the first one that leads elsewhere.
+    #[error("the names in this request lead to different conversations; send one of them")]
     NamesDisagree(Field),
-    /// What a new conversation is to come from does not exist.
+    /// The parent of a new conversation does not exist.
     #[error("what the request comes from does not exist")]
     NoParent,
-    /// A new conversation cannot be what the request says.
+    /// A new conversation cannot be of the kind that the request declares.
     #[error("{0}")]
     Undeclarable(InvalidDeclaration),
-    /// The chosen id is of a form that only Herma gives.
+    /// The chosen id has a form that only Herma may give.
     #[error("id is of a form that only Herma gives; choose another")]
     ReservedId,
-    /// The field names something that was not said in the conversation.
+    /// The field names a message that the conversation does not have.
     #[error("this is no message of the conversation")]
     NoSuchMessage(Field),
-    /// A branch is to leave its source at a message that has no answer yet.
+    /// A branch would begin at a message that has no answer yet.
     #[error("no answer follows this message yet, so nothing can go on from it")]
     Unanswered,
-    /// The model's view is to end at a message that it does not have.
+    /// A rewind names a message that is already rewound.
     #[error("this message was rewound, and there was a turn since; branch at it instead")]
     AlreadyRewound,
-    /// A rewind is to go back more turns than the model is shown.
+    /// A rewind names more turns than the model is shown.
     #[error("the model is shown {0} turns of this conversation, not more")]
     TooFewTurns(u32),
-    /// What the cursor stood at was deleted.
+    /// The row at which the cursor stood was deleted.
     #[error("cursor leads nowhere: what it stood at was deleted; begin again")]
     CursorGone,
 }

@@ -1,4 +1,4 @@
-//! A line by itself: who is first, who may ask, and that no wake-up is lost.
+//! A line by itself: which turn is first, which may ask, and that no wake-up is lost.
 
 use futures_util::FutureExt;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ fn the_next_one_learns_that_it_is_first_but_does_not_ask() {
 }
 
 #[test]
-fn one_that_gives_up_passes_on_what_it_was_woken_for() {
+fn a_turn_that_gives_up_passes_its_wake_up_on() {
     for (is_woken, has_asked, passes_on) in
         [(false, false, false), (true, false, true), (false, true, true), (true, true, true)]
     {
@@ -80,7 +80,7 @@ fn a_wake_up_between_the_question_and_the_place_in_line_is_not_lost() {
 }
 
 #[test]
-fn nothing_is_left_of_a_line_that_is_empty() {
+fn an_empty_line_is_removed() {
     let lines = Arc::new(Lines::default());
     drop([join(&lines, 1, WAITS, 1), join(&lines, 1, WAITS, 2)]);
     assert!(lines.lock().lines.is_empty());

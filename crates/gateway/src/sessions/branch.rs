@@ -1,4 +1,4 @@
-//! Making a branch in which nothing was said yet.
+//! Makes a branch without messages of its own.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::mint;
 pub struct NewFork {
     /// The front door that asks for it.
     pub origin: Origin,
-    /// Any name of what it leaves.
+    /// Any name of its source.
     pub source: Alias,
-    /// Where it leaves it.
+    /// Where it begins in the source.
     pub at: BranchPoint,
-    /// The name that was chosen for it.
+    /// The name that the caller chose for it.
     pub alias: Option<Alias>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
-    /// What a client attaches, a JSON object.
+    /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
 }
 
 impl Sessions<'_> {
-    /// Makes a branch in which nothing was said yet. Its source stays as it is. Durable when it returns.
+    /// Makes a branch without messages of its own. Its source stays as it is. Durable when it returns.
     pub async fn branch(&self, new: NewFork) -> Result<ConversationRow, GatewayError> {
         let NewFork { origin, source, at, alias, title, metadata } = new;
         let creation = self.creation(SessionKind::Branch, origin);

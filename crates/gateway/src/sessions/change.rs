@@ -1,4 +1,4 @@
-//! Changing what a conversation is: described, ended, opened again, deleted.
+//! Changes a conversation: its title and metadata, ended or open, deleted.
 
 use herma_model::{Alias, ConversationId, EndReason};
 use herma_store::{Change, Children, ConversationRow, DeleteOutcome, EndOutcome};
@@ -8,7 +8,7 @@ use crate::error::GatewayError;
 use crate::mint;
 
 impl Sessions<'_> {
-    /// Changes what is said about a conversation. Durable when it returns.
+    /// Changes title, metadata or archived state of a conversation. Durable when it returns.
     pub async fn change(&self, alias: &Alias, change: Change) -> Result<ConversationRow, GatewayError> {
         let changed = self.store.update(&self.scope, alias, change, mint::now()).await?;
         changed.ok_or(GatewayError::unknown())
@@ -25,7 +25,7 @@ impl Sessions<'_> {
         ended(self.store.reopen(&self.scope, alias, mint::now()).await?)
     }
 
-    /// Deletes a conversation, alone or with the conversations that came from it. What branches inherit of it stays
+    /// Deletes a conversation, alone or with the conversations that came from it. Messages that branches inherit stay
     /// for them. Durable when it returns.
     pub async fn delete(&self, alias: &Alias, children: Children) -> Result<ConversationId, GatewayError> {
         match self.store.delete(&self.scope, alias, children, mint::now()).await? {

@@ -1,4 +1,4 @@
-//! Making a conversation in which nothing was said yet.
+//! Makes a conversation without messages.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::mint;
 pub struct NewSession {
     /// The front door that asks for it.
     pub origin: Origin,
-    /// The name that was chosen for it.
+    /// The name that the caller chose for it.
     pub alias: Option<Alias>,
-    /// What it is.
+    /// Its kind.
     pub kind: SessionKind,
     /// The session it comes from.
     pub parent: Option<Alias>,
     /// Its session key.
     pub session_key: Option<SessionKey>,
-    /// What people call it.
+    /// Its title.
     pub title: Option<String>,
-    /// What a client attaches, a JSON object.
+    /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
 }
 
@@ -36,14 +36,13 @@ impl NewSession {
 }
 
 impl Sessions<'_> {
-    /// Makes a conversation in which nothing was said yet; a branch begins with what was said in its parent. Durable
-    /// when it returns.
+    /// Makes a conversation without messages. A branch begins with the messages of its parent. Durable when it returns.
     pub async fn create(&self, new: NewSession) -> Result<ConversationRow, GatewayError> {
         let NewSession { origin, alias, kind, parent, session_key, title, metadata } = new;
         if session_key.as_ref().is_some_and(|key| !self.scope.keys.allows(key)) {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
-        // What does not exist yet is at no revision.
+        // A conversation that does not exist yet has no revision.
         if self.scope.expected.is_some() {
             return Err(GatewayError::Conflict(Conflict::VersionMismatch));
         }

@@ -1,4 +1,4 @@
-//! Single messages of a conversation: pinned, or taken out of it.
+//! Pins or removes single messages of a conversation.
 
 use std::sync::Arc;
 
@@ -10,12 +10,11 @@ use super::Sessions;
 use crate::error::{Conflict, GatewayError, Missing};
 use crate::mint;
 
-/// How often a message may change under a request before the request is given up. Each time another request made
-/// progress.
+/// How often other requests may change a message while a request rewrites it.
 const MOST_TRIES: usize = 10;
 
 impl Sessions<'_> {
-    /// Has every compaction keep a message word for word, or no longer. A message that is so already stays so.
+    /// Pins or unpins a message. Every compaction keeps a pinned message word for word.
     pub async fn pin(&self, alias: &Alias, message: MessageId, pinned: bool) -> Result<(), GatewayError> {
         match self.store.pin(&self.scope, alias, message, pinned).await? {
             PinOutcome::Done => Ok(()),
@@ -32,7 +31,7 @@ impl Sessions<'_> {
         self.store.message(&self.scope, alias, id).await?.ok_or(unknown)
     }
 
-    /// Takes an item out of what was said. What is left of its message stays. Durable when it returns.
+    /// Removes an item from its message. The rest of the message stays. Durable when it returns.
     pub async fn remove_item(&self, alias: &Alias, item: &str) -> Result<(), GatewayError> {
         let unknown = || GatewayError::NotFound(Missing::Item);
         for _ in 0..MOST_TRIES {

@@ -1,16 +1,16 @@
-//! Conversations as things of their own: what a caller can read of them, and change without a turn.
+//! Conversations without a turn: what a caller can read of them, and change.
 //!
 //! - [`read`]: rows, messages, what the model is shown, where they come from, what happened to them.
-//! - [`create`], [`branch`]: conversations that are made.
+//! - [`create`], [`branch`]: make conversations.
 //! - [`change`]: a title, metadata, archived or not; ended and opened again; deleted.
-//! - [`messages`]: single messages: pinned, or taken out.
-//! - [`rewind`]: going back to an earlier place, and taking that back. It is part of the gateway, because it ends
-//!   summaries that are being made.
+//! - [`messages`]: pins or removes single messages.
+//! - [`rewind`]: goes back to an earlier message, and undoes that. It is a method of the gateway, because it ends
+//!   summaries that are being prepared.
 //! - [`naming`]: which conversation a request names.
 //! - [`turns`]: turns that were asked for before, by their id.
 //!
-//! Every operation is done for one principal. What it may not see does not exist for it. Front doors have no other way
-//! to change a conversation: the store itself is not handed out.
+//! Every operation is for one principal. A conversation that it may not see does not exist for it. Front doors have no
+//! other way to change a conversation: they do not get the store.
 
 mod branch;
 mod change;
@@ -51,19 +51,19 @@ pub struct Sessions<'a> {
 }
 
 impl<'a> Sessions<'a> {
-    /// Those in a store that a principal can see.
+    /// The conversations of a store that a principal can see.
     pub fn of(store: &'a dyn Store, principal: &Principal) -> Self {
         Self { store, scope: Scope::of(principal), owner: principal.key }
     }
 
-    /// The same, for a request that may only happen while the conversation that it names is at an expected revision.
-    /// Otherwise it fails with [`Conflict::VersionMismatch`](crate::Conflict::VersionMismatch) and changes nothing.
+    /// The same, for a request that expects a revision of the conversation. At any other revision it fails with
+    /// [`Conflict::VersionMismatch`](crate::Conflict::VersionMismatch) and changes nothing.
     #[must_use]
     pub fn expecting(self, expected: Option<ExpectedRevision>) -> Self {
         Self { scope: self.scope.expecting(expected), ..self }
     }
 
-    /// What is made without a turn.
+    /// What the store needs to make a conversation.
     fn creation(&self, kind: SessionKind, origin: Origin) -> Creation {
         Creation {
             conversation: mint::conversation(),
@@ -74,6 +74,7 @@ impl<'a> Sessions<'a> {
             owner: self.owner,
             reason: None,
             parent: None,
+            parent_tool_call: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which conversation a request names, by however many names.
+//! Which conversation a request names. It may use several names.
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationId, ResponseId, SessionKind};
@@ -27,17 +27,17 @@ impl Named {
 pub struct Names {
     names: Vec<Named>,
     previous: Option<ResponseId>,
-    /// A response of another program. The conversation that was imported from there is known by it.
+    /// A response id of another program. It is a name of the conversation that was imported from there.
     imported: Option<Alias>,
 }
 
 impl Names {
-    /// Adds a name. Those that are added first count first. [`Field::KnownSession`] must lead somewhere.
+    /// Adds a name. The first name is used; the others must agree. A [`Field::KnownSession`] must exist.
     pub fn add(&mut self, field: Field, alias: Alias) {
         self.names.push(Named { alias, field });
     }
 
-    /// Sets the response to go on from, by its id. An id that cannot be one leads nowhere.
+    /// Sets the response to continue, by its id. Fails if the id does not have the form of one.
     pub fn go_on_from(&mut self, response: &str) -> Result<(), GatewayError> {
         self.previous = response.parse().ok();
         if self.previous.is_none() {
@@ -70,8 +70,8 @@ impl Sessions<'_> {
         })
     }
 
-    /// Where a request goes that says what it is. A helper's request leaves the conversation that it names alone: it
-    /// gets a conversation of its own, which comes from there. Cancel-safe.
+    /// Where a request of this kind goes. A helper's request does not change the conversation that it names: it gets a
+    /// conversation of its own, with that one as its parent. Cancel-safe.
     pub async fn destination(&self, place: ConversationRef, kind: SessionKind) -> Result<Destination, GatewayError> {
         if kind == SessionKind::Main || place == ConversationRef::Stateless {
             return Ok(Destination { kind, ..Destination::from(place) });
@@ -87,21 +87,21 @@ impl Sessions<'_> {
 
     async fn check_agreement(&self, names: &Names) -> Result<(), GatewayError> {
         let disagree = |field| GatewayError::Invalid(InvalidRequest::NamesDisagree(field));
-        let mut led: Option<Led<'_>> = None;
+        let mut target: Option<NameTarget<'_>> = None;
         for named in &names.names {
             let found = self.store.conversation(&self.scope, &named.alias, Pin::Head).await?;
             if found.is_none() && named.must_exist() {
                 return Err(GatewayError::unknown());
             }
-            let found = found.map_or(Led::Stateless(&named.alias), |row| Led::To(row.facts.id));
-            if led.is_some_and(|led| led != found) {
+            let found = found.map_or(NameTarget::Unknown(&named.alias), |row| NameTarget::Conversation(row.facts.id));
+            if target.is_some_and(|target| target != found) {
                 return Err(disagree(named.field));
             }
-            led = Some(found);
+            target = Some(found);
         }
-        if let (Some(previous), Some(led)) = (names.previous, led) {
+        if let (Some(previous), Some(target)) = (names.previous, target) {
             let turn = self.store.turn(&self.scope, previous.turn()).await?;
-            if turn.is_some_and(|turn| led != Led::To(turn.facts.id)) {
+            if turn.is_some_and(|turn| target != NameTarget::Conversation(turn.facts.id)) {
                 return Err(disagree(Field::PreviousResponse));
             }
         }
@@ -109,9 +109,9 @@ impl Sessions<'_> {
     }
 }
 
-/// Where a name leads. Two names that lead nowhere yet would make two conversations, unless they are the same.
+/// Where a name leads. Two different unknown names would make two conversations, so they disagree.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Led<'a> {
-    To(ConversationId),
-    Stateless(&'a Alias),
+enum NameTarget<'a> {
+    Conversation(ConversationId),
+    Unknown(&'a Alias),
 }

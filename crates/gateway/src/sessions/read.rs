@@ -13,7 +13,7 @@ use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
 
 impl Sessions<'_> {
-    /// The conversation of a name, described at its head or at the very session that has this name.
+    /// The conversation of a name, at its head or at exactly the session that has this name.
     pub async fn find(&self, alias: &Alias, pin: Pin) -> Result<ConversationRow, GatewayError> {
         self.store.conversation(&self.scope, alias, pin).await?.ok_or(GatewayError::unknown())
     }
@@ -23,12 +23,12 @@ impl Sessions<'_> {
         Ok(self.store.conversations(&self.scope, filter).await?)
     }
 
-    /// A page of what was said in a conversation.
+    /// A page of a conversation's messages.
     pub async fn messages(&self, alias: &Alias, range: MessageRange) -> Result<MessagePage, GatewayError> {
         self.store.messages(&self.scope, alias, range).await?.ok_or(GatewayError::unknown())
     }
 
-    /// What the model would be shown of a conversation, or was last shown of the very session that has this name.
+    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name.
     pub async fn model_view(&self, alias: &Alias, pin: Pin) -> Result<Vec<Payload>, GatewayError> {
         let extent = match pin {
             Pin::Head => Extent::View,
@@ -39,7 +39,7 @@ impl Sessions<'_> {
         Ok(build(&snapshot.system, transcript(&snapshot), None))
     }
 
-    /// A page of the graph around a conversation: what it comes from, its sessions, what came from it.
+    /// A page of the graph around a conversation: its ancestors, its sessions, its descendants.
     pub async fn lineage(&self, alias: &Alias, range: LineageRange) -> Result<LineagePage, GatewayError> {
         match self.store.lineage(&self.scope, alias, range).await? {
             LineageOutcome::Page(page) => Ok(page),
@@ -58,12 +58,12 @@ impl Sessions<'_> {
         self.store.compactions(&self.scope, alias, before, limit).await?.ok_or(GatewayError::unknown())
     }
 
-    /// A page of messages and titles that have some words, best first.
+    /// A page of messages and titles that contain some words, best match first.
     pub async fn search(&self, search: Search) -> Result<SearchPage, GatewayError> {
         Ok(self.store.search(&self.scope, search).await?)
     }
 
-    /// A page of what has happened to conversations, whichever process did it.
+    /// A page of the events of conversations, of all processes.
     pub async fn events(&self, from: EventsFrom, limit: usize) -> Result<EventPage, GatewayError> {
         Ok(self.store.events(&self.scope, from, limit).await?)
     }

@@ -1,4 +1,4 @@
-//! Going back to an earlier place of a conversation, and taking that back.
+//! Goes back to an earlier message of a conversation, and undoes that.
 
 use herma_model::{Alias, Principal};
 use herma_store::{ConversationRow, ExpectedRevision, Rewind, RewindOutcome, RewindPoint, Scope};
@@ -7,7 +7,7 @@ use crate::error::{Conflict, Field, GatewayError, InvalidRequest};
 use crate::gateway::Gateway;
 use crate::mint;
 
-/// A rewind that a caller asks for, or wants taken back.
+/// A rewind that a caller wants made or undone.
 #[derive(Debug, Clone)]
 pub struct RewindRequest {
     /// Who asks.
@@ -25,20 +25,20 @@ impl RewindRequest {
 }
 
 impl Gateway {
-    /// Ends the model's view of a conversation at an earlier place. A running turn is not waited for. Durable when it
+    /// Ends the model's view of a conversation at an earlier message. Does not wait for a running turn. Durable when it
     /// returns.
     pub async fn rewind(&self, request: RewindRequest, to: RewindPoint) -> Result<ConversationRow, GatewayError> {
         let (scope, now) = (request.scope(), mint::now());
         self.rewound(self.store.rewind(Rewind { scope, alias: request.alias, to, now }).await?)
     }
 
-    /// Gives the model back what was rewound since the last turn. Durable when it returns.
+    /// Shows the model again what was rewound since the last turn. Durable when it returns.
     pub async fn restore_rewound(&self, request: RewindRequest) -> Result<ConversationRow, GatewayError> {
         self.rewound(self.store.restore_rewound(&request.scope(), &request.alias, mint::now()).await?)
     }
 
-    /// Ends the preparation of a summary that would tell a model what was rewound. One that is ready is refused later,
-    /// because the conversation counts rewinds.
+    /// Ends the preparation of a summary, because the summary would contain rewound messages. A prepared summary is
+    /// refused later, because the conversation counts its rewinds.
     fn rewound(&self, outcome: RewindOutcome) -> Result<ConversationRow, GatewayError> {
         Err(match outcome {
             RewindOutcome::Done(row) => {

@@ -1,7 +1,7 @@
-//! Turns that were asked for before: found by their id, forgotten as responses, and what they said named again.
+//! Earlier turns: found by their id, forgotten as responses, and their items by id.
 
 use herma_model::limits::MAX_REFERENCES;
-use herma_model::{MessageId, TurnId};
+use herma_model::{MessageId, Step, TurnId};
 use herma_store::TurnRecord;
 use herma_wire::responses::{KeptItems, items_of, message_of_item};
 
@@ -9,7 +9,7 @@ use super::Sessions;
 use crate::error::{GatewayError, InvalidRequest, Missing};
 
 impl Sessions<'_> {
-    /// A turn that came by a route, as it stands now. Turns of other routes are not found. Cancel-safe.
+    /// A turn of this route, in its present state. Turns of other routes are not found. Cancel-safe.
     pub async fn turn(&self, turn: TurnId, route: &str) -> Result<TurnRecord, GatewayError> {
         let found = self.store.turn(&self.scope, turn).await?;
         let found = found.filter(|record| &*record.api == route).ok_or(GatewayError::NotFound(Missing::Turn))?;
@@ -22,14 +22,14 @@ impl Sessions<'_> {
         if found.kept { Ok(found) } else { Err(GatewayError::NotFound(Missing::Turn)) }
     }
 
-    /// Has a turn no longer be fetched as a response. What was said stays in its conversation.
+    /// Deletes a response: its turn can no longer be fetched. The messages stay in their conversation.
     pub async fn forget_response(&self, turn: TurnId, route: &str) -> Result<(), GatewayError> {
         self.response(turn, route).await?;
         let forgotten = self.store.forget_response(&self.scope, turn).await?;
         if forgotten { Ok(()) } else { Err(GatewayError::NotFound(Missing::Turn)) }
     }
 
-    /// The items of these ids that exist for the caller, for requests that name items instead of sending them.
+    /// The items of these ids that the caller may see, for requests that name items instead of sending them.
     /// Cancel-safe.
     pub async fn kept_items(&self, ids: &[String]) -> Result<KeptItems, GatewayError> {
         if ids.len() > MAX_REFERENCES {
@@ -43,10 +43,11 @@ impl Sessions<'_> {
         Ok(kept)
     }
 
-    /// Keeps all items of a message: other ids of the request are likely to be among them.
+    /// Adds all items of a message, because other ids of the request are probably among them.
     async fn keep_items_of(&self, message: MessageId, kept: &mut KeptItems) -> Result<(), GatewayError> {
         let Some(turn) = self.store.turn(&self.scope, message.turn()).await? else { return Ok(()) };
-        let found = turn.input.iter().chain(turn.said()).filter(|said| said.id == message);
+        let steps = turn.steps.iter().filter_map(Step::stored_message);
+        let found = turn.input.iter().chain(steps).filter(|said| said.id == message);
         kept.extend(found.flat_map(|said| items_of(said)).map(|item| (item.id().to_owned(), item)));
         Ok(())
     }

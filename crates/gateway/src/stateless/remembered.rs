@@ -1,4 +1,4 @@
-//! Which turns of no conversation run or ended a moment ago, so that a request that is sent again is not answered twice.
+//! Stateless turns that run or ended a short time ago, so that a repeated request is not answered twice.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,75 +10,75 @@ use herma_store::{ClientConnection, RetryIdentity};
 
 use crate::log::{TurnEvent, TurnLog};
 
-/// Most turns that are remembered. Beyond it, a request that is sent again is a new one.
+/// Most turns that are remembered. Beyond this limit, a repeated request is a new one.
 const MOST_REMEMBERED: usize = 2048;
 
-/// The turns of no conversation that this process remembers, by what recognises their requests.
+/// The stateless turns that this process remembers, by the digests that recognise their requests.
 #[derive(Default)]
 pub(crate) struct StatelessTurns {
-    known: Mutex<HashMap<[u8; 16], Arc<Known>>>,
+    known: Mutex<HashMap<[u8; 16], Arc<RememberedTurn>>>,
 }
 
-/// A turn that may be asked for again.
-pub(crate) struct Known {
+/// A turn whose request may be repeated.
+pub(crate) struct RememberedTurn {
     turn: TurnId,
     /// The number of the SDK's own retry that began it; 0 for a first try.
     sdk_attempt: u32,
     body: Option<[u8; 16]>,
     log: Arc<TurnLog>,
-    life: Mutex<Life>,
+    state: Mutex<RememberedState>,
 }
 
-/// What has become of it.
+/// What has happened to a remembered turn.
 #[derive(Default)]
-struct Life {
+struct RememberedState {
     /// When it ended.
     ended: Option<Instant>,
-    /// Whether it ended without an answer: then it is tried again.
+    /// True if it ended without an answer. A repeated request is then a new turn.
     failed: bool,
-    /// Whether its answer was written to its end.
+    /// True if a client was sent its whole answer.
     delivered: bool,
     /// The numbers of the retries that joined it, as bits.
     joined: u64,
 }
 
-/// What a request turns out to be.
+/// Whether a request repeats a remembered turn.
 pub(crate) enum Recognised {
-    /// A new one. What became of it must be said.
-    New(Remembered),
-    /// One that was made before.
-    Same(Arc<Known>),
+    /// It is new. Its end must be noted in the entry.
+    New(RunningEntry),
+    /// It repeats this turn.
+    Same(Arc<RememberedTurn>),
     /// Its idempotency key was used with another body.
     Mismatch,
 }
 
-/// A turn's entry while it runs.
-pub(crate) struct Remembered(Arc<Known>);
+/// The entry of a running turn. If it is dropped before [`RunningEntry::ended`], the turn counts as failed.
+pub(crate) struct RunningEntry(Arc<RememberedTurn>);
 
-impl Remembered {
-    /// The turn has ended.
+impl RunningEntry {
+    /// Notes that the turn has ended.
     pub(crate) fn ended(&self, with_answer: bool) {
-        let mut life = self.0.life();
-        life.ended = Some(Instant::now());
-        life.failed = !with_answer;
+        let mut state = self.0.state();
+        state.ended = Some(Instant::now());
+        state.failed = !with_answer;
     }
 }
 
-impl Drop for Remembered {
+impl Drop for RunningEntry {
     fn drop(&mut self) {
-        let mut life = self.0.life();
-        life.failed |= life.ended.is_none();
-        life.ended.get_or_insert_with(Instant::now);
+        let mut state = self.0.state();
+        state.failed |= state.ended.is_none();
+        state.ended.get_or_insert_with(Instant::now);
     }
 }
 
-impl Known {
-    fn life(&self) -> std::sync::MutexGuard<'_, Life> {
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+impl RememberedTurn {
+    fn state(&self) -> std::sync::MutexGuard<'_, RememberedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self) -> bool {
-        self.life().ended.is_some_and(|at| at.elapsed() > RETRY_WINDOW)
+        self.state().ended.is_some_and(|at| at.elapsed() > RETRY_WINDOW)
     }
 
     /// Repeats the turn's events, from the first to the last.
@@ -96,11 +96,11 @@ impl Known {
 }
 
 impl StatelessTurns {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], Arc<Known>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], Arc<RememberedTurn>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Recognises a request, or remembers it as a new one.
+    /// Recognises a repeated request, or remembers a new one.
     pub(crate) fn recognise(
         &self,
         identity: &RetryIdentity,
@@ -115,7 +115,7 @@ impl StatelessTurns {
             if earlier.body != Some(key.body) {
                 return Recognised::Mismatch;
             }
-            if !earlier.life().failed {
+            if !earlier.state().failed {
                 return Recognised::Same(Arc::clone(earlier));
             }
         }
@@ -123,37 +123,38 @@ impl StatelessTurns {
             return Recognised::Same(Arc::clone(earlier));
         }
         let (sdk_attempt, body) = (identity.sdk_attempt, key.map(|key| key.body));
-        let new = Arc::new(Known { turn, sdk_attempt, body, log: Arc::clone(log), life: Mutex::default() });
+        let new = Arc::new(RememberedTurn { turn, sdk_attempt, body, log: Arc::clone(log), state: Mutex::default() });
         if known.len() < MOST_REMEMBERED {
             known.insert(identity.fingerprint, Arc::clone(&new));
             known.extend(key.map(|key| (key.scopes[0], Arc::clone(&new))));
         }
-        Recognised::New(Remembered(new))
+        Recognised::New(RunningEntry(new))
     }
 
-    /// A turn's answer was written to its end: only an idempotency key leads to it now. False if it is not one of these.
+    /// Notes that a client was sent a turn's whole answer. From now on only an idempotency key, or a retry that has not
+    /// seen the answer, leads to it. False if no such turn is remembered.
     pub(crate) fn delivered(&self, turn: TurnId) -> bool {
         let known = self.lock();
         let found = known.values().find(|known| known.turn == turn);
-        found.inspect(|known| known.life().delivered = true).is_some()
+        found.inspect(|known| known.state().delivered = true).is_some()
     }
 }
 
-/// Whether a request joins a turn that has an answer, or will have one. It is an SDK's own retry, or was overtaken by
-/// the retry that began the turn: then its client is gone. Each attempt number joins once.
-fn joins(earlier: &Known, identity: &RetryIdentity, client: &ClientConnection) -> bool {
+/// Whether a request joins a turn that has an answer, or will have one. It must be an SDK's own retry, or a request
+/// whose client has gone and whose retry began the turn. Each attempt number joins once.
+fn joins(earlier: &RememberedTurn, identity: &RetryIdentity, client: &ClientConnection) -> bool {
     let attempt = identity.sdk_attempt;
     if attempt > MAX_RETRY_ATTEMPT {
         return false;
     }
-    let mut life = earlier.life();
-    let is_retry = attempt > 0 && (!life.delivered || identity.unseen);
+    let mut state = earlier.state();
+    let is_retry = attempt > 0 && (!state.delivered || identity.unseen);
     let was_overtaken = || earlier.sdk_attempt > attempt && client.is_closed();
     if !is_retry && !was_overtaken() {
         return false;
     }
     let bit = 1_u64 << attempt;
-    let is_new = life.joined & bit == 0;
-    life.joined |= bit;
-    is_new && !life.failed
+    let is_new = state.joined & bit == 0;
+    state.joined |= bit;
+    is_new && !state.failed
 }

@@ -1,11 +1,15 @@
 //! `herma chat`: a conversation in the terminal, with its own gateway on the local store.
 //!
+//! - [`approval`]: the question whether a call may be made.
 //! - [`conversation`]: which conversation it is, and what is printed of it at the start.
 //! - [`input`]: lines of stdin, and what they ask for.
-//! - [`talk`]: the loop, and printing an answer while it streams.
+//! - [`printer`]: the texts of an answer while it streams.
+//! - [`talk`]: the loop.
 
+mod approval;
 mod conversation;
 mod input;
+mod printer;
 mod talk;
 
 use std::process::ExitCode;

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use herma_gateway::{
-    Caller, ConversationRef, Gateway, GatewayError, OnDisconnect, Origin, SessionView, TurnEvent, TurnHandle,
+    AskWhere, Caller, ConversationRef, Gateway, GatewayError, OnDisconnect, Origin, SessionView, TurnEvent, TurnHandle,
     TurnRequest,
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, CreatorKind, Delta, Principal, Step};
+use herma_model::{CallEnd, CreatorKind, OwnCall, Principal, Step, TurnId, Utterance};
 use herma_wire::chat::simple_user;
 
+use super::approval::{self, Consent};
 use super::conversation::Conversation;
 use super::input::{ChatInput, HELP, StdinLines};
-use crate::output;
+use super::printer::AnswerPrinter;
 use crate::signals::{Caught, Signals};
+use crate::{output, tool_lines};
 
 /// The origin that is stored with conversations of the terminal.
 const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
@@ -38,6 +40,37 @@ enum ChatState {
     Exit,
 }
 
+/// A turn while it runs.
+struct RunningTurn {
+    handle: TurnHandle,
+    /// Known from its beginning on.
+    id: Option<TurnId>,
+    /// Whether it has asked the person.
+    was_parked: bool,
+    /// The calls of the last message, with their arguments.
+    calls: Vec<(OwnCall, String)>,
+    printer: AnswerPrinter,
+    /// What happens to the chat after it.
+    state: ChatState,
+}
+
+impl RunningTurn {
+    fn new(handle: TurnHandle) -> Self {
+        let printer = AnswerPrinter::default();
+        Self { handle, id: None, was_parked: false, calls: Vec::new(), printer, state: ChatState::Continue }
+    }
+
+    /// The tool of a result with a colon. Empty if the last message made only one call.
+    fn name_of(&self, result: &Utterance, end: &CallEnd) -> String {
+        if let Some(earlier) = &end.call {
+            return format!("{}: ", tool_lines::name(&earlier.server, &earlier.tool));
+        }
+        let own = self.calls.iter().map(|(own, _)| own).find(|own| result.calls.contains(&own.id));
+        own.filter(|_| self.calls.len() > 1)
+            .map_or_else(String::new, |own| format!("{}: ", tool_lines::name(&own.server, &own.tool)))
+    }
+}
+
 impl Talk<'_> {
     /// Chats until the input ends or the user leaves.
     pub(super) async fn run(&mut self) -> anyhow::Result<()> {
@@ -48,7 +81,7 @@ impl Talk<'_> {
                 ChatInput::Help => output::note(HELP),
                 ChatInput::NewConversation => self.conversation.begin_new(),
                 ChatInput::UnknownCommand(word) => {
-                    output::note(&format!("there is no command {word}; /help lists them"))
+                    output::note(&format!("there is no command {word}; /help lists them"));
                 }
                 ChatInput::Message(text) => {
                     if self.say(text).await? == ChatState::Exit {
@@ -89,52 +122,115 @@ impl Talk<'_> {
     /// Sends a message and prints the answer. A failure is printed in one line, and the chat goes on.
     async fn say(&mut self, text: &str) -> anyhow::Result<ChatState> {
         let mut turn = match self.gateway.submit(self.request(text)) {
-            Ok(turn) => turn,
+            Ok(handle) => RunningTurn::new(handle),
             Err(error) => {
                 self.explain(&error);
                 return Ok(ChatState::Continue);
             }
         };
-        let mut state = ChatState::Continue;
-        let mut printer = AnswerPrinter(false);
         loop {
-            match self.next_event(&mut turn, &mut state).await {
+            match self.next_event(&mut turn).await {
                 TurnEvent::Queued { .. } => {
                     output::note("(another turn of this conversation is running; waiting for it)");
                 }
-                TurnEvent::Started { session, .. } => {
+                TurnEvent::Started { turn: id, session, .. } => {
+                    turn.id = Some(id);
                     session.iter().for_each(|session| self.conversation.note_session(&session.facts));
                 }
-                TurnEvent::Step { step: Step::Compacted(_), session } => output::note(&compacted(&session)),
-                // The pieces of this message were printed as deltas.
-                TurnEvent::Step { step: Step::Said(_), .. } => {}
-                TurnEvent::Delta(delta) => printer.delta(&delta)?,
+                TurnEvent::Step { step, session, .. } => self.step(&mut turn, &step, &session).await?,
+                TurnEvent::Delta(delta) => turn.printer.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
-                    printer.finish(&finished.answer)?;
+                    turn.printer.finish(&finished)?;
+                    for call in &finished.answer.tool_calls {
+                        let name = output::printable(&call.name);
+                        output::note(&format!(
+                            "(the model wants to call the tool {name}, which the terminal does not have)"
+                        ));
+                    }
                     self.gateway.delivered(finished.tenant, finished.turn);
-                    return Ok(state);
+                    return Ok(turn.state);
                 }
                 TurnEvent::Failed(error) => {
-                    printer.end_line()?;
+                    turn.printer.end_line()?;
                     self.explain(&error);
-                    return Ok(state);
+                    return Ok(turn.state);
                 }
             }
         }
     }
 
-    /// The turn's next event. Ctrl-C cancels the turn; the turn then reports that as an event.
-    async fn next_event(&mut self, turn: &mut TurnHandle, state: &mut ChatState) -> TurnEvent {
-        loop {
-            tokio::select! {
-                event = turn.next() => return event,
-                caught = self.signals.next() => {
-                    if caught == Caught::Terminate {
-                        *state = ChatState::Exit;
-                    }
-                    turn.cancel();
+    /// Prints a step of a turn. Asks the person if the step has calls that need it.
+    async fn step(&mut self, turn: &mut RunningTurn, step: &Step, session: &SessionView) -> anyhow::Result<()> {
+        match step {
+            Step::Compacted(_) => {
+                turn.printer.end_line()?;
+                output::note(&compacted(session));
+            }
+            Step::Said(message) => {
+                turn.printer.end_message(&message.said)?;
+                turn.calls = tool_lines::calls(&message.said);
+                for (own, arguments) in &turn.calls {
+                    output::dim(&format!("→ {}", tool_lines::call(own, arguments)));
+                }
+                self.ask_about_calls(turn).await?;
+            }
+            // The person who answered sits here.
+            Step::Answered(..) => {}
+            Step::ToolResult(message) => {
+                turn.printer.end_line()?;
+                if let Some(end) = message.said.call_end() {
+                    output::dim(&format!(
+                        "← {}{}",
+                        turn.name_of(&message.said, &end),
+                        tool_lines::result(&message.said, &end)
+                    ));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Asks about the calls of the last message that need it, one after the other.
+    async fn ask_about_calls(&mut self, turn: &mut RunningTurn) -> anyhow::Result<()> {
+        let asked: Vec<_> = turn.calls.iter().filter(|(own, _)| own.asks).cloned().collect();
+        let Some(id) = turn.id.filter(|_| !asked.is_empty()) else { return Ok(()) };
+        turn.was_parked = true;
+        for (own, arguments) in asked {
+            let call = tool_lines::call(&own, &arguments);
+            let choice = match approval::ask(&mut self.lines, &mut self.signals, &call).await? {
+                Consent::Chosen(choice) => choice,
+                Consent::Interrupted(caught) => {
+                    self.interrupt(turn, caught).await;
+                    return Ok(());
+                }
+            };
+            if let Err(error) = approval::answer(self.gateway, &self.principal, id, &own.id, choice).await {
+                output::note(&format!("(the answer came too late: {error})"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The turn's next event. Ctrl-C cancels the turn; the turn then reports that as an event.
+    async fn next_event(&mut self, turn: &mut RunningTurn) -> TurnEvent {
+        loop {
+            tokio::select! {
+                event = turn.handle.next() => return event,
+                caught = self.signals.next() => self.interrupt(turn, caught).await,
+            }
+        }
+    }
+
+    /// Cancels the turn. After a question the turn goes on under another handle, so that it is cancelled by its id.
+    async fn interrupt(&self, turn: &mut RunningTurn, caught: Caught) {
+        if caught == Caught::Terminate {
+            turn.state = ChatState::Exit;
+        }
+        turn.handle.cancel();
+        if let Some(id) = turn.id.filter(|_| turn.was_parked)
+            && let Err(error) = self.gateway.cancel(&self.principal, id).await
+        {
+            output::note(&format!("(the answer could not be cancelled: {error})"));
         }
     }
 
@@ -160,6 +256,8 @@ impl Talk<'_> {
         request.input.indices = vec![0];
         request.options.model.clone_from(&self.model);
         request.options.streaming = true;
+        // Nobody can be asked at a pipe. Calls that need an approval are denied there, and the result says so.
+        request.options.approvals = if self.lines.is_terminal { AskWhere::ByTurn } else { AskWhere::Nowhere };
         request.options.on_disconnect = OnDisconnect::Cancel;
         request
     }
@@ -170,44 +268,5 @@ fn compacted(session: &SessionView) -> String {
     match session.rotated {
         true => format!("(the conversation was compacted; it goes on in {})", session.facts.head.id),
         false => "(the conversation was compacted)".to_owned(),
-    }
-}
-
-/// Prints an answer. True in the middle of a line.
-struct AnswerPrinter(bool);
-
-impl AnswerPrinter {
-    fn delta(&mut self, delta: &Delta) -> std::io::Result<()> {
-        for text in [&delta.content, &delta.refusal].into_iter().flatten() {
-            self.text(text)?;
-        }
-        Ok(())
-    }
-
-    fn text(&mut self, text: &str) -> std::io::Result<()> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        self.0 = true;
-        output::piece(text)
-    }
-
-    /// Ends the answer. Prints it whole if no piece was printed before.
-    fn finish(&mut self, answer: &Answer) -> std::io::Result<()> {
-        if !self.0 {
-            for text in [&answer.content, &answer.refusal].into_iter().flatten() {
-                self.text(text)?;
-            }
-        }
-        self.end_line()?;
-        for call in &answer.tool_calls {
-            let name = output::printable(&call.name);
-            output::note(&format!("(the model wants to call the tool {name}, which the terminal does not have)"));
-        }
-        Ok(())
-    }
-
-    fn end_line(&mut self) -> std::io::Result<()> {
-        if std::mem::take(&mut self.0) { output::piece("\n") } else { Ok(()) }
     }
 }

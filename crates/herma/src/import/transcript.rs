@@ -400,7 +400,7 @@ fn sections(lines: Vec<TranscriptLine>) -> Vec<Section> {
             }
             (content, None) => section.lines.push(TranscriptLine { content, ..line }),
             (content, Some(_)) => {
-                sections.push(Section { lines: vec![TranscriptLine { content, ..line }], summary: None })
+                sections.push(Section { lines: vec![TranscriptLine { content, ..line }], summary: None });
             }
         }
     }

@@ -9,7 +9,7 @@ mod queue;
 use std::io::{self, IsTerminal};
 
 use herma_config::{LogFormat, TelemetryConfig};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -22,6 +22,8 @@ pub(crate) use queue::Flush;
 
 /// The filter of commands if none is set.
 const COMMANDS: &str = "warn";
+/// The same for `herma tools`, which prints itself why a server failed.
+const TOOLS: &str = "warn,herma_tools=error";
 
 /// Starts the log of a server. When the guard is dropped, the waiting lines are written.
 pub(crate) fn of_server(telemetry: &TelemetryConfig) -> anyhow::Result<Flush> {
@@ -32,15 +34,24 @@ pub(crate) fn of_server(telemetry: &TelemetryConfig) -> anyhow::Result<Flush> {
 
 /// Starts the log of a command. By default it shows only warnings and errors.
 pub(crate) fn of_command(telemetry: &TelemetryConfig) -> anyhow::Result<()> {
+    of_command_with(telemetry, COMMANDS)
+}
+
+/// Starts the log of `herma tools`.
+pub(crate) fn of_tools(telemetry: &TelemetryConfig) -> anyhow::Result<()> {
+    of_command_with(telemetry, TOOLS)
+}
+
+fn of_command_with(telemetry: &TelemetryConfig, default: &str) -> anyhow::Result<()> {
     let is_default = telemetry.log == TelemetryConfig::default().log;
-    start(if is_default { COMMANDS } else { &telemetry.log }, telemetry.format, io::stderr)
+    start(if is_default { default } else { &telemetry.log }, telemetry.format, io::stderr)
 }
 
 fn start<W>(directives: &str, format: LogFormat, writer: W) -> anyhow::Result<()>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = filter(directives)?;
+    let filter = without_library_chatter(filter(directives)?, directives);
     let lines = match format {
         LogFormat::Text => {
             let colours =
@@ -51,6 +62,14 @@ where
     };
     tracing_subscriber::registry().with(lines.with_filter(filter)).try_init()?;
     Ok(())
+}
+
+/// At the level `info`, the MCP library tells only of warnings, unless the directives name it.
+fn without_library_chatter(filter: Targets, directives: &str) -> Targets {
+    match filter.default_level() {
+        Some(LevelFilter::INFO) if !directives.contains("rmcp") => filter.with_target("rmcp", LevelFilter::WARN),
+        _ => filter,
+    }
 }
 
 pub(crate) fn filter(directives: &str) -> Result<Targets, Misuse> {

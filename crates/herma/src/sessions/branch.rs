@@ -59,5 +59,6 @@ fn creation() -> Creation {
         owner: None,
         reason: None,
         parent: None,
+        parent_tool_call: None,
     }
 }

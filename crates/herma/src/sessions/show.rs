@@ -1,7 +1,9 @@
 //! `herma sessions show`: prints facts about a conversation, and its last messages.
 
-use herma_model::Alias;
+use std::collections::HashMap;
+
 use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, Seq, TurnId, TurnState};
 use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin, Scope, Store};
 
 use super::{id_prefix, local_store};
@@ -21,25 +23,66 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -
     }
     let mut lines: Vec<String> = facts(&row).into_iter().map(|(name, fact)| format!("{name:13}  {fact}")).collect();
     let said = last(store, scope, &alias, pin, flags.messages).await?;
-    if !said.is_empty() {
+    if !said.entries.is_empty() {
         lines.push(String::new());
-        lines.extend(said.iter().rev().map(entry));
+        lines.extend(said.lines());
     }
     output::answer(&lines.join("\n"))?;
     Ok(())
 }
 
-/// The last entries of the full view, newest first.
-async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, pin: Pin, most: usize) -> anyhow::Result<Vec<Entry>> {
-    let (mut entries, mut before) = (Vec::new(), None);
+/// The end of a conversation.
+#[derive(Default)]
+struct LastEntries {
+    /// Newest first.
+    entries: Vec<Entry>,
+    /// How the turn of each message ended.
+    states: HashMap<Seq, TurnState>,
+}
+
+impl LastEntries {
+    /// The entries, oldest first. After the last message of a turn without an answer stands how it ended.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut entries = self.entries.iter().rev().peekable();
+        while let Some(one) = entries.next() {
+            lines.push(entry(one));
+            if turn_of(one) != entries.peek().and_then(|next| turn_of(next)) {
+                lines.extend(self.states.get(&one.seq()).copied().and_then(unanswered).map(str::to_owned));
+            }
+        }
+        lines
+    }
+}
+
+fn turn_of(entry: &Entry) -> Option<TurnId> {
+    match entry {
+        Entry::Said(message) => Some(message.turn),
+        Entry::Summary(_) => None,
+    }
+}
+
+fn unanswered(state: TurnState) -> Option<&'static str> {
+    match state {
+        TurnState::Failed => Some("  (the turn failed)"),
+        TurnState::Cancelled => Some("  (the turn was cancelled)"),
+        TurnState::Interrupted => Some("  (the turn was interrupted)"),
+        TurnState::Queued | TurnState::Running | TurnState::Completed => None,
+    }
+}
+
+/// The last entries of the full view.
+async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, pin: Pin, most: usize) -> anyhow::Result<LastEntries> {
+    let (mut last, mut before) = (LastEntries::default(), None);
     loop {
-        let limit = MAX_PAGE.min(most - entries.len());
+        let limit = MAX_PAGE.min(most - last.entries.len());
         let range = MessageRange { order: Order::NewestFirst { before }, limit, pin };
         let page = store.messages(scope, alias, range).await?.ok_or_else(|| local_store::unknown(alias))?;
-        entries.extend(page.entries);
-        before = entries.last().map(Entry::seq);
-        if !page.has_more || entries.len() >= most {
-            return Ok(entries);
+        last.entries.extend(page.entries);
+        last.states.extend(page.turn_states);
+        before = last.entries.last().map(Entry::seq);
+        if !page.has_more || last.entries.len() >= most {
+            return Ok(last);
         }
     }
 }
@@ -77,8 +120,16 @@ pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
         ("changed", Some(table::minute(row.updated_at))),
         ("messages", Some(format!("{} in {} turns", row.message_count, row.turn_count))),
         ("tokens", Some(format!("{} in, {} out", row.usage.input, row.usage.output))),
+        ("tree tokens", below(row)),
+        ("cost", row.cost.map(|cost| cost.units().to_string())),
     ];
     facts.into_iter().filter_map(|(name, fact)| fact.map(|fact| (name, fact))).collect()
+}
+
+/// The tokens of the conversation and everything below it, if these are more than its own.
+fn below(row: &ConversationRow) -> Option<String> {
+    let tree = row.usage_tree;
+    (tree.total() > row.usage.total()).then(|| format!("{} in, {} out", tree.input, tree.output))
 }
 
 fn state(row: &ConversationRow) -> String {

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use anyhow::bail;
-use herma_gateway::rows;
+use herma_gateway::{now, rows};
 use herma_model::limits::MAX_PAGE;
-use herma_model::{Alias, ParentRelation, SessionId};
-use herma_store::{LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
+use herma_model::{Alias, CreatorKind, ParentRelation, SessionId};
+use herma_store::{ConversationRow, LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
 
 use super::{id_prefix, local_store};
 use crate::arguments::SessionName;
-use crate::{excerpt, output};
+use crate::{excerpt, output, table};
 
 /// The most characters of a title.
 const TITLE: usize = 40;
@@ -114,6 +114,24 @@ fn label(node: &LineageNode) -> String {
         if let Some(title) = &row.title {
             label.push_str(&format!(" {}", excerpt::line(title, TITLE)));
         }
+        if row.session.creator == CreatorKind::DelegateTask {
+            label.push_str(&format!(" ({})", work(row)));
+        }
     }
     label
+}
+
+/// What delegated work has come to: its age, its messages and its tokens.
+fn work(row: &ConversationRow) -> String {
+    let running = if row.running { "running, " } else { "" };
+    let age = match table::age(row.created_at, now()).as_str() {
+        "now" => "now".to_owned(),
+        age => format!("{age} ago"),
+    };
+    format!(
+        "{} {age}, {running}{} messages, {} tokens",
+        row.session.creator.as_str(),
+        row.message_count,
+        row.usage.total()
+    )
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use herma_config::{CompactionConfig, CompactionMode, Config, Keep, Secret, TitleMaker, TitlesConfig, WebOrigin};
-use herma_gateway::{CompactionSettings, ModelSettings, Settings, Titling};
+use herma_gateway::{BudgetSettings, CompactionSettings, ModelSettings, Settings, Titling};
 use herma_http::{Authentication, HttpSettings};
-use herma_model::provenance;
+use herma_model::{Price, provenance};
 use herma_upstream::{HttpModelServer, ModelServer, OfflineModel};
 
+use super::tools::tool_settings;
 use crate::failure::Misuse;
 
 /// The default model if no model server is set.
@@ -63,8 +64,11 @@ pub(crate) fn gateway_settings(config: &Config) -> Settings {
         (None, None) => OFFLINE.to_owned(),
     };
     let model = |(name, model): (&str, &herma_config::ModelConfig)| {
-        let settings =
-            ModelSettings { upstream_model: model.upstream_model.clone(), context_window: model.context_window };
+        let settings = ModelSettings {
+            upstream_model: model.upstream_model.clone(),
+            context_window: model.context_window,
+            price: model.price.as_ref().map(|price| Price { input: price.input, output: price.output }),
+        };
         (name.to_owned(), settings)
     };
     Settings {
@@ -73,6 +77,12 @@ pub(crate) fn gateway_settings(config: &Config) -> Settings {
         models: config.models.iter().map(model).collect(),
         compaction: compaction_settings(&config.compaction),
         titles: titling(&config.titles),
+        tools: tool_settings(&config.tools),
+        budgets: BudgetSettings {
+            turn_tokens: config.budgets.turn_tokens,
+            conversation_tokens: config.budgets.conversation_tokens,
+            tree_tokens: config.budgets.tree_tokens,
+        },
         max_live_turns: config.admission.max_running,
         queue_limit: u32::try_from(config.admission.queue_limit).unwrap_or(u32::MAX),
         queue_timeout: config.admission.queue_timeout,

@@ -6,6 +6,7 @@ mod directory;
 mod environment;
 mod gateway;
 mod store;
+mod tools;
 
 use std::future::Future;
 
@@ -17,6 +18,7 @@ use crate::arguments::Common;
 pub(crate) use directory::make_private;
 pub(crate) use gateway::{gateway_settings, http_settings, model_line, model_server, window_line};
 pub(crate) use store::{open_existing_store, open_store};
+pub(crate) use tools::servers as tool_servers;
 
 /// Reads the configuration.
 pub(crate) fn load(common: Common, flags: Overrides) -> anyhow::Result<Loaded> {

@@ -11,6 +11,7 @@ mod redacted;
 mod serve;
 mod sessions;
 mod store;
+mod tools;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -33,5 +33,7 @@ mod stateless;
 mod stored;
 mod support;
 mod threads;
+#[cfg(feature = "crash-points")]
+mod tool_crashes;
 mod turns;
 mod websocket;

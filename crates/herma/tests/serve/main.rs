@@ -13,6 +13,7 @@ mod import;
 mod log;
 mod long;
 mod open_responses;
+mod own_tools;
 mod passed_on;
 mod refusals;
 mod resources;

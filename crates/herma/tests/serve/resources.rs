@@ -36,6 +36,8 @@ async fn a_row_says_everything_about_a_conversation_and_is_the_same_wherever_it_
             "created_at": null, "updated_at": null, "ended_at": null, "end_reason": null, "message_count": 2,
             "turn_count": 1, "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7, "cached_tokens": 0,
             "reasoning_tokens": 0},
+            "usage_tree": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7, "cached_tokens": 0,
+            "reasoning_tokens": 0},
             "provenance": {
                 "session_id": "trip", "conversation_id": handle, "root_session_id": "trip", "kind": "main",
                 "origin_kind": "main", "creator_kind": "api", "compression_depth": 0, "compaction_count": 0,

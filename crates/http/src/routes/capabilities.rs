@@ -10,11 +10,8 @@ use crate::app::{Authentication, Shared};
 use crate::json::Json;
 
 /// Features that only Hermes advertises, and whether Herma has them.
-const NAMED_BY_HERMES: [(&str, bool); 13] = [
+const NAMED_BY_HERMES: [(&str, bool); 10] = [
     ("responses_api", true),
-    ("run_approval_response", false),
-    ("tool_progress_events", false),
-    ("approval_events", false),
     ("session_chat", true),
     ("session_chat_streaming", true),
     ("session_fork", true),
@@ -25,6 +22,9 @@ const NAMED_BY_HERMES: [(&str, bool); 13] = [
     ("audio_api", false),
     ("realtime_voice", false),
 ];
+
+/// Features that a server has if it runs tools.
+const WITH_TOOLS: [&str; 4] = ["tools", "run_approval_response", "tool_progress_events", "approval_events"];
 
 /// Lists Herma's own features only if this server has them, and Hermes' features always, as true or false.
 pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
@@ -51,6 +51,11 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "live_turns": settings.max_live_turns,
             "queued_turns_per_conversation": settings.queue_limit,
             "queue_seconds": settings.queue_timeout.as_secs(),
+            "tool_rounds": settings.tools.max_rounds,
+            "tool_output_characters": settings.tools.max_output,
+            "tool_approval_seconds": settings.tools.approval_timeout.as_secs(),
+            "delegated_tasks_per_turn": settings.tools.delegate.max_children,
+            "delegation_depth": settings.tools.delegate.max_depth,
         },
         "endpoints": crate::openapi::endpoints(),
     }))
@@ -86,6 +91,7 @@ fn features(app: &Shared) -> Value {
         "session_key_header": "X-Hermes-Session-Key",
         "turn_policies": ["queue", "reject", "interrupt", "branch"],
         "session_kind_header": "X-Hermes-Session-Kind",
+        "tools_header": "X-Hermes-Tools",
         "on_disconnect": ["finish", "cancel"],
         "idempotency_key": true,
         "sdk_retries_join": true,
@@ -96,6 +102,10 @@ fn features(app: &Shared) -> Value {
         "stream_events_header": "X-Hermes-Events",
         "cors": !app.settings.cors_origins.is_empty(),
     });
+    let has_tools = !app.gateway.settings().tools.offer_nothing();
+    for name in WITH_TOOLS {
+        features[name] = json!(has_tools);
+    }
     for (name, is_there) in NAMED_BY_HERMES {
         features[name] = json!(is_there);
     }

@@ -13,3 +13,4 @@ pub(crate) mod responses;
 pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod sessions;
+pub(crate) mod tools;

@@ -3,7 +3,7 @@
 use herma_model::copy::{Copied, CopiedConversation, CopiedSession, CopiedSource};
 use herma_model::limits::MAX_TITLE;
 use herma_model::text::breaks_a_line;
-use herma_model::{ConversationId, CreatorKind, ParentRelation, Seq, SessionKind, Usage};
+use herma_model::{ConversationId, Cost, CreatorKind, ParentRelation, Seq, SessionKind, Usage};
 
 use super::restore::{RestoreResult, broken};
 
@@ -17,7 +17,11 @@ pub(super) fn conversation(copied: &Copied<CopiedConversation>) -> RestoreResult
         return broken("its next place cannot be one".to_owned());
     };
     let counted = what.counted.map_or(0, |counted| counted.tokens);
-    if [what.message_count, what.turn_count, counted].iter().any(|count| *count > MOST) || !is_true(what.usage) {
+    if [what.message_count, what.turn_count, counted].iter().any(|count| *count > MOST)
+        || !is_true(what.usage)
+        || !is_true(what.side_usage)
+        || !what.cost.is_none_or(|cost| (Cost::default()..=Cost::MOST).contains(&cost))
+    {
         return broken("its counts cannot be true".to_owned());
     }
     if what.title.as_ref().is_some_and(|title| !is_title(title)) {

@@ -20,7 +20,7 @@ use super::turns::turns;
 use crate::failure::{StoreResult, Translate};
 use crate::ledger::OUTCOME;
 use crate::lineage::{END, Segment};
-use crate::{rewinds, rows};
+use crate::{rewinds, rows, usage};
 
 /// Receives the pieces.
 pub(super) type PieceSink<'a> = &'a mut dyn FnMut(Piece) -> StoreResult<()>;
@@ -32,7 +32,8 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: PieceS
             "SELECT id, origin_kind, source, title, session_key, cwd, metadata, system, archived, created_at,
              updated_at, ended_at, end_reason, message_count, turn_count, input_tokens, output_tokens, cached_tokens,
              reasoning_tokens, compaction_count, compaction_mode, auto_compaction_paused, counted_seq, counted_tokens,
-             rewrites, next_seq, title_is_excerpt, nameless, rewinds FROM conversations WHERE pk = ?1",
+             rewrites, next_seq, title_is_excerpt, nameless, rewinds, parent_tool_call, side_input_tokens,
+             side_output_tokens, cost FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| select.query_row([whole.conversation], describe))
         .translated()?;
@@ -97,6 +98,9 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
         message_count: rows::count(row, 13)?,
         turn_count: rows::count(row, 14)?,
         usage: rows::usage(row, 15)?,
+        side_usage: usage::side_usage(row, 30)?,
+        cost: usage::cost(row, 32)?,
+        parent_tool_call_id: rows::optional_text(row, 29)?,
         compaction_count: row.get(19)?,
         compaction_mode: rows::optional_word(row, 20, CompactionMode::parse)?,
         auto_compaction_paused: row.get(21)?,

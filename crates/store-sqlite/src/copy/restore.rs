@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use herma_model::alias::Namespace;
-use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedSource, Gathering};
-use herma_model::{ConversationId, Seq, SessionKey, TenantId};
+use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedSource, CopyBuilder};
+use herma_model::{ConversationId, Seq, SessionKey, TenantId, Usage};
 use herma_store::{Restoration, RestoreOutcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -118,17 +118,19 @@ fn attempt(connection: &Connection, restoration: &Restoration) -> RestoreResult<
 
 /// Whether the stored conversation with this id is the same as the restored one.
 fn compare(connection: &Connection, key: i64, copied: &Copied<CopiedConversation>) -> StoreResult<RestoreOutcome> {
-    let mut gathering = Gathering::default();
+    let mut builder = CopyBuilder::default();
     read::conversation(connection, Segment::whole(key), &mut |piece| {
-        gathering.add(piece).map_err(|misplaced| StoreError::Unavailable(misplaced.to_string()))
+        builder.add(piece).map_err(|misplaced| StoreError::Unavailable(misplaced.to_string()))
     })?;
-    let here = gathering.finish().map(|(_, conversation)| without_parents(conversation));
-    let is_same = here.is_some_and(|here| here == without_parents(copied.clone()));
+    let here = builder.finish().map(|(_, conversation)| comparable(conversation));
+    let is_same = here.is_some_and(|here| here == comparable(copied.clone()));
     Ok(if is_same { RestoreOutcome::AlreadyHere } else { RestoreOutcome::Differs })
 }
 
-/// Removes the ids of the parents' conversations: a parent may be in another store.
-fn without_parents(mut conversation: Copied<CopiedConversation>) -> Copied<CopiedConversation> {
+/// Removes what may differ. The ids of the parents' conversations: a parent may be in another store. What Herma itself
+/// has used, and what all of it cost: that grows without a change of the conversation.
+fn comparable(mut conversation: Copied<CopiedConversation>) -> Copied<CopiedConversation> {
+    (conversation.what.side_usage, conversation.what.cost) = (Usage::default(), None);
     let parents = conversation.sessions.iter_mut().filter_map(|session| session.parent.as_mut());
     parents.for_each(|parent| parent.conversation_id = None);
     conversation

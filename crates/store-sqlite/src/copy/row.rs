@@ -1,7 +1,7 @@
 //! The row of a conversation that is restored.
 
 use herma_model::copy::{CopiedConversation, CopiedSource};
-use herma_model::{EndReason, SessionKey, TenantId, Timestamp};
+use herma_model::{Cost, EndReason, SessionKey, TenantId, Timestamp};
 
 use crate::tables::ConversationColumns;
 use crate::{rewinds, rows};
@@ -39,6 +39,10 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         rewinds: rewinds::to(&what.rewinds),
         nameless: what.nameless,
         title_is_excerpt: what.title_is_first_words,
+        parent_tool_call: what.parent_tool_call_id.as_deref(),
+        side_input_tokens: what.side_usage.input as i64,
+        side_output_tokens: what.side_usage.output as i64,
+        cost: what.cost.map(Cost::micros),
         ..ConversationColumns::default()
     };
     columns.with_usage(what.usage)

@@ -8,17 +8,18 @@ use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::copy::Piece;
 use herma_model::{
-    Alias, ApiKeyId, Compaction, CompactionId, ConversationId, EndReason, Message, MessageId, Principal, StopKind,
-    TenantId, Timestamp, TurnFailure, TurnId,
+    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Message,
+    MessageId, Principal, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
 };
 use herma_store::{
-    Admission, AdmitOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed, CompactOutcome,
-    ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage, EventsFrom, Expired,
-    Extent, FailedCompaction, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange,
-    ListFilter, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Notice,
-    Page, Pin, PinOutcome, Receipt, Restoration, RestoreIntent, RestoreOutcome, Rewind, RewindOutcome, Rewrite,
-    RewriteOutcome, Scope, Search, SearchPage, Snapshot, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput,
-    StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
+    Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed,
+    CompactOutcome, ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage,
+    EventsFrom, Expired, Extent, FailedCompaction, Grant, Import, ImportOutcome, KeyHash, Lease, LedgerPage,
+    LineageOutcome, LineageRange, ListFilter, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch,
+    NewCompaction, NewConversation, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Restoration, RestoreIntent,
+    RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot,
+    Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription,
+    TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -26,9 +27,9 @@ use super::SqliteStore;
 use crate::search::indexer::BatchLimit;
 use crate::writer::{Callback, JobOutcome, WhenUnavailable};
 use crate::{
-    admit, branch, commit, compact, copy, describe, erase, events, expiry, family, import, keys, ledger, list, listing,
-    maintenance, pins, queue, retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript,
-    turns, undo,
+    admit, approvals, branch, commit, compact, copy, delegates, describe, erase, events, expiry, family, grants,
+    import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind, rewrite, search,
+    snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -145,6 +146,53 @@ impl Store for SqliteStore {
     ) -> Result<StopOutcome, StoreError> {
         let scope = scope.clone();
         self.write(move |connection, instance| stop::stop(connection, instance, &scope, turn, grace, now)).await
+    }
+
+    async fn park(&self, park: Park) -> Result<(), StoreError> {
+        self.under_lease(park.lease, move |connection, instance| park::park(connection, instance, &park)).await
+    }
+
+    async fn answer(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        question: Question,
+        choice: ApprovalChoice,
+        now: Timestamp,
+    ) -> Result<AnswerOutcome, StoreError> {
+        let scope = scope.clone();
+        self.write(move |connection, _| approvals::answer(connection, &scope, turn, &question, choice, now)).await
+    }
+
+    async fn resume(&self, turn: TurnId, now: Timestamp) -> Result<Option<Resumed>, StoreError> {
+        self.write(move |connection, instance| park::resume(connection, instance, turn, now)).await
+    }
+
+    async fn parked_turns(&self, asked_before: Timestamp, _now: Timestamp) -> Result<Vec<TurnId>, StoreError> {
+        if self.readers.read(move |connection| approvals::are_late(connection, asked_before)).await? {
+            self.write(move |connection, _| approvals::deny_late(connection, asked_before)).await?;
+        }
+        self.readers.read(approvals::complete_turns).await
+    }
+
+    async fn is_granted(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        server: &str,
+        tool: &str,
+    ) -> Result<bool, StoreError> {
+        let (server, tool) = (server.to_owned(), tool.to_owned());
+        self.readers.read(move |connection| grants::is_granted(connection, tenant, conversation, &server, &tool)).await
+    }
+
+    async fn grants(&self, tenant: Option<TenantId>) -> Result<Vec<Grant>, StoreError> {
+        self.readers.read(move |connection| grants::list(connection, tenant)).await
+    }
+
+    async fn revoke_grants(&self, tenant: TenantId, server: &str, tool: &str) -> Result<u64, StoreError> {
+        let (server, tool) = (server.to_owned(), tool.to_owned());
+        self.write(move |connection, _| grants::revoke(connection, tenant, &server, &tool)).await
     }
 
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
@@ -309,6 +357,25 @@ impl Store for SqliteStore {
     async fn lineage(&self, scope: &Scope, alias: &Alias, range: LineageRange) -> Result<LineageOutcome, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.readers.read(move |connection| family::page(connection, &scope, &alias, range)).await
+    }
+
+    async fn children_of_call(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        call: &str,
+    ) -> Result<Vec<ChildAnswer>, StoreError> {
+        let call = call.to_owned();
+        let read = move |connection: &_| delegates::children_of_call(connection, tenant, conversation, &call);
+        self.readers.read(read).await
+    }
+
+    fn add_side_usage(&self, tenant: TenantId, conversation: ConversationId, usage: Usage, cost: Option<Cost>) {
+        self.write_lazily(move |connection| usage::add_side(connection, tenant, conversation, usage, cost));
+    }
+
+    async fn spent(&self, tenant: TenantId, conversation: ConversationId) -> Result<Spent, StoreError> {
+        self.readers.read(move |connection| usage::spent(connection, tenant, conversation)).await
     }
 
     async fn messages(

@@ -165,8 +165,16 @@ fn a_turn_whose_end_was_rolled_back_lives_on() {
     own.note_commit();
     own.live.insert(1, Fence(3));
     let id = TurnId::with_room(Uuid::now_v7());
-    let lease =
-        Lease { tenant: TenantId(1), conversation: 1, turn: 1, fence: Fence(3), id, attempt: 1, renewal_series: 1 };
+    let lease = Lease {
+        tenant: TenantId(1),
+        conversation: 1,
+        turn: 1,
+        fence: Fence(3),
+        id,
+        attempt: 1,
+        renewal_series: 1,
+        resumed: false,
+    };
     let mark = own.mark();
     own.end(lease);
     assert!(own.live.is_empty());

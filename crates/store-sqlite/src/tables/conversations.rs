@@ -49,6 +49,10 @@ table! {
         last_fence: i64,
         changes: i64,
         rewinds: Option<String>,
+        parent_tool_call: Option<&'a str>,
+        side_input_tokens: i64,
+        side_output_tokens: i64,
+        cost: Option<i64>,
     }
 }
 

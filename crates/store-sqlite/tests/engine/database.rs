@@ -92,6 +92,22 @@ const INVARIANTS: &[(&str, &str)] = &[
         "SELECT count(*) FROM turn_journal WHERE turn_pk NOT IN (SELECT pk FROM turns WHERE state = 'running')",
     ),
     (
+        "parked turns run and belong to no process",
+        "SELECT (SELECT count(*) FROM parked_turns WHERE turn_pk NOT IN (SELECT pk FROM turns WHERE state = 'running'
+         AND owner = 0)) + (SELECT count(*) FROM turns WHERE (state = 'running' OR state = 'queued') AND owner = 0
+         AND pk NOT IN (SELECT turn_pk FROM parked_turns))",
+    ),
+    (
+        "only running turns have questions, and only parked ones have open questions",
+        "SELECT (SELECT count(*) FROM approvals WHERE turn_pk NOT IN (SELECT pk FROM turns WHERE state = 'running'))
+         + (SELECT count(*) FROM approvals WHERE choice IS NULL AND turn_pk NOT IN (SELECT turn_pk FROM parked_turns))",
+    ),
+    (
+        "grants belong to conversations of their tenant that are not deleted",
+        "SELECT count(*) FROM grants WHERE conversation_pk IS NOT NULL AND (conversation_pk, tenant_pk) NOT IN
+         (SELECT pk, tenant_pk FROM conversations WHERE deleted = 0)",
+    ),
+    (
         "heads are sessions of their conversation",
         "SELECT count(*) FROM conversations c LEFT JOIN sessions s ON s.pk = c.head_pk AND s.conversation_pk = c.pk
          WHERE s.pk IS NULL",

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use herma_model::{Alias, TurnState};
+use herma_model::{Alias, ApprovalChoice, OwnCall, SessionKind, TurnState};
 use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
-use herma_store::{Admission, Change, Children, DeleteOutcome, Extent, Store};
+use herma_store::contract::parking::{asked, own_call};
+use herma_store::{Admission, AskedCall, Change, Children, DeleteOutcome, Extent, Park, Question, Store};
 use rusqlite::Connection;
 
 use crate::database::{Database, check_file};
@@ -66,6 +67,26 @@ async fn nothing_is_left_in_any_table_when_everything_was_deleted() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_call_that_made_a_deleted_conversation_is_in_no_file() {
+    let database = Database::new();
+    let world = database.world().await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let calls = [rare_word(), rare_word()];
+    for (to, call) in ["alone", "inherited"].iter().zip(&calls) {
+        let mut new = world.declared(Some(to), SessionKind::Auxiliary, Some("trip"));
+        new.creation.parent_tool_call = Some(call.as_str().into());
+        world.one.create(new).await.unwrap();
+        world.talk(&world.one, to, "look", "found").await;
+    }
+    world.branch_named("inherited", "twig").await;
+    for to in ["alone", "inherited"] {
+        assert!(matches!(world.delete(to).await, DeleteOutcome::Deleted(_)));
+    }
+    wait_until_gone(&database.path(), &calls).await;
+    world.holds_together().await;
+}
+
 /// The words that some file of the directory still contains. The index does not store the prefix that a term shares
 /// with the term before it, so this searches only for the end of a word.
 fn found_in_files(path: &Path, words: &[String]) -> Vec<String> {
@@ -113,6 +134,58 @@ async fn deleted_text_is_in_no_file_a_few_seconds_later() {
     wait_until_gone(&database.path(), &words).await;
     world.holds_together().await;
     check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_of_a_parked_turn_and_its_grants() {
+    let database = Database::new();
+    let world = database.world().await;
+    let (request, arguments, tool) = (rare_word(), rare_word(), rare_word());
+    let turn = world.start(&world.one, "trip", "write it down").await;
+    let call = OwnCall { tool: tool.as_str().into(), ..own_call("a") };
+    let question = AskedCall { arguments: arguments.as_str().into(), ..asked(&call) };
+    let asks = vec![question, asked(&own_call("b"))];
+    let park = Park { lease: turn.lease, request: request.clone(), asks, now: world.now() };
+    world.one.park(park).await.unwrap();
+    world.reply(&world.one, turn.turn, Question::Oldest, ApprovalChoice::Session).await;
+    let words = [request, arguments, tool];
+    assert_ne!(found_in_files(&database.path(), &words), <[String; 0]>::default());
+    assert_eq!(world.delete("trip").await, DeleteOutcome::Deleted(turn.facts.id));
+    assert_eq!(rows(&database.path()), []);
+    wait_until_gone(&database.path(), &words).await;
+    world.holds_together().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_was_parked_leaves_no_question_however_it_ends() {
+    for end in 0..4 {
+        let database = Database::new();
+        let world = database.world().await;
+        let turn = world.parked(&world.one, "trip", &["a", "b"]).await.turn;
+        match end {
+            0 => {
+                let resumed = world.allowed(&world.two, turn).await;
+                world.complete(&world.two, &resumed.running, 1, "written").await;
+            }
+            1 => {
+                let resumed = world.allowed(&world.two, turn).await;
+                world.two.retract(resumed.running.lease).await.unwrap();
+            }
+            2 => {
+                let resumed = world.allowed(&world.two, turn).await;
+                world.two.abandon(resumed.running.lease);
+                world.settle(&world.two).await;
+            }
+            _ => {
+                world.two.stop(&world.scope, turn, Duration::ZERO, world.now()).await.unwrap();
+            }
+        }
+        let left = rows(&database.path());
+        let of_parking = ["parked_turns", "approvals", "grants"];
+        assert!(left.iter().all(|(table, _)| !of_parking.contains(&table.as_str())), "{end}: {left:?}");
+        world.holds_together().await;
+        check_file(&database.path());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,7 @@
 //! Large graphs and lists, written straight into the file, and rows of earlier releases.
 
-use herma_model::{Alias, ParentRelation, SessionKind};
-use herma_store::{ListFilter, ListOrder, ListView, Store};
+use herma_model::{Alias, Cost, ParentRelation, SessionKind};
+use herma_store::{ListFilter, ListOrder, ListView, MOST_DESCENDANTS, Store};
 use rusqlite::{Connection, params};
 
 use crate::database::{Database, check_file};
@@ -89,6 +89,32 @@ async fn a_page_that_reaches_the_scan_limit_has_a_next_page() {
     assert_eq!(rows.len(), MANY as usize, "rows that changed at the same time are not lost");
     world.one.close().await;
     world.two.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_most_ten_thousand_descendants_are_summed_up() {
+    for parent in ["1", "n - 1", "1 + (n - 2) / 100"] {
+        let database = Database::new();
+        let world = database.world().await;
+        let turn = world.talk(&world.one, "trip", "hello", "hi").await;
+        let own = world.row("trip").await.unwrap().usage;
+        insert_helpers(&database, parent);
+        let connection = Connection::open(database.path()).unwrap();
+        connection.execute("UPDATE conversations SET input_tokens = 1, cost = 2 WHERE pk > 1", []).unwrap();
+        let whole = world.row("trip").await.unwrap();
+        assert_eq!((whole.usage, whole.usage_tree.input), (own, own.input + MOST_DESCENDANTS as u64), "{parent}");
+        assert_eq!(whole.cost.map(Cost::micros), Some(2 * MANY), "{parent}");
+        // One more than are summed up.
+        world.child(Some("late"), SessionKind::Auxiliary, "helper 10001").await;
+        world.talk(&world.one, "late", "hello", "hi").await;
+        let cut = world.row("trip").await.unwrap();
+        assert!(cut.usage_tree.input >= whole.usage_tree.input, "{parent}");
+        assert!(cut.usage_tree.input < whole.usage_tree.input + own.input, "{parent}");
+        let spent = world.two.spent(world.scope.tenant, turn.facts.id).await.unwrap();
+        assert_eq!((spent.conversation, spent.tree), (own.total(), cut.usage_tree.total()), "{parent}");
+        world.one.close().await;
+        world.two.close().await;
+    }
 }
 
 /// A branch of [`CONVERSATION`] that continues in a second session, and a branch of a deleted conversation.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use herma_model::provenance::CompactionMode;
+use herma_store::Store;
 use herma_store::contract::summaries::{shown, undone};
 use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
@@ -77,6 +78,8 @@ async fn what_the_first_release_wrote_is_read_and_compacted() {
     let database = written_by(1);
     Connection::open(database.path()).unwrap().execute_batch(CONVERSATION).unwrap();
     let world = database.world().await;
+    let row = world.row("trip").await.unwrap();
+    assert_eq!((row.usage_tree, row.cost, row.parent_tool_call_id), (row.usage, None, None));
     let snapshot = world.read("trip").await.unwrap();
     assert_eq!(shown(&snapshot), ["hello", "hi"]);
     assert_eq!((snapshot.whole, snapshot.counted, snapshot.auto_compaction_paused), (true, None, false));
@@ -87,4 +90,25 @@ async fn what_the_first_release_wrote_is_read_and_compacted() {
     assert_eq!(shown(&world.read("trip").await.unwrap()), ["hello", "hi", "more", "yes"]);
     world.holds_together().await;
     check_file(&database.path());
+}
+
+/// Two rows of the ledger of [`CONVERSATION`], one of them of a failed compaction.
+const LEDGER: &str = "
+    INSERT INTO compactions (tenant_pk, conversation_pk, id, action, mode, trigger, outcome, session_before_pk,
+        session_after_pk, first_seq, through_seq, tokens_before, tokens_after, input_tokens, output_tokens,
+        cached_tokens, reasoning_tokens, duration_ms, created_at)
+        VALUES (1, 1, x'0a', 'compact', 'split', 'threshold', 'failed', 1, 1, 1, 1, 9, 9, 100, 7, 0, 0, 1, 3),
+               (1, 1, x'0b', 'compact', 'split', 'threshold', 'failed', 1, 1, 1, 1, 9, 9, 20, 1, 0, 0, 1, 4);
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn summaries_of_earlier_releases_count_in_the_tree() {
+    let database = written_by(20);
+    Connection::open(database.path()).unwrap().execute_batch(&[CONVERSATION, LEDGER].concat()).unwrap();
+    let world = database.world().await;
+    let row = world.row("trip").await.unwrap();
+    assert_eq!((row.usage.input, row.usage.output), (10, 3));
+    assert_eq!((row.usage_tree.input, row.usage_tree.output), (130, 11));
+    world.one.close().await;
+    world.two.close().await;
 }

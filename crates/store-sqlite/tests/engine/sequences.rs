@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, EndReason, MessageStatus, Resolution, SessionKind, TurnId, TurnState};
+use herma_model::{Alias, ApprovalChoice, EndReason, MessageStatus, Resolution, SessionKind, TurnId, TurnState};
+use herma_store::contract::parking;
 use herma_store::contract::summaries::new_id;
 use herma_store::contract::{Engine, World};
 use herma_store::{
-    Admission, AdmitOutcome, Authority, BranchOutcome, BranchPoint, Children, CompactOutcome, CreateOutcome,
-    DeleteOutcome, EndOutcome, Extent, NewCompaction, PinOutcome, Refusal, RewindOutcome, RewindPoint, RewriteOutcome,
-    Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
+    Admission, AdmitOutcome, AnswerOutcome, Authority, BranchOutcome, BranchPoint, Children, CompactOutcome,
+    CreateOutcome, DeleteOutcome, EndOutcome, Extent, NewCompaction, PinOutcome, Question, Refusal, RewindOutcome,
+    RewindPoint, RewriteOutcome, Running, Store, StoreError, Target, TurnPolicy, UndoOutcome,
 };
 use herma_store_sqlite::SqliteStore;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -37,6 +38,9 @@ enum Action {
     Compact { second: bool, name: u8, mode: CompactionMode },
     CompactDuring { turn: u8, mode: CompactionMode },
     Append(u8),
+    Park { turn: u8, calls: u8 },
+    Reply { second: bool, turn: u8, question: u8, choice: u8 },
+    Resume { second: bool, turn: u8 },
     Undo { second: bool, name: u8 },
     Pin { name: u8, message: u8, pinned: bool },
     Create { second: bool, name: u8 },
@@ -81,6 +85,10 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
             .prop_map(|(second, name, mode)| Action::Compact { second, name, mode }),
         3 => (any::<u8>(), mode()).prop_map(|(turn, mode)| Action::CompactDuring { turn, mode }),
         3 => any::<u8>().prop_map(Action::Append),
+        2 => (any::<u8>(), 0..3_u8).prop_map(|(turn, calls)| Action::Park { turn, calls }),
+        2 => (any::<bool>(), any::<u8>(), any::<u8>(), any::<u8>())
+            .prop_map(|(second, turn, question, choice)| Action::Reply { second, turn, question, choice }),
+        3 => (any::<bool>(), any::<u8>()).prop_map(|(second, turn)| Action::Resume { second, turn }),
         2 => (any::<bool>(), any::<u8>()).prop_map(|(second, name)| Action::Undo { second, name }),
         1 => (any::<u8>(), any::<u8>(), any::<bool>())
             .prop_map(|(name, message, pinned)| Action::Pin { name, message, pinned }),
@@ -120,6 +128,7 @@ struct Simulation {
     world: World<SqliteStore>,
     running: Vec<(bool, Running)>,
     waiting: Vec<(bool, Admission)>,
+    parked: Vec<TurnId>,
     /// The names of the conversations: [`NAMES`], and the ids of branches and helpers.
     names: Vec<String>,
     answered: Vec<TurnId>,
@@ -136,6 +145,7 @@ async fn simulate(actions: &[Action]) {
         world,
         running: Vec::new(),
         waiting: Vec::new(),
+        parked: Vec::new(),
         names,
         answered: Vec::new(),
         appended: 50,
@@ -248,6 +258,21 @@ impl Simulation {
                     self.append(second, turn).await;
                 }
             }
+            Action::Park { turn, calls } => {
+                if let Some((second, turn)) = take(&mut self.running, turn) {
+                    self.park(second, turn, calls).await;
+                }
+            }
+            Action::Reply { second, turn, question, choice } => {
+                if let Some(turn) = take(&mut self.parked, turn) {
+                    self.reply(second, turn, question, choice).await;
+                }
+            }
+            Action::Resume { second, turn } => {
+                if let Some(turn) = take(&mut self.parked, turn) {
+                    self.resume(second, turn).await;
+                }
+            }
             Action::Undo { second, name } => self.undo(second, &self.name(name)).await,
             Action::Pin { name, message, pinned } => {
                 let name = self.name(name);
@@ -328,6 +353,44 @@ impl Simulation {
             Ok(_) | Err(StoreError::StopRequested(_)) => self.running.push((second, turn)),
             Err(StoreError::Fenced) => {}
             Err(other) => panic!("{other}"),
+        }
+    }
+
+    async fn park(&mut self, second: bool, turn: Running, calls: u8) {
+        let calls: Vec<_> = (0..calls).map(|number| parking::own_call(&number.to_string())).collect();
+        match self.world.park(&self.store(second), &turn, &calls).await {
+            Ok(()) => self.parked.push(turn.turn),
+            Err(StoreError::StopRequested(_)) => self.running.push((second, turn)),
+            Err(StoreError::Fenced) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    async fn reply(&mut self, second: bool, turn: TurnId, question: u8, choice: u8) {
+        let question = if question.is_multiple_of(2) { Question::Oldest } else { Question::All };
+        let choice = ApprovalChoice::ALL[usize::from(choice) % ApprovalChoice::ALL.len()];
+        match self.world.reply(&self.store(second), turn, question, choice).await {
+            // It was interrupted, or deleted with its conversation.
+            AnswerOutcome::NotFound => {}
+            AnswerOutcome::NothingAsked | AnswerOutcome::Answered(_) | AnswerOutcome::Complete(_) => {
+                self.parked.push(turn);
+            }
+        }
+    }
+
+    async fn resume(&mut self, second: bool, turn: TurnId) {
+        let record = self.world.turn(turn).await.filter(|record| record.parked);
+        let Some(record) = record else { return };
+        let is_open = record.pending.iter().any(|asked| asked.answer.is_none());
+        match self.store(second).resume(turn, self.world.now()).await.unwrap() {
+            Some(resumed) => {
+                assert!(!is_open, "a turn with an open question is not resumed");
+                self.running.push((second, resumed.running));
+            }
+            None => {
+                assert!(is_open, "a turn without open questions is resumed");
+                self.parked.push(turn);
+            }
         }
     }
 

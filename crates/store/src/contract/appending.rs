@@ -15,7 +15,8 @@ use crate::{
 fn steps(record: &TurnRecord) -> Vec<String> {
     let step = |step: &Step| match step {
         Step::Compacted(_) => "(compaction)".to_owned(),
-        Step::Said(message) => text_of(message.said.payload.as_json()),
+        Step::Said(message) | Step::ToolResult(message) => text_of(message.said.payload.as_json()),
+        Step::Answered(call, answer) => format!("({} {})", call.id, answer.choice.as_str()),
     };
     record.steps.iter().map(step).collect()
 }
@@ -86,11 +87,11 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
     let turn = world.start(&world.one, "trip", "question").await;
     world.append(&world.one, &turn, 0, "let me look").await.unwrap();
     let id = MessageId::answered(turn.turn, 1, 1);
-    let partial = Some(NewMessage { id, said: Utterance::partial_text("I ha") });
+    let messages = vec![NewMessage { id, said: Utterance::partial_text("I ha") }];
     let failure = cancelled();
     world
         .one
-        .commit(world.commit(&turn, TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, partial }))
+        .commit(world.commit(&turn, TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, messages }))
         .await
         .unwrap();
     let again = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..world.ask("trip", "") };
@@ -105,7 +106,7 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
 pub async fn streamed_output_of_an_attempt_is_not_part_of_the_next<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "question").await;
     let failure = cancelled();
-    let outcome = TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, partial: None };
+    let outcome = TurnOutcome::Unanswered { state: TurnState::Cancelled, failure, messages: Vec::new() };
     let commit = Commit { record: Some("first".to_owned()), ..world.commit(&turn, outcome) };
     world.one.commit(commit).await.unwrap();
     let again = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..world.ask("trip", "") };
@@ -114,7 +115,7 @@ pub async fn streamed_output_of_an_attempt_is_not_part_of_the_next<S: Store>(wor
     let id = MessageId::answered(turn.turn, 2, 0);
     let messages = vec![NewMessage { id, ..message(Role::Assistant, "look") }];
     let (session, record) = (turn.facts.head.id.clone(), Some("second".to_owned()));
-    let append = Append { lease: second.lease, session, messages, record, now: world.now() };
+    let append = Append { lease: second.lease, session, messages, usage: None, cost: None, record, now: world.now() };
     world.one.append(append).await.unwrap();
     let more = StreamedOutput { text: "x".to_owned(), record: " and more".to_owned() };
     world.one.journal(second.lease, more).wait().await.unwrap();
@@ -143,8 +144,15 @@ pub async fn a_turn_without_its_lease_or_asked_to_stop_appends_nothing<S: Store>
     world.leave(&world.one, &turn, TurnState::Cancelled, None).await;
     let id = MessageId::answered(turn.turn, 1, 0);
     let messages = vec![NewMessage { id, ..message(Role::Assistant, "late") }];
-    let late =
-        Append { lease: turn.lease, session: turn.facts.head.id.clone(), messages, record: None, now: world.now() };
+    let late = Append {
+        lease: turn.lease,
+        session: turn.facts.head.id.clone(),
+        messages,
+        usage: None,
+        cost: None,
+        record: None,
+        now: world.now(),
+    };
     assert!(matches!(world.one.append(late).await, Err(StoreError::Fenced)));
     assert_eq!(texts(&world.read("trip").await.unwrap()), ["question"]);
 }

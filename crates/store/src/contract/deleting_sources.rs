@@ -8,6 +8,7 @@ use herma_model::{Seq, TurnState};
 
 use super::World;
 use super::fixture::{name, refused, running};
+use super::spending::without_tree;
 use super::summaries::{compacted, shown, undone};
 use crate::{
     DeleteOutcome, Extent, MessageRange, NewCompaction, Order, Pin, PinOutcome, Refusal, Running, Snapshot, Store,
@@ -24,7 +25,8 @@ fn snapshot_text(snapshot: &Snapshot) -> String {
 
 /// Everything that can be read of a conversation, as text.
 pub async fn everything<S: Store>(world: &World<S>, to: &str) -> Vec<String> {
-    let mut all = vec![format!("{:?}", world.row(to).await.unwrap()), format!("{:?}", world.ledger(to).await)];
+    let mut all = vec![format!("{:?}", without_tree(world.row(to).await.unwrap()))];
+    all.push(format!("{:?}", world.ledger(to).await));
     for extent in [Extent::View, Extent::Whole, Extent::Session] {
         all.push(snapshot_text(&world.read_as(to, extent).await.unwrap()));
     }

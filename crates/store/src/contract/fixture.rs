@@ -201,6 +201,7 @@ impl<S: Store> World<S> {
                 owner: None,
                 reason: None,
                 parent: None,
+                parent_tool_call: None,
             },
             response: None,
             durability: Durability::Now,
@@ -267,7 +268,8 @@ impl<S: Store> World<S> {
         let messages = vec![NewMessage { id, ..message(Role::Assistant, text) }];
         let stored = self.turn(turn.turn).await;
         let session = stored.map_or_else(|| turn.facts.head.id.clone(), |turn| turn.facts.head.id.clone());
-        store.append(Append { lease: turn.lease, session, messages, record: None, now: self.now() }).await
+        let (lease, now) = (turn.lease, self.now());
+        store.append(Append { lease, session, messages, usage: None, cost: None, record: None, now }).await
     }
 
     /// Ends a turn with an answer.
@@ -302,8 +304,8 @@ impl<S: Store> World<S> {
             _ => FailureCode::UpstreamError,
         };
         let id = MessageId::answered(turn.turn, turn.attempt, 0);
-        let partial = shown.map(|text| NewMessage { id, said: Utterance::partial_text(text) });
-        let outcome = TurnOutcome::Unanswered { state, failure: TurnFailure::new(code, "it was not to be"), partial };
+        let messages = shown.map(|text| NewMessage { id, said: Utterance::partial_text(text) }).into_iter().collect();
+        let outcome = TurnOutcome::Unanswered { state, failure: TurnFailure::new(code, "it was not to be"), messages };
         store.commit(self.commit(turn, outcome)).await
     }
 
@@ -315,6 +317,7 @@ impl<S: Store> World<S> {
             outcome,
             system: None,
             record: None,
+            cost: None,
             title: None,
             now: self.now(),
         }

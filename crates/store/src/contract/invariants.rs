@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    CreatorKind, EndReason, Message, MessageStatus, ParentRelation, Seq, SessionKind, TurnId, TurnState, Unanswered,
+    CreatorKind, EndReason, Message, MessageStatus, ParentRelation, Seq, SessionKind, Step, TurnId, TurnState,
+    Unanswered,
 };
 
 use super::World;
@@ -263,7 +264,7 @@ impl View {
         let own = own.filter(|message| !is_left_behind(&self.whole, message));
         let own = own.filter(|message| message.said.status == MessageStatus::Complete);
         let (answer, shown): (Vec<_>, Vec<_>) =
-            turn.said().partition(|message| message.said.status == MessageStatus::Complete);
+            step_messages(turn).partition(|message| message.said.status == MessageStatus::Complete);
         let recorded: Vec<_> = turn.input.iter().chain(answer.iter().copied()).collect();
         let own: Vec<_> = own.collect();
         // A branch may begin in the middle of items that a client added at once.
@@ -275,12 +276,14 @@ impl View {
                 assert!(shown.is_empty(), "a completed turn has no partial answer");
             }
             TurnState::Queued | TurnState::Running => {
-                assert!(shown.is_empty(), "a live turn has no partial answer yet")
+                assert!(shown.is_empty(), "a live turn has no partial answer yet");
             }
             _ => assert!(shown.len() <= 1, "an attempt has at most one partial answer"),
         }
-        let places: Vec<_> = turn.said().map(|message| message.seq).collect();
+        let places: Vec<_> = step_messages(turn).map(|message| message.seq).collect();
         assert!(places.is_sorted(), "its steps are in order");
+        assert!(!turn.parked || turn.state == TurnState::Running, "a parked turn runs");
+        assert!(turn.parked || turn.pending.is_empty(), "only a parked turn waits for people");
         assert_eq!(turn.ended_at.is_none(), turn.state.is_live());
         let made = self.ledger.rows.iter().rev().filter(|row| row.turn == Some(turn.id) && row.summary.is_some());
         let made: Vec<_> = made.map(|row| row.id).collect();
@@ -291,6 +294,14 @@ impl View {
         let is_rest = has_left_some && made.ends_with(&compactions);
         assert!(!own || is_rest || made == compactions, "a record has its compactions");
     }
+}
+
+/// The messages that a turn has written after its input.
+fn step_messages(turn: &TurnRecord) -> impl Iterator<Item = &Arc<Message>> {
+    turn.steps.iter().filter_map(|step| match step {
+        Step::Said(message) | Step::ToolResult(message) => Some(message),
+        Step::Compacted(_) | Step::Answered(..) => None,
+    })
 }
 
 /// Whether the message belongs to an attempt that failed before its turn began anew.

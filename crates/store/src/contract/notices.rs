@@ -17,11 +17,11 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long to wait for a notice that must not come.
 const NO_NOTICE_WAIT: Duration = Duration::from_millis(400);
 
-async fn expect_notice(notice: &mut Subscription) {
+pub(super) async fn expect_notice(notice: &mut Subscription) {
     tokio::time::timeout(NOTICE_TIMEOUT, notice.notified()).await.expect("a notice").unwrap();
 }
 
-async fn expect_no_notice(notice: &mut Subscription) {
+pub(super) async fn expect_no_notice(notice: &mut Subscription) {
     assert!(tokio::time::timeout(NO_NOTICE_WAIT, notice.notified()).await.is_err(), "no notice may come");
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use herma_model::alias::Namespace;
 use herma_model::compaction::CompactionOutcome;
-use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedParent, CopiedSource, Gathering};
+use herma_model::copy::{Copied, CopiedConversation, CopiedName, CopiedParent, CopiedSource, CopyBuilder};
 use herma_model::provenance::CompactionMode::{InPlace, Split};
 use herma_model::{Alias, CreatorKind, EndReason, ParentRelation, Resolution, Seq, SessionKey, SessionKind, TurnState};
 
@@ -25,11 +25,11 @@ impl<S: Store> World<S> {
     /// Copies a whole conversation.
     pub async fn copy(&self, to: &str) -> Copy {
         let mut copying = self.one.copy_out(&self.scope, &name(to)).await.unwrap().unwrap();
-        let mut gathering = Gathering::default();
+        let mut builder = CopyBuilder::default();
         while let Some(piece) = copying.pieces.recv().await {
-            gathering.add(piece.unwrap()).unwrap();
+            builder.add(piece.unwrap()).unwrap();
         }
-        gathering.finish().unwrap()
+        builder.finish().unwrap()
     }
 
     /// Restores a copy, or only checks it.

@@ -69,6 +69,34 @@ macro_rules! contract_suite {
                 what_a_refused_turn_appended_is_taken_back
                 a_turn_without_its_lease_or_asked_to_stop_appends_nothing
             }
+            parking {
+                a_parked_turn_goes_on_in_another_process
+                a_parked_turn_outlives_its_process
+                nothing_is_written_under_the_lease_of_a_parked_turn
+                one_of_many_callers_resumes_a_turn
+                other_turns_wait_for_a_parked_turn_or_are_refused
+                a_parked_turn_is_interrupted_at_once
+                a_parked_turn_is_cancelled_at_once
+                a_turn_that_was_asked_to_stop_is_not_parked
+                a_conversation_with_a_parked_turn_is_busy
+                a_parked_turn_is_deleted_with_its_conversation
+                a_retry_joins_a_parked_turn
+                a_parked_turn_is_copied_as_one_that_was_cut_off
+                a_resumed_turn_can_be_taken_back
+                a_resumed_turn_can_be_parked_again
+            }
+            approving {
+                questions_are_answered_one_by_one_by_name_or_all_at_once
+                the_last_answer_completes_a_turn_whichever_it_is
+                no_caller_answers_a_turn_that_it_cannot_see
+                questions_that_nobody_answers_are_denied
+                answers_are_steps_before_the_results_of_their_message
+                the_answers_of_a_resumed_turn_outlive_its_process
+                a_grant_for_the_session_is_for_its_conversation
+                a_grant_for_ever_is_for_its_tenant_until_it_is_revoked
+                once_and_deny_grant_nothing
+                each_change_of_a_parked_turn_gives_a_notice
+            }
             committing {
                 a_turn_is_read_back_as_it_was_said
                 the_newest_system_messages_hold
@@ -527,6 +555,24 @@ macro_rules! contract_suite {
                 what_is_taken_back_is_not_found_and_what_follows_is
                 what_is_left_of_a_message_is_found
                 instances_index_together
+            }
+            delegating {
+                a_child_says_which_call_made_it
+                a_child_that_comes_back_still_says_which_call_made_it
+                children_of_a_call_are_told_from_others
+                a_call_whose_id_is_used_again_has_its_own_children
+                after_a_crash_the_model_is_told_what_children_had_answered
+                the_last_answer_of_a_child_counts
+                a_deleted_child_that_a_branch_inherits_has_no_call
+            }
+            spending {
+                a_conversation_alone_is_its_own_tree
+                what_herma_asks_for_itself_counts_in_the_tree_alone
+                costs_of_steps_and_ends_add_up
+                a_tree_has_everything_below_it
+                what_is_deleted_no_longer_counts
+                what_comes_back_has_used_what_it_had
+                tenants_have_trees_of_their_own
             }
             keys {
                 a_key_stands_for_its_tenant_until_it_is_revoked

@@ -1,30 +1,30 @@
-//! Asking a model for a title, and judging what comes back.
+//! The request to a model for a title, and whether its answer is one.
 //!
-//! The first exchange is quoted in one message that ends with our own instruction, as for a summary. What comes back is a title only if it
-//! looks like one: a model that talks, refuses, or repeats what it was told has given none.
+//! The first exchange is quoted in one message that ends with the gateway's instruction, as for a summary. The answer
+//! is used only if it looks like a title. It is not used if the model talks, refuses, or repeats the instruction.
 
 use herma_model::{Answer, Payload};
 use serde_json::{Value, json};
 
 use super::{injected, line, of_text, text_of};
-use crate::summary::{content_text, shortened, text_said};
+use crate::summary::{complete_text, content_text, shortened};
 use crate::words;
 
-/// Most bytes that are quoted of each of the two.
+/// How many bytes of the question and of the answer are quoted.
 const MOST_QUOTED: usize = 2_000;
-/// A longer line, in characters, is no title that could be cut, but something else.
+/// A line with more characters is not a title. It is not cut.
 const LONGEST_LINE: usize = 100;
-/// More text than this, in bytes, cannot become a title any more, whatever a model thinks aloud before it.
+/// An answer with more bytes is not read on, even if it begins with thoughts.
 const FAR_TOO_LONG: usize = 16 * 1024;
-/// How a title is introduced that was asked for alone.
+/// Words that models put before a title.
 const INTRODUCTIONS: [&str; 4] = ["title:", "conversation title:", "titel:", "titre:"];
-/// Signs that it may be set off with.
+/// Marks of emphasis around a title or its introduction.
 const EMPHASIS: [char; 2] = ['*', '_'];
-/// How those begin who will not, or who answer in place of giving a title.
+/// How refusals begin, in lower case.
 const REFUSALS: [&str; 9] =
     ["i'm sorry", "i’m sorry", "i am sorry", "sorry,", "i can't", "i can’t", "i cannot", "i'm unable", "as an ai"];
 
-/// The request for a title of a conversation that begins with these two.
+/// The request for a title of a conversation that begins with this question and this answer.
 pub fn request(asked: Option<&Payload>, answered: &str) -> Vec<Payload> {
     let asked = asked.map(|payload| format!("User: {}\n\n", shortened(&quotation(payload), MOST_QUOTED)));
     let answered = match line::visible(answered) {
@@ -39,7 +39,7 @@ pub fn request(asked: Option<&Payload>, answered: &str) -> Vec<Payload> {
     ]
 }
 
-/// What a person said in a message, or what it has in place of words.
+/// The user's own text in a message. If the message has no text at all, the kinds of its parts.
 fn quotation(payload: &Payload) -> String {
     let text = line::visible(&text_of(payload));
     let said = injected::without(&text).trim();
@@ -50,14 +50,14 @@ fn quotation(payload: &Payload) -> String {
     if text.trim().is_empty() { content_text(&message["content"]) } else { String::new() }
 }
 
-/// Whether what has come so far is so long that there is no use in reading on.
+/// Whether the text so far is so long that the rest need not be read.
 pub fn is_far_too_long(text: &str) -> bool {
     text.len() > FAR_TOO_LONG
 }
 
-/// The title that a model gave, if it gave one.
+/// The title in a model's answer. `None` if the answer is not a title.
 pub fn judge(answer: &Answer) -> Option<String> {
-    let text = line::visible(text_said(answer).ok()?);
+    let text = line::visible(complete_text(answer).ok()?);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let said = match lines[..] {
         [said] => said,
@@ -70,7 +70,7 @@ pub fn judge(answer: &Answer) -> Option<String> {
     let title = without_introduction(&of_text(said)?)?;
     let lower = title.to_lowercase();
     let is_refused = REFUSALS.iter().any(|refusal| lower.starts_with(refusal));
-    (!is_refused && !is_ours(&lower)).then_some(title)
+    (!is_refused && !repeats_instruction(&lower)).then_some(title)
 }
 
 fn without_introduction(title: &str) -> Option<String> {
@@ -82,14 +82,14 @@ fn without_introduction(title: &str) -> Option<String> {
     }
 }
 
-/// Whether a title is part of what we said ourselves.
-fn is_ours(title: &str) -> bool {
-    let title = bare(title);
-    [words::TITLER, words::ASK_FOR_TITLE].into_iter().any(|ours| bare(ours).contains(&title))
+/// Whether a title is a part of the gateway's own instructions.
+fn repeats_instruction(title: &str) -> bool {
+    let title = words_only(title);
+    [words::TITLER, words::ASK_FOR_TITLE].into_iter().any(|instruction| words_only(instruction).contains(&title))
 }
 
-/// The words of a text, with nothing but one space around each.
-fn bare(text: &str) -> String {
+/// The words of a text in lower case, with one space before, between and after them.
+fn words_only(text: &str) -> String {
     let words = text.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty());
     words.fold(" ".to_owned(), |text, word| text + &word.to_lowercase() + " ")
 }

@@ -1,6 +1,6 @@
-//! What stands in a person's message and was not said by the person: blocks that front ends and agents put in, code that is brought along.
+//! Text in a user message that the user did not write: blocks that front ends and agents add, and code.
 
-/// Blocks of agents and editors, wherever they stand and even if they do not end.
+/// Blocks that agents and editors add. They count anywhere in a message, even without an end tag.
 const INJECTED: [&str; 16] = [
     "environment_context",
     "environment_details",
@@ -19,22 +19,22 @@ const INJECTED: [&str; 16] = [
     "memory-context",
     "turn_aborted",
 ];
-/// Blocks in which the person's own words are.
+/// Blocks that contain the user's own text.
 const WRAPPING: [&str; 8] =
     ["user_query", "user_message", "user_request", "user_input", "question", "query", "task", "feedback"];
-/// How messages begin that are a front end's own, from the first word to the last.
+/// How messages begin that a front end wrote completely.
 const PROMPTS: [&str; 2] = ["### Task:", "# AGENTS.md instructions"];
 
-/// What is left of a text without them. Reads every part of it once.
+/// The user's own part of a text. Takes time linear in the length of the text.
 pub(super) fn without(text: &str) -> &str {
-    // Small letters are as long as capital ones, so a place in one is a place in the other.
+    // ASCII letters keep their length, so an index into `lower` is an index into `text`.
     let lower = text.to_ascii_lowercase();
     let mut begin = after_space(&lower, 0);
     if PROMPTS.iter().any(|prompt| text[begin..].starts_with(prompt)) {
         return "";
     }
     let mut wrapping = Vec::new();
-    while let Some(length) = first(&lower[begin..], &mut wrapping) {
+    while let Some(length) = leading_block(&lower[begin..], &mut wrapping) {
         begin = after_space(&lower, begin + length);
     }
     let rest = &lower[begin..];
@@ -48,9 +48,9 @@ fn after_space(text: &str, at: usize) -> usize {
     text.len() - text[at..].trim_start().len()
 }
 
-/// The length of what a text begins with, if that is not a person's: a comment, code, a block, or the beginning of one
-/// with the person's words in it, whose name it adds.
-fn first(text: &str, wrapping: &mut Vec<&'static str>) -> Option<usize> {
+/// The length of the block that a text begins with: a comment, code, an element, or the start tag of an element that
+/// contains the user's text. The name of the latter is added to `wrapping`. `None` if the text begins with none.
+fn leading_block(text: &str, wrapping: &mut Vec<&'static str>) -> Option<usize> {
     for (open, close) in [("<!--", "-->"), ("```", "```"), ("~~~", "~~~")] {
         if let Some(rest) = text.strip_prefix(open) {
             return Some(rest.find(close).map_or(text.len(), |at| open.len() + at + close.len()));

@@ -2,12 +2,13 @@
 
 /// Longest title, in characters.
 pub const LONGEST: usize = 60;
-/// A shorter beginning of whole sentences says too little to stop there.
+/// Whole sentences with fewer characters say too little to be a title.
 const LEAST_SENTENCE: usize = 16;
-/// A title is not cut at a word before this: one that long is no word of a script with spaces.
+/// A title is not cut at a space before this character. If there is no later space, the script has probably no spaces
+/// between words.
 const LEAST_CUT: usize = LONGEST / 2;
 
-/// Signs that hold what is within them together, and are no part of it.
+/// Pairs of marks around a text that are not part of the title.
 const PAIRS: [(&str, &str); 12] = [
     ("**", "**"),
     ("__", "__"),
@@ -22,25 +23,25 @@ const PAIRS: [(&str, &str); 12] = [
     ("«", "»"),
     ("「", "」"),
 ];
-/// What begins a point of a list, a quotation or a task.
+/// Marks at the beginning of a list item, a quotation or a task.
 const MARKERS: [&str; 8] = ["> ", "- ", "* ", "+ ", "• ", "[ ] ", "[x] ", "[X] "];
 
-/// A text without what cannot be seen. Every kind of line end is a line feed, every other white space a space.
+/// A text without invisible characters. Every kind of line end becomes a line feed, other white space becomes a space.
 pub(super) fn visible(text: &str) -> String {
-    text.replace("\r\n", "\n").chars().filter_map(seen).collect()
+    text.replace("\r\n", "\n").chars().filter_map(visible_character).collect()
 }
 
-fn seen(character: char) -> Option<char> {
+fn visible_character(character: char) -> Option<char> {
     match character {
         '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some('\n'),
         character if character.is_whitespace() => Some(' '),
-        character if character.is_control() || is_unseen(character) => None,
+        character if character.is_control() || is_invisible(character) => None,
         character => Some(character),
     }
 }
 
-/// Marks that take no room: joiners, the direction of writing, fillers, tags and the like.
-const fn is_unseen(character: char) -> bool {
+/// Characters without a width or a meaning: joiners, marks of direction, fillers, tags, private use.
+const fn is_invisible(character: char) -> bool {
     matches!(
         character,
         '\u{ad}'
@@ -63,11 +64,11 @@ const fn is_unseen(character: char) -> bool {
     )
 }
 
-/// The first line that has words in it, without what marks it as a heading, a point or a quotation.
+/// The first line that has words, without the marks of a heading, a list item or a quotation.
 pub(super) fn first(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(shortened(ended(unwrapped(&words)))).filter(|line| has_words(line))
+        Some(shortened(without_final_mark(without_markup(&words)))).filter(|line| has_words(line))
     })
 }
 
@@ -75,16 +76,16 @@ fn has_words(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
 
-/// A line without marks before it and signs around it.
-fn unwrapped(line: &str) -> &str {
+/// A line without marks before it and pairs of marks around it.
+fn without_markup(line: &str) -> &str {
     let mut rest = line.trim();
     loop {
-        let marked = unmarked(rest).trim();
+        let bare = without_marker(rest).trim();
         let inner = PAIRS.iter().find_map(|(open, close)| {
-            let inner = marked.strip_prefix(open)?.strip_suffix(close)?;
+            let inner = bare.strip_prefix(open)?.strip_suffix(close)?;
             (!inner.contains(close) && !inner.contains(open)).then_some(inner)
         });
-        let inner = inner.unwrap_or(marked).trim();
+        let inner = inner.unwrap_or(bare).trim();
         if inner == rest {
             return rest;
         }
@@ -92,7 +93,7 @@ fn unwrapped(line: &str) -> &str {
     }
 }
 
-fn unmarked(line: &str) -> &str {
+fn without_marker(line: &str) -> &str {
     let heading = line.trim_start_matches('#');
     if heading.len() < line.len() && heading.starts_with(' ') {
         return heading;
@@ -106,8 +107,8 @@ fn unmarked(line: &str) -> &str {
     MARKERS.iter().find_map(|marker| line.strip_prefix(marker)).unwrap_or(line)
 }
 
-/// A line without what only leads over to the next: a full stop, a colon.
-fn ended(line: &str) -> &str {
+/// A line without a full stop, colon or comma at its end.
+fn without_final_mark(line: &str) -> &str {
     let bare = line.trim_end_matches([' ', ',', ';', ':', '：', '；', '，', '、']);
     match bare.strip_suffix(['.', '。']) {
         Some(sentence) if !sentence.ends_with(['.', '。']) => sentence.trim_end(),
@@ -115,22 +116,22 @@ fn ended(line: &str) -> &str {
     }
 }
 
-/// At most [`LONGEST`] characters: as many whole sentences as fit, or the beginning of the first one.
+/// At most [`LONGEST`] characters of a line: as many whole sentences as fit, or the beginning of the first one.
 fn shortened(line: &str) -> String {
     let Some((limit, _)) = line.char_indices().nth(LONGEST) else { return line.to_owned() };
-    if let Some(end) = sentences(line, limit) {
-        return ended(&line[..end]).to_owned();
+    if let Some(end) = end_of_sentences(line, limit) {
+        return without_final_mark(&line[..end]).to_owned();
     }
-    let room = boundary(line, LONGEST - 1);
+    let most = boundary(line, LONGEST - 1);
     let least = line.char_indices().nth(LEAST_CUT).map_or(0, |(at, _)| at);
-    let last_word = line[..room].rfind(' ').filter(|at| *at >= least && !line[room..].starts_with(' '));
-    let cut = last_word.unwrap_or(room);
+    let last_word = line[..most].rfind(' ').filter(|at| *at >= least && !line[most..].starts_with(' '));
+    let cut = last_word.unwrap_or(most);
     let kept = line[..cut].trim_end_matches(|sign: char| sign.is_whitespace() || ",;:.-–—…(，、；：".contains(sign));
     format!("{kept}…")
 }
 
-/// Where the last sentence ends that fits.
-fn sentences(line: &str, limit: usize) -> Option<usize> {
+/// Where the last sentence that fits ends.
+fn end_of_sentences(line: &str, limit: usize) -> Option<usize> {
     let last = line[..limit].char_indices().rev().find_map(|(at, sign)| {
         let end = at + sign.len_utf8();
         let is_end = match sign {
@@ -143,18 +144,19 @@ fn sentences(line: &str, limit: usize) -> Option<usize> {
     last.filter(|end| line[..*end].chars().count() >= LEAST_SENTENCE)
 }
 
-/// Where the first `most` characters end, never between a letter and the marks on it.
+/// Where the first `most` characters end. Never between a letter and its combining characters.
 fn boundary(line: &str, most: usize) -> usize {
     let starts: Vec<(usize, char)> = line.char_indices().take(most + 1).collect();
     let mut at = most;
-    while at > 1 && starts.get(at).is_some_and(|(_, next)| is_joined(*next)) {
+    while at > 1 && starts.get(at).is_some_and(|(_, next)| is_combining(*next)) {
         at -= 1;
     }
     starts.get(at).map_or(line.len(), |(start, _)| *start)
 }
 
-/// Whether a character belongs to the one before it: accents, vowel signs, the colour of a hand, the second half of a flag or of a syllable.
-const fn is_joined(character: char) -> bool {
+/// Whether a character belongs to the one before it: an accent, a vowel sign, a skin tone, the second half of a flag or
+/// of a syllable.
+const fn is_combining(character: char) -> bool {
     matches!(
         character,
         '\u{300}'..='\u{36f}'

@@ -1,11 +1,13 @@
-//! What a conversation is called that nobody gave a title: the beginning of what its person first said, or what a model makes of it.
+//! The title of a conversation that no client gave a title: an excerpt of the first user message, or a title from a
+//! model.
 //!
-//! A title is one short line that can be read: no control character, no mark that is not seen, nothing that a front end put before the
-//! person's words, and nothing of ours. System and developer messages are never looked at. Where nothing is left, there is no title.
+//! A title is one short, readable line. It has no control or invisible characters, no text that a front end put into
+//! the message, and no text of the gateway. System and developer messages are never used. If nothing is left, there is
+//! no title.
 //!
 //! - [`mod@line`]: from any text to one line.
-//! - [`injected`]: what was not said by the person.
-//! - [`asking`]: asking a model for a title, and judging what comes back.
+//! - [`injected`]: text in a user message that the user did not write.
+//! - [`asking`]: the request to a model for a title, and whether its answer is one.
 
 mod asking;
 mod injected;
@@ -17,12 +19,13 @@ pub use line::LONGEST;
 use herma_model::{Payload, Role, Utterance};
 use serde_json::Value;
 
-/// Most messages of a conversation that are looked at for words.
-const MOST_LOOKED_AT: usize = 16;
-/// Most bytes of a message that are looked at.
+/// How many user messages are searched for text.
+const MOST_MESSAGES: usize = 16;
+/// How many bytes of a message are read.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// The title that a text makes: the beginning of its first line with words. `None` if there is none. Of a title it makes that title.
+/// The title from a text: the beginning of its first line that has words. `None` if no line has. A title as input comes
+/// back unchanged.
 pub fn of_text(text: &str) -> Option<String> {
     let mut title = line::first(injected::without(&line::visible(beginning(text, MOST_BYTES))))?;
     loop {
@@ -34,22 +37,22 @@ pub fn of_text(text: &str) -> Option<String> {
     }
 }
 
-/// The title that the first words of a person make.
+/// The title from the first user message that has words.
 pub fn of_messages<'a>(said: impl IntoIterator<Item = &'a Utterance>) -> Option<String> {
     users(said).find_map(|message| of_text(&text_of(&message.payload)))
 }
 
-/// The message to begin a conversation's quotation with: the first of a person that has words, else the first.
+/// The user message to quote in a request for a title: the first that has words, or else the first.
 pub fn opening<'a>(said: impl IntoIterator<Item = &'a Utterance> + Clone) -> Option<&'a Utterance> {
     let has_words = |message: &&Utterance| of_text(&text_of(&message.payload)).is_some();
     users(said.clone()).find(has_words).or_else(|| users(said).next())
 }
 
 fn users<'a>(said: impl IntoIterator<Item = &'a Utterance>) -> impl Iterator<Item = &'a Utterance> {
-    said.into_iter().filter(|message| message.role == Role::User).take(MOST_LOOKED_AT)
+    said.into_iter().filter(|message| message.role == Role::User).take(MOST_MESSAGES)
 }
 
-/// The words of a message; pictures, sounds and files have none.
+/// The text of a message. Pictures, sounds and files have none.
 fn text_of(payload: &Payload) -> String {
     let message: Value = serde_json::from_str(payload.as_json()).unwrap_or_default();
     match &message["content"] {

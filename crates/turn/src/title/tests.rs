@@ -1,4 +1,4 @@
-//! Titles of every kind of text and answer, by tables and by properties.
+//! Titles from all kinds of texts and answers, by tables and by properties.
 
 use herma_model::generation::Finish;
 use herma_model::{Answer, FinishReason, Payload, Role, Utterance};
@@ -73,7 +73,7 @@ fn a_long_beginning_ends_with_a_sentence_or_a_word_or_a_letter() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_left_out() {
+fn invisible_characters_are_left_out() {
     for (text, title) in [
         ("a\u{0}b\u{7}c\u{1b}", "abc"),
         ("\u{202e}evil\u{202c} \u{200b}words\u{feff}", "evil words"),
@@ -104,7 +104,7 @@ fn what_a_front_end_puts_before_the_words_is_left_out() {
 }
 
 #[test]
-fn where_nothing_was_said_there_is_no_title() {
+fn a_text_without_words_of_the_user_makes_no_title() {
     for text in [
         "",
         " \n\t",
@@ -125,7 +125,7 @@ fn where_nothing_was_said_there_is_no_title() {
 fn the_first_words_of_a_person_make_the_title() {
     let picture = json!([{ "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } }]);
     let context = json!("<environment_context>x</environment_context>");
-    let told = [
+    let messages = [
         said(Role::Assistant, &json!("Welcome, dear user.")),
         said(Role::User, &context),
         said(Role::User, &picture),
@@ -133,11 +133,11 @@ fn the_first_words_of_a_person_make_the_title() {
         said(Role::User, &json!([{ "type": "text", "text": "What is on it?" }])),
         said(Role::User, &json!("And that?")),
     ];
-    assert_eq!(of_messages(&told).as_deref(), Some("What is on it?"));
-    assert_eq!(opening(&told), Some(&told[4]));
-    assert_eq!(of_messages(&told[..4]), None);
-    assert_eq!(opening(&told[2..4]), Some(&told[2]));
-    assert_eq!(opening(&told[..1]), None);
+    assert_eq!(of_messages(&messages).as_deref(), Some("What is on it?"));
+    assert_eq!(opening(&messages), Some(&messages[4]));
+    assert_eq!(of_messages(&messages[..4]), None);
+    assert_eq!(opening(&messages[2..4]), Some(&messages[2]));
+    assert_eq!(opening(&messages[..1]), None);
 }
 
 fn content(payload: &Payload) -> String {
@@ -148,8 +148,8 @@ fn content(payload: &Payload) -> String {
 #[test]
 fn a_request_quotes_the_first_exchange_and_ends_with_our_instruction() {
     let asked = said(Role::User, &json!("<environment_context>secret</environment_context>Ignore this.\nAnd that."));
-    let [told, question] = &request(Some(&asked.payload), "No.\u{0}")[..] else { panic!("two messages") };
-    assert_eq!(content(told), words::TITLER);
+    let [system, question] = &request(Some(&asked.payload), "No.\u{0}")[..] else { panic!("two messages") };
+    assert_eq!(content(system), words::TITLER);
     let quoted = "<conversation>\nUser: Ignore this.\nAnd that.\n\nAssistant: No.\n\n</conversation>\n\n";
     assert_eq!(content(question), format!("{quoted}{}", words::ASK_FOR_TITLE));
     let long = said(Role::User, &json!("word ".repeat(10_000)));
@@ -202,7 +202,7 @@ fn what_does_not_look_like_a_title_is_none() {
     }
 }
 
-/// Texts that are made of what the rules are about.
+/// Texts that are made of pieces which the rules treat specially.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<char>().prop_map(String::from),
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn a_title_makes_itself(text in texts()) {
+    fn the_title_from_a_title_is_that_title(text in texts()) {
         if let Some(title) = of_text(&text) {
             prop_assert_eq!(of_text(&title), Some(title));
         }

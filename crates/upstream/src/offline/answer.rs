@@ -43,16 +43,35 @@ fn in_format(prompt: &Prompt, text: String) -> String {
     }
 }
 
+/// A sentence that quotes the newest tool results. After results the model always answers, so it never loops.
 fn tool_results(prompt: &Prompt) -> Option<String> {
     let results = prompt.messages.iter().rev().take_while(|message| message.role == "tool");
     let mut texts: Vec<&str> = results.map(|message| message.text.trim()).collect();
     texts.reverse();
+    if let [text] = texts.as_slice()
+        && let Some(answers) = helpers_answers(text)
+    {
+        let who = if answers.len() == 1 { "The helper" } else { "The helpers" };
+        return Some(format!("{who} answered: {}", shorten(&answers.join("; "), MAX_ECHO)));
+    }
     match *texts.as_slice() {
         [] => None,
         [""] => Some("The tool answered nothing.".to_owned()),
         [text] => Some(format!("The tool answered: {}", shorten(text, MAX_ECHO))),
         _ => Some(format!("The tools answered: {}", shorten(&texts.join("; "), MAX_ECHO))),
     }
+}
+
+/// What helpers answered, or how each without an answer ended, if a result is one of delegated work.
+fn helpers_answers(result: &str) -> Option<Vec<String>> {
+    let Ok(Value::Array(helpers)) = serde_json::from_str(result) else { return None };
+    let answer = |helper: &Value| {
+        let status = helper["conversation_id"].as_str().and(helper["status"].as_str())?;
+        let answer = helper["answer"].as_str().filter(|_| status == "completed");
+        Some(answer.map_or_else(|| format!("[{status}]"), str::to_owned))
+    };
+    let answers: Option<Vec<String>> = helpers.iter().map(answer).collect();
+    answers.filter(|answers| !answers.is_empty())
 }
 
 fn echo(prompt: &Prompt) -> String {

@@ -85,6 +85,46 @@ fn it_calls_the_tools_that_are_asked_for() {
 }
 
 #[test]
+fn it_calls_several_tools_each_with_the_arguments_that_follow_its_name() {
+    let function = |name: &str| json!({"type": "function", "function": {"name": name, "parameters": {}}});
+    let tools = json!({"tools": [function("files__read"), function("files__write"), function("get_time")]});
+    let asked = |text: &str| -> Vec<String> {
+        let calls = calls_of(&[user(text)], &tools);
+        calls.into_iter().map(|(name, arguments)| format!("{name} {arguments}")).collect()
+    };
+    let both = [r#"files__read {"path":"a"}"#, r#"files__write {"path":"use get_time","text":"x; {"}"#];
+    for text in [
+        r#"use files__read {"path":"a"} and files__write {"path":"use get_time","text":"x; {"}"#,
+        r#"use files__read {"path":"a"}, then use files__write {"path":"use get_time","text":"x; {"}"#,
+        r#"Please run files.read with {"path":"a"} and `files.write` {"path":"use get_time","text":"x; {"}."#,
+        r#"files__read {"path":"a"} files__write {"path":"use get_time","text":"x; {"}"#,
+    ] {
+        assert_eq!(asked(text), both, "{text}");
+    }
+    assert_eq!(asked(r#"I like {"path":"a"} and files__read."#), Vec::<String>::new());
+}
+
+#[test]
+fn it_hands_tasks_to_helpers() {
+    let delegate = json!({"type": "function", "function": {"name": "delegate_task", "parameters": {}}});
+    let tools = json!({"tools": [delegate, weather()[0]]});
+    let goals = |text: &str| -> Vec<String> {
+        let calls = calls_of(&[user(text)], &tools);
+        let arguments: Value = calls.first().map(|call| serde_json::from_str(&call.1).unwrap()).unwrap_or_default();
+        let tasks = arguments["tasks"].as_array().cloned().unwrap_or_default();
+        tasks.iter().map(|task| task["goal"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(goals("delegate: write a poem; count to three."), ["write a poem", "count to three"]);
+    assert_eq!(
+        goals("Two things.\nDelegate:\n- a\n- call get_time {\"x\":\";\"}\n"),
+        ["a", "call get_time {\"x\":\";\"}"]
+    );
+    assert_eq!(goals(r#"use delegate_task {"tasks":[{"goal":"sing"}]}"#), ["sing"]);
+    assert_eq!(goals("delegate: ;"), Vec::<String>::new());
+    assert!(calls_of(&[user("delegate: sing")], &json!({"tools": weather()})).is_empty());
+}
+
+#[test]
 fn tool_choice_is_obeyed() {
     let with = |text: &str, choice: Value| calls_of(&[user(text)], &json!({"tools": weather(), "tool_choice": choice}));
     assert!(with("call get_time", json!("none")).is_empty());
@@ -118,6 +158,12 @@ fn it_answers_with_the_result_of_a_tool() {
     let params = json!({"tools": weather(), "tool_choice": "required"});
     assert_eq!(text_of(&[user("call get_time"), result("noon")], &params), "The tool answered: noon");
     assert_eq!(text_of(&[user("go"), result("1"), result("2")], &params), "The tools answered: 1; 2");
+    let helpers = |list: Value| text_of(&[user("delegate: a; b"), result(&list.to_string())], &params);
+    let done = json!({"conversation_id": "conv_1", "status": "completed", "answer": "A poem."});
+    assert_eq!(helpers(json!([done])), "The helper answered: A poem.");
+    let failed = json!({"conversation_id": "conv_2", "status": "failed"});
+    assert_eq!(helpers(json!([done, failed])), "The helpers answered: A poem.; [failed]");
+    assert_eq!(helpers(json!([1])), "The tool answered: [1]");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reads the lines of an export back into conversations.
 
-use herma_model::copy::{Copied, CopiedConversation, CopiedSource, Gathering, Piece};
+use herma_model::copy::{Copied, CopiedConversation, CopiedSource, CopyBuilder, Piece};
 
 use super::line::Line;
 use super::{Counts, FORMAT, VERSION};
@@ -43,7 +43,7 @@ pub enum Damage {
 pub struct Reader {
     line: u64,
     begun_at: u64,
-    gathering: Gathering,
+    builder: CopyBuilder,
     counts: Counts,
     conversations: u64,
     is_complete: bool,
@@ -67,9 +67,9 @@ impl Reader {
             Line::Header(_) => Err("there is a second header".to_owned()),
             Line::Piece(piece) => self.add(piece).map(|()| None),
             Line::End(end) => {
-                let gathered = std::mem::take(&mut self.gathering).finish();
+                let finished = std::mem::take(&mut self.builder).finish();
                 let counts = std::mem::take(&mut self.counts);
-                let Some((inherited, conversation)) = gathered.filter(|(_, it)| it.what.id == end.conversation_id)
+                let Some((inherited, conversation)) = finished.filter(|(_, it)| it.what.id == end.conversation_id)
                 else {
                     return Err(format!("it ends {}, which did not begin", end.conversation_id));
                 };
@@ -79,7 +79,7 @@ impl Reader {
                 self.conversations += 1;
                 Ok(Some(Whole { inherited, conversation, line: self.begun_at }))
             }
-            Line::Complete(_) if !self.gathering.is_empty() => Err("a conversation before it has no end".to_owned()),
+            Line::Complete(_) if !self.builder.is_empty() => Err("a conversation before it has no end".to_owned()),
             Line::Complete(complete) if complete.conversations != self.conversations => {
                 Err(format!("it counts {} conversations, and {} came", complete.conversations, self.conversations))
             }
@@ -91,11 +91,11 @@ impl Reader {
     }
 
     fn add(&mut self, piece: Piece) -> Result<(), String> {
-        if self.gathering.is_empty() {
+        if self.builder.is_empty() {
             self.begun_at = self.line;
         }
         self.counts.add(&piece);
-        self.gathering.add(piece).map_err(|misplaced| format!("it {misplaced}"))
+        self.builder.add(piece).map_err(|misplaced| format!("it {misplaced}"))
     }
 
     /// Checks that the export is complete. Call it when there are no more lines.

@@ -1,6 +1,8 @@
 //! An entry of the transcript, as `GET /api/sessions/{alias}/messages` shows it: a message or a summary.
 
-use herma_model::{CompactionId, Message, MessageId, Seq, SessionId, Summary, Timestamp, TurnId, TurnState, Utterance};
+use herma_model::{
+    CompactionId, Message, MessageId, OwnCall, Seq, SessionId, Summary, Timestamp, TurnId, TurnState, Utterance,
+};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::rfc3339;
@@ -8,7 +10,7 @@ use crate::chat::Extra;
 use crate::json::Object;
 
 /// Fields of the row that no payload may set.
-const OWN: [&str; 14] = [
+const OWN: [&str; 17] = [
     "id",
     "object",
     "seq",
@@ -23,6 +25,9 @@ const OWN: [&str; 14] = [
     "rewound",
     "created_at",
     "extra",
+    "own_calls",
+    "tool_status",
+    "duration_ms",
 ];
 
 /// One entry: its own fields, the fields of its payload, and under `extra` what a model server added.
@@ -101,6 +106,20 @@ impl<'a> From<&'a Summary> for MessageRow<'a> {
     }
 }
 
+/// A call of one of Herma's own tools.
+#[derive(serde::Serialize)]
+struct OwnCallRow<'a> {
+    id: &'a str,
+    server: &'a str,
+    tool: &'a str,
+}
+
+impl<'a> From<&'a OwnCall> for OwnCallRow<'a> {
+    fn from(call: &'a OwnCall) -> Self {
+        Self { id: &call.id, server: &call.server, tool: &call.tool }
+    }
+}
+
 impl Serialize for MessageRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let said = self.said;
@@ -118,6 +137,14 @@ impl Serialize for MessageRow<'_> {
         let extra = Extra::of(said).flattened();
         if !extra.is_empty() {
             row.serialize_entry("extra", &extra)?;
+        }
+        let own = said.own_calls();
+        if !own.is_empty() {
+            row.serialize_entry("own_calls", &own.iter().map(OwnCallRow::from).collect::<Vec<_>>())?;
+        }
+        if let Some(end) = said.call_end() {
+            row.serialize_entry("tool_status", &end.status)?;
+            row.serialize_entry("duration_ms", &end.duration_ms)?;
         }
         row.serialize_entry("status", &said.status)?;
         row.serialize_entry("session_id", self.session)?;

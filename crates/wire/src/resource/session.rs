@@ -1,6 +1,6 @@
 //! A session, as `GET /api/sessions` lists it.
 
-use herma_model::{ConversationFacts, ConversationId, EndReason, Provenance, SessionFacts, Timestamp, Usage};
+use herma_model::{ConversationFacts, ConversationId, Cost, EndReason, Provenance, SessionFacts, Timestamp, Usage};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use super::rfc3339;
 use super::usage::ResourceUsage;
 
-/// One row: a conversation at its head, or one of its sessions. Every field but `name` is always present. An unknown
-/// value is null.
+/// One row: a conversation at its head, or one of its sessions. Every field but `name`, `cost` and `parent_tool_call_id`
+/// is always present. An unknown value is null.
 #[derive(Debug, Clone)]
 pub struct SessionRow<'a> {
     /// The conversation.
@@ -38,6 +38,12 @@ pub struct SessionRow<'a> {
     pub turn_count: u64,
     /// Tokens so far.
     pub usage: Usage,
+    /// Tokens of the conversation and of everything below it.
+    pub usage_tree: Usage,
+    /// What all of that cost, if its models have prices.
+    pub cost: Option<Cost>,
+    /// The tool call that made the conversation, if it is delegated work.
+    pub parent_tool_call_id: Option<&'a str>,
 }
 
 impl Serialize for SessionRow<'_> {
@@ -67,6 +73,13 @@ impl Serialize for SessionRow<'_> {
         row.serialize_entry("message_count", &self.message_count)?;
         row.serialize_entry("turn_count", &self.turn_count)?;
         row.serialize_entry("usage", &ResourceUsage::from(self.usage))?;
+        row.serialize_entry("usage_tree", &ResourceUsage::from(self.usage_tree))?;
+        if let Some(cost) = self.cost {
+            row.serialize_entry("cost", &cost.units())?;
+        }
+        if let Some(call) = self.parent_tool_call_id {
+            row.serialize_entry("parent_tool_call_id", call)?;
+        }
         row.serialize_entry("provenance", &Provenance::of(self.conversation, self.session))?;
         row.end()
     }

@@ -2,21 +2,23 @@
 //! numbered from 0.
 //!
 //! An item ends when the next one begins. A later piece of an ended item begins a new item. Only a call stays open:
-//! until its arguments are a whole JSON object. Some model servers interleave the pieces of several calls.
+//! until its arguments are a whole JSON object. Some model servers interleave the pieces of several calls. A call of
+//! one of Herma's own tools stays open until its result is there.
 //!
 //! The terminal events are the three that both OpenAI and Open Responses know. A cancelled response ends with
 //! `response.failed`, and its object has the status `cancelled`. A new event name would make clients throw, and
 //! `response.incomplete` means that the model ended the answer.
 //!
 //! If there is no answer, open texts end as incomplete. Calls do not end at all, because clients execute calls that
-//! end. The last object has no reasoning and no calls then, because they are not stored.
+//! end. The last object has no reasoning and no calls of the message that was cut off, because they are not stored.
 
 mod closing;
 mod frames;
 mod opening;
+mod own_calls;
 
 use herma_model::generation::ToolCallDelta;
-use herma_model::{Delta, MessageId, Timestamp, Usage};
+use herma_model::{CallId, Delta, MessageId, Timestamp, Usage};
 use serde_json::Value;
 
 use super::item::{Item, ItemStatus, Part};
@@ -41,10 +43,18 @@ pub struct Ending {
 #[derive(Debug)]
 pub struct Events {
     about: About,
+    /// The model message that is being said.
     message: MessageId,
     number: u64,
     entries: Vec<Entry>,
+    /// Where the items of that message begin.
+    first_entry: usize,
+    /// Its calls of the client's tools.
     calls: Vec<Call>,
+    /// Calls of Herma's own tools in the message before, and their items.
+    own_calls: Vec<(CallId, usize)>,
+    /// Whether calls of the client's tools are still to come, after the results of the other calls of their message.
+    client_calls_follow: bool,
     /// Log probabilities whose text has not come yet.
     logprobs: Vec<Value>,
     frames: Vec<Frame>,
@@ -83,7 +93,10 @@ impl Events {
             message,
             number: 0,
             entries: Vec::new(),
+            first_entry: 0,
             calls: Vec::new(),
+            own_calls: Vec::new(),
+            client_calls_follow: false,
             logprobs: Vec::new(),
             frames: Vec::new(),
         };
@@ -104,11 +117,8 @@ impl Events {
     }
 
     /// The context was compacted. `item` is a [`super::compaction_item`].
-    pub fn compacted(&mut self, mut item: Item) -> Vec<Frame> {
-        self.end_last();
-        item.set_status(ItemStatus::InProgress);
-        let at = self.open(item);
-        self.close(at, ItemStatus::Completed);
+    pub fn compacted(&mut self, item: Item) -> Vec<Frame> {
+        self.emit_compaction(item);
         self.take_frames()
     }
 
@@ -138,6 +148,13 @@ impl Events {
 
     fn take_frames(&mut self) -> Vec<Frame> {
         std::mem::take(&mut self.frames)
+    }
+
+    fn emit_compaction(&mut self, mut item: Item) {
+        self.end_last();
+        item.set_status(ItemStatus::InProgress);
+        let at = self.open(item);
+        self.close(at, ItemStatus::Completed);
     }
 
     fn reasoning(&mut self, text: &str) {

@@ -2,20 +2,24 @@
 //!
 //! One model message is several items but one chat message. So calls are added to the assistant's message before them,
 //! and reasoning is stored beside the message that follows it.
+//!
+//! Items of Herma's own tool calls are history that the transcript has. They make no messages. The texts before and
+//! after such a call are one message, because a turn is one message to clients that know nothing of its steps.
 
 use std::collections::{HashMap, HashSet};
 
 use herma_model::generation::ToolCall;
-use herma_model::{Payload, Utterance};
+use herma_model::{CallId, Payload, Utterance};
 use serde_json::value::RawValue;
 
 use super::chat_style::{InputStyle, is_chat};
 use super::content::{ChatPart, chat_content, parts};
 use super::item::Item;
+use super::references::APPROVAL_REQUEST;
 use super::summary::open_summary;
 use crate::bad_request::Flaw;
 use crate::chat::{PHASE, RequestMessage, read_message, simple_user, tool_calls};
-use crate::json::{Object, Writer, elements, text};
+use crate::json::{Object, Writer, elements, flag, text};
 
 /// Stored items that references may name, by their ids.
 pub type KeptItems = HashMap<String, Item>;
@@ -29,6 +33,8 @@ pub struct Input {
     pub messages: Vec<Utterance>,
     /// For each of `messages`, the index of its first item, so that a later error can name it.
     pub indices: Vec<usize>,
+    /// Answers to questions with which an earlier response ended: the call, and whether it may be made.
+    pub approvals: Vec<(CallId, bool)>,
 }
 
 /// Reads an input: a user's text, or items.
@@ -48,6 +54,7 @@ pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, style: InputStyl
         referred: HashSet::new(),
         input: Input::default(),
         assistant: None,
+        goes_on: false,
         reasoning: String::new(),
     };
     for (index, item) in items.iter().enumerate() {
@@ -80,6 +87,8 @@ struct InputReader<'a> {
     referred: HashSet<&'a str>,
     input: Input,
     assistant: Option<Assistant>,
+    /// Whether an assistant's text that follows belongs to the same answer: a call of Herma's own tools was in between.
+    goes_on: bool,
     reasoning: String,
 }
 
@@ -116,9 +125,16 @@ impl<'a> InputReader<'a> {
             (Some("reasoning"), _) => self.reason(item),
             (Some("compaction"), _) => self.compaction(index, item),
             (Some("item_reference"), _) => self.reference(index, item),
+            (Some("mcp_call"), _) => {
+                self.goes_on = self.assistant.is_some();
+                Ok(())
+            }
+            (Some("mcp_approval_request" | "mcp_list_tools"), _) => Ok(()),
+            (Some("mcp_approval_response"), _) => self.approval(item),
             (Some(_), _) => Err(Flaw::at(
                 "type",
-                "must be message, function_call, function_call_output, reasoning, compaction or item_reference",
+                "must be message, function_call, function_call_output, reasoning, compaction, item_reference, \
+                 mcp_approval_response or another mcp item",
             )),
         }
     }
@@ -141,9 +157,18 @@ impl<'a> InputReader<'a> {
     }
 
     fn assistant(&mut self, index: usize, parts: Vec<ChatPart<'_>>, phase: Option<String>) -> Result<(), Flaw> {
+        let before = match std::mem::take(&mut self.goes_on) {
+            true => self.assistant.take(),
+            false => None,
+        };
         self.flush()?;
         let reasoning = std::mem::take(&mut self.reasoning);
-        let mut said = Assistant { index, reasoning, phase, ..Assistant::default() };
+        let mut said = before.unwrap_or_else(|| Assistant { index, ..Assistant::default() });
+        said.reasoning.push_str(&reasoning);
+        said.phase = phase;
+        if let Some(text) = said.text.as_mut().filter(|text| !text.is_empty()) {
+            text.push_str("\n\n");
+        }
         for (at, part) in parts.into_iter().enumerate() {
             match part {
                 ChatPart::Text(text) => said.text.get_or_insert_default().push_str(&text),
@@ -184,6 +209,20 @@ impl<'a> InputReader<'a> {
         writer.field("tool_call_id", &call);
         writer.close_object();
         self.push_chat_json(index, writer.into_text())
+    }
+
+    fn approval(&mut self, mut item: Object<'_>) -> Result<(), Flaw> {
+        let id = item.take_name(APPROVAL_REQUEST)?;
+        let approve = item.take("approve").ok_or_else(|| Flaw::at("approve", "is required"))?;
+        let approve = flag(approve).map_err(|flaw| flaw.within("approve"))?;
+        let Some(Item::McpApprovalRequest { call, .. }) = self.kept.get(&*id) else {
+            return Err(Flaw::at(APPROVAL_REQUEST, "is not the id of an approval request that is kept here"));
+        };
+        if self.input.approvals.iter().any(|(answered, _)| answered == call) {
+            return Err(Flaw::at(APPROVAL_REQUEST, "is answered by an earlier item"));
+        }
+        self.input.approvals.push((call.clone(), approve));
+        Ok(())
     }
 
     /// Keeps the text of the reasoning for the message that follows.
@@ -246,6 +285,7 @@ impl<'a> InputReader<'a> {
 
     /// The answer is over. Reasoning that no message followed is dropped.
     fn end_of_answer(&mut self) -> Result<(), Flaw> {
+        self.goes_on = false;
         self.reasoning.clear();
         self.flush()
     }

@@ -1,5 +1,6 @@
 //! Items, as a response's output and lists have them.
 
+use herma_model::CallId;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,6 +16,8 @@ pub enum ItemStatus {
     Completed,
     /// Its response ended before the item was complete.
     Incomplete,
+    /// A call of one of Herma's own tools did not succeed.
+    Failed,
 }
 
 /// A part of an item.
@@ -61,6 +64,35 @@ impl Part {
     pub(super) fn output_text(text: impl Into<String>) -> Self {
         Self::OutputText { text: text.into(), annotations: [], logprobs: Vec::new() }
     }
+}
+
+/// Why a call of one of Herma's own tools has no answer, in the forms that OpenAI's SDKs know. Every form has a
+/// `message`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum McpError {
+    /// The tool answered that it failed.
+    McpToolExecutionError {
+        /// Its answer, as one text.
+        content: [McpErrorText; 1],
+        /// The same text.
+        message: String,
+    },
+    /// The call was not allowed, could not be made, or its answer did not come.
+    McpProtocolError {
+        /// Always JSON-RPC's code for an error of the server.
+        code: i32,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// A text of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "text")]
+pub struct McpErrorText {
+    /// The text.
+    pub text: String,
 }
 
 /// One item.
@@ -114,6 +146,39 @@ pub enum Item {
         /// A text or parts.
         output: Value,
     },
+    /// A call of one of Herma's own tools.
+    McpCall {
+        /// Its id.
+        id: String,
+        /// How far it is, or how it ended.
+        status: ItemStatus,
+        /// The label of the server that has the tool.
+        server_label: String,
+        /// The tool, by its server's own name.
+        name: String,
+        /// The arguments, JSON text as the model wrote it.
+        arguments: String,
+        /// What the tool answered.
+        output: Option<String>,
+        /// Why there is no answer.
+        error: Option<McpError>,
+    },
+    /// The question whether a call of one of Herma's own tools may be made.
+    McpApprovalRequest {
+        /// Its id. The answer names it.
+        id: String,
+        /// Whether it is complete.
+        status: ItemStatus,
+        /// The label of the server that has the tool.
+        server_label: String,
+        /// The tool, by its server's own name.
+        name: String,
+        /// The arguments, JSON text as the model wrote it.
+        arguments: String,
+        /// The call that it asks about. Clients do not see it.
+        #[serde(skip)]
+        call: CallId,
+    },
     /// The point at which the context was compacted.
     Compaction {
         /// The id of the ledger's row.
@@ -133,6 +198,8 @@ impl Item {
             | Self::Reasoning { id, .. }
             | Self::FunctionCall { id, .. }
             | Self::FunctionCallOutput { id, .. }
+            | Self::McpCall { id, .. }
+            | Self::McpApprovalRequest { id, .. }
             | Self::Compaction { id, .. } => id,
         }
     }
@@ -150,6 +217,8 @@ impl Item {
             | Self::Reasoning { status, .. }
             | Self::FunctionCall { status, .. }
             | Self::FunctionCallOutput { status, .. }
+            | Self::McpCall { status, .. }
+            | Self::McpApprovalRequest { status, .. }
             | Self::Compaction { status, .. } => *status = new,
         }
     }

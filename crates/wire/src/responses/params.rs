@@ -27,7 +27,11 @@ const MAX_VALUE: usize = 512;
 #[derive(Default)]
 pub(super) struct RequestFields {
     pub(super) params: Params,
+    /// Fields about tools that count only if Herma offers tools of its own: the client has none.
+    pub(super) own_tool_params: Params,
     pub(super) echo: Echo,
+    /// The labels of the MCP servers that the client lists.
+    pub(super) servers: Vec<String>,
 }
 
 impl RequestFields {
@@ -99,19 +103,22 @@ fn calls(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> 
     let tools = read_field(body, "tools", tools::tools)?.flatten();
     let choice = read_field(body, "tool_choice", tools::tool_choice)?;
     let parallel = read_field(body, "parallel_tool_calls", flag)?;
-    let has_tools = tools.is_some();
-    for (name, forms) in [("tools", tools), ("tool_choice", choice)] {
-        if let Some(forms) = forms {
-            fields.echo.add(name, forms.echo);
-            if has_tools {
-                fields.pass(name, forms.chat);
-            }
+    let mut has_tools = false;
+    if let Some(tools) = tools {
+        fields.echo.add("tools", tools.echo);
+        fields.servers = tools.servers;
+        if let Some(functions) = tools.functions {
+            has_tools = true;
+            fields.pass("tools", functions);
         }
     }
-    if let Some(parallel) = parallel {
-        fields.echo.add("parallel_tool_calls", parallel.to_string());
-        if has_tools {
-            fields.pass("parallel_tool_calls", parallel.to_string());
+    let parallel =
+        parallel.map(|parallel| tools::ChatAndEcho { chat: parallel.to_string(), echo: parallel.to_string() });
+    for (name, forms) in [("tool_choice", choice), ("parallel_tool_calls", parallel)] {
+        if let Some(forms) = forms {
+            fields.echo.add(name, forms.echo);
+            let params = if has_tools { &mut fields.params } else { &mut fields.own_tool_params };
+            params.0.push((Box::from(name), forms.chat.into()));
         }
     }
     Ok(())

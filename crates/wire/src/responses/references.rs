@@ -10,10 +10,15 @@ use crate::json::{Object, elements};
 
 /// The type of a reference. It may be absent.
 const REFERENCE: &str = "item_reference";
-/// Every reference has this key. A body without it has no references.
-const ID: &str = "\"id\"";
+/// The type of an answer to an approval request. It names that request.
+const APPROVAL: &str = "mcp_approval_response";
+/// The field in which it does.
+pub(super) const APPROVAL_REQUEST: &str = "approval_request_id";
+/// Every reference has one of these keys. A body without them has no references.
+const KEYS: [&str; 2] = ["\"id\"", "\"approval_request_id\""];
 
 /// The ids of the items that an input refers to, each once, in order. This costs almost nothing if there are none.
+/// Answers to approval requests refer to these requests.
 ///
 /// A wrong item is reported later, when the request is read.
 pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
@@ -22,7 +27,7 @@ pub fn references(body: &[u8]) -> Result<Vec<String>, BadRequest> {
 
 /// Like [`references`], for the items in another field.
 pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, BadRequest> {
-    if !std::str::from_utf8(body).is_ok_and(|text| text.contains(ID)) {
+    if !std::str::from_utf8(body).is_ok_and(|text| KEYS.iter().any(|key| text.contains(key))) {
         return Ok(Vec::new());
     }
     let (mut ids, mut seen) = (Vec::new(), HashSet::new());
@@ -41,9 +46,11 @@ pub(crate) fn references_in(body: &[u8], field: &str) -> Result<Vec<String>, Bad
 
 fn referred_id(item: &RawValue) -> Result<Option<String>, Flaw> {
     let mut item = Object::read(item)?;
-    let is_reference = match item.take_text("type")? {
-        Some(kind) => kind == REFERENCE,
-        None => item.take("role").is_none(),
+    let field = match item.take_text("type")?.as_deref() {
+        Some(REFERENCE) => "id",
+        Some(APPROVAL) => APPROVAL_REQUEST,
+        None if item.take("role").is_none() => "id",
+        Some(_) | None => return Ok(None),
     };
-    Ok(item.take_text("id")?.filter(|_| is_reference).map(String::from))
+    Ok(item.take_text(field)?.map(String::from))
 }

@@ -7,7 +7,7 @@ use super::transcript::items;
 use crate::chat::{AnswerPart, without};
 
 /// The prefixes of item ids.
-const PREFIXES: [&str; 4] = ["msg_", "rs_", "fc_", "fco_"];
+const PREFIXES: [&str; 6] = ["msg_", "rs_", "fc_", "fco_", "mcp_", "mcpr_"];
 
 /// The id of an item's message. Whether the message and the item exist is not checked here.
 pub fn message_of_item(id: &str) -> Option<MessageId> {
@@ -21,19 +21,20 @@ pub fn message_of_item(id: &str) -> Option<MessageId> {
 
 /// The message without one of its items, in the form that it would have if a client had sent it so. `None` if it has no
 /// such item. `Some(None)` if nothing is left; reasoning alone counts as nothing.
+///
+/// A call of one of Herma's own tools cannot be removed: no model server takes its result without it.
 pub fn without_item(said: &Utterance, message: MessageId, item_id: &str) -> Option<Option<Utterance>> {
-    let all = items(message, said);
+    let all = items(message, said, &[]);
     let at = all.iter().position(|item| item.id() == item_id)?;
     let part = match &all[at] {
+        Item::McpCall { .. } | Item::McpApprovalRequest { .. } => return None,
         _ if said.role != Role::Assistant => return Some(None),
         Item::Reasoning { .. } => AnswerPart::Reasoning,
-        Item::FunctionCall { .. } => AnswerPart::Call(all[..at].iter().filter(|item| is_call(item)).count()),
+        Item::FunctionCall { call_id, .. } => {
+            AnswerPart::Call(said.calls.iter().position(|call| **call == **call_id).unwrap_or(usize::MAX))
+        }
         _ => AnswerPart::Text,
     };
-    let rest = without(said, part);
-    Some(rest.filter(|rest| items(message, rest).iter().any(|item| !matches!(item, Item::Reasoning { .. }))))
-}
-
-const fn is_call(item: &Item) -> bool {
-    matches!(item, Item::FunctionCall { .. })
+    let rest = without(said, part).map(|rest| rest.with_own_calls(&said.own_calls()));
+    Some(rest.filter(|rest| items(message, rest, &[]).iter().any(|item| !matches!(item, Item::Reasoning { .. }))))
 }

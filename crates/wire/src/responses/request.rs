@@ -1,6 +1,6 @@
 //! The body of `POST /v1/responses`.
 
-use herma_model::{Params, Payload, Utterance};
+use herma_model::{CallId, Params, Payload, Utterance};
 use serde_json::value::RawValue;
 
 use super::chat_style::InputStyle;
@@ -34,6 +34,8 @@ pub struct ResponsesRequest {
     pub messages: Vec<Utterance>,
     /// For each of `messages`, the index of its first item in the input, so that a later error can name it.
     pub indices: Vec<usize>,
+    /// Answers to questions with which an earlier response ended: the call, and whether it may be made.
+    pub approvals: Vec<(CallId, bool)>,
     /// The conversation to continue: an id or a slug. Not validated here.
     pub conversation: Option<String>,
     /// The response to continue from. Never present together with `conversation`.
@@ -46,6 +48,10 @@ pub struct ResponsesRequest {
     pub background: bool,
     /// Fields for the model server, by the names of chat completions.
     pub params: Params,
+    /// Fields about tools, for a client that brings none: they count only if Herma offers tools of its own.
+    pub own_tool_params: Params,
+    /// The labels of the MCP servers that the client lists. It can be asked about calls of their tools.
+    pub servers: Vec<String>,
     /// The client's name for its end user. It is in `params` too.
     pub user: Option<String>,
     /// The number of tokens from which on the context is to be compacted, if the client gives one.
@@ -92,7 +98,7 @@ pub(crate) fn read_object(body: &[u8]) -> Result<Object<'_>, Flaw> {
 /// Reads a request whose input must not be empty.
 pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
     let request = read(body, kept, style)?;
-    if request.messages.is_empty() && request.system.is_empty() {
+    if request.messages.is_empty() && request.system.is_empty() && request.approvals.is_empty() {
         return Err(Flaw::at("input", "is required and must not be empty"));
     }
     Ok(request)
@@ -117,7 +123,7 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
     let truncation = read_field(&mut body, "truncation", truncation)?;
     let compact_threshold = read_field(&mut body, "context_management", compact_threshold)?.flatten();
     let instructions = body.take_text("instructions")?;
-    let params::RequestFields { params, mut echo } = params::read(&mut body)?;
+    let params::RequestFields { params, own_tool_params, mut echo, servers } = params::read(&mut body)?;
     if let Some(instructions) = &instructions {
         echo.add("instructions", quoted(instructions));
     }
@@ -129,7 +135,7 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
     if let Some(Truncation::Auto) = truncation {
         echo.add("truncation", "\"auto\"");
     }
-    let Input { system, messages, indices } =
+    let Input { system, messages, indices, approvals } =
         read_field(&mut body, "input", |raw| input::read(raw, kept, style))?.unwrap_or_default();
     Ok(ResponsesRequest {
         model,
@@ -137,6 +143,7 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
         system,
         messages,
         indices,
+        approvals,
         conversation,
         previous_response_id,
         store: store.unwrap_or(true),
@@ -144,6 +151,8 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
         background: background.unwrap_or_default(),
         user: params.get("user").and_then(|json| serde_json::from_str(json).ok()),
         params,
+        own_tool_params,
+        servers,
         compact_threshold,
         truncation: truncation.unwrap_or_default(),
         echo: echo.in_order(),

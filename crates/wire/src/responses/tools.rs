@@ -1,4 +1,4 @@
-//! The tools of a request. Only client functions are supported: other tools run at OpenAI.
+//! The tools of a request: functions of the client, and MCP servers that Herma runs. Other tools run at OpenAI.
 
 use std::borrow::Cow;
 
@@ -14,23 +14,91 @@ pub(super) struct ChatAndEcho {
     pub(super) echo: String,
 }
 
-/// Reads `tools`. `None` if there are none: then the model server does not get the field.
-pub(super) fn tools(raw: &RawValue) -> Result<Option<ChatAndEcho>, Flaw> {
+/// The tools of a request.
+#[derive(Default)]
+pub(super) struct Tools {
+    /// The client's functions, for the model server. `None` if there are none: then it does not get the field.
+    pub(super) functions: Option<String>,
+    /// All tools, for the echo.
+    pub(super) echo: String,
+    /// The labels of the MCP servers about whose calls the client can be asked.
+    pub(super) servers: Vec<String>,
+}
+
+/// Reads `tools`. `None` if there are none.
+pub(super) fn tools(raw: &RawValue) -> Result<Option<Tools>, Flaw> {
     let tools = elements(raw)?;
     if tools.is_empty() {
         return Ok(None);
     }
     let (mut chat, mut echo) = (Writer::with_capacity(raw.get().len()), Writer::with_capacity(raw.get().len()));
+    let (mut servers, mut has_functions) = (Vec::new(), false);
     chat.open_array();
     echo.open_array();
     for (index, tool) in tools.into_iter().enumerate() {
-        let tool = function(tool).map_err(|flaw| flaw.element(index))?;
-        tool.write_chat(&mut chat);
-        tool.write_echo(&mut echo);
+        match read_tool(tool).map_err(|flaw| flaw.element(index))? {
+            ListedTool::Function(function) => {
+                has_functions = true;
+                function.write_chat(&mut chat);
+                function.write_echo(&mut echo);
+            }
+            ListedTool::Server(server) => {
+                server.write_echo(&mut echo);
+                servers.push(server.label.into_owned());
+            }
+        }
     }
     chat.close_array();
     echo.close_array();
-    Ok(Some(ChatAndEcho { chat: chat.into_text(), echo: echo.into_text() }))
+    let functions = has_functions.then(|| chat.into_text());
+    Ok(Some(Tools { functions, echo: echo.into_text(), servers }))
+}
+
+enum ListedTool<'a> {
+    Function(Function<'a>),
+    Server(Server<'a>),
+}
+
+fn read_tool(raw: &RawValue) -> Result<ListedTool<'_>, Flaw> {
+    let mut tool = Object::read(raw)?;
+    match &*tool.take_name("type")? {
+        "function" => function(raw).map(ListedTool::Function),
+        "mcp" => Server::read(tool).map(ListedTool::Server),
+        _ => Err(Flaw::at("type", "must be function or mcp: other tools are not supported")),
+    }
+}
+
+/// An MCP server that the client lists. The operator configures how it is reached and which of its calls are asked
+/// for, so only its label counts. What the client says beside it is repeated, without headers and keys.
+struct Server<'a> {
+    label: Cow<'a, str>,
+    repeated: Vec<(&'static str, Cow<'a, str>)>,
+}
+
+impl<'a> Server<'a> {
+    const REPEATED: [&'static str; 5] =
+        ["server_url", "server_description", "connector_id", "allowed_tools", "require_approval"];
+
+    fn read(mut tool: Object<'a>) -> Result<Self, Flaw> {
+        let label = tool.take_name("server_label")?;
+        let mut repeated = Vec::new();
+        for name in Self::REPEATED {
+            let json = tool.take(name).map(|raw| compact(raw).map_err(|flaw| flaw.within(name))).transpose()?;
+            repeated.push((name, json.unwrap_or(Cow::Borrowed("null"))));
+        }
+        Ok(Self { label, repeated })
+    }
+
+    fn write_echo(&self, writer: &mut Writer) {
+        writer.open_object();
+        writer.field("type", "mcp");
+        writer.field("server_label", &self.label);
+        for (name, json) in &self.repeated {
+            writer.raw_field(name, json);
+        }
+        writer.raw_field("headers", "null");
+        writer.close_object();
+    }
 }
 
 struct Function<'a> {

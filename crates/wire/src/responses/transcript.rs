@@ -11,11 +11,15 @@ use serde_json::{Map, Value};
 
 use super::item::{Item, ItemStatus, Part};
 use super::logprobs;
+use super::mcp::{earlier_item, own_items};
 use crate::chat::{Extra, answer_of, reasoning_text};
+use crate::own_tools::CallResult;
 
-/// The items of an assistant's message: reasoning, text, calls. `last` is the status of the last one. Those before it
-/// are completed.
-pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<Item> {
+/// The items of an assistant's message: reasoning, text, calls of Herma's own tools, calls of the client's tools.
+///
+/// `last` is the status of the last one, unless it is a call of Herma's own tools. Those before it are completed.
+/// `results` has the ends of these calls.
+pub(super) fn said_items(id: MessageId, said: &Utterance, last: ItemStatus, results: &[CallResult]) -> Vec<Item> {
     let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() };
     let answer = answer_of(said, finish);
     let mut items = Vec::new();
@@ -35,28 +39,51 @@ pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<It
         let (id, status) = (message_id(id, 0), ItemStatus::Completed);
         items.push(Item::Message { id, status, role: "assistant", content, phase: None });
     }
-    items.extend(answer.tool_calls.into_iter().enumerate().map(|(index, call)| Item::FunctionCall {
-        id: call_id(id, index),
-        status: ItemStatus::Completed,
-        call_id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-    }));
-    if let Some(item) = items.last_mut() {
+    let own = own_items(id, said, results);
+    let clients = answer.tool_calls.into_iter().filter(|call| !said.own_calls().iter().any(|own| *own.id == *call.id));
+    let clients: Vec<Item> = clients
+        .enumerate()
+        .map(|(index, call)| Item::FunctionCall {
+            id: call_id(id, index),
+            status: ItemStatus::Completed,
+            call_id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+        })
+        .collect();
+    if let Some(item) = clients.is_empty().then(|| items.last_mut()).flatten().filter(|_| own.is_empty()) {
+        item.set_status(last);
+    }
+    items.extend(own);
+    items.extend(clients);
+    if let Some(item @ Item::FunctionCall { .. }) = items.last_mut() {
         item.set_status(last);
     }
     items
 }
 
-/// The items of any message of the transcript, for a list. The last item of a partial message is incomplete.
-pub fn items_of(message: &Message) -> Vec<Item> {
-    items(message.id, &message.said)
+/// The items of an assistant's message whose calls of Herma's own tools have no results yet.
+pub fn output_items(id: MessageId, said: &Utterance, last: ItemStatus) -> Vec<Item> {
+    said_items(id, said, last, &[])
 }
 
-pub(super) fn items(id: MessageId, said: &Utterance) -> Vec<Item> {
+/// The items of any message of the transcript, for a list. The last item of a partial message is incomplete. Calls of
+/// Herma's own tools are shown as if they had not ended.
+pub fn items_of(message: &Message) -> Vec<Item> {
+    items(message.id, &message.said, &[])
+}
+
+/// The same, with the results of the message's calls. `results` may have other messages too.
+pub fn items_with_results<'a>(message: &Message, results: impl IntoIterator<Item = &'a Message>) -> Vec<Item> {
+    let results: Vec<CallResult> = results.into_iter().filter_map(|result| CallResult::of(&result.said)).collect();
+    items(message.id, &message.said, &results)
+}
+
+pub(super) fn items(id: MessageId, said: &Utterance, results: &[CallResult]) -> Vec<Item> {
     match said.role {
-        Role::Assistant => with_phase(output_items(id, said, ItemStatus::from(said.status)), said),
+        Role::Assistant => with_phase(said_items(id, said, ItemStatus::from(said.status), results), said),
         Role::User => vec![input_message(id.to_string(), "user", &said.payload)],
+        Role::Tool if said.call_end().is_some() => earlier_item(id, said).into_iter().collect(),
         Role::Tool => vec![Item::FunctionCallOutput {
             id: format!("fco_{}", id.uuid().simple()),
             status: ItemStatus::Completed,

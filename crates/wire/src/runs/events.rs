@@ -5,11 +5,12 @@
 //! of `run.completed`, `run.failed`, `run.cancelled` and `run.interrupted`. The same calls always give the same bytes.
 
 use bytes::Bytes;
-use herma_model::{CompactionId, Delta, RunId, SessionId, Timestamp};
+use herma_model::{ApprovalChoice, CompactionId, Delta, RunId, SessionId, Step, Timestamp};
 
 use super::object::{RunEnding, RunOutput};
 use crate::chat::reasoning_text;
 use crate::json::Writer;
+use crate::own_tools::{CallEvent, CallEvents};
 use crate::responses::ResponseError;
 use crate::session::SessionObject;
 use crate::sse::{self, Frame};
@@ -24,13 +25,14 @@ pub struct RunEvents {
     number: u64,
     /// The reasoning since the last `reasoning.available`.
     reasoning: String,
+    calls: CallEvents,
     frames: Vec<Frame>,
 }
 
 impl RunEvents {
     /// A stream without events so far.
-    pub const fn new(run: RunId) -> Self {
-        Self { run, number: 0, reasoning: String::new(), frames: Vec::new() }
+    pub fn new(run: RunId) -> Self {
+        Self { run, number: 0, reasoning: String::new(), calls: CallEvents::default(), frames: Vec::new() }
     }
 
     /// The turn has begun: `run.started`. `created_at` is when the client requested the run.
@@ -49,6 +51,22 @@ impl RunEvents {
             writer.field("compaction_id", &compaction);
             writer.field("session_id", session);
         });
+        self.take_frames()
+    }
+
+    /// The turn made a step: `session.compacted`, or what happens to calls of Herma's own tools. `session` is the head
+    /// after it.
+    pub fn step(&mut self, step: &Step, session: &SessionId) -> Vec<Frame> {
+        if let Step::Compacted(id) = step {
+            return self.compacted(*id, session);
+        }
+        let events = self.calls.step(step);
+        if !events.is_empty() {
+            self.end_reasoning();
+        }
+        for event in &events {
+            self.emit_call(event);
+        }
         self.take_frames()
     }
 
@@ -108,6 +126,20 @@ impl RunEvents {
 
     fn emit_delta(&mut self, event: &str, text: &str) {
         self.emit(event, FRAME + text.len(), |writer| writer.field("delta", text));
+    }
+
+    fn emit_call(&mut self, event: &CallEvent) {
+        match event {
+            CallEvent::Asked(call) => self.emit("approval.request", FRAME + call.arguments.len(), |writer| {
+                event.write(writer);
+                writer.field("choices", &ApprovalChoice::ALL);
+            }),
+            CallEvent::Responded(..) => self.emit("approval.responded", FRAME, |writer| event.write(writer)),
+            CallEvent::Started(call) => {
+                self.emit("tool.started", FRAME + call.arguments.len(), |writer| event.write(writer));
+            }
+            CallEvent::Ended(..) => self.emit("tool.completed", FRAME, |writer| event.write(writer)),
+        }
     }
 
     fn emit_error(&mut self, event: &str, error: &ResponseError) {

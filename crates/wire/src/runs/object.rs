@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use herma_model::generation::ToolCall;
-use herma_model::{Answer, RunId, Timestamp, TurnFailure, TurnState, Usage};
+use herma_model::{Answer, OwnCall, RunId, Timestamp, TurnFailure, TurnState, Usage};
 use serde::Serialize;
 
 use crate::chat::tool_calls;
@@ -18,6 +18,8 @@ pub enum RunState {
     Queued,
     /// Its turn is running.
     Running,
+    /// It waits until people have answered whether calls may be made.
+    WaitingForApproval,
     /// Cancelled, but not ended yet.
     Stopping,
     /// It has ended.
@@ -53,6 +55,7 @@ impl RunState {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::WaitingForApproval => "waiting_for_approval",
             Self::Stopping => "stopping",
             Self::Ended(RunEnding::Completed) => "completed",
             Self::Ended(RunEnding::Failed(_)) => "failed",
@@ -102,6 +105,29 @@ impl RunOutput<'_> {
     }
 }
 
+/// A call that a person is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingCall<'a> {
+    /// The call.
+    pub call: &'a OwnCall,
+    /// The arguments, JSON text as the model wrote it.
+    pub arguments: &'a str,
+    /// Since when.
+    pub asked_at: Timestamp,
+}
+
+impl PendingCall<'_> {
+    fn write(&self, writer: &mut Writer) {
+        writer.open_object();
+        writer.field("call_id", &self.call.id);
+        writer.field("tool", &self.call.tool);
+        writer.field("server", &self.call.server);
+        writer.field("arguments", self.arguments);
+        writer.field("asked_at", &self.asked_at.seconds());
+        writer.close_object();
+    }
+}
+
 /// A run at one moment: the body of `GET /v1/runs/{id}`, and of the answer to the request that created it.
 #[derive(Debug, Clone, Copy)]
 pub struct RunObject<'a> {
@@ -119,6 +145,8 @@ pub struct RunObject<'a> {
     pub echo: &'a Echo,
     /// Its output.
     pub output: &'a RunOutput<'a>,
+    /// The questions that it waits for, oldest first. The object shows them only if there are any.
+    pub pending: &'a [PendingCall<'a>],
     /// The state of its conversation.
     pub session: &'a SessionObject,
 }
@@ -141,6 +169,12 @@ impl RunObject<'_> {
         self.output.write(&mut writer);
         writer.field("error", &error.map(|error| &error.message));
         writer.field("error_code", &error.map(|error| &error.code));
+        if !self.pending.is_empty() {
+            writer.key("pending_approvals");
+            writer.open_array();
+            self.pending.iter().for_each(|call| call.write(&mut writer));
+            writer.close_array();
+        }
         for name in ["instructions", "metadata"] {
             if let Some(json) = self.echo.get(name) {
                 writer.raw_field(name, json);

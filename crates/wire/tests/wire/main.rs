@@ -6,6 +6,7 @@ mod answers;
 mod compactions;
 mod conversations;
 mod identity;
+mod own_tools;
 mod properties;
 mod read_back;
 mod record;

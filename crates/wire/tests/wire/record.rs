@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, CompactionId, Delta, FinishReason, MessageStatus, ModelEvent, RunId, SessionId};
-use herma_turn::{AllowedTools, ContextFit, Effect, Ending, Event, Machine};
+use herma_turn::{ContextFit, Effect, Ending, Event, Machine, ToolRules};
 use herma_wire::chat::{answer_of, assistant_utterance};
 use herma_wire::record::{Piece, join, of_answered, of_shown, parts, shown_steps, steps};
 use herma_wire::responses::{Events, ResponseOutcome, compaction_item};
@@ -60,7 +60,7 @@ fn stream() -> impl Strategy<Value = Vec<Piece<'static>>> {
 
 /// The answer of these steps, as a turn assembles it and the store gives it back.
 fn stored_answer(steps: &[Piece<'_>]) -> Answer {
-    let (mut machine, _) = Machine::begin(AllowedTools::default());
+    let (mut machine, _) = Machine::begin(ToolRules::default());
     machine.on(Event::ContextFit(ContextFit::Fits));
     for step in steps {
         if let Piece::Delta(delta) = step {

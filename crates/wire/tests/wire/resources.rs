@@ -1,6 +1,6 @@
 //! Rows of Herma's own resources.
 
-use herma_model::{Message, MessageId, MessageStatus, Seq, SessionId, Timestamp, TurnId, Usage, Utterance};
+use herma_model::{Cost, Message, MessageId, MessageStatus, Seq, SessionId, Timestamp, TurnId, Usage, Utterance};
 use herma_wire::chat::{assistant_utterance, parse};
 use herma_wire::error::ErrorBody;
 use herma_wire::list::Page;
@@ -66,8 +66,11 @@ fn a_session_row_always_has_the_same_fields() {
         message_count: 2,
         turn_count: 1,
         usage: Usage { input: 3, output: 2, cached: 1, reasoning: 0, ..Usage::default() },
+        usage_tree: Usage { input: 30, output: 20, ..Usage::default() },
+        cost: Some(Cost::from_micros(1_250_000)),
+        parent_tool_call_id: Some("call_1"),
     };
-    insta::assert_snapshot!(serde_json::to_string(&row).unwrap(), @r#"{"id":"s2","object":"session","conversation_id":"conv_00000000000000000000000000000001","name":"s2","title":null,"kind":"main","origin_kind":"main","session_key":null,"source":"api","metadata":{},"archived":false,"parent_session_id":null,"created_at":"1970-01-01T00:00:00.000Z","updated_at":"1970-01-01T00:00:01.000Z","ended_at":null,"end_reason":null,"message_count":2,"turn_count":1,"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5,"cached_tokens":1,"reasoning_tokens":0},"provenance":{"session_id":"s2","conversation_id":"conv_00000000000000000000000000000001","root_session_id":"s2","kind":"main","origin_kind":"main","creator_kind":"api","compression_depth":0,"compaction_count":0,"is_user_facing":true}}"#);
+    insta::assert_snapshot!(serde_json::to_string(&row).unwrap(), @r#"{"id":"s2","object":"session","conversation_id":"conv_00000000000000000000000000000001","name":"s2","title":null,"kind":"main","origin_kind":"main","session_key":null,"source":"api","metadata":{},"archived":false,"parent_session_id":null,"created_at":"1970-01-01T00:00:00.000Z","updated_at":"1970-01-01T00:00:01.000Z","ended_at":null,"end_reason":null,"message_count":2,"turn_count":1,"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5,"cached_tokens":1,"reasoning_tokens":0},"usage_tree":{"input_tokens":30,"output_tokens":20,"total_tokens":50,"cached_tokens":0,"reasoning_tokens":0},"cost":1.25,"parent_tool_call_id":"call_1","provenance":{"session_id":"s2","conversation_id":"conv_00000000000000000000000000000001","root_session_id":"s2","kind":"main","origin_kind":"main","creator_kind":"api","compression_depth":0,"compaction_count":0,"is_user_facing":true}}"#);
 }
 
 #[test]

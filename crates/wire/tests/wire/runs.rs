@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use herma_model::turn::FailureCode;
-use herma_model::{CompactionId, Delta, RunId, SessionId, SessionKind, Timestamp, TurnFailure};
+use herma_model::{ApprovalChoice, CompactionId, Delta, RunId, SessionId, SessionKind, Timestamp, TurnFailure};
 use herma_wire::responses::{Echo, KeptItems, ResponseError, parse as parse_response};
-use herma_wire::runs::{RunEnding, RunEvents, RunObject, RunOutput, RunRequest, RunState, check_approval, parse};
+use herma_wire::runs::{
+    ApprovalTarget, RunApproval, RunEnding, RunEvents, RunObject, RunOutput, RunRequest, RunState, parse,
+    parse_approval,
+};
 use herma_wire::sse::Frame;
 use herma_wire::{BadRequest, chat};
 use serde_json::{Value, json};
@@ -47,6 +50,7 @@ fn object(state: &RunState, output: &RunOutput<'_>, echo: &Echo) -> String {
         model: "gpt-5",
         echo,
         output,
+        pending: &[],
         session: &session,
     };
     String::from_utf8(object.to_json()).unwrap()
@@ -188,6 +192,7 @@ fn every_state_has_a_name() {
     let names = [
         RunState::Queued,
         RunState::Running,
+        RunState::WaitingForApproval,
         RunState::Stopping,
         RunState::Ended(RunEnding::Completed),
         RunState::Ended(RunEnding::Failed(why())),
@@ -195,7 +200,9 @@ fn every_state_has_a_name() {
         RunState::Ended(RunEnding::Interrupted(why())),
     ]
     .map(|state| state.status());
-    assert_eq!(names, ["queued", "running", "stopping", "completed", "failed", "cancelled", "interrupted"]);
+    let expected =
+        ["queued", "running", "waiting_for_approval", "stopping", "completed", "failed", "cancelled", "interrupted"];
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -213,17 +220,31 @@ fn a_turn_without_an_answer_says_how_its_run_ended() {
 
 #[test]
 fn an_approval_makes_a_choice() {
-    for choice in ["once", "session", "always", "deny", "approve", "approved", "allow"] {
-        let body = json!({"choice": choice, "all": true, "resolve_all": null}).to_string();
-        assert_eq!(check_approval(body.as_bytes()), Ok(()));
+    use ApprovalChoice::{Always, Deny, Once, Session};
+    let words = [("once", Once), ("session", Session), ("always", Always), ("deny", Deny)];
+    let aliases = [("approve", Once), ("approved", Once), ("allow", Once)];
+    for (word, choice) in words.into_iter().chain(aliases) {
+        for (fields, about) in [
+            (json!({}), ApprovalTarget::Oldest),
+            (json!({"all": true, "resolve_all": null}), ApprovalTarget::All),
+            (json!({"resolve_all": true}), ApprovalTarget::All),
+            (json!({"call_id": "call_1", "all": false}), ApprovalTarget::Call("call_1".into())),
+        ] {
+            let mut body = fields;
+            body["choice"] = json!(word);
+            assert_eq!(parse_approval(body.to_string().as_bytes()), Ok(RunApproval { choice, about }));
+        }
     }
-    let refused = ["{}", r#"{"choice":"Once"}"#, r#"{"choice":1}"#, r#"{"choice":"deny","all":"yes"}"#, "[]", "{"]
-        .map(|body| check_approval(body.as_bytes()).unwrap_err().to_string());
+    let both = r#"{"choice":"deny","all":true,"call_id":"c"}"#;
+    let refused =
+        ["{}", r#"{"choice":"Once"}"#, r#"{"choice":1}"#, r#"{"choice":"deny","all":"yes"}"#, both, "[]", "{"]
+            .map(|body| parse_approval(body.as_bytes()).unwrap_err().to_string());
     insta::assert_snapshot!(refused.join("\n"), @r"
     `choice` is required
     `choice` must be once, session, always or deny
     `choice` must be a string
     `all` must be true or false
+    `call_id` must not be given together with all
     the request body must be a JSON object
     the request body is not valid JSON: EOF while parsing an object at line 1 column 1
     ");

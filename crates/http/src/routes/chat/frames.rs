@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use herma_gateway::{Finished, GatewayError, SessionView, session_object};
-use herma_model::{CompactionId, Delta, MessageId, Timestamp, TurnId};
-use herma_wire::chat::{self, Head};
+use herma_model::{Delta, MessageId, Step, Timestamp, TurnId};
+use herma_wire::chat::{self, Head, JoinedTexts};
+use herma_wire::own_tools::{CallEvent, CallEvents};
 use herma_wire::sse;
 
 use crate::dialect::Dialect;
@@ -33,11 +34,22 @@ pub(super) struct ChatFrames {
     created: i64,
     role_sent: bool,
     any_delta: bool,
+    texts: JoinedTexts,
+    calls: CallEvents,
 }
 
 impl ChatFrames {
     pub(super) fn new(model: String, extras: Extras) -> Self {
-        Self { model, extras, id: String::new(), created: 0, role_sent: false, any_delta: false }
+        Self {
+            model,
+            extras,
+            id: String::new(),
+            created: 0,
+            role_sent: false,
+            any_delta: false,
+            texts: JoinedTexts::default(),
+            calls: CallEvents::default(),
+        }
     }
 
     /// Sets the id and the creation time.
@@ -79,14 +91,23 @@ impl Frames for ChatFrames {
         Vec::new()
     }
 
-    fn compacted(&mut self, _: CompactionId, session: &SessionView) -> Vec<Bytes> {
-        if self.extras.events { vec![sse::compacted_frame(&session_object(session))] } else { Vec::new() }
+    fn step(&mut self, step: &Step, _: MessageId, session: &SessionView) -> Vec<Bytes> {
+        self.texts.step(step);
+        if !self.extras.events {
+            return Vec::new();
+        }
+        match step {
+            Step::Compacted(_) => vec![sse::compacted_frame(&session_object(session))],
+            step => self.calls.step(step).iter().filter_map(CallEvent::chat_frame).collect(),
+        }
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         self.any_delta = true;
-        let role = self.role();
-        role.into_iter().chain([chat::delta_chunk(&self.head(), delta)]).collect()
+        let mut frames: Vec<Bytes> = self.role().into_iter().collect();
+        frames.extend(self.texts.separator(delta).map(|separator| chat::delta_chunk(&self.head(), &separator)));
+        frames.push(chat::delta_chunk(&self.head(), delta));
+        frames
     }
 
     fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {

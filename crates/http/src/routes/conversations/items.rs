@@ -7,10 +7,11 @@ use axum::extract::{Query, Request, State};
 use axum::response::Response;
 use herma_gateway::{ConversationRef, GatewayError, Missing, Sessions, TurnInput, TurnRequest};
 use herma_model::alias::Namespace;
-use herma_model::{Alias, Principal, Seq};
+use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, Message, Principal, Seq};
 use herma_store::{Entry, MessageRange, Order, Pin};
 use herma_wire::conversations::{self, CreateItems};
-use herma_wire::responses::{Input, Item, item_list, items_of};
+use herma_wire::responses::{Input, Item, item_list, items_of, items_with_results};
 use http::HeaderMap;
 
 use super::{ROUTE, row_response};
@@ -57,7 +58,8 @@ pub(super) fn append_request(
     items: Input,
     body: &[u8],
 ) -> TurnRequest {
-    let Input { system, messages, indices } = items;
+    // Questions are answered by a request for a response. Here their answers are history.
+    let Input { system, messages, indices, approvals: _ } = items;
     let mut request = answer::turn_request(principal, headers, conversation, ROUTE, body);
     request.input = TurnInput { system, messages, indices, all_new: true, ..TurnInput::default() };
     request
@@ -81,7 +83,7 @@ pub(crate) async fn list(
                 found => found?,
             };
             reader.from = Some(message.seq);
-            let items = page.ordered(items_of(&message));
+            let items = page.ordered(reader.items(&message, &[]).await?);
             let at = items.iter().position(|item| item.id() == after).ok_or_else(|| page.unknown_after())?;
             items.into_iter().skip(at + 1).collect()
         }
@@ -119,11 +121,42 @@ impl ItemReader<'_> {
             if let Entry::Said(message) = entry
                 && !found.rewound.contains(&message.seq)
             {
-                items.extend(self.page.ordered(items_of(message)));
+                items.extend(self.page.ordered(self.items(message, &found.entries).await?));
             }
         }
         Ok(found.has_more)
     }
+
+    /// The items of a message. `read` has entries that may be the results of its calls.
+    async fn items(&self, message: &Message, read: &[Entry]) -> Result<Vec<Item>, ApiError> {
+        let results = read.iter().filter_map(|entry| result_of(message, entry));
+        let results: Vec<&Message> = results.collect();
+        if results.len() == message.said.own_calls().len() {
+            return Ok(items_with_results(message, results));
+        }
+        items_of_stored(&self.sessions, self.name, message).await
+    }
+}
+
+/// The entry as the result of a call of a message, if it is one.
+fn result_of<'a>(message: &Message, entry: &'a Entry) -> Option<&'a Message> {
+    let Entry::Said(result) = entry else { return None };
+    let is_result = result.turn == message.turn
+        && result.seq > message.seq
+        && result.said.call_end().is_some_and(|end| end.call.is_none())
+        && result.said.calls.iter().all(|call| message.said.calls.contains(call));
+    is_result.then_some(result)
+}
+
+/// The items of a message, with the results of its calls, which follow it.
+async fn items_of_stored(sessions: &Sessions<'_>, name: &Alias, message: &Message) -> Result<Vec<Item>, ApiError> {
+    let calls = message.said.own_calls().len();
+    if calls == 0 {
+        return Ok(items_of(message));
+    }
+    let order = Order::OldestFirst { after: Some(message.seq) };
+    let found = sessions.messages(name, MessageRange { order, limit: calls.min(MAX_PAGE), pin: Pin::Head }).await?;
+    Ok(items_with_results(message, found.entries.iter().filter_map(|entry| result_of(message, entry))))
 }
 
 /// `GET /v1/conversations/{id}/items/{item_id}`.
@@ -132,8 +165,9 @@ pub(crate) async fn show(
     Extension(principal): Extension<Principal>,
     NamedWithin(name, item): NamedWithin,
 ) -> Result<Response, ApiError> {
-    let message = app.sessions(&principal).message_of_item(&alias(&name)?, &item).await?;
-    let found = items_of(&message).into_iter().find(|candidate| candidate.id() == item);
+    let (sessions, name) = (app.sessions(&principal), alias(&name)?);
+    let message = sessions.message_of_item(&name, &item).await?;
+    let found = items_of_stored(&sessions, &name, &message).await?.into_iter().find(|candidate| candidate.id() == item);
     let item = found.ok_or(GatewayError::NotFound(Missing::Item))?;
     Ok(from_bytes(item.to_json().into_bytes()))
 }

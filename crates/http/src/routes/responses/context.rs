@@ -62,6 +62,6 @@ async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse
     let asked = parse(&body, &named)?;
     let conversation = named_conversation(app, &principal, &headers, &asked).await?;
     let mut turn = answer::turn_request(principal, headers, conversation, COMPACT, &body);
-    fill(&mut turn, asked);
+    fill(app, &mut turn, asked);
     Ok(turn)
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{ConversationRef, Finished, OnDisconnect, TurnHandle, TurnInput, TurnRequest, now, session_object};
+use herma_gateway::{
+    AskWhere, ConversationRef, Finished, OnDisconnect, TurnHandle, TurnInput, TurnRequest, now, session_object,
+};
 use herma_model::{ConversationId, Principal, ResponseId, Timestamp, TurnState};
 use herma_store::{NewResponse, TurnRecord};
 use herma_wire::responses::{self, ResponseObject, ResponseOutcome, ResponseState, ResponsesRequest, Truncation};
 
 use super::frames::ResponseFrames;
-use super::stored::{Identified, StoredRequest, output, record, stored_object};
+use super::stored::{Identified, StoredRequest, record, stored_object};
 use super::{ROUTE, named_items};
 use crate::answer;
 use crate::app::Shared;
@@ -80,7 +82,7 @@ pub(super) async fn submit(
     let new_response =
         NewResponse { echo: Arc::from(stored.to_json()), kept: asked.store, visible_while_queued: asked.background };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, body);
-    fill(&mut turn, asked);
+    fill(app, &mut turn, asked);
     turn.options.response = Some(new_response);
     let handle = answer::submit(app, turn, Dialect::Responses)?;
     Ok(Submitted { handle, stored })
@@ -128,11 +130,18 @@ pub(super) async fn named_conversation(
 }
 
 /// Adds what the body says to a turn that has what the headers say.
-pub(crate) fn fill(turn: &mut TurnRequest, asked: ResponsesRequest) {
-    let ResponsesRequest { system, instructions, messages, indices, .. } = asked;
-    turn.input = TurnInput { system, instructions, messages, indices, ..TurnInput::default() };
+pub(crate) fn fill(app: &Shared, turn: &mut TurnRequest, asked: ResponsesRequest) {
+    let ResponsesRequest { system, instructions, messages, indices, approvals, mut params, .. } = asked;
+    turn.input = TurnInput { system, instructions, messages, indices, approvals, ..TurnInput::default() };
     turn.options.model = asked.model;
-    turn.options.params = Arc::new(asked.params);
+    if !app.gateway.settings().tools.offer_nothing() {
+        params.0.extend(asked.own_tool_params.0);
+    }
+    turn.options.params = Arc::new(params);
+    turn.options.approvals = match asked.servers.is_empty() {
+        true => AskWhere::Nowhere,
+        false => AskWhere::InAnswer(asked.servers.into()),
+    };
     turn.options.compact_at = asked.compact_threshold;
     turn.options.truncate = asked.truncation == Truncation::Auto;
     turn.options.streaming = asked.stream || asked.background;
@@ -167,7 +176,7 @@ fn response(app: &Shared, finished: &Finished, stored: StoredRequest) -> Respons
         about: &about,
         state: &state,
         completed_at: Some(finished.message.created_at),
-        output: &output(&finished.steps, &state),
+        output: &responses::output(&finished.steps, &state),
         usage: finished.answer.finish.usage,
         session: session.as_ref(),
     };

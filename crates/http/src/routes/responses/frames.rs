@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use herma_gateway::{Finished, GatewayError, SessionView, now, session_object};
 use herma_model::turn::FailureCode;
-use herma_model::{CompactionId, ConversationId, Delta, MessageId, ResponseId, Timestamp};
-use herma_wire::chat::whole_answer_deltas;
-use herma_wire::responses::{Ending, Events, Frame, ResponseError, ResponseOutcome, compaction_item};
+use herma_model::{ConversationId, Delta, MessageId, ResponseId, Step, Timestamp};
+use herma_wire::responses::{Ending, Events, Frame, ResponseError, ResponseOutcome};
 
 use super::stored::{Identified, StoredRequest};
 use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames, UNKNOWN_EVENTS};
+use crate::whole_turn::{Piece, whole_turn};
 
 /// The events of a response.
 pub(super) struct ResponseFrames {
@@ -18,7 +18,8 @@ pub(super) struct ResponseFrames {
     stored: Option<StoredRequest>,
     events: Option<Events>,
     has_begun: bool,
-    any_delta: bool,
+    /// Whether a piece of the answer, or a step of it, was shown.
+    any_piece: bool,
     /// The number of the last event that the client has already.
     after: Option<u64>,
 }
@@ -39,7 +40,7 @@ impl Identified for Begun<'_> {
 
 impl ResponseFrames {
     pub(super) const fn new(stored: StoredRequest) -> Self {
-        Self { stored: Some(stored), events: None, has_begun: false, any_delta: false, after: None }
+        Self { stored: Some(stored), events: None, has_begun: false, any_piece: false, after: None }
     }
 
     /// Leaves out the events up to this number.
@@ -77,10 +78,16 @@ impl ResponseFrames {
 
     fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
         let begun = Begun { turn: finished.turn, started_at: finished.started_at, session: finished.session.as_ref() };
-        let mut frames = self.begin(&begun, finished.message.id);
+        let first = finished.steps.iter().find_map(Step::stored_message).unwrap_or(&finished.message);
+        let mut frames = self.begin(&begun, first.id);
         let Some(mut events) = self.events.take() else { return frames };
-        if !self.any_delta {
-            frames.extend(whole_answer_deltas(&finished.answer).iter().flat_map(|delta| events.delta(delta)));
+        if !self.any_piece {
+            for event in whole_turn(finished) {
+                frames.extend(match event {
+                    Piece::Delta(delta) => events.delta(&delta),
+                    Piece::Step(step, next) => events.step(step, next),
+                });
+            }
         }
         let finish = &finished.answer.finish;
         let outcome = ResponseOutcome::of_answer(finish.reason);
@@ -103,15 +110,16 @@ impl Frames for ResponseFrames {
         self.bytes(frames)
     }
 
-    fn compacted(&mut self, id: CompactionId, _: &SessionView) -> Vec<Bytes> {
+    fn step(&mut self, step: &Step, next: MessageId, _: &SessionView) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        let frames = events.compacted(compaction_item(id, id.to_string()));
+        self.any_piece |= step.compaction().is_none();
+        let frames = events.step(step, next);
         self.bytes(frames)
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_delta = true;
+        self.any_piece = true;
         let frames = events.delta(delta);
         self.bytes(frames)
     }

@@ -7,12 +7,9 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use herma_gateway::{SessionView, session_object};
-use herma_model::{ConversationId, Principal, ResponseId, Step, TurnState};
+use herma_model::{ConversationId, Principal, ResponseId, TurnState};
 use herma_store::TurnRecord;
-use herma_wire::responses::{
-    About, Echo, Item, ItemStatus, ResponseError, ResponseObject, ResponseOutcome, ResponseState, compaction_item,
-    output_items,
-};
+use herma_wire::responses::{About, Echo, ResponseError, ResponseObject, ResponseOutcome, ResponseState, output};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -100,24 +97,6 @@ impl Identified for TurnRecord {
     }
 }
 
-/// The output of a response: its steps as items.
-pub(super) fn output(steps: &[Step], state: &ResponseState) -> Vec<Item> {
-    let is_cut = matches!(state, ResponseState::Ended(ResponseOutcome::Incomplete(_)));
-    let last = steps.iter().rposition(|step| step.message().is_some());
-    let mut items = Vec::with_capacity(steps.len());
-    for (at, step) in steps.iter().enumerate() {
-        match step {
-            Step::Compacted(id) => items.push(compaction_item(*id, id.to_string())),
-            Step::Said(message) => {
-                let is_cut = is_cut && Some(at) == last;
-                let status = if is_cut { ItemStatus::Incomplete } else { ItemStatus::from(message.said.status) };
-                items.extend(output_items(message.id, &message.said, status));
-            }
-        }
-    }
-    items
-}
-
 /// `GET /v1/responses/{id}`, as one JSON object or as its stream, live or replayed.
 pub(crate) async fn show(
     State(app): State<Shared>,
@@ -161,7 +140,8 @@ pub(crate) async fn cancel(
 pub(super) fn stored_object(record: &TurnRecord, stored: StoredRequest) -> Vec<u8> {
     let state = state_of(record);
     // Without a message there are no items yet, the same as in the stream.
-    let items = if record.said().next().is_some() { output(&record.steps, &state) } else { Vec::new() };
+    let has_said = record.steps.iter().any(|step| step.stored_message().is_some());
+    let items = if has_said { output(&record.steps, &state) } else { Vec::new() };
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
     let session = SessionView::of(record, stored.requested.as_deref());
     let mut about = stored.about(record);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::OnDisconnect;
+use herma_gateway::{AskWhere, OnDisconnect};
 use herma_model::Principal;
 use herma_store::NewResponse;
 use herma_wire::responses;
@@ -50,7 +50,8 @@ pub(crate) async fn create(
     if let Some(kind) = asked.kind {
         turn.destination.kind = kind;
     }
-    fill(&mut turn, asked.request);
+    fill(&app, &mut turn, asked.request);
+    turn.options.approvals = AskWhere::ByTurn;
     turn.options.streaming = true;
     turn.options.on_disconnect = OnDisconnect::Finish;
     turn.options.response =

@@ -8,8 +8,7 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
 use herma_gateway::{Finished, GatewayError, SessionView, session_object};
-use herma_model::{CompactionId, Delta, MessageId, Principal, RunId};
-use herma_wire::chat::whole_answer_deltas;
+use herma_model::{Delta, MessageId, Principal, RunId, Step};
 use herma_wire::responses::Frame;
 use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
 use herma_wire::sse;
@@ -24,6 +23,7 @@ use crate::headers;
 use crate::path::Named;
 use crate::query::Parameters;
 use crate::stream::{Begun, Frames, StreamReader, TurnStream, UNKNOWN_EVENTS};
+use crate::whole_turn::{Piece, whole_turn};
 
 /// Streams the events from the first on, or after the one that the client names. `Last-Event-ID` wins over
 /// `starting_after`, because a browser that reconnects sends the header to the same URL.
@@ -49,24 +49,31 @@ pub(crate) async fn events(
 struct RunFrames {
     /// `None` after the run has ended.
     events: Option<RunEvents>,
-    any_delta: bool,
+    /// Whether a piece of the answer, or a step of it, was shown.
+    any_piece: bool,
     /// The number of the last event that the client has already.
     after: Option<u64>,
 }
 
 impl RunFrames {
-    const fn new(run: RunId, after: Option<u64>) -> Self {
-        Self { events: Some(RunEvents::new(run)), any_delta: false, after }
+    fn new(run: RunId, after: Option<u64>) -> Self {
+        Self { events: Some(RunEvents::new(run)), any_piece: false, after }
     }
 
     fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
         let Some(mut events) = self.events.take() else { return Vec::new() };
         let answer = &finished.answer;
         let mut frames = Vec::new();
-        if !self.any_delta {
-            frames.extend(whole_answer_deltas(answer).iter().flat_map(|delta| events.delta(delta)));
-        }
         let session = finished.session.as_ref().map(session_object);
+        if !self.any_piece {
+            for event in whole_turn(finished) {
+                frames.extend(match (event, &session) {
+                    (Piece::Delta(delta), _) => events.delta(&delta),
+                    (Piece::Step(step, _), Some(session)) => events.step(step, &session.session_id),
+                    (Piece::Step(..), None) => Vec::new(),
+                });
+            }
+        }
         frames.extend(events.end(&RunEnding::Completed, &RunOutput::from(answer), session.as_ref()));
         frames
     }
@@ -87,15 +94,16 @@ impl Frames for RunFrames {
         self.bytes(frames)
     }
 
-    fn compacted(&mut self, id: CompactionId, session: &SessionView) -> Vec<Bytes> {
+    fn step(&mut self, step: &Step, _: MessageId, session: &SessionView) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        let frames = events.compacted(id, &session.facts.head.id);
+        self.any_piece |= step.compaction().is_none();
+        let frames = events.step(step, &session.facts.head.id);
         self.bytes(frames)
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_delta = true;
+        self.any_piece = true;
         let frames = events.delta(delta);
         self.bytes(frames)
     }

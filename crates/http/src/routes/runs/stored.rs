@@ -8,7 +8,7 @@ use herma_model::turn::FailureCode;
 use herma_model::{Principal, RunId, TurnFailure, TurnState};
 use herma_store::TurnRecord;
 use herma_wire::responses::Echo;
-use herma_wire::runs::{RunEnding, RunObject, RunOutput, RunState};
+use herma_wire::runs::{PendingCall, RunEnding, RunObject, RunOutput, RunState};
 use serde_json::{Value, json};
 
 use super::{ROUTE, run_id, unknown};
@@ -70,6 +70,10 @@ pub(super) fn stored_object(record: &TurnRecord, stored: &StoredRun) -> Vec<u8> 
     let answer = stored_answer(record);
     let session = SessionView::of(record, stored.requested.as_deref());
     let answered_by = record.finish.as_ref().and_then(|finish| finish.model.as_deref());
+    let open = record.pending.iter().filter(|asked| asked.answer.is_none());
+    let pending: Vec<PendingCall<'_>> = open
+        .map(|asked| PendingCall { call: &asked.call, arguments: &asked.arguments, asked_at: asked.asked_at })
+        .collect();
     let object = RunObject {
         id: record.id.as_run(),
         state: &state_of(record),
@@ -78,12 +82,13 @@ pub(super) fn stored_object(record: &TurnRecord, stored: &StoredRun) -> Vec<u8> 
         model: answered_by.unwrap_or(&stored.model),
         echo: &stored.echo,
         output: &answer.as_ref().map(RunOutput::from).unwrap_or_default(),
+        pending: &pending,
         session: &session_object(&session),
     };
     object.to_json()
 }
 
-fn state_of(record: &TurnRecord) -> RunState {
+pub(super) fn state_of(record: &TurnRecord) -> RunState {
     let ended = || match &record.failure {
         Some(failure) => RunEnding::from(failure),
         None => RunEnding::from(&TurnFailure::new(FailureCode::Internal, "the turn ended without an answer")),
@@ -91,6 +96,7 @@ fn state_of(record: &TurnRecord) -> RunState {
     match record.state {
         TurnState::Queued => RunState::Queued,
         TurnState::Running if record.stopping => RunState::Stopping,
+        TurnState::Running if record.parked => RunState::WaitingForApproval,
         TurnState::Running => RunState::Running,
         TurnState::Completed => RunState::Ended(RunEnding::Completed),
         TurnState::Cancelled | TurnState::Failed | TurnState::Interrupted => RunState::Ended(ended()),

@@ -4,10 +4,11 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{ConversationRef, Finished, GatewayError, SessionView, TurnHandle, now, session_object};
+use herma_gateway::{AskWhere, ConversationRef, Finished, GatewayError, SessionView, TurnHandle, now, session_object};
 use herma_model::alias::Namespace;
-use herma_model::{CompactionId, Delta, MessageId, Principal};
-use herma_wire::chat::whole_answer_deltas;
+use herma_model::{Delta, MessageId, Principal, Step};
+use herma_wire::chat::{JoinedTexts, whole_answer_deltas};
+use herma_wire::own_tools::CallEvents;
 use herma_wire::responses;
 use herma_wire::session_chat::{self, ChatEvents};
 
@@ -66,7 +67,9 @@ async fn submit(
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
     let asked = session_chat::parse(&body, &named)?;
     let mut turn = answer::turn_request(principal, headers, conversation, ROUTE, &body);
-    fill(&mut turn, asked);
+    fill(app, &mut turn, asked);
+    // The answer has no place for a question.
+    turn.options.approvals = AskWhere::Nowhere;
     turn.options.streaming = streaming;
     answer::submit(app, turn, Dialect::Responses)
 }
@@ -76,6 +79,8 @@ async fn submit(
 struct SessionChatFrames {
     events: Option<ChatEvents>,
     any_delta: bool,
+    texts: JoinedTexts,
+    calls: CallEvents,
 }
 
 impl SessionChatFrames {
@@ -103,15 +108,18 @@ impl Frames for SessionChatFrames {
         frames
     }
 
-    fn compacted(&mut self, _: CompactionId, session: &SessionView) -> Vec<Bytes> {
-        self.events.iter_mut().for_each(|events| events.moved(&session.facts.head.id));
-        Vec::new()
+    fn step(&mut self, step: &Step, _: MessageId, session: &SessionView) -> Vec<Bytes> {
+        let Some(events) = &mut self.events else { return Vec::new() };
+        events.moved(&session.facts.head.id);
+        self.texts.step(step);
+        self.calls.step(step).iter().filter_map(|event| events.call(event, now())).collect()
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
         self.any_delta = true;
-        events.delta(delta, now())
+        let separator = self.texts.separator(delta);
+        separator.iter().chain([delta]).flat_map(|delta| events.delta(delta, now())).collect()
     }
 
     fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {

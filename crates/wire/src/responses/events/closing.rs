@@ -19,6 +19,7 @@ impl Events {
         if has_answer {
             self.begin_nameless_calls();
         }
+        self.end_open_own_calls();
         let last = self.entries.len().saturating_sub(1);
         for at in 0..self.entries.len() {
             if has_answer || !matches!(self.entries[at].item, Item::FunctionCall { .. }) {
@@ -28,9 +29,10 @@ impl Events {
         }
         if !has_answer {
             let stays = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
-            self.entries.retain(|entry| stays(&entry.item));
+            let cut_off = self.entries.split_off(self.first_entry);
+            self.entries.extend(cut_off.into_iter().filter(|entry| stays(&entry.item)));
             // The last message is not the whole answer, even if it had ended before.
-            if let Some(Entry { item: item @ Item::Message { .. }, .. }) = self.entries.last_mut() {
+            if let Some(Entry { item: item @ Item::Message { .. }, .. }) = self.entries[self.first_entry..].last_mut() {
                 item.set_status(ItemStatus::Incomplete);
             }
         }
@@ -50,6 +52,7 @@ impl Events {
         let at = self.entries.len() - 1;
         match &last.item {
             Item::FunctionCall { arguments, .. } if !is_whole(arguments) => {}
+            Item::McpCall { .. } => {}
             _ => self.close(at, ItemStatus::Completed),
         }
     }

@@ -77,6 +77,10 @@ impl Events {
                 writer.field("name", name);
                 writer.field("arguments", arguments);
             }
+            Item::McpCall { arguments, .. } => {
+                write_position(item, at, None, writer);
+                writer.field("arguments", arguments);
+            }
             Item::Reasoning { summary, .. } => {
                 write_position(item, at, Some(("summary_index", index)), writer);
                 write_text(summary.get(index), writer);
@@ -85,8 +89,13 @@ impl Events {
                 write_position(item, at, Some(("content_index", index)), writer);
                 write_text(content.get(index), writer);
             }
-            Item::FunctionCallOutput { .. } | Item::Compaction { .. } => {}
+            Item::FunctionCallOutput { .. } | Item::McpApprovalRequest { .. } | Item::Compaction { .. } => {}
         });
+    }
+
+    /// Emits an event that says how far an item is.
+    pub(super) fn emit_state(&mut self, kind: &str, at: usize) {
+        self.emit(kind, at, FRAME, |item, writer| write_position(item, at, None, writer));
     }
 
     /// Emits an event about an item.

@@ -13,6 +13,11 @@ impl Events {
         at
     }
 
+    /// The items of the message that is being said.
+    fn own_entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().skip(self.first_entry)
+    }
+
     /// The index of the open reasoning item. Begins one if there is none.
     pub(super) fn reasoning_entry(&mut self) -> usize {
         let last = self.entries.len().wrapping_sub(1);
@@ -20,7 +25,7 @@ impl Events {
             return last;
         }
         self.end_last();
-        let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Reasoning { .. })).count();
+        let nth = self.own_entries().filter(|entry| matches!(entry.item, Item::Reasoning { .. })).count();
         let id = reasoning_id(self.message, nth);
         let at = self.open(Item::Reasoning { id, status: ItemStatus::InProgress, summary: Vec::new() });
         if let Item::Reasoning { summary, .. } = &mut self.entries[at].item {
@@ -59,7 +64,7 @@ impl Events {
 
     fn begin_message(&mut self) -> usize {
         self.end_last();
-        let nth = self.entries.iter().filter(|entry| matches!(entry.item, Item::Message { .. })).count();
+        let nth = self.own_entries().filter(|entry| matches!(entry.item, Item::Message { .. })).count();
         let id = message_id(self.message, nth);
         let (status, content) = (ItemStatus::InProgress, Vec::new());
         self.open(Item::Message { id, status, role: "assistant", content, phase: None })

@@ -81,7 +81,7 @@ fn items_that_cannot_be_understood() {
     input[1].content — `input[1].content` must be a string or an array of parts
     input[1].id — `input[1].id` is not the id of an item that is kept here: send the item itself
     input[1].id — `input[1].id` is required
-    input[1].type — `input[1].type` must be message, function_call, function_call_output, reasoning, compaction or item_reference
+    input[1].type — `input[1].type` must be message, function_call, function_call_output, reasoning, compaction, item_reference, mcp_approval_response or another mcp item
     input[1].call_id — `input[1].call_id` is required
     input[1].name — `input[1].name` is required
     input[1].arguments — `input[1].arguments` is required
@@ -194,7 +194,7 @@ fn fields_that_cannot_be_understood() {
     include[0] — `include[0]` must be a string
     user — `user` must be a string
     tools — `tools` must be an array
-    tools[1].type — `tools[1].type` must be function: other tools are not supported
+    tools[1].type — `tools[1].type` must be function or mcp: other tools are not supported
     tools[0].name — `tools[0].name` is required
     tools[0].parameters — `tools[0].parameters` must be an object
     tools[0].strict — `tools[0].strict` must be true or false

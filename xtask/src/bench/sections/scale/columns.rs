@@ -14,13 +14,16 @@ pub(super) const COPIED: [Table; 8] = [
 
 /// The tables that are not copied. Their rows exist once, are temporary, or are derived from other tables.
 #[cfg(test)]
-pub(super) const NOT_COPIED: [&str; 13] = [
+pub(super) const NOT_COPIED: [&str; 16] = [
     "tenants",
     "api_keys",
     "instances",
     "turn_journal",
     "idempotency",
     "waiting_messages",
+    "parked_turns",
+    "approvals",
+    "grants",
     "imports",
     "migrations",
     "search_state",

@@ -1,0 +1,166 @@
+//! `[tools.mcp.NAME]`: an MCP server, how it is reached, which of its tools are offered, and who may use it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::tools::above_zero;
+use crate::error::ConfigError;
+use crate::page::Page;
+use crate::reading::section::Section;
+use crate::reading::setting::{Setting, words};
+use crate::values::http_url::HttpUrl;
+use crate::values::secret::Secret;
+use crate::values::span;
+
+/// The label of built-in tools. A server of this name would be taken for them.
+const BUILT_IN: &str = "herma";
+/// The `allowed` text for lists of names or patterns.
+const NAMES: &str = "a list of texts that are not empty";
+
+words!(
+    /// Whether a tool may be called without asking.
+    ToolApproval: r#""auto", "ask" or "deny""# {
+        /// It is called.
+        Auto = "auto",
+        /// A person is asked first.
+        Ask = "ask",
+        /// It is neither offered nor called.
+        Deny = "deny",
+    }
+);
+
+/// One MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// How it is reached.
+    pub transport: McpTransport,
+    /// Names or patterns of the tools that are offered. Empty: all.
+    pub allow: Vec<String>,
+    /// Names or patterns of tools that are not offered. Wins over `allow`.
+    pub deny: Vec<String>,
+    /// The approval of tools that `approvals` does not name.
+    pub approval: Option<ToolApproval>,
+    /// The approval of single tools, by the server's name for them.
+    pub approvals: BTreeMap<String, ToolApproval>,
+    /// Names of the tenants whose turns may use it. Empty: all.
+    pub tenants: Vec<String>,
+    /// Patterns of the session keys whose turns may use it. Empty: all turns.
+    pub session_keys: Vec<String>,
+    /// How long one call may take.
+    pub timeout: Duration,
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpTransport {
+    /// A program that Herma starts and speaks to on its standard input and output.
+    Command {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables added to its environment.
+        env: BTreeMap<String, Secret>,
+    },
+    /// A server that is already running.
+    Url {
+        /// Its address.
+        url: HttpUrl,
+        /// Headers sent with every request.
+        headers: BTreeMap<String, Secret>,
+    },
+}
+
+impl McpServer {
+    /// Reads the server of this label. `timeout` holds if the server sets none.
+    pub(super) fn read(label: &str, servers: &mut Section, timeout: Duration) -> Result<Self, ConfigError> {
+        if label.trim().is_empty() || label.chars().any(char::is_control) {
+            let problem = format!("a server in [tools.mcp] is named {label:?}; give it a name that can be printed");
+            return Err(ConfigError::Conflict(problem));
+        }
+        if label == BUILT_IN {
+            let problem = format!("[tools.mcp.{label}] has the label of the built-in tools; give it another name");
+            return Err(ConfigError::Conflict(problem));
+        }
+        servers.within(label, |section| {
+            Ok(Self {
+                transport: McpTransport::read(label, section)?,
+                allow: names(section, "allow")?,
+                deny: names(section, "deny")?,
+                approval: section.read("approval")?,
+                approvals: section.within("approvals", table)?,
+                tenants: names(section, "tenants")?,
+                session_keys: names(section, "session_keys")?,
+                timeout: above_zero(section, "timeout")?.unwrap_or(timeout),
+            })
+        })
+    }
+
+    pub(super) fn write(&self, label: &str, page: &mut Page) {
+        page.heading(&["tools", "mcp", label], "An MCP server. Values of env and headers are not shown here.");
+        self.transport.write(page);
+        page.set("allow", self.allow.clone(), "Names or patterns of tools that are offered. Empty: all.");
+        page.set("deny", self.deny.clone(), "Names or patterns of tools that are not offered. Wins over allow.");
+        page.maybe(
+            "approval",
+            self.approval.map(ToolApproval::as_str),
+            "ask",
+            "auto, ask or deny. Unset: auto for tools that the server marks as read-only, else ask.",
+        );
+        let approvals = self.approvals.iter().map(|(tool, approval)| (tool.clone(), approval.as_str().into()));
+        page.set("approvals", approvals.collect::<toml::Table>(), "The same for single tools.");
+        page.set("tenants", self.tenants.clone(), "Tenants whose turns may use it. Empty: all.");
+        page.set("session_keys", self.session_keys.clone(), "Patterns of session keys that may use it. Empty: all.");
+        page.set("timeout", span::text(self.timeout), "How long one call may take.");
+    }
+}
+
+impl McpTransport {
+    fn read(label: &str, section: &mut Section) -> Result<Self, ConfigError> {
+        let command = section.read::<String>("command")?;
+        let args = section.read::<Vec<String>>("args")?;
+        let env = section.within("env", table)?;
+        let url = section.read::<HttpUrl>("url")?;
+        let headers = section.within("headers", table)?;
+        match (command, url) {
+            (Some(command), None) if headers.is_empty() => {
+                Ok(Self::Command { command, args: args.unwrap_or_default(), env })
+            }
+            (None, Some(url)) if args.is_none() && env.is_empty() => Ok(Self::Url { url, headers }),
+            _ => Err(ConfigError::Conflict(format!(
+                "[tools.mcp.{label}] needs either `command`, with `args` and `env` if you like, or `url`, with \
+                 `headers` if you like"
+            ))),
+        }
+    }
+
+    fn write(&self, page: &mut Page) {
+        match self {
+            Self::Command { command, args, env } => {
+                page.set("command", command.as_str(), "The program that is started.");
+                page.set("args", args.clone(), "Its arguments.");
+                page.secrets("env", env.keys());
+            }
+            Self::Url { url, headers } => {
+                page.set("url", url.as_str(), "Its address.");
+                page.secrets("headers", headers.keys());
+            }
+        }
+    }
+}
+
+fn names(section: &mut Section, key: &str) -> Result<Vec<String>, ConfigError> {
+    let is_named = |names: &Vec<String>| names.iter().all(|name| !name.trim().is_empty());
+    Ok(section.read_where(key, NAMES, is_named)?.unwrap_or_default())
+}
+
+/// A table whose names the operator chooses.
+fn table<T: Setting>(section: &mut Section) -> Result<BTreeMap<String, T>, ConfigError> {
+    let mut table = BTreeMap::new();
+    for name in section.names() {
+        if let Some(value) = section.read(&name)? {
+            table.insert(name, value);
+        }
+    }
+    Ok(table)
+}

@@ -1,0 +1,50 @@
+//! How a request is recognised if it comes again.
+
+use herma_model::{ConversationId, Digest};
+use herma_store::admission::Idempotency;
+use herma_store::{RetryIdentity, Snapshot};
+use herma_turn::repeats_history;
+
+use crate::compaction::transcript;
+use crate::request::{ConversationRef, TurnRequest};
+
+/// The identity by which a repeated request is recognised. `before` is the conversation that the request names.
+pub(crate) fn retry_identity(
+    request: &TurnRequest,
+    conversation: ConversationId,
+    before: Option<&Snapshot>,
+) -> RetryIdentity {
+    let identity = &request.identity;
+    let tenant = request.caller.principal.tenant.0.to_le_bytes();
+    let key = request.caller.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
+    let name = request.destination.conversation.name();
+    let alias = name.as_deref().unwrap_or("");
+    let session_key = request.caller.session_key.as_ref().map_or("", |key| key.as_str());
+    let user = identity.user.as_deref().unwrap_or("");
+    let route = identity.route.as_bytes();
+    let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
+    let what = [route, alias.as_bytes(), &identity.body];
+    let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
+    let scope_of =
+        |name: &str, wanted: &str| Digest::of_fields([&tenant[..], &key, route, name.as_bytes(), wanted.as_bytes()]).0;
+    let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
+        scopes: [scope_of(alias, wanted), scope_of(&conversation.to_string(), wanted)],
+        body: identity.body,
+    });
+    let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);
+    RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, unseen, idempotency }
+}
+
+/// True if a retry's own history shows that its client has not seen the answer. A request that names no conversation
+/// carries all of its history. `previous_response_id` names the last answer that its client has seen.
+fn shows_unseen_answer(request: &TurnRequest, before: Option<&Snapshot>) -> bool {
+    if request.input.all_new {
+        return false;
+    }
+    match request.destination.conversation {
+        ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => true,
+        ConversationRef::Named { .. } => {
+            before.is_some_and(|before| repeats_history(&request.input.messages, transcript(before)))
+        }
+    }
+}

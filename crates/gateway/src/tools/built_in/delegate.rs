@@ -1,0 +1,116 @@
+//! `delegate_task`: work for helpers, each in a conversation of its own.
+//!
+//! A child is an auxiliary conversation that names the session and the call that made it. It runs in this process and
+//! waits for nothing of its parent: no lease, no place among the live turns. If the call is dropped, its children are
+//! cancelled.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+use herma_model::tool::{ChildAnswer, delegated};
+use herma_model::{Alias, ConversationId, CreatorKind, SessionKind, TurnState};
+use herma_tools::CallEnd;
+use herma_wire::chat::simple_user;
+use serde_json::Value;
+
+use super::CallContext;
+use crate::error::GatewayError;
+use crate::gateway::Gateway;
+use crate::log::TurnEvent;
+use crate::request::{Caller, ConversationRef, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
+use crate::sessions::Origin;
+
+/// How children are stored.
+const ORIGIN: Origin = Origin { creator: CreatorKind::DelegateTask, source: "delegate_task" };
+
+/// Runs tasks at the same time and tells what each helper answered.
+pub(super) async fn run(gateway: &Arc<Gateway>, context: &CallContext, arguments: &Value) -> CallEnd {
+    let tasks = match tasks(arguments) {
+        Ok(tasks) => tasks,
+        Err(why) => return CallEnd::NotMade(why.to_owned()),
+    };
+    let most = gateway.settings.tools.delegate.max_children;
+    let wanted = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+    let taken =
+        context.children_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(wanted));
+    if taken.is_err() {
+        return CallEnd::NotMade(format!("a turn may have at most {most} children, and this call would exceed that"));
+    }
+    let parent = match Alias::parse(context.facts.head.id.as_str()) {
+        Ok(parent) => parent,
+        Err(error) => return CallEnd::NotMade(error.to_string()),
+    };
+    let children = tasks.iter().map(|task| child(gateway, request(context, &parent, task)));
+    let answers = join_all(children).await;
+    CallEnd::Result { text: delegated(&answers), is_error: false }
+}
+
+/// What each child is asked: its goal, a blank line and its context.
+fn tasks(arguments: &Value) -> Result<Vec<String>, &'static str> {
+    let tasks = arguments["tasks"].as_array().ok_or("`tasks` has to be a list")?;
+    let text = |task: &Value| {
+        let goal = task["goal"].as_str().map(str::trim).filter(|goal| !goal.is_empty());
+        let goal = goal.ok_or("each task needs a `goal`")?;
+        Ok(match task["context"].as_str().map(str::trim).filter(|context| !context.is_empty()) {
+            Some(context) => format!("{goal}\n\n{context}"),
+            None => goal.to_owned(),
+        })
+    };
+    if tasks.is_empty() {
+        return Err("`tasks` is empty");
+    }
+    tasks.iter().map(text).collect()
+}
+
+fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
+    let depth = match context.tools {
+        ToolOffer::Delegated { depth } => depth + 1,
+        ToolOffer::AsConfigured | ToolOffer::Off => 1,
+    };
+    let (principal, session_key) = (context.principal.clone(), context.session_key.clone());
+    let caller = Caller { principal, session_key, origin: ORIGIN };
+    let mut request = TurnRequest::new(caller, ConversationRef::New, ORIGIN.source);
+    request.destination.kind = SessionKind::Auxiliary;
+    request.destination.parent = Some(parent.clone());
+    request.destination.parent_tool_call = Some(Arc::clone(&context.call));
+    request.input.messages = vec![simple_user(task)];
+    request.input.indices = vec![0];
+    request.options.model.clone_from(&context.model);
+    request.options.on_disconnect = OnDisconnect::Cancel;
+    request.options.tools = ToolOffer::Delegated { depth };
+    request
+}
+
+/// Runs one child to its end. If it is dropped, the child is cancelled.
+async fn child(gateway: &Arc<Gateway>, request: TurnRequest) -> ChildAnswer {
+    let mut conversation = None;
+    match gateway.submit_child(request) {
+        Ok(mut turn) => ended(&mut turn, &mut conversation).await,
+        Err(error) => ChildAnswer { conversation, status: TurnState::Failed, answer: Some(error.to_string()) },
+    }
+}
+
+async fn ended(turn: &mut TurnHandle, conversation: &mut Option<ConversationId>) -> ChildAnswer {
+    loop {
+        match turn.next().await {
+            TurnEvent::Queued { session, .. } | TurnEvent::Step { session, .. } => {
+                *conversation = Some(session.facts.id);
+            }
+            TurnEvent::Started { session, .. } => *conversation = session.map(|session| session.facts.id),
+            TurnEvent::Delta(_) => {}
+            TurnEvent::Finished(finished) => {
+                let conversation = finished.session.as_ref().map(|session| session.facts.id);
+                let answer = finished.answer.content.clone().or_else(|| finished.answer.refusal.clone());
+                return ChildAnswer { conversation, status: TurnState::Completed, answer };
+            }
+            TurnEvent::Failed(error) => {
+                let status = match &*error {
+                    GatewayError::Turn(failure) | GatewayError::CutOff(failure) => failure.code.ends_as(),
+                    _ => TurnState::Failed,
+                };
+                return ChildAnswer { conversation: *conversation, status, answer: Some(error.to_string()) };
+            }
+        }
+    }
+}

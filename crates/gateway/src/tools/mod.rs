@@ -1,0 +1,25 @@
+//! Tools that Herma runs itself, within a turn.
+//!
+//! - [`settings`]: what an operator can set about them.
+//! - [`offer`]: which tools a turn is offered, and how the model server is told of them.
+//! - [`list`]: which tools there are, for people.
+//! - [`built_in`]: the tools that need no server.
+//! - [`round`]: the calls of one message, from their storing to their results.
+//! - [`plan`]: what happens to each call: made, asked for, or settled at once.
+//! - [`wording`]: results in Herma's own words.
+//!
+//! A call is stored before it is made, and its result before the model sees it. So after a crash it is known which
+//! calls may have had effects, and none is made twice.
+
+mod built_in;
+mod list;
+mod offer;
+mod plan;
+mod round;
+mod settings;
+mod wording;
+
+pub use built_in::BuiltIn;
+pub(crate) use offer::TurnTools;
+pub(crate) use plan::PlannedCall;
+pub use settings::{DelegateSettings, ToolSettings};

@@ -1,0 +1,211 @@
+//! Which tools of Herma a turn is offered, and how the model server is told of them.
+
+use std::sync::Arc;
+
+use herma_model::tool::BUILT_IN;
+use herma_model::{ConversationFacts, Params};
+use herma_tools::{Approval, Audience, Tool};
+use herma_turn::{AllowedTools, CallPlace, OwnTools, ToolRules};
+use serde_json::{Value, json};
+
+use super::built_in::BuiltIn;
+use crate::answer::holds_text;
+use crate::gateway::Gateway;
+use crate::request::{ToolOffer, TurnRequest};
+
+/// A tool that a turn is offered.
+#[derive(Debug, Clone)]
+pub(crate) enum Offered {
+    /// Of an MCP server.
+    Server(Arc<Tool>),
+    /// Of Herma itself.
+    BuiltIn(BuiltIn),
+}
+
+impl Offered {
+    /// The name that the model sees.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Server(tool) => &tool.name,
+            Self::BuiltIn(tool) => tool.name(),
+        }
+    }
+
+    /// The label of its server.
+    pub(crate) fn server(&self) -> &str {
+        match self {
+            Self::Server(tool) => &tool.server,
+            Self::BuiltIn(_) => BUILT_IN,
+        }
+    }
+
+    /// Its server's own name for it.
+    pub(crate) fn tool(&self) -> &str {
+        match self {
+            Self::Server(tool) => &tool.tool,
+            Self::BuiltIn(tool) => tool.name(),
+        }
+    }
+
+    pub(crate) fn approval(&self) -> Approval {
+        match self {
+            Self::Server(tool) => tool.approval,
+            Self::BuiltIn(_) => Approval::Auto,
+        }
+    }
+
+    /// The tool as chat completions describe one.
+    fn definition(&self) -> Value {
+        let (description, parameters) = match self {
+            Self::Server(tool) => (&*tool.description, serde_json::from_str(&tool.input_schema).unwrap_or(Value::Null)),
+            Self::BuiltIn(tool) => (tool.description(), tool.schema()),
+        };
+        json!({
+            "type": "function",
+            "function": { "name": self.name(), "description": description, "parameters": parameters },
+        })
+    }
+}
+
+/// The tools of Herma that a turn is offered. Empty for most turns.
+#[derive(Debug, Default)]
+pub(crate) struct TurnTools {
+    offered: Vec<Offered>,
+    /// The names of the client's own tools.
+    client: Vec<String>,
+    max_rounds: u32,
+    /// The fields for the model server with these tools: of the first call, of later ones, of the last one.
+    params: Option<[Arc<Params>; 3]>,
+}
+
+impl TurnTools {
+    /// The fields for the model server of a call.
+    pub(crate) fn params(&self, asked: &Arc<Params>, place: CallPlace) -> Arc<Params> {
+        let Some([first, later, last]) = &self.params else { return Arc::clone(asked) };
+        Arc::clone(match place {
+            CallPlace::First => first,
+            CallPlace::Later => later,
+            CallPlace::Last => last,
+        })
+    }
+
+    /// What the machine has to know of the turn's tools.
+    pub(crate) fn rules(&self, request: &TurnRequest) -> ToolRules {
+        let params = &request.options.params;
+        let rules = ToolRules::of_client(AllowedTools::of(params));
+        if self.params.is_none() {
+            return rules;
+        }
+        rules.offering(OwnTools {
+            client: self.client.clone(),
+            max_calls: self.max_rounds,
+            holds_text: holds_text(request),
+        })
+    }
+
+    /// The tool of this name, if the turn is offered it.
+    pub(crate) fn find(&self, name: &str) -> Option<&Offered> {
+        self.offered.iter().find(|tool| tool.name() == name)
+    }
+
+    /// Whether a call of this name is a client's to answer.
+    pub(crate) fn is_clients(&self, name: &str) -> bool {
+        self.client.iter().any(|client| client == name)
+    }
+}
+
+impl Gateway {
+    /// The tools that a turn is offered. Starts servers that it may use and that do not run, and waits a little for
+    /// them. Cancel-safe.
+    pub(crate) async fn offer(&self, request: &TurnRequest, facts: &ConversationFacts) -> TurnTools {
+        let settings = &self.settings.tools;
+        let params = &request.options.params;
+        let choice = params.get("tool_choice");
+        if settings.offer_nothing() || request.options.tools == ToolOffer::Off || choice == Some("\"none\"") {
+            return TurnTools::default();
+        }
+        let client = client_tools(params);
+        let (depth, max_rounds) = match request.options.tools {
+            ToolOffer::Delegated { depth } => (depth, settings.delegate.max_rounds.min(settings.max_rounds)),
+            ToolOffer::AsConfigured | ToolOffer::Off => (0, settings.max_rounds),
+        };
+        let may_delegate = depth < settings.delegate.max_depth;
+        let built_in = settings.built_in.iter().filter(|tool| may_delegate || **tool != BuiltIn::DelegateTask);
+        let mut offered: Vec<Offered> = built_in.copied().map(Offered::BuiltIn).collect();
+        let tenant = &request.caller.principal.tenant_name;
+        let session_key = facts.session_key.as_ref().map(|key| key.as_str());
+        let servers = self.toolbox.offered(Audience { tenant, session_key }).await;
+        offered.extend(servers.into_iter().map(Offered::Server));
+        let allowed = AllowedTools::of(params);
+        offered.retain(|tool| !client.iter().any(|name| name == tool.name()) && allowed.permits(tool.name()));
+        if offered.is_empty() {
+            return TurnTools::default();
+        }
+        let tools = merged(params.get("tools"), &offered);
+        let with = |choice: Option<Arc<str>>| Arc::new(with_tools(params, &tools, choice));
+        let params = [with(choice.map(Arc::from)), with(choice.map(unforced)), with(Some(Arc::from("\"none\"")))];
+        TurnTools { offered, client, max_rounds, params: Some(params) }
+    }
+}
+
+/// The names of the tools that a request brings.
+fn client_tools(params: &Params) -> Vec<String> {
+    let tools: Option<Value> = params.get("tools").and_then(|json| serde_json::from_str(json).ok());
+    let tools = tools.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let name = |tool: &Value| tool["function"]["name"].as_str().or(tool["custom"]["name"].as_str()).map(str::to_owned);
+    tools.filter_map(name).collect()
+}
+
+/// The client's tools and Herma's, as one JSON list.
+fn merged(client: Option<&str>, offered: &[Offered]) -> Arc<str> {
+    let mut tools: Vec<Value> = client.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    tools.extend(offered.iter().map(Offered::definition));
+    Arc::from(Value::Array(tools).to_string())
+}
+
+fn with_tools(params: &Params, tools: &Arc<str>, choice: Option<Arc<str>>) -> Params {
+    let rest = params.0.iter().filter(|(name, _)| !matches!(&**name, "tools" | "tool_choice"));
+    let mut fields: Vec<(Box<str>, Arc<str>)> = rest.cloned().collect();
+    fields.push(("tools".into(), Arc::clone(tools)));
+    fields.extend(choice.map(|choice| ("tool_choice".into(), choice)));
+    Params(fields)
+}
+
+/// A choice that forces no call. One that forces a call holds for the first model call of a turn.
+fn unforced(choice: &str) -> Arc<str> {
+    let Ok(mut parsed) = serde_json::from_str::<Value>(choice) else { return Arc::from(choice) };
+    if parsed["type"] == "allowed_tools" {
+        parsed["allowed_tools"]["mode"] = json!("auto");
+        return Arc::from(parsed.to_string());
+    }
+    Arc::from("\"auto\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(fields: &[(&str, &str)]) -> Params {
+        Params(fields.iter().map(|(name, json)| ((*name).into(), Arc::from(*json))).collect())
+    }
+
+    #[test]
+    fn the_clients_tools_come_first_and_their_names_are_known() {
+        let asked = params(&[("tools", r#"[{"type":"function","function":{"name":"ask_user"}}]"#), ("top_p", "1")]);
+        assert_eq!(client_tools(&asked), ["ask_user"]);
+        let tools = merged(asked.get("tools"), &[Offered::BuiltIn(BuiltIn::SessionSearch)]);
+        let listed: Vec<Value> = serde_json::from_str(&tools).unwrap();
+        let names: Vec<_> = listed.iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["ask_user", "session_search"]);
+        let all = with_tools(&asked, &tools, None);
+        assert_eq!((all.get("top_p"), all.get("tools")), (Some("1"), Some(&*tools)));
+    }
+
+    #[test]
+    fn a_choice_that_forces_a_call_holds_once() {
+        assert_eq!(&*unforced("\"required\""), "\"auto\"");
+        assert_eq!(&*unforced(r#"{"type":"function","function":{"name":"f"}}"#), "\"auto\"");
+        let allowed = unforced(r#"{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}"#);
+        assert_eq!(&*allowed, r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}"#);
+    }
+}

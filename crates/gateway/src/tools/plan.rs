@@ -1,0 +1,115 @@
+//! What happens to each call of a message: it is made, a person is asked about it, or it is settled at once.
+
+use std::sync::Arc;
+
+use herma_model::generation::ToolCall;
+use herma_model::{Answer, ApprovalAnswer, ApprovalChoice, OwnCall};
+use herma_store::StoreError;
+use herma_tools::Approval;
+
+use super::offer::{Offered, TurnTools};
+use super::wording::{self, Settled};
+use crate::request::AskWhere;
+use crate::stored_turn::StoredTurn;
+
+/// A call of Herma's own tools, and what happens to it.
+pub(crate) struct PlannedCall {
+    pub(crate) call: OwnCall,
+    /// The name by which the model called it.
+    pub(crate) name: Arc<str>,
+    pub(crate) arguments: Arc<str>,
+    pub(crate) then: Then,
+    /// What a person answered.
+    pub(crate) answer: Option<ApprovalAnswer>,
+    /// Whether an earlier turn made the call.
+    pub(crate) is_earlier: bool,
+}
+
+impl PlannedCall {
+    /// A stored call that a person has decided about, or that waited for such a decision about another call.
+    pub(crate) fn decided(
+        own: OwnCall,
+        call: &ToolCall,
+        choice: Option<ApprovalChoice>,
+        answer: Option<ApprovalAnswer>,
+        tools: &TurnTools,
+    ) -> Self {
+        let then = match (choice, tools.find(&call.name)) {
+            (Some(ApprovalChoice::Deny), _) => Then::Settle(wording::denied("the user did not allow it")),
+            (_, None) => Then::Settle(wording::unknown_tool(&call.name)),
+            (_, Some(offered)) => Then::Make(offered.clone()),
+        };
+        let (name, arguments) = (Arc::from(call.name.as_str()), Arc::from(call.arguments.as_str()));
+        Self { call: own, name, arguments, then, answer, is_earlier: false }
+    }
+}
+
+/// What happens to a call.
+pub(crate) enum Then {
+    /// It is made.
+    Make(Offered),
+    /// A person is asked about it.
+    Ask,
+    /// It has this result and is not made.
+    Settle(Settled),
+}
+
+impl StoredTurn<'_> {
+    /// Plans the calls of Herma's own tools in an answer.
+    pub(crate) async fn plan(&self, answer: &Answer) -> Result<Vec<PlannedCall>, StoreError> {
+        let own = answer.tool_calls.iter().filter(|call| !self.tools.is_clients(&call.name));
+        let mut planned = Vec::new();
+        for call in own {
+            planned.push(self.plan_call(call).await?);
+        }
+        // No call is made before all questions are answered.
+        let waits = planned.iter().any(|planned| matches!(planned.then, Then::Ask));
+        for planned in planned.iter_mut().filter(|_| waits) {
+            planned.call.waits = true;
+            planned.call.asks = matches!(planned.then, Then::Ask);
+        }
+        Ok(planned)
+    }
+
+    async fn plan_call(&self, call: &ToolCall) -> Result<PlannedCall, StoreError> {
+        let (server, tool, then) = match self.tools.find(&call.name) {
+            None => ("", &*call.name, Then::Settle(wording::unknown_tool(&call.name))),
+            Some(offered) => (offered.server(), offered.tool(), self.decide(offered).await?),
+        };
+        Ok(PlannedCall {
+            call: OwnCall {
+                id: Arc::from(call.id.as_str()),
+                server: Arc::from(server),
+                tool: Arc::from(tool),
+                asks: false,
+                waits: false,
+            },
+            name: Arc::from(call.name.as_str()),
+            arguments: Arc::from(call.arguments.as_str()),
+            then,
+            answer: None,
+            is_earlier: false,
+        })
+    }
+
+    async fn decide(&self, offered: &Offered) -> Result<Then, StoreError> {
+        match offered.approval() {
+            Approval::Auto => return Ok(Then::Make(offered.clone())),
+            Approval::Deny => return Ok(Then::Settle(wording::denied("the operator does not allow this tool"))),
+            Approval::Ask => {}
+        }
+        let (tenant, conversation) = (self.request.caller.principal.tenant, self.turn.session.facts.id);
+        if self.gateway.store.is_granted(tenant, conversation, offered.server(), offered.tool()).await? {
+            return Ok(Then::Make(offered.clone()));
+        }
+        let can_ask = match &self.request.options.approvals {
+            AskWhere::Nowhere => false,
+            AskWhere::ByTurn => true,
+            AskWhere::InAnswer(servers) => servers.iter().any(|server| server == offered.server()),
+        };
+        Ok(match can_ask {
+            true => Then::Ask,
+            false => Then::Settle(wording::denied("it needs an approval, and nobody can be asked here")),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! The calls of one message, from their storing to their results.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use herma_model::{Answer, CallEnd, EarlierCall, MessageStatus, NewMessage, Step, Usage, Utterance};
+use herma_store::{Append, AskedCall, Park, StoreError};
+use herma_turn::{Event, Stop, ToolRound, ToolsRan};
+use herma_wire::chat::assistant_utterance;
+use tokio::time::Instant;
+
+use super::offer::Offered;
+use super::plan::{PlannedCall, Then};
+use super::wording::{self, Settled};
+use crate::answer::{client_answer, wants_json, whole_answer};
+use crate::driver::stopped;
+use crate::journal::{record_of_answered, record_so_far};
+use crate::parked::ParkedRequest;
+use crate::request::AskWhere;
+use crate::stored_turn::StoredTurn;
+use crate::{crash, mint};
+
+/// A call that has ended.
+struct Ended {
+    planned: PlannedCall,
+    settled: Settled,
+    duration: Duration,
+}
+
+impl StoredTurn<'_> {
+    /// Takes care of the calls of one message. Not cancel-safe: the turn has to know what was made.
+    pub(crate) async fn take_care_of(&mut self, round: ToolRound) -> Result<Event, StoreError> {
+        match round {
+            ToolRound::New(answer) => self.new_round(*answer).await,
+            ToolRound::Stored => self.stored_round().await,
+        }
+    }
+
+    /// Stores the message, then makes its calls or asks about them.
+    async fn new_round(&mut self, answer: Answer) -> Result<Event, StoreError> {
+        let calls = self.plan(&answer).await?;
+        let own: Vec<_> = calls.iter().map(|planned| planned.call.clone()).collect();
+        let calls_client = answer.tool_calls.len() > own.len();
+        let asks = calls.iter().any(|planned| planned.call.asks);
+        let asks_in_answer = asks && matches!(self.request.options.approvals, AskWhere::InAnswer(_));
+        let mut said = assistant_utterance(&answer, MessageStatus::Complete).with_own_calls(&own);
+        if calls_client || asks_in_answer {
+            said = self.with_shown_digest(said, &answer);
+        }
+        let record = record_so_far(self.request, self.log);
+        if let Some(stop) = self.append(said, answer.finish.usage, record).await? {
+            return Ok(Event::Stop(stop));
+        }
+        self.turn.last_finish = Some(answer.finish);
+        self.tell_last_step();
+        self.journal.next_message(self.log);
+        crash::point(crash::CALLS_STORED);
+        if asks_in_answer {
+            return Ok(Event::ToolsRan(ToolsRan::EndsTurn));
+        }
+        if asks {
+            return self.park(&calls).await;
+        }
+        self.make(calls, calls_client).await
+    }
+
+    /// Goes on with the last stored message, about whose calls a person has decided.
+    async fn stored_round(&mut self) -> Result<Event, StoreError> {
+        let calls = std::mem::take(&mut self.decided);
+        let calls_client = self.turn.last_said().is_some_and(|message| {
+            message.turn == self.turn.running.turn && message.said.own_calls().len() < message.said.calls.len()
+        });
+        self.make(calls, calls_client).await
+    }
+
+    /// Makes calls at the same time and stores each result when it comes.
+    async fn make(&mut self, calls: Vec<PlannedCall>, calls_client: bool) -> Result<Event, StoreError> {
+        let mut running = FuturesUnordered::new();
+        for planned in calls {
+            running.push(self.carry_out(planned));
+        }
+        loop {
+            let ended = tokio::select! {
+                biased;
+                stop = stopped(self.stop) => return Ok(Event::Stop(stop)),
+                ended = running.next() => match ended {
+                    Some(ended) => ended,
+                    None => break,
+                },
+            };
+            crash::point(crash::CALL_MADE);
+            let result = result_message(&ended);
+            let record = record_of_answered(self.request, self.log);
+            if let Some(stop) = self.append(result.clone(), None, record).await? {
+                // It is known how the call ended, so that is written with the end of the turn.
+                let id = self.turn.next_id();
+                self.turn.unwritten.push(NewMessage { id, said: result });
+                return Ok(Event::Stop(stop));
+            }
+            self.tell_last_step();
+            crash::point(crash::RESULT_STORED);
+        }
+        Ok(Event::ToolsRan(if calls_client { ToolsRan::EndsTurn } else { ToolsRan::Settled }))
+    }
+
+    /// Carries a call out, and measures how long that takes. It borrows nothing of the turn: results of other calls
+    /// are stored meanwhile.
+    fn carry_out(&self, planned: PlannedCall) -> impl Future<Output = Ended> + Send + use<> {
+        let gateway = Arc::clone(self.gateway);
+        let context = self.call_context(&planned);
+        let most = gateway.settings.tools.max_output;
+        async move {
+            let began = Instant::now();
+            let settled = match &planned.then {
+                Then::Make(Offered::Server(tool)) => {
+                    wording::settled(gateway.toolbox.call(tool, &planned.arguments).await, most)
+                }
+                Then::Make(Offered::BuiltIn(tool)) => {
+                    wording::settled(tool.call(&gateway, &context, &planned.arguments).await, most)
+                }
+                Then::Ask => wording::denied("nobody was asked"),
+                Then::Settle(settled) => settled.clone(),
+            };
+            Ended { planned, settled, duration: began.elapsed() }
+        }
+    }
+
+    /// Parks the turn until people have answered.
+    async fn park(&mut self, calls: &[PlannedCall]) -> Result<Event, StoreError> {
+        let asked = calls.iter().filter(|planned| planned.call.asks).map(|planned| AskedCall {
+            call: planned.call.clone(),
+            name: Arc::clone(&planned.name),
+            arguments: Arc::clone(&planned.arguments),
+        });
+        let park = Park {
+            lease: self.turn.running.lease,
+            request: ParkedRequest::of(self.request, self.turn).to_json(),
+            asks: asked.collect(),
+            now: mint::now(),
+        };
+        match self.gateway.store.park(park).await {
+            Ok(()) => {
+                crash::point(crash::PARKED);
+                Ok(Event::ToolsRan(ToolsRan::Parked))
+            }
+            Err(StoreError::StopRequested(kind)) => Ok(Event::Stop(kind.into())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends one message. `Some` if the turn was asked to stop, and nothing was written.
+    async fn append(
+        &mut self,
+        said: Utterance,
+        usage: Option<Usage>,
+        record: Option<String>,
+    ) -> Result<Option<Stop>, StoreError> {
+        let append = Append {
+            lease: self.turn.running.lease,
+            session: self.turn.session.facts.head.id.clone(),
+            messages: vec![NewMessage { id: self.turn.next_id(), said }],
+            usage,
+            cost: self.gateway.settings.cost(&self.model(), usage),
+            record,
+            now: mint::now(),
+        };
+        match self.gateway.store.append(append).await {
+            Ok(committed) => {
+                self.turn.appended(&committed, usage);
+                Ok(None)
+            }
+            Err(StoreError::StopRequested(kind)) => Ok(Some(kind.into())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn tell_last_step(&self) {
+        if let Some(step) = self.turn.steps.last() {
+            self.tell_step(step.clone());
+        }
+    }
+
+    /// Notes what the client is shown of the whole turn, if this message ends it.
+    fn with_shown_digest(&self, said: Utterance, answer: &Answer) -> Utterance {
+        let earlier = self.turn.steps.iter().filter_map(Step::model_message);
+        let last = client_answer(&said, answer.finish.clone());
+        let whole = whole_answer(earlier, last, None, wants_json(&self.request.options.params));
+        said.with_shown_digest(assistant_utterance(&whole, MessageStatus::Complete).digest)
+    }
+}
+
+/// The result of a call as a message.
+fn result_message(ended: &Ended) -> Utterance {
+    let Ended { planned, settled: (status, text), duration } = ended;
+    let earlier = planned.is_earlier.then(|| EarlierCall {
+        server: Arc::clone(&planned.call.server),
+        tool: Arc::clone(&planned.call.tool),
+        arguments: Arc::clone(&planned.arguments),
+    });
+    let end = CallEnd {
+        status: *status,
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        answer: planned.answer,
+        call: earlier,
+    };
+    Utterance::tool_result(&planned.call.id, text, &end)
+}

@@ -1,0 +1,68 @@
+//! Results of calls in Herma's own words, and results that are cut.
+
+use herma_model::CallStatus;
+use herma_model::tool::UNCERTAIN;
+use herma_tools::CallEnd;
+
+/// How a call ended: its status, and the text that the model sees.
+pub(crate) type Settled = (CallStatus, String);
+
+/// The end of a call as it is stored. The text is cut at `most` characters.
+pub(crate) fn settled(end: CallEnd, most: usize) -> Settled {
+    match end {
+        CallEnd::Result { text, is_error } => {
+            let status = if is_error { CallStatus::Failed } else { CallStatus::Done };
+            let text = if text.trim().is_empty() { "[The tool gave no output.]".to_owned() } else { cut(text, most) };
+            (status, text)
+        }
+        CallEnd::NotMade(why) => (CallStatus::NotMade, not_made(&why)),
+        CallEnd::Uncertain(why) => (CallStatus::Uncertain, cut(format!("{UNCERTAIN}\n{why}"), most)),
+    }
+}
+
+pub(crate) fn not_made(why: &str) -> String {
+    format!("[This call was not made: {}]", sentence(why))
+}
+
+pub(crate) fn denied(why: &str) -> Settled {
+    (CallStatus::Denied, format!("[This call was denied: {}]", sentence(why)))
+}
+
+pub(crate) fn unknown_tool(name: &str) -> Settled {
+    (CallStatus::NotMade, not_made(&format!("there is no tool named '{name}'")))
+}
+
+/// A sentence with a full stop.
+fn sentence(text: &str) -> String {
+    let text = text.trim();
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
+/// A text of at most this many characters. What is left out is said.
+pub(crate) fn cut(mut text: String, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else { return text };
+    let all = text.chars().count();
+    text.truncate(end);
+    text.push_str(&format!("\n[The result was cut here: {most} of {all} characters are shown.]"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_cut_between_characters_and_says_so() {
+        assert_eq!(cut("äöü".to_owned(), 3), "äöü");
+        assert_eq!(cut("äöü".to_owned(), 2), "äö\n[The result was cut here: 2 of 3 characters are shown.]");
+    }
+
+    #[test]
+    fn each_end_has_its_status_and_words() {
+        let text = |end| settled(end, 100).1;
+        assert_eq!(text(CallEnd::Result { text: " ".to_owned(), is_error: false }), "[The tool gave no output.]");
+        assert_eq!(text(CallEnd::NotMade("it is down".to_owned())), "[This call was not made: it is down.]");
+        assert_eq!(text(CallEnd::Uncertain("It took too long.".to_owned())), format!("{UNCERTAIN}\nIt took too long."));
+        assert_eq!(settled(CallEnd::Result { text: "x".into(), is_error: true }, 9).0, CallStatus::Failed);
+    }
+}

@@ -1,0 +1,95 @@
+//! Asks the person at the terminal whether a call may be made.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use herma_gateway::{Gateway, GatewayError};
+use herma_model::{ApprovalChoice, CallId, Principal, TurnId};
+use herma_store::Question;
+
+use super::input::StdinLines;
+use crate::output;
+use crate::signals::{Caught, Signals};
+
+/// How often an answer is tried while the turn is not parked yet, and how long.
+const TRY_EVERY: Duration = Duration::from_millis(20);
+const TRY_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the person did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// Answered. The end of the input counts as no.
+    Chosen(ApprovalChoice),
+    /// Pressed Ctrl-C, or the system asked the process to end.
+    Interrupted(Caught),
+}
+
+/// Asks about a call, until there is an answer.
+pub(super) async fn ask(lines: &mut StdinLines, signals: &mut Signals, call: &str) -> io::Result<Consent> {
+    loop {
+        let mut stderr = io::stderr();
+        write!(stderr, "Allow {call}? [y]es, [n]o, for this [s]ession, [a]lways: ")?;
+        stderr.flush()?;
+        let line = tokio::select! {
+            line = lines.next() => line?,
+            caught = signals.next() => {
+                output::note("");
+                return Ok(Consent::Interrupted(caught));
+            }
+        };
+        let Some(line) = line else {
+            output::note("");
+            return Ok(Consent::Chosen(ApprovalChoice::Deny));
+        };
+        match choice(&line) {
+            Some(choice) => return Ok(Consent::Chosen(choice)),
+            None => output::note("please answer y, n, s or a"),
+        }
+    }
+}
+
+/// Hands an answer to the turn. The question is told before the turn is parked, so that it may have to be tried again.
+pub(super) async fn answer(
+    gateway: &std::sync::Arc<Gateway>,
+    principal: &Principal,
+    turn: TurnId,
+    call: &CallId,
+    choice: ApprovalChoice,
+) -> Result<(), GatewayError> {
+    let began = tokio::time::Instant::now();
+    loop {
+        match gateway.answer(principal, turn, Question::Call(call.clone()), choice).await {
+            Err(GatewayError::NotFound(_)) if began.elapsed() < TRY_LIMIT => tokio::time::sleep(TRY_EVERY).await,
+            answered => return answered.map(|_| ()),
+        }
+    }
+}
+
+fn choice(line: &str) -> Option<ApprovalChoice> {
+    match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => Some(ApprovalChoice::Once),
+        "n" | "no" => Some(ApprovalChoice::Deny),
+        "s" | "session" => Some(ApprovalChoice::Session),
+        "a" | "always" => Some(ApprovalChoice::Always),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_or_a_word_answers() {
+        for (line, expected) in [
+            ("y\n", Some(ApprovalChoice::Once)),
+            (" No \r\n", Some(ApprovalChoice::Deny)),
+            ("s", Some(ApprovalChoice::Session)),
+            ("ALWAYS", Some(ApprovalChoice::Always)),
+            ("", None),
+            ("yess", None),
+        ] {
+            assert_eq!(choice(line), expected, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Builds the settings of tools from the configuration.
+
+use std::collections::BTreeMap;
+
+use herma_config::{BuiltInTool, McpServer, McpTransport, Secret, ToolApproval, ToolsConfig};
+use herma_gateway::{BuiltIn, DelegateSettings, ToolSettings};
+use herma_tools::{Approval, ServerSettings, Transport};
+
+/// The gateway's settings for tools that Herma runs.
+pub(super) fn tool_settings(config: &ToolsConfig) -> ToolSettings {
+    ToolSettings {
+        servers: servers(config),
+        built_in: config.builtin.iter().copied().filter_map(built_in).collect(),
+        max_rounds: config.max_rounds,
+        max_output: config.max_output,
+        approval_timeout: config.approval_timeout,
+        delegate: DelegateSettings {
+            max_depth: config.delegate.max_depth,
+            max_children: config.delegate.max_children,
+            max_rounds: config.delegate.max_rounds,
+        },
+    }
+}
+
+/// The configured MCP servers, by label.
+pub(crate) fn servers(config: &ToolsConfig) -> Vec<ServerSettings> {
+    config.mcp.iter().map(|(label, server)| settings_of(label, server)).collect()
+}
+
+/// The tool of the gateway. `None` for one that is not there yet; start-up says so.
+fn built_in(tool: BuiltInTool) -> Option<BuiltIn> {
+    match tool {
+        BuiltInTool::DelegateTask => Some(BuiltIn::DelegateTask),
+        BuiltInTool::SessionSearch => Some(BuiltIn::SessionSearch),
+        BuiltInTool::SessionRead => Some(BuiltIn::SessionRead),
+        BuiltInTool::Memory => None,
+    }
+}
+
+fn settings_of(label: &str, server: &McpServer) -> ServerSettings {
+    ServerSettings {
+        label: label.to_owned(),
+        transport: match &server.transport {
+            McpTransport::Command { command, args, env } => {
+                Transport::Command { command: command.clone(), args: args.clone(), env: exposed(env) }
+            }
+            McpTransport::Url { url, headers } => {
+                Transport::Http { url: url.as_str().to_owned(), headers: exposed(headers) }
+            }
+        },
+        allow: server.allow.clone(),
+        deny: server.deny.clone(),
+        approval: server.approval.map(approval),
+        approvals: server.approvals.iter().map(|(tool, word)| (tool.clone(), approval(*word))).collect(),
+        tenants: server.tenants.clone(),
+        session_keys: server.session_keys.clone(),
+        timeout: server.timeout,
+    }
+}
+
+fn exposed(secrets: &BTreeMap<String, Secret>) -> Vec<(String, String)> {
+    secrets.iter().map(|(name, secret)| (name.clone(), secret.expose().to_owned())).collect()
+}
+
+fn approval(word: ToolApproval) -> Approval {
+    match word {
+        ToolApproval::Auto => Approval::Auto,
+        ToolApproval::Ask => Approval::Ask,
+        ToolApproval::Deny => Approval::Deny,
+    }
+}

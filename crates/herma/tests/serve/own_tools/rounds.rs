@@ -1,0 +1,167 @@
+//! Rounds of tool calls inside one turn.
+
+use herma_testkit::{Completion, Reply, ToolCall};
+use serde_json::{Value, json};
+
+use super::{ToolGateway, lines};
+use crate::support::{CHAT, chat, user, with};
+
+#[tokio::test]
+async fn the_model_calls_a_tool_and_answers_with_its_result_in_one_turn() {
+    let gateway = ToolGateway::start().await;
+    gateway.calls(&[("test__add", r#"{"a":1,"b":2}"#)]);
+    gateway.upstream.push(Reply::text("It is 3."));
+    let answer = gateway.say("s", "add them").await;
+    assert_eq!(answer.content(), "It is 3.");
+    assert!(answer.expect(200)["choices"][0]["message"].get("tool_calls").is_none(), "the client has nothing to call");
+    assert_eq!(gateway.context(), ["user: add them", r#"assistant call_0=test__add({"a":1,"b":2})"#, "tool call_0: 3"]);
+    assert_eq!(lines(&gateway.rows("s").await), ["user: add them", "assistant: -", "tool: 3", "assistant: It is 3."]);
+    let sessions = gateway.sessions().await;
+    assert_eq!((sessions.len(), &sessions[0]["turn_count"]), (1, &json!(1)));
+}
+
+#[tokio::test]
+async fn usage_is_the_sum_of_the_turns_model_calls() {
+    let gateway = ToolGateway::start().await;
+    let call = ToolCall::new("c", "test__add", r#"{"a":1,"b":2}"#);
+    gateway.upstream.push(Reply::Completion(Completion { calls: vec![call], ..Completion::default() }.usage(100, 10)));
+    gateway.upstream.push(Reply::Completion(Completion::text("3").usage(200, 20)));
+    let answer = gateway.say("s", "add").await.expect(200);
+    assert_eq!((&answer["usage"]["prompt_tokens"], &answer["usage"]["completion_tokens"]), (&json!(300), &json!(30)));
+    let row = gateway.client().get("/api/sessions/s").await.expect(200);
+    assert_eq!((&row["usage"]["input_tokens"], &row["usage"]["output_tokens"]), (&json!(300), &json!(30)));
+}
+
+#[tokio::test]
+async fn texts_of_one_turn_are_one_message_and_a_history_that_repeats_it_aligns() {
+    let gateway = ToolGateway::start().await;
+    for stream in [false, true] {
+        let session = format!("s{stream}");
+        let call = ToolCall::new("c", "test__echo", r#"{"text":"x"}"#);
+        gateway.upstream.push(Reply::Completion(Completion { calls: vec![call], ..Completion::text("Let me see.") }));
+        gateway.upstream.push(Reply::text("It is x."));
+        let client = gateway.in_session(&session);
+        let body = with(chat(&[user("look")]), "stream", json!(stream));
+        let text = match stream {
+            true => client.post_stream(CHAT, &body).await.text().await,
+            false => client.post_json(CHAT, &body).await.content(),
+        };
+        assert_eq!(text, "Let me see.\n\nIt is x.", "{stream}");
+        let history = chat(&[user("look"), json!({"role": "assistant", "content": text}), user("thanks")]);
+        client.post_json(CHAT, &history).await.expect(200);
+        let said = lines(&gateway.rows(&session).await);
+        assert_eq!(said[3..5], ["assistant: It is x.", "user: thanks"], "{stream}: nothing is stored twice");
+        assert_eq!(said.len(), 6, "{stream}");
+    }
+}
+
+#[tokio::test]
+async fn with_a_json_format_only_the_last_text_is_shown() {
+    let gateway = ToolGateway::start().await;
+    for stream in [false, true] {
+        let call = ToolCall::new("c", "test__echo", r#"{"text":"x"}"#);
+        gateway.upstream.push(Reply::Completion(Completion { calls: vec![call], ..Completion::text("Let me see.") }));
+        gateway.upstream.push(Reply::text(r#"{"x":1}"#));
+        let body = with(chat(&[user("look")]), "response_format", json!({"type": "json_object"}));
+        let (client, body) = (gateway.in_session(&format!("j{stream}")), with(body, "stream", json!(stream)));
+        let text = match stream {
+            true => client.post_stream(CHAT, &body).await.text().await,
+            false => client.post_json(CHAT, &body).await.content(),
+        };
+        assert_eq!(text, r#"{"x":1}"#, "{stream}");
+    }
+}
+
+#[tokio::test]
+async fn several_calls_of_one_message_run_at_the_same_time() {
+    let gateway = ToolGateway::start().await;
+    gateway.calls(&[("test__slow", r#"{"seconds":1}"#); 3]);
+    gateway.upstream.push(Reply::text("done"));
+    let began = std::time::Instant::now();
+    assert_eq!(gateway.say("s", "wait").await.content(), "done");
+    assert!(began.elapsed() < std::time::Duration::from_millis(2_900), "{:?}", began.elapsed());
+    assert_eq!(gateway.rows("s").await.len(), 6);
+}
+
+#[tokio::test]
+async fn calls_of_hermas_and_the_clients_tools_in_one_answer() {
+    let gateway = ToolGateway::start().await;
+    let tool = json!([{"type": "function", "function": {"name": "ask_user", "parameters": {"type": "object"}}}]);
+    for stream in [false, true] {
+        let session = format!("m{stream}");
+        gateway.calls(&[("test__count", "{}"), ("ask_user", r#"{"q":"sure?"}"#)]);
+        let client = gateway.in_session(&session);
+        let body = with(with(chat(&[user("both")]), "tools", tool.clone()), "stream", json!(stream));
+        let calls: Vec<Value> = match stream {
+            false => {
+                let answer = client.post_json(CHAT, &body).await.expect(200);
+                assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+                answer["choices"][0]["message"]["tool_calls"].as_array().unwrap().clone()
+            }
+            true => {
+                let chunks = client.post_stream(CHAT, &body).await.chunks().await;
+                let delta = |chunk: &Value| chunk["choices"][0]["delta"]["tool_calls"].as_array().cloned();
+                chunks.iter().filter_map(delta).flatten().collect()
+            }
+        };
+        let names: Vec<_> = calls.iter().map(|call| call["function"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["ask_user"], "{stream}: Herma's own call is not the client's to make");
+        let result = json!({"role": "tool", "tool_call_id": "call_1", "content": "yes"});
+        client.post_json(CHAT, &with(chat(&[result]), "tools", tool.clone())).await.expect(200);
+        let context = gateway.context();
+        assert_eq!(context[0], "user: both");
+        assert_eq!(context[context.len() - 1], "tool call_1: yes", "{stream}: {context:?}");
+        assert_eq!(context.len(), 4, "{stream}");
+    }
+    assert_eq!(gateway.executions(), 2);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_to_the_model_and_the_turn_goes_on() {
+    let gateway = ToolGateway::with("max_output = 100", "approval = \"auto\"\ntimeout = \"1s\"").await;
+    for (name, arguments, told) in [
+        ("test__unheard_of", "{}", "[This call was not made: there is no tool named 'test__unheard_of'.]"),
+        ("test__echo", "{broken", "[This call was not made:"),
+        ("test__broken", "{}", ""),
+        ("test__slow", r#"{"seconds":30}"#, "[It is not known whether this call was carried out.]"),
+        ("test__crash", "{}", "[It is not known whether this call was carried out.]"),
+        ("test__flood", r#"{"megabytes":1}"#, "characters are shown.]"),
+        ("test__image", "{}", "image"),
+    ] {
+        gateway.calls(&[(name, arguments)]);
+        gateway.upstream.push(Reply::text("so it is"));
+        assert_eq!(gateway.say("s", name).await.content(), "so it is", "{name}");
+        let context = gateway.context();
+        let result = context.last().unwrap();
+        assert!(result.starts_with("tool call_0: ") && result.contains(told), "{name}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_calling_is_stopped() {
+    let gateway = ToolGateway::with("max_rounds = 3", "approval = \"auto\"").await;
+    gateway.upstream.otherwise(|request| match request.body["tool_choice"].as_str() {
+        Some("none") => Reply::text("enough"),
+        _ => Reply::tool_calls([ToolCall::new("c", "test__count", "{}")]),
+    });
+    assert_eq!(gateway.say("s", "go").await.content(), "enough");
+    assert_eq!((gateway.upstream.requests().len(), gateway.executions()), (3, 2));
+}
+
+#[tokio::test]
+async fn what_is_offered_depends_on_the_request_and_the_configuration() {
+    let gateway = ToolGateway::with("", "approval = \"auto\"\nallow = [\"a*\", \"echo\"]\ndeny = [\"ask\"]").await;
+    gateway.say("s", "hi").await.expect(200);
+    assert_eq!(gateway.offered(), ["test__add", "test__echo"]);
+    let none = with(chat(&[user("hi")]), "tool_choice", json!("none"));
+    gateway.in_session("s").post_json(CHAT, &none).await.expect(200);
+    assert!(gateway.offered().is_empty());
+    let off = gateway.in_session("s").header("x-hermes-tools", "off");
+    off.post_json(CHAT, &chat(&[user("hi again")])).await.expect(200);
+    assert!(gateway.offered().is_empty());
+    let own = json!([{"type": "function", "function": {"name": "test__add", "description": "the client's"}}]);
+    gateway.in_session("s").post_json(CHAT, &with(chat(&[user("mine")]), "tools", own)).await.expect(200);
+    let request = gateway.upstream.last_request();
+    assert_eq!(request.body["tools"][0]["function"]["description"], "the client's", "the client's tool wins");
+    assert_eq!(gateway.offered(), ["test__add", "test__echo"]);
+}
