@@ -153,7 +153,8 @@ impl Gateway {
                 Ok(Driven::ToTheEnd) => {}
                 Ok(Driven::Parked { turn, attempt }) => {
                     let requested = request.destination.conversation.name();
-                    gateway.follow_parked(&request.caller.principal, requested, (turn, attempt), &log).await;
+                    let principal = &request.caller.principal;
+                    Box::pin(gateway.follow_parked(principal, requested, (turn, attempt), &log)).await;
                 }
                 Err(_) => log.push(TurnEvent::Failed(Arc::new(GatewayError::Turn(defect())))),
             }

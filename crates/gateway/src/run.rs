@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use herma_model::alias::Namespace;
+use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{
     Alias, Answer, CallEnd, CallStatus, ConversationId, MessageStatus, NewMessage, Step, TurnFailure, TurnState,
@@ -125,23 +126,30 @@ impl Run<'_> {
         match ending {
             Ending::Answered(answer) => {
                 let mut said = assistant_utterance(&answer, MessageStatus::Complete);
-                let whole = self.whole(&turn, (*answer).clone());
-                if turn.steps.iter().any(|step| step.model_message().is_some()) {
+                let has_earlier = turn.steps.iter().any(|step| step.model_message().is_some());
+                let unstored = match has_earlier {
+                    true => Unstored::Text(answer.content.clone()),
+                    false => Unstored::Whole,
+                };
+                let last = LastCall { finish: answer.finish.clone(), unstored };
+                let whole = Box::new(self.whole(&turn, *answer));
+                if has_earlier {
                     said = said.with_shown_digest(assistant_utterance(&whole, MessageStatus::Complete).digest);
                 }
-                let last = NewMessage { id: turn.next_id(), said };
-                self.complete(turn, vec![last], *answer, whole, guard).await
+                let message = NewMessage { id: turn.next_id(), said };
+                self.complete(turn, vec![message], last, whole, guard).await
             }
             Ending::AfterLastStep => {
                 let finish = turn.last_finish.clone().unwrap_or_else(unknown_finish);
                 let Some(last) = turn.last_said() else { return failed(GatewayError::Turn(defect())) };
                 let mut answer = client_answer(&last.said, finish);
-                // The append of the message has counted its usage.
+                // The append of the message has counted its model call.
                 answer.finish.usage = None;
+                let call = LastCall { finish: answer.finish.clone(), unstored: Unstored::Text(None) };
                 let earlier = turn.steps.iter().filter_map(Step::model_message).filter(|said| said.id != last.id);
                 let json = wants_json(&self.request.options.params);
-                let whole = whole_answer(earlier, answer.clone(), turn.usage, json);
-                self.complete(turn, Vec::new(), answer, whole, guard).await
+                let whole = Box::new(whole_answer(earlier, answer, turn.usage, json));
+                self.complete(turn, Vec::new(), call, whole, guard).await
             }
             Ending::Parked => failed(GatewayError::Turn(defect())),
             Ending::Unanswered { state, failure, shown } => {
@@ -168,8 +176,8 @@ impl Run<'_> {
         &self,
         turn: RunningTurn,
         messages: Vec<NewMessage>,
-        last: Answer,
-        whole: Answer,
+        last: LastCall,
+        whole: Box<Answer>,
         mut guard: LeaseGuard<'_>,
     ) -> TurnEvent {
         let outcome = TurnOutcome::Completed { messages, finish: last.finish.clone() };
@@ -187,7 +195,7 @@ impl Run<'_> {
                     tenant: turn.running.lease.tenant,
                     started_at: turn.running.started_at,
                     session: Some(SessionView { revision: Some(committed.revision), ..turn.session.clone() }),
-                    answer: whole,
+                    answer: *whole,
                     steps,
                     message,
                 };
@@ -201,7 +209,11 @@ impl Run<'_> {
                 TurnEvent::Finished(Arc::new(finished))
             }
             Err(StoreError::StopRequested(kind)) => {
-                let ending = Ending::stopped(kind.into(), last.content);
+                let shown = match last.unstored {
+                    Unstored::Whole => whole.content,
+                    Unstored::Text(text) => text,
+                };
+                let ending = Ending::stopped(kind.into(), shown);
                 Box::pin(self.end(turn, ending, guard)).await
             }
             Err(error) => failed(lost(error)),
@@ -299,6 +311,22 @@ fn last_messages(turn: &RunningTurn, shown: Option<&str>) -> Vec<NewMessage> {
     let results = known.iter().map(|result| result.said.clone());
     let said = results.chain(open).chain(shown.map(Utterance::partial_text));
     turn.next_ids().zip(said).map(|(id, said)| NewMessage { id, said }).collect()
+}
+
+/// The last model call of a turn with an answer.
+struct LastCall {
+    /// How it ended.
+    finish: Finish,
+    /// What of the answer is not stored before the commit.
+    unstored: Unstored,
+}
+
+/// The text of an answer that is lost if its turn is stopped before the commit, unless it is stored as partial.
+enum Unstored {
+    /// All that clients are shown.
+    Whole,
+    /// This.
+    Text(Option<String>),
 }
 
 /// What is written with the end of a turn besides its outcome.

@@ -167,6 +167,10 @@ impl RunningTurn {
         if let Some(usage) = usage {
             *self.usage.get_or_insert_default() += usage;
         }
+        if let Some(new) = committed.messages.first() {
+            // The result of a call that was stored as uncertain before it was made.
+            self.steps.retain(|step| !matches!(step, Step::ToolResult(old) if old.said.calls == new.said.calls));
+        }
         self.steps.extend(Step::of_messages(&committed.messages, &[]));
     }
 

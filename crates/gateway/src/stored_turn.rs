@@ -99,7 +99,8 @@ impl Host for StoredTurn<'_> {
 
     async fn run_tools(&mut self, round: ToolRound) -> Result<Event, StoreError> {
         self.may_show().await?;
-        self.take_care_of(round).await
+        // On the heap, so that turns without tools do not carry the state of a round.
+        Box::pin(self.take_care_of(round)).await
     }
 
     async fn wait(&mut self, shown: &str) -> Result<Option<Stop>, StoreError> {

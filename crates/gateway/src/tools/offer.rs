@@ -118,12 +118,18 @@ impl Gateway {
     /// The tools that a turn is offered. Starts servers that it may use and that do not run, and waits a little for
     /// them. Cancel-safe.
     pub(crate) async fn offer(&self, request: &TurnRequest, facts: &ConversationFacts) -> TurnTools {
-        let settings = &self.settings.tools;
-        let params = &request.options.params;
-        let choice = params.get("tool_choice");
-        if settings.offer_nothing() || request.options.tools == ToolOffer::Off || choice == Some("\"none\"") {
+        let is_off = request.options.tools == ToolOffer::Off;
+        let choice = request.options.params.get("tool_choice");
+        if self.settings.tools.offer_nothing() || is_off || choice == Some("\"none\"") {
             return TurnTools::default();
         }
+        // On the heap, so that turns without tools do not carry its state.
+        Box::pin(self.gather_tools(request, facts, choice)).await
+    }
+
+    async fn gather_tools(&self, request: &TurnRequest, facts: &ConversationFacts, choice: Option<&str>) -> TurnTools {
+        let settings = &self.settings.tools;
+        let params = &request.options.params;
         let client = client_tools(params);
         let (depth, max_rounds) = match request.options.tools {
             ToolOffer::Delegated { depth } => (depth, settings.delegate.max_rounds.min(settings.max_rounds)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use herma_model::generation::ToolCall;
-use herma_model::{Answer, ApprovalAnswer, ApprovalChoice, OwnCall};
+use herma_model::{Answer, ApprovalAnswer, ApprovalChoice, EarlierCall, OwnCall};
 use herma_store::StoreError;
 use herma_tools::Approval;
 
@@ -26,6 +26,15 @@ pub(crate) struct PlannedCall {
 }
 
 impl PlannedCall {
+    /// The call, for a result that does not stand beside it.
+    pub(crate) fn earlier_call(&self) -> EarlierCall {
+        EarlierCall {
+            server: Arc::clone(&self.call.server),
+            tool: Arc::clone(&self.call.tool),
+            arguments: Arc::clone(&self.arguments),
+        }
+    }
+
     /// A stored call that a person has decided about, or that waited for such a decision about another call.
     pub(crate) fn decided(
         own: OwnCall,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use herma_model::{Answer, CallEnd, EarlierCall, MessageStatus, NewMessage, Step, Usage, Utterance};
+use herma_model::{Answer, CallEnd, CallStatus, MessageStatus, NewMessage, Step, Usage, Utterance, tool};
 use herma_store::{Append, AskedCall, Park, StoreError};
 use herma_turn::{Event, Stop, ToolRound, ToolsRan};
 use herma_wire::chat::assistant_utterance;
@@ -21,6 +21,9 @@ use crate::parked::ParkedRequest;
 use crate::request::AskWhere;
 use crate::stored_turn::StoredTurn;
 use crate::{crash, mint};
+
+/// Characters of a result that the model sees however small its context window is.
+const LEAST_OUTPUT: usize = 500;
 
 /// A call that has ended.
 struct Ended {
@@ -77,9 +80,13 @@ impl StoredTurn<'_> {
 
     /// Makes calls at the same time and stores each result when it comes.
     async fn make(&mut self, calls: Vec<PlannedCall>, calls_client: bool) -> Result<Event, StoreError> {
+        if let Some(stop) = self.store_earlier_calls(&calls).await? {
+            return Ok(Event::Stop(stop));
+        }
+        let most = self.most_output(calls.len());
         let mut running = FuturesUnordered::new();
         for planned in calls {
-            running.push(self.carry_out(planned));
+            running.push(self.carry_out(planned, most));
         }
         loop {
             let ended = tokio::select! {
@@ -107,10 +114,9 @@ impl StoredTurn<'_> {
 
     /// Carries a call out, and measures how long that takes. It borrows nothing of the turn: results of other calls
     /// are stored meanwhile.
-    fn carry_out(&self, planned: PlannedCall) -> impl Future<Output = Ended> + Send + use<> {
+    fn carry_out(&self, planned: PlannedCall, most: usize) -> impl Future<Output = Ended> + Send + use<> {
         let gateway = Arc::clone(self.gateway);
         let context = self.call_context(&planned);
-        let most = gateway.settings.tools.max_output;
         async move {
             let began = Instant::now();
             let settled = match &planned.then {
@@ -125,6 +131,30 @@ impl StoredTurn<'_> {
             };
             Ended { planned, settled, duration: began.elapsed() }
         }
+    }
+
+    /// Stores that calls of an earlier turn are about to be made: until their results come, they are uncertain. A call
+    /// of this turn needs no such note, because the message that makes it is stored.
+    async fn store_earlier_calls(&mut self, calls: &[PlannedCall]) -> Result<Option<Stop>, StoreError> {
+        let earlier = calls.iter().filter(|planned| planned.is_earlier && matches!(planned.then, Then::Make(_)));
+        for planned in earlier {
+            let end = CallEnd { call: Some(planned.earlier_call()), ..CallEnd::at_once(CallStatus::Uncertain) };
+            let said = Utterance::tool_result(&planned.call.id, tool::UNCERTAIN, &end);
+            let record = record_of_answered(self.request, self.log);
+            if let Some(stop) = self.append(said, None, record).await? {
+                return Ok(Some(stop));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Most characters of each of so many results: what the operator set, but never more than a part of the context
+    /// window, so that a turn with large results goes on.
+    fn most_output(&self, results: usize) -> usize {
+        let most = self.gateway.settings.tools.max_output;
+        let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
+        let Some(window) = window.and_then(|tokens| usize::try_from(tokens).ok()) else { return most };
+        most.min((window / results.max(1)).max(LEAST_OUTPUT))
     }
 
     /// Parks the turn until people have answered.
@@ -194,11 +224,7 @@ impl StoredTurn<'_> {
 /// The result of a call as a message.
 fn result_message(ended: &Ended) -> Utterance {
     let Ended { planned, settled: (status, text), duration } = ended;
-    let earlier = planned.is_earlier.then(|| EarlierCall {
-        server: Arc::clone(&planned.call.server),
-        tool: Arc::clone(&planned.call.tool),
-        arguments: Arc::clone(&planned.arguments),
-    });
+    let earlier = planned.is_earlier.then(|| planned.earlier_call());
     let end = CallEnd {
         status: *status,
         duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),

@@ -177,3 +177,22 @@ async fn a_result_that_was_made_and_not_stored_is_uncertain_after_approval_too()
     assert!(context.iter().any(|line| line.contains(UNCERTAIN)), "{context:?}");
     assert_eq!(gateway.executions(), 1);
 }
+
+#[tokio::test]
+async fn a_call_that_a_response_was_allowed_to_make_is_not_made_twice_after_a_crash() {
+    let mut gateway = ToolGateway::start("ask", Some(CALL_MADE)).await;
+    gateway.calls_count();
+    let tools = json!([{"type": "mcp", "server_label": "test"}]);
+    let body = json!({"model": "m", "input": "count it", "conversation": "s", "tools": tools});
+    let asked = gateway.herma.client().post_json("/v1/responses", &body).await.expect(200);
+    let answer =
+        json!({"type": "mcp_approval_response", "approval_request_id": asked["output"][0]["id"], "approve": true});
+    let body = json!({"model": "m", "input": [answer], "conversation": "s", "tools": tools});
+    send_to_the_dying(&gateway.herma.client(), "/v1/responses", &body).await;
+    gateway.restart_after_death().await;
+    gateway.herma.client().post_json("/v1/responses", &body).await;
+    gateway.session().post_json(CHAT, &ask("and?")).await.expect(200);
+    let context = gateway.upstream.last_request().transcript();
+    assert!(context.contains(&format!("tool: {UNCERTAIN}")), "{context:?}");
+    assert_eq!(gateway.executions(), 1);
+}

@@ -41,7 +41,12 @@ impl Process {
         secrets: &Secrets,
     ) -> Result<(Self, Pipes), String> {
         let mut line = Command::new(command);
-        line.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+        line.args(args);
+        // Herma's own settings hold keys, which are none of the server's business.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"HERMA_")) {
+            line.env_remove(name);
+        }
+        line.envs(env.iter().map(|(name, value)| (name, value)));
         line.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         #[cfg(unix)]
         line.process_group(0);

@@ -41,8 +41,12 @@ pub(super) async fn run(gateway: &Arc<Gateway>, context: &CallContext, arguments
         Ok(parent) => parent,
         Err(error) => return CallEnd::NotMade(error.to_string()),
     };
-    let children = tasks.iter().map(|task| child(gateway, request(context, &parent, task)));
-    let answers = join_all(children).await;
+    // One after the other, so that they are stored in the order of their tasks. Each runs from then on.
+    let mut children = Vec::with_capacity(tasks.len());
+    for task in &tasks {
+        children.push(Child::begin(gateway, request(context, &parent, task)).await);
+    }
+    let answers = join_all(children.into_iter().map(Child::end)).await;
     CallEnd::Result { text: delegated(&answers), is_error: false }
 }
 
@@ -78,39 +82,75 @@ fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
     request.input.indices = vec![0];
     request.options.model.clone_from(&context.model);
     request.options.on_disconnect = OnDisconnect::Cancel;
+    // A streamed turn tells when its conversation is stored.
+    request.options.streaming = true;
     request.options.tools = ToolOffer::Delegated { depth };
     request
 }
 
-/// Runs one child to its end. If it is dropped, the child is cancelled.
-async fn child(gateway: &Arc<Gateway>, request: TurnRequest) -> ChildAnswer {
-    let mut conversation = None;
-    match gateway.submit_child(request) {
-        Ok(mut turn) => ended(&mut turn, &mut conversation).await,
-        Err(error) => ChildAnswer { conversation, status: TurnState::Failed, answer: Some(error.to_string()) },
-    }
+/// A child that has begun. If it is dropped, it is cancelled.
+struct Child {
+    conversation: Option<ConversationId>,
+    state: ChildState,
 }
 
-async fn ended(turn: &mut TurnHandle, conversation: &mut Option<ConversationId>) -> ChildAnswer {
-    loop {
-        match turn.next().await {
-            TurnEvent::Queued { session, .. } | TurnEvent::Step { session, .. } => {
-                *conversation = Some(session.facts.id);
+enum ChildState {
+    Running(TurnHandle),
+    Ended(TurnState, Option<String>),
+}
+
+impl Child {
+    /// Starts a child and waits until its conversation is stored.
+    async fn begin(gateway: &Arc<Gateway>, request: TurnRequest) -> Self {
+        let handle = match gateway.submit_child(request) {
+            Ok(handle) => handle,
+            Err(error) => {
+                let state = ChildState::Ended(TurnState::Failed, Some(error.to_string()));
+                return Self { conversation: None, state };
             }
-            TurnEvent::Started { session, .. } => *conversation = session.map(|session| session.facts.id),
-            TurnEvent::Delta(_) => {}
+        };
+        let mut child = Self { conversation: None, state: ChildState::Running(handle) };
+        while child.conversation.is_none() && child.next().await {}
+        child
+    }
+
+    /// Waits for the child's end.
+    async fn end(mut self) -> ChildAnswer {
+        while self.next().await {}
+        let (status, answer) = match self.state {
+            ChildState::Ended(status, answer) => (status, answer),
+            ChildState::Running(_) => (TurnState::Interrupted, None),
+        };
+        ChildAnswer { conversation: self.conversation, status, answer }
+    }
+
+    /// Takes the next event. `false` if the child has ended.
+    async fn next(&mut self) -> bool {
+        let ChildState::Running(turn) = &mut self.state else { return false };
+        let (status, answer) = match turn.next().await {
+            TurnEvent::Queued { session, .. } | TurnEvent::Step { session, .. } => {
+                self.conversation = Some(session.facts.id);
+                return true;
+            }
+            TurnEvent::Started { session, .. } => {
+                self.conversation = session.map(|session| session.facts.id);
+                return true;
+            }
+            TurnEvent::Delta(_) => return true,
             TurnEvent::Finished(finished) => {
-                let conversation = finished.session.as_ref().map(|session| session.facts.id);
+                self.conversation = finished.session.as_ref().map(|session| session.facts.id);
                 let answer = finished.answer.content.clone().or_else(|| finished.answer.refusal.clone());
-                return ChildAnswer { conversation, status: TurnState::Completed, answer };
+                (TurnState::Completed, answer)
             }
             TurnEvent::Failed(error) => {
                 let status = match &*error {
                     GatewayError::Turn(failure) | GatewayError::CutOff(failure) => failure.code.ends_as(),
                     _ => TurnState::Failed,
                 };
-                return ChildAnswer { conversation: *conversation, status, answer: Some(error.to_string()) };
+                (status, Some(error.to_string()))
             }
-        }
+        };
+        self.state = ChildState::Ended(status, answer);
+        false
     }
 }

@@ -92,6 +92,8 @@ async fn a_failing_child_is_told_to_its_parent() {
     assert_eq!(gateway.say("p", "plan").await.content(), "it failed");
     let context = gateway.context();
     assert!(context[2].contains(r#""status":"failed""#), "{context:?}");
+    let child = data(&gateway.client().get("/api/sessions?kind=auxiliary").await)[0]["conversation_id"].clone();
+    assert!(context[2].contains(child.as_str().unwrap()), "{context:?}");
 }
 
 #[tokio::test]

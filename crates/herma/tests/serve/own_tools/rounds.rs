@@ -165,3 +165,12 @@ async fn what_is_offered_depends_on_the_request_and_the_configuration() {
     assert_eq!(request.body["tools"][0]["function"]["description"], "the client's", "the client's tool wins");
     assert_eq!(gateway.offered(), ["test__add", "test__echo"]);
 }
+
+#[tokio::test]
+async fn a_result_that_is_too_large_for_the_context_window_is_cut_and_the_turn_goes_on() {
+    let gateway = ToolGateway::with_sections("", "approval = \"auto\"", "[upstream]\ncontext_window = 4000").await;
+    gateway.calls(&[("test__flood", r#"{"megabytes":1}"#)]);
+    gateway.upstream.push(Reply::text("that was long"));
+    assert_eq!(gateway.say("s", "flood").await.content(), "that was long");
+    assert!(gateway.context().last().unwrap().ends_with("characters are shown.]"));
+}
