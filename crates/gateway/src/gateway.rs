@@ -147,7 +147,9 @@ impl Gateway {
         let live = LiveTurn { log, stop };
         tokio::spawn(async move {
             let log = Arc::clone(&live.log);
-            let driven = std::panic::AssertUnwindSafe(gateway.drive(&request, live, stopped)).catch_unwind().await;
+            // On the heap: a spawned future is moved several times.
+            let driving = Box::pin(gateway.drive(&request, live, stopped));
+            let driven = std::panic::AssertUnwindSafe(driving).catch_unwind().await;
             drop(place);
             match driven {
                 Ok(Driven::ToTheEnd) => {}
@@ -228,7 +230,7 @@ impl Gateway {
                     let _attempt = (admitted.running.turn != turn).then(|| registered.again(admitted.running.turn));
                     let (turn, attempt) = (admitted.running.turn, admitted.running.attempt);
                     let mut run = Run { gateway: self, request, log: &log, stop: &mut stopped };
-                    return match run.finish(*admitted).await {
+                    return match run.finish(admitted).await {
                         Some(EndTold) => Driven::ToTheEnd,
                         None => Driven::Parked { turn, attempt },
                     };

@@ -47,8 +47,8 @@ pub(crate) struct EndTold;
 impl Run<'_> {
     /// Runs the turn to its end and tells its listeners. `None` if it is parked and has not ended. Not cancel-safe: if
     /// the future is dropped, the turn is given up.
-    pub(crate) async fn finish(&mut self, admitted: AdmittedTurn) -> Option<EndTold> {
-        let turn = RunningTurn::of(admitted, self.request);
+    pub(crate) async fn finish(&mut self, admitted: Box<AdmittedTurn>) -> Option<EndTold> {
+        let turn = Box::new(RunningTurn::of(*admitted, self.request));
         let guard = LeaseGuard::new(self.gateway, turn.running.lease, turn.session.facts.id);
         crash::point(crash::ADMITTED);
         self.run(turn, guard, None).await
@@ -56,7 +56,8 @@ impl Run<'_> {
 
     /// Resumes a parked turn. Otherwise like [`Run::finish`].
     pub(crate) async fn resume(&mut self, resumed: Resumed, with: ResumedWith) -> Option<EndTold> {
-        let (mut turn, record, approvals) = RunningTurn::resumed(resumed, with.alias, self.request);
+        let (turn, record, approvals) = RunningTurn::resumed(resumed, with.alias, self.request);
+        let mut turn = Box::new(turn);
         let guard = LeaseGuard::new(self.gateway, turn.running.lease, turn.session.facts.id);
         turn.usage = with.usage;
         turn.session.requested = with.requested;
@@ -70,7 +71,7 @@ impl Run<'_> {
 
     async fn run(
         &mut self,
-        mut turn: RunningTurn,
+        mut turn: Box<RunningTurn>,
         mut guard: LeaseGuard<'_>,
         approvals: Option<Vec<PendingApproval>>,
     ) -> Option<EndTold> {
@@ -121,7 +122,7 @@ impl Run<'_> {
     }
 
     /// Writes the end to the store. Returns the last event for the listeners.
-    async fn end(&self, turn: RunningTurn, ending: Ending, guard: LeaseGuard<'_>) -> TurnEvent {
+    async fn end(&self, turn: Box<RunningTurn>, ending: Ending, guard: LeaseGuard<'_>) -> TurnEvent {
         crash::point(crash::ANSWERED);
         match ending {
             Ending::Answered(answer) => {
@@ -174,7 +175,7 @@ impl Run<'_> {
     /// Ends a turn with an answer. `last` is how its last model call ended, `whole` what clients are shown.
     async fn complete(
         &self,
-        turn: RunningTurn,
+        turn: Box<RunningTurn>,
         messages: Vec<NewMessage>,
         last: LastCall,
         whole: Box<Answer>,
@@ -221,7 +222,7 @@ impl Run<'_> {
     }
 
     /// Removes a refused turn from the store, as if it had never been admitted.
-    async fn take_back(&self, turn: RunningTurn, failure: TurnFailure, mut guard: LeaseGuard<'_>) -> TurnEvent {
+    async fn take_back(&self, turn: Box<RunningTurn>, failure: TurnFailure, mut guard: LeaseGuard<'_>) -> TurnEvent {
         let has_messages = turn.steps.iter().any(|step| step.stored_message().is_some());
         if self.request.is_visible_while_queued() || has_messages {
             // Clients may know its id, or it has called tools: it stays, as a failed turn.
@@ -236,7 +237,7 @@ impl Run<'_> {
 
     async fn end_unanswered(
         &self,
-        turn: RunningTurn,
+        turn: Box<RunningTurn>,
         state: TurnState,
         failure: TurnFailure,
         shown: Option<String>,
