@@ -318,7 +318,7 @@ fn last_messages(turn: &RunningTurn, shown: Option<&str>) -> Vec<NewMessage> {
 struct LastCall {
     /// How it ended.
     finish: Finish,
-    /// What of the answer is not stored before the commit.
+    /// The part of the answer that only the commit stores.
     unstored: Unstored,
 }
 

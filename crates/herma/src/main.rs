@@ -3,7 +3,8 @@
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
 //! - [`serve`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`table`], [`progress`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by the commands,
+//! - [`output`], [`table`], [`progress`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by
+//!   the commands,
 //!   for the terminal and the operating system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.

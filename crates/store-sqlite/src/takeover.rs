@@ -157,7 +157,8 @@ pub(crate) fn take_over(
 }
 
 /// Results for the calls of Herma's own tools that had none when the turn's owner went away. Whether they were carried
-/// out is not known, unless a person had denied them. Of a delegation, the model is told what the children had answered.
+/// out is not known, unless a person had denied them. Of a delegation, the model is told what the children had
+/// answered.
 fn settle(
     connection: &Connection,
     conversation: i64,

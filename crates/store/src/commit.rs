@@ -67,7 +67,8 @@ pub enum TurnOutcome {
         state: TurnState,
         /// Why.
         failure: TurnFailure,
-        /// The last messages, in order: results of tool calls that were cut off, and the partial answer that was streamed.
+        /// The last messages, in order: results of tool calls that were cut off, and the partial answer that was
+        /// streamed.
         messages: Vec<NewMessage>,
     },
 }

@@ -89,7 +89,8 @@ impl ChatEvents {
             .collect()
     }
 
-    /// Something happened to a call of one of Herma's own tools: `tool.started`, `tool.completed` or `tool.failed`. Here
+    /// Something happened to a call of one of Herma's own tools: `tool.started`, `tool.completed` or `tool.failed`.
+    /// Here
     /// nobody is asked.
     pub fn call(&mut self, event: &CallEvent, at: Timestamp) -> Option<Bytes> {
         match event {

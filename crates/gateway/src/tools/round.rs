@@ -126,7 +126,8 @@ impl StoredTurn<'_> {
                 Then::Make(Offered::BuiltIn(tool)) => {
                     wording::settled(tool.call(&gateway, &context, &planned.arguments).await, most)
                 }
-                Then::Ask => wording::denied("nobody was asked"),
+                // A round with questions is parked or ends its turn, so no question comes here.
+                Then::Ask => wording::denied("it was not allowed"),
                 Then::Settle(settled) => settled.clone(),
             };
             Ended { planned, settled, duration: began.elapsed() }

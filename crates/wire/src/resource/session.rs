@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::rfc3339;
 use super::usage::ResourceUsage;
 
-/// One row: a conversation at its head, or one of its sessions. Every field but `name`, `cost` and `parent_tool_call_id`
+/// One row: a conversation at its head, or one of its sessions. Every field but `name`, `cost` and
+/// `parent_tool_call_id`
 /// is always present. An unknown value is null.
 #[derive(Debug, Clone)]
 pub struct SessionRow<'a> {
