@@ -38,6 +38,7 @@ pub use sections::titles::{TitleMaker, TitlesConfig};
 pub use sections::tools::{BuiltInTool, DelegateConfig, ToolsConfig};
 pub use sections::upstream::UpstreamConfig;
 pub use values::fraction::Fraction;
+pub use values::header_name::HeaderNameText;
 pub use values::http_url::HttpUrl;
 pub use values::keep::Keep;
 pub use values::listen::ListenAddress;

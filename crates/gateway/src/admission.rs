@@ -5,6 +5,7 @@
 //! model is always shown the conversation as it was when the lease was taken.
 //!
 //! - [`ask`]: reads, aligns and asks the store, until there is a decision.
+//! - [`by_history`]: finds the conversation of a request that names none.
 //! - [`outcome`]: what follows from each answer of the store.
 //! - [`own_turn`]: whether a request with the input of an unanswered turn is a turn of its own.
 //! - [`identity`]: how a request is recognised if it comes again.
@@ -12,6 +13,7 @@
 //! - [`failure`]: what clients are told of a request that got no lease.
 
 mod ask;
+mod by_history;
 mod failure;
 mod identity;
 mod outcome;
@@ -22,9 +24,9 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use herma_model::{Alias, TurnId};
+use herma_model::{Alias, HistoryDigest, TurnId};
 use herma_store::{Running, Scope, Snapshot};
-use herma_turn::Stop;
+use herma_turn::{Replacement, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -63,6 +65,10 @@ pub(crate) struct AdmittedTurn {
     pub(crate) before: Option<Snapshot>,
     /// The name under which the conversation is cached.
     pub(crate) alias: Alias,
+    /// The whole history of its client, if the request carries it.
+    pub(crate) client_history: Option<HistoryDigest>,
+    /// What the client has put in place of a part of the history.
+    pub(crate) replacement: Option<Box<Replacement>>,
 }
 
 /// A request that has no lease yet.

@@ -4,19 +4,24 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
-use herma_model::{ConversationFacts, FinishReason, Message, Payload, TenantId, TurnFailure, TurnId};
-use herma_store::{Change, Commit, ConversationRow, Lease, Revision, Scope, StoreError, TurnOutcome};
+use herma_model::{ConversationFacts, FinishReason, HistoryEnd, Message, Payload, TenantId, TurnFailure, TurnId};
+use herma_store::{
+    Change, Commit, ConversationRow, Lease, Revision, Running, Scope, Snapshot, StoreError, TurnOutcome,
+};
 use herma_turn::Stop;
 use tokio::sync::watch;
 
 use crate::admission::{Admitted, AdmittedTurn, PendingAdmission, own_alias};
+use crate::compaction::transcript;
 use crate::error::{GatewayError, Missing};
 use crate::gateway::{Gateway, Registered};
+use crate::input::repeated_output;
 use crate::live::LiveTurn;
 use crate::log::TurnLog;
 use crate::mint;
 use crate::request::TurnRequest;
 use crate::run::{LeaseGuard, lost};
+use crate::running::history_after;
 
 /// Messages that were added to a conversation, durably.
 #[derive(Debug)]
@@ -80,8 +85,13 @@ impl Gateway {
     }
 
     async fn write(&self, request: &TurnRequest, admitted: AdmittedTurn) -> Result<Appended, GatewayError> {
-        let AdmittedTurn { running, .. } = admitted;
+        let AdmittedTurn { running, before, .. } = admitted;
+        let repeated = before.as_ref().and_then(|before| repeated_output(request, transcript(before))).cloned();
+        let history = history_end(before.as_ref(), &running.messages);
         let mut guard = LeaseGuard::new(self, running.lease, running.facts.id);
+        if let (Some(repeated), true) = (&repeated, running.messages.is_empty()) {
+            return self.take_back_repeated(request, running, repeated, guard).await;
+        }
         let system =
             (!request.input.system.is_empty()).then(|| Arc::<[Payload]>::from(request.input.system.as_slice()));
         let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() };
@@ -92,6 +102,7 @@ impl Gateway {
             system,
             record: None,
             cost: None,
+            history,
             title: None,
             now: mint::now(),
         };
@@ -104,9 +115,29 @@ impl Gateway {
             turn: running.turn,
             tenant: request.caller.principal.tenant,
             facts: running.facts,
-            messages: running.messages,
+            messages: repeated.into_iter().chain(running.messages).collect(),
             revision: Some(committed.revision),
             was_there: false,
+        })
+    }
+
+    /// Removes the turn of a request that only repeats the last answer. The answer is what was added.
+    async fn take_back_repeated(
+        &self,
+        request: &TurnRequest,
+        running: Running,
+        repeated: &Arc<Message>,
+        mut guard: LeaseGuard<'_>,
+    ) -> Result<Appended, GatewayError> {
+        self.store.retract(running.lease).await.map_err(lost)?;
+        guard.is_over();
+        Ok(Appended {
+            turn: repeated.turn,
+            tenant: request.caller.principal.tenant,
+            facts: running.facts,
+            messages: vec![Arc::clone(repeated)],
+            revision: None,
+            was_there: true,
         })
     }
 
@@ -129,4 +160,10 @@ impl Gateway {
         let tenant = request.caller.principal.tenant;
         Ok(Appended { turn, tenant, facts: record.facts, messages: record.input, revision: None, was_there: true })
     }
+}
+
+/// What clients have seen of a conversation after messages were added to it.
+fn history_end(before: Option<&Snapshot>, added: &[Arc<Message>]) -> Option<HistoryEnd> {
+    let last = added.last()?.said.digest_shown();
+    history_after(before, added).map(|history| HistoryEnd { history, last })
 }

@@ -12,6 +12,7 @@ use crate::admission::own_alias;
 use crate::compaction::{Load, transcript};
 use crate::error::{GatewayError, InvalidRequest};
 use crate::gateway::Gateway;
+use crate::history::KnownPart;
 use crate::input::Input;
 use crate::mint;
 use crate::request::{ConversationRef, TurnRequest};
@@ -93,7 +94,7 @@ impl Gateway {
         let scope = Scope::of(&request.caller.principal);
         let open = async |alias, namespace, extent| self.store.open(&scope, alias, namespace, extent).await;
         match &request.destination.conversation {
-            ConversationRef::New | ConversationRef::Stateless => Ok(None),
+            ConversationRef::New | ConversationRef::ByHistory | ConversationRef::Stateless => Ok(None),
             ConversationRef::Named { alias, namespace, must_exist } => {
                 match open(alias, *namespace, Extent::View).await? {
                     None if *must_exist || !alias.may_be_created() => Err(GatewayError::unknown()),
@@ -164,7 +165,7 @@ fn shown(transcript: Transcript<'_>) -> Vec<Arc<Message>> {
 
 /// The messages of a request that its conversation does not have.
 fn new_in<'a>(request: &'a TurnRequest, snapshot: &Snapshot) -> Result<&'a [herma_model::Utterance], GatewayError> {
-    match Input::of(request, Some(snapshot)) {
+    match Input::of(request, Some(snapshot), &KnownPart::ByAlignment) {
         // More history would be needed to decide. The messages are taken as new.
         None => Ok(&request.input.messages),
         Some(input) => Ok(input?.new),

@@ -1,8 +1,9 @@
 //! The history of a conversation, read before its lease is asked for: from the cache if that is enough.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ResponseId, TurnId};
+use herma_model::{Alias, TurnId};
 use herma_store::{Extent, Running, Scope, Snapshot, Target, TurnRecord};
+use herma_turn::Replacement;
 
 use crate::admission::{PendingAdmission, own_alias};
 use crate::error::GatewayError;
@@ -15,6 +16,33 @@ pub(crate) struct History {
     pub(crate) is_fresh: bool,
     /// Where the turn goes.
     pub(crate) target: Target,
+    /// Which messages of the request it has.
+    pub(crate) known: KnownPart,
+}
+
+impl History {
+    /// That of a new conversation.
+    pub(crate) const fn new() -> Self {
+        Self { before: None, is_fresh: true, target: Target::New, known: KnownPart::ByAlignment }
+    }
+
+    /// Whether the turn continues a conversation that exists.
+    pub(crate) const fn continues(&self) -> bool {
+        matches!(self.target, Target::Alias { .. })
+    }
+}
+
+/// Which messages of a request its conversation has.
+#[derive(Clone)]
+pub(crate) enum KnownPart {
+    /// Alignment finds out.
+    ByAlignment,
+    /// This many at the beginning. Inputs of unanswered turns may follow.
+    First(usize),
+    /// All. A client has added them before, and now wants them answered.
+    All,
+    /// Some: the client has put others in place of the rest.
+    Replaced(Box<Replacement>),
 }
 
 impl PendingAdmission<'_> {
@@ -41,40 +69,75 @@ impl PendingAdmission<'_> {
         extent: Extent,
     ) -> Result<History, GatewayError> {
         match place {
-            ConversationRef::New | ConversationRef::Stateless => {
-                Ok(History { before: None, is_fresh: true, target: Target::New })
-            }
+            // Without messages there is no history to find anything by.
+            ConversationRef::New | ConversationRef::ByHistory | ConversationRef::Stateless => Ok(History::new()),
             ConversationRef::Named { alias, namespace, must_exist } => {
                 let (before, is_fresh) = self.read(scope, alias, *namespace, extent).await?;
                 let target = Target::Alias { alias: alias.clone(), namespace: *namespace, must_exist: *must_exist };
-                Ok(History { before, is_fresh, target })
+                Ok(History { before, is_fresh, target, known: KnownPart::ByAlignment })
             }
-            ConversationRef::After(response) => self.after(scope, *response, extent).await,
+            ConversationRef::After(response) => {
+                let alias = own_alias(&response.to_string())?;
+                let found = self.after(scope, alias, response.turn(), extent).await?;
+                found.ok_or(GatewayError::previous_not_found())
+            }
         }
     }
 
-    /// The whole conversation of a response if the response is the last in it. Otherwise the history up to it: the turn
-    /// makes a branch there.
-    async fn after(&self, scope: &Scope, response: ResponseId, extent: Extent) -> Result<History, GatewayError> {
-        let alias = own_alias(&response.to_string())?;
+    /// The history of a request that continues after a turn, by that turn. An ended conversation takes no turn, so the
+    /// request makes a branch of it.
+    pub(crate) async fn after_turn(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+        known: KnownPart,
+        extent: Extent,
+    ) -> Result<Option<History>, GatewayError> {
+        let alias = own_alias(&turn.as_run().to_string())?;
+        let found = match self.after(scope, alias.clone(), turn, extent).await? {
+            Some(found) if found.continues() && found.before.as_ref().is_some_and(|before| before.ended) => {
+                self.branch_after(scope, &alias, turn).await?
+            }
+            found => found,
+        };
+        Ok(found.map(|found| History { known, ..found }))
+    }
+
+    /// The whole conversation of a turn if the turn is the last in it. Otherwise the history up to it: the request
+    /// makes a branch there. `None` if the name leads nowhere.
+    async fn after(
+        &self,
+        scope: &Scope,
+        alias: Alias,
+        turn: TurnId,
+        extent: Extent,
+    ) -> Result<Option<History>, GatewayError> {
         let (before, is_fresh) = self.read(scope, &alias, Namespace::Session, extent).await?;
-        let before = before.ok_or(GatewayError::previous_not_found())?;
-        let turn = response.turn();
+        let Some(before) = before else { return Ok(None) };
         let is_last = match self.is_last(scope, &before, turn).await? {
             Some(decided) => decided,
             None => {
                 let whole = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::Whole).await?;
-                let whole = whole.ok_or(GatewayError::previous_not_found())?;
+                let Some(whole) = whole else { return Ok(None) };
                 self.is_last(scope, &whole, turn).await? == Some(true)
             }
         };
         if is_last {
             let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
-            return Ok(History { before: Some(before), is_fresh, target });
+            return Ok(Some(History { before: Some(before), is_fresh, target, known: KnownPart::ByAlignment }));
         }
-        let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::At(turn)).await?;
-        let before = Some(opened.ok_or(GatewayError::previous_not_found())?);
-        Ok(History { before, is_fresh: true, target: Target::Branch { source: turn } })
+        self.branch_after(scope, &alias, turn).await
+    }
+
+    /// The history up to a turn, for a branch that begins after it.
+    async fn branch_after(&self, scope: &Scope, alias: &Alias, turn: TurnId) -> Result<Option<History>, GatewayError> {
+        let opened = self.gateway.store.open(scope, alias, Namespace::Session, Extent::At(turn)).await?;
+        Ok(opened.map(|before| History {
+            before: Some(before),
+            is_fresh: true,
+            target: Target::Branch { source: turn },
+            known: KnownPart::ByAlignment,
+        }))
     }
 
     /// Whether no later turn of the conversation was answered. Turns that failed or still run do not count. `None` if

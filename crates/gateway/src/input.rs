@@ -1,13 +1,15 @@
 //! Which messages of a request its conversation does not have yet.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use herma_model::{Role, TurnId, Utterance, tool};
+use herma_model::{Message, MessageStatus, Role, TurnId, Utterance, tool};
 use herma_store::Snapshot;
-use herma_turn::{Alignment, Transcript, align, check_tool_results};
+use herma_turn::{Alignment, Transcript, align, align_after, check_tool_results};
 
 use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
+use crate::history::KnownPart;
 use crate::request::TurnRequest;
 
 /// Whether a request answers a question with which the last response ended.
@@ -17,6 +19,15 @@ fn answers_open_question(request: &TurnRequest, transcript: Transcript<'_>) -> b
     }
     let open = tool::unsettled(transcript.since_base().iter().map(|message| &message.said));
     request.input.approvals.iter().any(|(call, _)| open.iter().any(|open| open.id == *call))
+}
+
+/// The last answer of a conversation, if a request that only adds messages begins with it. Some clients store what they
+/// were answered as an item again.
+pub(crate) fn repeated_output<'t>(request: &TurnRequest, transcript: Transcript<'t>) -> Option<&'t Arc<Message>> {
+    let last = transcript.messages.last().filter(|last| last.id.is_answer() && last.said.role == Role::Assistant)?;
+    let first = request.input.messages.first()?;
+    let is_answered = last.said.status == MessageStatus::Complete && transcript.ending(last.turn).is_none();
+    (is_answered && last.said.is_repeated_by(first)).then_some(last)
 }
 
 /// What a request adds to its conversation.
@@ -30,7 +41,11 @@ pub(crate) struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Aligns a request with its conversation. `None` if more of the conversation has to be read to decide.
-    pub(crate) fn of(request: &'a TurnRequest, before: Option<&Snapshot>) -> Option<Result<Self, GatewayError>> {
+    pub(crate) fn of(
+        request: &'a TurnRequest,
+        before: Option<&Snapshot>,
+        known: &KnownPart,
+    ) -> Option<Result<Self, GatewayError>> {
         let (unanswered, begun_anew) = (HashMap::new(), HashMap::new());
         let empty = Transcript {
             base: None,
@@ -42,9 +57,16 @@ impl<'a> Input<'a> {
         };
         let transcript = before.map_or(empty, transcript);
         if request.input.all_new {
-            return Some(Self::check(request, transcript, Alignment { new_from: 0, retry_of: None }));
+            let new_from = usize::from(repeated_output(request, transcript).is_some());
+            return Some(Self::check(request, transcript, Alignment { new_from, retry_of: None }));
         }
-        let alignment = align(&request.input.messages, transcript)?;
+        let messages = &request.input.messages;
+        let alignment = match known {
+            KnownPart::ByAlignment => align(messages, transcript)?,
+            KnownPart::First(known) => align_after(messages, *known, transcript)?,
+            KnownPart::Replaced(replacement) => align_after(messages, replacement.new_from, transcript)?,
+            KnownPart::All => return Some(Ok(Self { new: &[], retry_of: None, anew_of: None })),
+        };
         Some(Self::check(request, transcript, alignment))
     }
 

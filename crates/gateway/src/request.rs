@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, CallId, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance};
+use herma_model::{
+    Alias, CallId, ChatId, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance,
+};
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use tokio::sync::watch;
@@ -111,6 +113,8 @@ pub struct Destination {
     pub policy: Policy,
     /// The revision at which its conversation has to be, if it says so.
     pub expected: Option<ExpectedRevision>,
+    /// The chat of the front end that it comes under. It counts only if the request names no conversation.
+    pub chat: Option<ChatId>,
 }
 
 impl From<ConversationRef> for Destination {
@@ -123,6 +127,7 @@ impl From<ConversationRef> for Destination {
             parent_tool_call: None,
             policy: Policy::default(),
             expected: None,
+            chat: None,
         }
     }
 }
@@ -199,6 +204,9 @@ pub enum AskWhere {
 pub enum ConversationRef {
     /// A new one.
     New,
+    /// The one that the request's messages continue. They are the whole history of its client. If there is none, a new
+    /// one.
+    ByHistory,
     /// None: the turn is stateless, and no message is stored.
     Stateless,
     /// The one that a name leads to.
@@ -218,7 +226,7 @@ impl ConversationRef {
     /// The name that the request used, if it used one.
     pub fn name(&self) -> Option<Arc<str>> {
         match self {
-            Self::New | Self::Stateless => None,
+            Self::New | Self::ByHistory | Self::Stateless => None,
             Self::Named { alias, .. } => Some(Arc::from(alias.as_str())),
             Self::After(response) => Some(Arc::from(response.to_string())),
         }

@@ -7,8 +7,8 @@ use herma_model::alias::Namespace;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    Alias, Answer, CallEnd, CallStatus, ConversationId, MessageStatus, NewMessage, Step, TurnFailure, TurnState,
-    Utterance, tool,
+    Alias, Answer, CallEnd, CallStatus, ConversationId, Digest, HistoryEnd, MessageStatus, NewMessage, Step,
+    TurnFailure, TurnState, Utterance, tool,
 };
 use herma_store::{
     Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
@@ -96,6 +96,7 @@ impl Run<'_> {
         let gateway = self.gateway;
         let tools = gateway.offer(self.request, &turn.session.facts).await;
         let rules = tools.rules(self.request);
+        self.note_replacement(turn).await?;
         let decided = match approvals {
             Some(approvals) => turn.decided_by_people(&approvals, &tools),
             None => turn.decided_by_request(&self.request.input.approvals, &tools),
@@ -119,6 +120,18 @@ impl Run<'_> {
             children_left: Arc::new(AtomicU32::new(gateway.settings.tools.delegate.max_children)),
         };
         drive_from(&*gateway.upstream, machine, first, &mut host).await
+    }
+
+    /// Writes down what the client has put in place of a part of its history. The client knows of it, so its listeners
+    /// are not told.
+    async fn note_replacement(&self, turn: &mut RunningTurn) -> Result<(), StoreError> {
+        let (Some(replacement), Some(snapshot)) = (turn.replacement.take(), &turn.before) else { return Ok(()) };
+        let lease = turn.running.lease;
+        let noted = self.gateway.note_client_compaction(self.request, snapshot, lease, &replacement).await?;
+        if let Some((compacted, base)) = noted {
+            turn.rebase(&compacted, base);
+        }
+        Ok(())
     }
 
     /// Writes the end to the store. Returns the last event for the listeners.
@@ -181,11 +194,13 @@ impl Run<'_> {
         whole: Box<Answer>,
         mut guard: LeaseGuard<'_>,
     ) -> TurnEvent {
+        let shown = messages.last().map(|message| message.said.digest_shown());
         let outcome = TurnOutcome::Completed { messages, finish: last.finish.clone() };
         let record = record_of_answered(self.request, self.log);
         let mut naming = self.gateway.naming(self.request, &turn, &whole);
         let (is_named, title) = (naming.is_settled(), naming.title.take());
-        match self.commit(&turn, outcome, CommitExtras { record, title }, &mut guard).await {
+        let history = seen_with(&turn, shown, &whole);
+        match self.commit(&turn, outcome, CommitExtras { record, title, history }, &mut guard).await {
             Ok(committed) => {
                 let mut steps = turn.steps.clone();
                 steps.extend(Step::of_messages(&committed.messages, &[]));
@@ -202,7 +217,7 @@ impl Run<'_> {
                 };
                 let end = End::Answered(last.finish.usage);
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
-                let mut snapshot = turn.into_snapshot(&committed, end);
+                let mut snapshot = turn.into_snapshot(&committed, end, history);
                 snapshot.untitled &= !is_named;
                 compaction::prepare(self.gateway, self.request, &snapshot);
                 naming.ask(self.gateway);
@@ -248,10 +263,11 @@ impl Run<'_> {
         let messages = last_messages(&turn, shown.as_deref());
         let outcome = TurnOutcome::Unanswered { state, failure: failure.clone(), messages };
         let record = record_of_unanswered(self.request, self.log);
-        match self.commit(&turn, outcome, CommitExtras { record, title: None }, &mut guard).await {
+        let extras = CommitExtras { record, title: None, history: None };
+        match self.commit(&turn, outcome, extras, &mut guard).await {
             Ok(committed) => {
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
-                self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state)), seen);
+                self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state), None), seen);
                 failed(GatewayError::Turn(failure))
             }
             Err(error) => failed(lost(error)),
@@ -265,7 +281,10 @@ impl Run<'_> {
         }
         let namespace = match &self.request.destination.conversation {
             ConversationRef::Named { namespace, .. } => *namespace,
-            ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => Namespace::Session,
+            ConversationRef::New
+            | ConversationRef::ByHistory
+            | ConversationRef::Stateless
+            | ConversationRef::After(_) => Namespace::Session,
         };
         self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot);
     }
@@ -274,7 +293,7 @@ impl Run<'_> {
         &self,
         turn: &RunningTurn,
         outcome: TurnOutcome,
-        CommitExtras { record, title }: CommitExtras,
+        CommitExtras { record, title, history }: CommitExtras,
         guard: &mut LeaseGuard<'_>,
     ) -> Result<Committed, StoreError> {
         let cost = match &outcome {
@@ -291,6 +310,7 @@ impl Run<'_> {
             system: turn.new_system.clone(),
             cost,
             record,
+            history,
             title,
             now: mint::now(),
         };
@@ -300,6 +320,12 @@ impl Run<'_> {
         }
         committed
     }
+}
+
+/// What the client of a turn has seen when it has the answer.
+fn seen_with(turn: &RunningTurn, shown: Option<Digest>, answer: &Answer) -> Option<HistoryEnd> {
+    let last = shown.unwrap_or_else(|| assistant_utterance(answer, MessageStatus::Complete).digest);
+    turn.history.map(|seen| HistoryEnd { history: seen.answered_by(last), last })
 }
 
 /// The last messages of a turn without an answer: results of calls that were cut off, and the streamed text.
@@ -336,6 +362,8 @@ struct CommitExtras {
     record: Option<String>,
     /// The new title of its conversation.
     title: Option<MadeTitle>,
+    /// What its client has seen with the answer.
+    history: Option<HistoryEnd>,
 }
 
 /// A lease in use. Dropping it gives up an unfinished turn, also after a panic, and wakes the next turn in line.

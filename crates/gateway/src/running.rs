@@ -6,11 +6,11 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::tokens::Counted;
 use herma_model::{
-    Alias, ApprovalAnswer, ApprovalChoice, Base, CallId, Message, MessageId, MessageStatus, NewMessage, OwnCall,
-    Payload, Role, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, tool,
+    Alias, ApprovalAnswer, ApprovalChoice, Base, CallId, HistoryDigest, HistoryEnd, Message, MessageId, MessageStatus,
+    NewMessage, OwnCall, Payload, Role, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, tool,
 };
 use herma_store::{Committed, Compacted, PendingApproval, Resumed, Revision, Running, Snapshot, TurnRecord};
-use herma_turn::{Transcript, build, truncated};
+use herma_turn::{Replacement, Transcript, build, truncated};
 use herma_wire::chat::answer_of;
 
 use crate::admission::AdmittedTurn;
@@ -45,11 +45,16 @@ pub(crate) struct RunningTurn {
     pub(crate) unwritten: Vec<NewMessage>,
     /// Whether its listeners know that it runs.
     pub(crate) is_told: bool,
+    /// What its client has seen and said up to now. `None` if that is not known.
+    pub(crate) history: Option<HistoryDigest>,
+    /// What its client has put in place of a part of the history. It is written before the model is called.
+    pub(crate) replacement: Option<Box<Replacement>>,
 }
 
 impl RunningTurn {
     pub(crate) fn of(admitted: AdmittedTurn, request: &TurnRequest) -> Self {
-        let AdmittedTurn { running, is_anew, mut before, alias } = admitted;
+        let AdmittedTurn { running, is_anew, mut before, alias, client_history, replacement } = admitted;
+        let history = client_history.or_else(|| history_before_answer(before.as_ref(), &running, is_anew));
         if let Some(snapshot) = &mut before {
             forget_summarised(snapshot);
             if is_anew {
@@ -81,6 +86,8 @@ impl RunningTurn {
             last_finish: None,
             unwritten: Vec::new(),
             is_told: false,
+            history,
+            replacement,
         }
     }
 
@@ -91,7 +98,12 @@ impl RunningTurn {
         request: &TurnRequest,
     ) -> (Self, TurnRecord, Vec<PendingApproval>) {
         let Resumed { running, snapshot, record, approvals, .. } = resumed;
-        let admitted = AdmittedTurn { running, is_anew: true, before: None, alias };
+        let own = snapshot.messages.iter().filter(|message| message.turn == running.turn);
+        let is_step =
+            |message: &Message| record.steps.iter().filter_map(Step::stored_message).any(|s| s.id == message.id);
+        let input: Vec<_> = own.filter(|message| !is_step(message)).cloned().collect();
+        let client_history = history_after(Some(&snapshot), &input);
+        let admitted = AdmittedTurn { running, is_anew: true, before: None, alias, client_history, replacement: None };
         let mut turn = Self::of(admitted, request);
         let is_own =
             |step: &&Step| step.stored_message().is_some_and(|message| message.attempt == turn.running.attempt);
@@ -235,8 +247,13 @@ impl RunningTurn {
 
     /// Puts a compaction of the conversation into the state.
     pub(crate) fn compacted(&mut self, compacted: &Compacted, base: Arc<Base>) {
-        let moved = compacted.facts.head.id != self.session.facts.head.id;
         self.steps.push(Step::Compacted(compacted.record.id));
+        self.rebase(compacted, base);
+    }
+
+    /// Puts a compaction into the state that is no step of the turn.
+    pub(crate) fn rebase(&mut self, compacted: &Compacted, base: Arc<Base>) {
+        let moved = compacted.facts.head.id != self.session.facts.head.id;
         self.session.facts = Arc::clone(&compacted.facts);
         self.session.rotated |= moved;
         let changes = compacted.revision.changes;
@@ -252,7 +269,7 @@ impl RunningTurn {
     }
 
     /// The conversation as it is after the turn's end.
-    pub(crate) fn into_snapshot(self, committed: &Committed, end: End) -> Snapshot {
+    pub(crate) fn into_snapshot(self, committed: &Committed, end: End, seen: Option<HistoryEnd>) -> Snapshot {
         let mut snapshot = self.before.unwrap_or_else(|| first_snapshot(&self.running));
         snapshot.facts = self.running.facts;
         snapshot.version = committed.version;
@@ -265,6 +282,7 @@ impl RunningTurn {
                 snapshot.unanswered.insert(self.running.turn, Unanswered { state, attempt: self.running.attempt });
             }
             End::Answered(usage) => {
+                snapshot.history = seen.map(|seen| seen.history);
                 snapshot.unanswered.remove(&self.running.turn);
                 let last = snapshot.messages.last().map(|message| message.seq);
                 snapshot.counted =
@@ -273,6 +291,40 @@ impl RunningTurn {
         }
         snapshot
     }
+}
+
+/// The history of a turn's client up to the turn's answer.
+fn history_before_answer(before: Option<&Snapshot>, running: &Running, is_anew: bool) -> Option<HistoryDigest> {
+    if !running.messages.is_empty() || is_anew {
+        return history_after(before, &running.messages);
+    }
+    // A further attempt: its input is stored already.
+    let stored = before.map_or(&[][..], |snapshot| &snapshot.messages);
+    let input: Vec<_> = stored.iter().filter(|message| message.turn == running.turn).cloned().collect();
+    history_after(before, &input)
+}
+
+/// The history of a conversation's clients, followed by further messages. `None` if it is not known.
+pub(crate) fn history_after(before: Option<&Snapshot>, input: &[Arc<Message>]) -> Option<HistoryDigest> {
+    let seen = match before {
+        None => HistoryDigest::EMPTY,
+        Some(snapshot) => snapshot.history.or_else(|| history_of_whole(snapshot, input))?,
+    };
+    let complete = input.iter().map(|message| &message.said).filter(|said| said.status == MessageStatus::Complete);
+    Some(seen.followed_by(complete))
+}
+
+/// The history up to a turn's input, if all messages of the conversation are in hand.
+fn history_of_whole(snapshot: &Snapshot, input: &[Arc<Message>]) -> Option<HistoryDigest> {
+    let transcript = transcript(snapshot);
+    let is_answered = |message: &&Arc<Message>| {
+        message.said.status == MessageStatus::Complete
+            && transcript.ending(message.turn).is_none()
+            && !transcript.is_left_behind(message)
+            && !input.iter().any(|own| own.id == message.id)
+    };
+    let said = snapshot.messages.iter().filter(is_answered).map(|message| &message.said);
+    snapshot.whole.then(|| HistoryDigest::EMPTY.followed_by(said))
 }
 
 /// A new conversation with the input of its first turn.
@@ -292,6 +344,7 @@ fn first_snapshot(running: &Running) -> Snapshot {
         unanswered: HashMap::new(),
         begun_anew: HashMap::new(),
         ended: false,
+        history: None,
     }
 }
 

@@ -27,6 +27,7 @@ use crate::compaction;
 use crate::driver::{Host, drive, stopped};
 use crate::error::{Conflict, GatewayError, KeyProblem};
 use crate::gateway::Gateway;
+use crate::history::KnownPart;
 use crate::input::Input;
 use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
@@ -66,7 +67,8 @@ impl Stateless<'_> {
         if self.request.caller.session_key.as_ref().is_some_and(|key| !scope.keys.allows(key)) {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
-        let input = Input::of(self.request, None).unwrap_or_else(|| Err(GatewayError::Turn(defect())))?;
+        let input = Input::of(self.request, None, &KnownPart::ByAlignment)
+            .unwrap_or_else(|| Err(GatewayError::Turn(defect())))?;
         check_window(self.gateway, self.request, None, &input)?;
         let started_at = mint::now();
         let message = MessageId::answered(self.turn, 1, 0);

@@ -40,6 +40,10 @@ pub struct HttpSettings {
     pub max_websockets: usize,
     /// How long one WebSocket may be open.
     pub websocket_lifetime: Duration,
+    /// Headers in which front ends send the id of a chat, the most specific first.
+    pub chat_headers: Vec<String>,
+    /// Whether responses with `store: false` are kept if they come under a chat.
+    pub keep_chats: bool,
     /// How callers authenticate.
     pub authentication: Authentication,
 }

@@ -2,13 +2,14 @@
 
 use herma_gateway::{OnDisconnect, Policy, SessionView, ToolOffer};
 use herma_model::alias::InvalidName;
-use herma_model::{Alias, SessionKey, SessionKind};
+use herma_model::{Alias, ChatId, SessionKey, SessionKind};
 use herma_store::{ClientConnection, ExpectedRevision};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::app::Shared;
 use crate::error::ApiError;
-use crate::revision;
+use crate::{front_ends, revision};
 
 /// In a request, any name of a conversation. In an answer, the id of the head session.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("x-hermes-session-id");
@@ -43,6 +44,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) sdk_attempt: u32,
     /// The revision that the conversation must have.
     pub(crate) if_match: Option<ExpectedRevision>,
+    /// The chat of a front end that the request belongs to. It counts if the request names no conversation.
+    pub(crate) chat: Option<ChatId>,
     /// The connection of the request.
     pub(crate) client: ClientConnection,
 }
@@ -51,6 +54,11 @@ impl SessionHeaders {
     /// Refuses a session kind on routes where it has no meaning.
     pub(crate) fn refuse_kind(&self, why: &str) -> Result<(), ApiError> {
         if self.kind == SessionKind::Main { Ok(()) } else { Err(bad(&SESSION_KIND, why)) }
+    }
+
+    /// The same headers, with the chat that they name.
+    pub(crate) fn in_chat(self, app: &Shared, headers: &HeaderMap) -> Self {
+        Self { chat: front_ends::chat(headers, &app.settings.chat_headers), ..self }
     }
 
     /// Reads the headers of an HTTP request, with its connection.
@@ -66,11 +74,12 @@ impl SessionHeaders {
             conversation: named(headers, &CONVERSATION_ID, Alias::parse)?,
             key: named(headers, &SESSION_KEY, SessionKey::parse)?,
             kind: match text(headers, &SESSION_KIND)? {
-                None | Some("main") => SessionKind::Main,
-                Some("auxiliary") => SessionKind::Auxiliary,
-                Some("background") => SessionKind::Background,
-                Some(_) => return Err(bad(&SESSION_KIND, "must be 'main', 'auxiliary' or 'background'")),
+                None if front_ends::asks_for_summary(headers) => SessionKind::Auxiliary,
+                None => SessionKind::Main,
+                Some(name) => front_ends::kind(name)
+                    .ok_or_else(|| bad(&SESSION_KIND, "must be 'main', 'auxiliary' or 'background'"))?,
             },
+            chat: None,
             policy: match text(headers, &TURN_POLICY)? {
                 None | Some("queue") => Policy::Queue,
                 Some("reject") => Policy::Reject,

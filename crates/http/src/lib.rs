@@ -22,6 +22,7 @@ mod body_budget;
 mod client_socket;
 mod dialect;
 mod error;
+mod front_ends;
 mod headers;
 mod json;
 mod linger;

@@ -1,7 +1,7 @@
 //! The names that an HTTP request gives for its conversation. The gateway decides which conversation they lead to.
 
-use herma_gateway::{Destination, Field, Names};
-use herma_model::{Alias, Principal, SessionKind};
+use herma_gateway::{ConversationRef, Destination, Field, Names};
+use herma_model::{Alias, Principal};
 use herma_wire::responses::ResponsesRequest;
 
 use crate::app::Shared;
@@ -38,17 +38,22 @@ pub(crate) fn add_body_names(names: &mut Names, asked: &ResponsesRequest) -> Res
     Ok(())
 }
 
-/// The conversation that a request goes to, by its names and its session kind.
+/// The conversation that a request goes to, by its names, its session kind and its chat.
 pub(crate) async fn destination(
     app: &Shared,
     principal: &Principal,
     names: Names,
-    kind: SessionKind,
+    headers: &SessionHeaders,
     dialect: Dialect,
 ) -> Result<Destination, ApiError> {
     let found = async {
         let sessions = app.sessions(principal);
-        sessions.destination(sessions.resolve(names).await?, kind).await
+        let place = match sessions.resolve(names).await? {
+            // A chat request carries the history of its client.
+            ConversationRef::New if dialect == Dialect::Chat => ConversationRef::ByHistory,
+            place => place,
+        };
+        sessions.destination(place, headers.kind, headers.chat, headers.key.as_ref()).await
     };
     found.await.map_err(dialect.error_mapper())
 }

@@ -35,6 +35,29 @@ stored_enum!(
 );
 
 stored_enum!(
+    /// Who made a compaction.
+    MadeBy {
+        /// Herma.
+        Herma = "herma",
+        /// A client that compacts its context itself, and sends the result in place of its history.
+        Client = "client",
+    }
+);
+
+impl MadeBy {
+    /// Whether Herma made it.
+    pub const fn is_herma(&self) -> bool {
+        matches!(self, Self::Herma)
+    }
+}
+
+impl Default for MadeBy {
+    fn default() -> Self {
+        Self::Herma
+    }
+}
+
+stored_enum!(
     /// How a compaction ended.
     CompactionOutcome {
         /// It is part of the conversation's history.
@@ -97,6 +120,8 @@ pub struct Compaction {
     pub mode: CompactionMode,
     /// Why it was made.
     pub trigger: CompactionTrigger,
+    /// Who made it.
+    pub made_by: MadeBy,
     /// How it ended.
     pub outcome: CompactionOutcome,
     /// The head before it.

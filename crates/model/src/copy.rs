@@ -9,11 +9,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::alias::{Alias, Namespace};
-use crate::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
+use crate::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, MadeBy};
 use crate::generation::FinishReason;
 use crate::ids::{CompactionId, ConversationId, MessageId, SessionId, TurnId};
 use crate::kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
-use crate::message::{CallId, Payload, Seq, Utterance};
+use crate::message::{CallId, Digest, Payload, Seq, Utterance};
 use crate::provenance::{CompactionMode, Resolution};
 use crate::rewind::Rewinds;
 use crate::session_key::SessionKey;
@@ -135,6 +135,9 @@ pub struct CopiedConversation {
     /// The ranges that rewinds hide from the model.
     #[serde(default, skip_serializing_if = "Rewinds::is_empty")]
     pub rewinds: Rewinds,
+    /// The digest of the chat that it came under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<Digest>,
     /// Names that lead to it, besides its id and the ids of its sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<CopiedName>,
@@ -341,6 +344,9 @@ pub struct CopiedCompaction {
     pub mode: CompactionMode,
     /// Why it was made.
     pub trigger: CompactionTrigger,
+    /// Who made it.
+    #[serde(default, skip_serializing_if = "MadeBy::is_herma")]
+    pub made_by: MadeBy,
     /// How it ended.
     pub outcome: CompactionOutcome,
     /// The head before it.

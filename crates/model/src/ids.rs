@@ -173,6 +173,11 @@ impl MessageId {
         Self(Uuid::from_u128((turn.0.as_u128() & !MESSAGE_BITS) | low))
     }
 
+    /// Whether the model said the message, if the id was made from a turn's id.
+    pub const fn is_answer(self) -> bool {
+        self.0.as_u128() >> (ATTEMPT_BITS + NUMBER_BITS) & 1 == 1
+    }
+
     /// The turn of the message. If the id was not made from a turn's id, no turn has the result.
     pub const fn turn(self) -> TurnId {
         TurnId::with_room(self.0)

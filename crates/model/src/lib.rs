@@ -8,6 +8,7 @@ pub mod compaction;
 pub mod copy;
 pub mod event;
 pub mod generation;
+pub mod history;
 pub mod ids;
 pub mod kind;
 pub mod limits;
@@ -28,6 +29,7 @@ pub use alias::{Alias, InvalidName};
 pub use compaction::{Base, Compaction, Summary};
 pub use event::{ConversationEvent, EventId, EventKind};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
+pub use history::{ChatId, HistoryDigest, HistoryEnd, HistoryReader};
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
 };

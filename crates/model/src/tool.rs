@@ -163,6 +163,11 @@ impl Utterance {
         ToolExtra::of(self, "\"shown\"")?.shown
     }
 
+    /// The digest of what clients were shown: of the whole turn's answer, if this message ended a turn of several.
+    pub fn digest_shown(&self) -> Digest {
+        self.shown_digest().unwrap_or(self.digest)
+    }
+
     /// Whether clients never see this message by itself: it calls Herma's own tools, or is the result of such a call.
     ///
     /// A message that also calls tools of the client ends its turn, and clients see it.

@@ -26,7 +26,7 @@ use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::tables::insert_message;
 use crate::takeover::{self, TakeoverReason, take_over};
-use crate::{retry, snapshot, waiting};
+use crate::{histories, retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
 pub(crate) fn admit(
@@ -57,13 +57,21 @@ pub(crate) fn admit(
                 TurnBranch::Stale => Ok(AdmitOutcome::Stale),
                 TurnBranch::Refused(refusal) => Ok(AdmitOutcome::Refused(refusal)),
             },
+            Target::Anew { source } => match branch::anew(connection, admission, *source)? {
+                Some(state) => start(connection, instance, admission, state, Resolution::Branched),
+                None => Ok(AdmitOutcome::Stale),
+            },
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
             Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
             // A conversation that does not exist yet has no revision.
             _ if admission.scope.expected.is_some() => Err(StoreError::VersionMismatch),
-            Target::New | Target::Alias { .. } => create(connection, instance, admission),
+            Target::New => match found_meanwhile(connection, admission)? {
+                Some(outcome) => Ok(outcome),
+                None => create(connection, instance, admission),
+            },
+            Target::Alias { .. } => create(connection, instance, admission),
         };
     };
     if let Some(refusal) = refusal(&state, admission) {
@@ -89,6 +97,18 @@ pub(crate) fn admit(
         _ => Resolution::Created,
     };
     start(connection, instance, admission, state, resolution)
+}
+
+/// For a request that names no conversation and found none: whether there is one now.
+fn found_meanwhile(connection: &Connection, admission: &Admission) -> StoreResult<Option<AdmitOutcome>> {
+    if let Some(chat) = admission.creation.chat
+        && histories::is_chat_known(connection, admission.scope.tenant, chat)?
+    {
+        return Ok(Some(AdmitOutcome::Stale));
+    }
+    let Some(opening) = admission.opening else { return Ok(None) };
+    let waiting = histories::waiting(connection, &admission.scope, admission.session_key.as_ref(), opening)?;
+    Ok(waiting.map(AdmitOutcome::Waiting))
 }
 
 /// Makes the conversation of a turn, if what the request declares about it is valid.

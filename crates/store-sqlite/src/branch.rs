@@ -2,8 +2,10 @@
 //! change.
 
 use herma_model::alias::Namespace;
-use herma_model::{ConversationEvent, CreatorKind, ParentRelation, Seq, SessionKind, TurnId};
-use herma_store::{Admission, BranchOutcome, BranchPoint, NewBranch, NewConversation, Refusal, Seen, Version};
+use herma_model::{Alias, ConversationEvent, ConversationId, CreatorKind, ParentRelation, Seq, SessionKind, TurnId};
+use herma_store::{
+    Admission, BranchOutcome, BranchPoint, NewBranch, NewConversation, Refusal, Seen, StoreError, Version,
+};
 use rusqlite::Connection;
 
 use crate::base::CompactionBase;
@@ -14,7 +16,7 @@ use crate::parent::{self, Parent};
 use crate::point::{Point, PointOutcome};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, SessionColumns, insert};
-use crate::{conversation, events, listing, rewinds, snapshot};
+use crate::{conversation, events, histories, listing, rewinds, snapshot};
 
 /// The outcome for a turn that asks for a branch.
 pub(crate) enum TurnBranch {
@@ -47,6 +49,22 @@ pub(crate) fn create(connection: &Connection, admission: &Admission, source: Tur
     }
     let point = Point { inherited, parent: inherited.session };
     make(connection, &of_turn(admission), &source, point).map(Box::new).map(TurnBranch::Made)
+}
+
+/// Makes the branch of a turn that inherits no message of a conversation. `None` if the caller cannot reach that.
+pub(crate) fn anew(
+    connection: &Connection,
+    admission: &Admission,
+    source: ConversationId,
+) -> StoreResult<Option<ConversationState>> {
+    let name = Alias::parse(&source.to_string()).map_err(|why| StoreError::Failed(why.to_string()))?;
+    let found = snapshot::visible(connection, &admission.scope, &name, Namespace::Session)?;
+    let Some((source, _)) = found else { return Ok(None) };
+    let session = connection
+        .query_row("SELECT root_pk FROM conversations WHERE pk = ?1", [source.key], |row| row.get(0))
+        .translated()?;
+    let point = Point { inherited: Segment { conversation: source.key, session, through: 0 }, parent: session };
+    make(connection, &of_turn(admission), &source, point).map(Some)
 }
 
 /// Makes the branch of a turn that does not want to wait for the running turn.
@@ -153,6 +171,7 @@ fn make(
         message_count: inherited.count(connection)?,
         answered: inherited.has_answer(connection)?,
         rewinds: rewinds::to(&rewinds),
+        history: histories::at(connection, session, through)?,
         ..draft.columns()
     };
     let key = insert(connection, &conversation)?;

@@ -7,6 +7,7 @@ use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOu
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
+use crate::histories::HistoryColumns;
 use crate::instance::Instance;
 use crate::tables::insert_message;
 use crate::takeover::clear_journal;
@@ -23,14 +24,16 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
         TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
     };
-    let LeasedConversation { session, seq, version, changes, .. } = LeasedConversation::by(connection, lease)?;
+    let held = LeasedConversation::by(connection, lease)?;
+    let history = commit.history.map(|end| HistoryColumns::of(lease.tenant, held.session_key.as_deref(), end));
+    let LeasedConversation { session, seq, version, changes, .. } = held;
     let last_seq = seq + added.len() as i64 - 1;
     let is_answer = match &commit.outcome {
         TurnOutcome::Completed { messages, .. } => !messages.is_empty() || has_appended(connection, lease.turn)?,
         TurnOutcome::Unanswered { .. } => false,
     };
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
-    end_turn(connection, commit, seq, last_seq)?;
+    end_turn(connection, commit, seq, last_seq, history.as_ref())?;
     connection
         .prepare_cached(
             "UPDATE conversations SET running_turn = NULL, last_fence = fence, version = ?2,
@@ -38,7 +41,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
              input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6, cached_tokens = cached_tokens + ?7,
              reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
              counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens),
-             answered = max(answered, ?12), cost = coalesce(cost + ?13, ?13, cost) WHERE pk = ?1",
+             answered = max(answered, ?12), cost = coalesce(cost + ?13, ?13, cost),
+             history = iif(?14, ?15, history) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -54,7 +58,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
                 counted.map(|_| last_seq),
                 counted,
                 is_answer,
-                commit.cost.map(Cost::micros)
+                commit.cost.map(Cost::micros),
+                matches!(commit.outcome, TurnOutcome::Completed { .. }),
+                history.as_ref().map(|columns| &columns.history)
             ])
         })
         .translated()?;
@@ -137,13 +143,14 @@ struct LeasedConversation {
     version: i64,
     changes: i64,
     last_turn: Fence,
+    session_key: Option<String>,
 }
 
 impl LeasedConversation {
     fn by(connection: &Connection, lease: Lease) -> StoreResult<Self> {
         connection
             .prepare_cached(
-                "SELECT head_pk, next_seq, version + 1, changes, last_fence FROM conversations
+                "SELECT head_pk, next_seq, version + 1, changes, last_fence, session_key FROM conversations
                  WHERE pk = ?1 AND tenant_pk = ?2 AND running_turn = ?3 AND fence = ?4",
             )
             .and_then(|mut select| {
@@ -156,6 +163,7 @@ impl LeasedConversation {
                             version: row.get(2)?,
                             changes: row.get(3)?,
                             last_turn: Fence(row.get(4)?),
+                            session_key: row.get(5)?,
                         })
                     })
                     .optional()
@@ -191,7 +199,13 @@ fn insert(
 }
 
 /// Ends the turn's row. A turn that was asked to stop cannot be completed.
-fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq: i64) -> StoreResult<()> {
+fn end_turn(
+    connection: &Connection,
+    commit: &Commit,
+    answer_seq: i64,
+    last_seq: i64,
+    history: Option<&HistoryColumns>,
+) -> StoreResult<()> {
     let ended = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => {
             let usage = finish.usage;
@@ -205,7 +219,7 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                      failure_code = NULL, failure_message = NULL, upstream_status = NULL,
                      answer_seq = coalesce(answer_seq, ?9), last_seq = ?10, record = ?11,
                      cache_write_tokens = coalesce(cache_write_tokens + ?12, ?12, cache_write_tokens),
-                     cut_off = 0 WHERE pk = ?1 AND stop_requested IS NULL",
+                     cut_off = 0, history = ?13, history_key = ?14 WHERE pk = ?1 AND stop_requested IS NULL",
                 )
                 .and_then(|mut update| {
                     update.execute(params![
@@ -220,7 +234,9 @@ fn end_turn(connection: &Connection, commit: &Commit, answer_seq: i64, last_seq:
                         answer_seq,
                         last_seq,
                         commit.record,
-                        usage.map(|u| u.cache_write as i64).filter(|tokens| *tokens > 0)
+                        usage.map(|u| u.cache_write as i64).filter(|tokens| *tokens > 0),
+                        history.map(|columns| &columns.history),
+                        history.map(|columns| columns.key)
                     ])
                 })
                 .translated()?

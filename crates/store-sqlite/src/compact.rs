@@ -163,6 +163,7 @@ fn write(
         action: CompactionAction::Compact.as_str(),
         mode: compaction.mode.as_str(),
         trigger: compaction.trigger.as_str(),
+        made_by: compaction.made_by.as_str(),
         outcome: CompactionOutcome::Applied.as_str(),
         session_before_pk: state.head,
         session_after_pk: head,

@@ -38,7 +38,7 @@ impl<'a> ConversationDraft<'a> {
     fn of(admission: &'a Admission, parent: Option<&'a Parent>) -> Self {
         let name = match &admission.target {
             Target::Alias { alias, namespace, .. } => Some((alias, *namespace)),
-            Target::New | Target::Branch { .. } => None,
+            Target::New | Target::Branch { .. } | Target::Anew { .. } => None,
         };
         let (tenant, creation) = (admission.scope.tenant, &admission.creation);
         let inherited = parent.and_then(|parent| parent.session_key.as_ref());
@@ -70,6 +70,7 @@ impl<'a> ConversationDraft<'a> {
             updated_at: self.now.0,
             parent_pk: self.parent.map(|parent| parent.conversation),
             parent_tool_call: self.creation.parent_tool_call.as_deref(),
+            chat: self.creation.chat.map(|chat| chat.0.0),
             ..ConversationColumns::default()
         }
     }

@@ -182,8 +182,11 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
         })
         .translated()?;
     let mut remove = connection.prepare_cached("DELETE FROM turns WHERE pk = ?1").translated()?;
-    let mut keep =
-        connection.prepare_cached("UPDATE turns SET kept = 0, echo = NULL, joinable = 0 WHERE pk = ?1").translated()?;
+    let mut keep = connection
+        .prepare_cached(
+            "UPDATE turns SET kept = 0, echo = NULL, joinable = 0, history = NULL, history_key = NULL WHERE pk = ?1",
+        )
+        .translated()?;
     for (turn, is_later) in turns {
         queue::forget_idempotency(connection, turn)?;
         if is_later { remove.execute([turn]) } else { keep.execute([turn]) }.translated()?;
@@ -204,7 +207,7 @@ fn mark_deleted(connection: &Connection, conversation: i64, rest: InheritedPart)
         .execute(
             "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL,
              owner_key = NULL, title = NULL, cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL,
-             parent_tool_call = NULL, provisional = 0 WHERE pk = ?1",
+             parent_tool_call = NULL, provisional = 0, history = NULL, chat = NULL WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

@@ -1,7 +1,7 @@
 //! The ledger of a conversation's compactions.
 
 use herma_model::alias::Namespace;
-use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, Sizes};
+use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{Alias, Compaction, CompactionId, Seq, SessionId, Timestamp, TurnId};
 use herma_store::{FailedCompaction, LedgerPage, Scope};
@@ -19,7 +19,7 @@ pub(crate) const OUTCOME: &str = "iif(k.outcome = 'applied' AND k.trimmed = 1, '
 
 const ROW: &str = "k.pk, k.action, k.mode, k.trigger, b.id, a.id, k.first_seq, k.through_seq, k.model, \
      k.tokens_before, k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens, \
-     k.duration_ms, k.failure, u.id, v.id, coalesce(t.attempt_of, t.id), k.created_at, k.id";
+     k.duration_ms, k.failure, u.id, v.id, coalesce(t.attempt_of, t.id), k.created_at, k.id, k.made_by";
 
 const JOINS: &str = "FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk
      JOIN sessions a ON a.pk = k.session_after_pk
@@ -87,7 +87,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Compaction)> {
         action: rows::word(row, AT + 1, CompactionAction::parse)?,
         mode: rows::word(row, AT + 2, CompactionMode::parse)?,
         trigger: rows::word(row, AT + 3, CompactionTrigger::parse)?,
-        outcome: rows::word(row, AT + 22, CompactionOutcome::parse)?,
+        made_by: rows::word(row, AT + 22, MadeBy::parse)?,
+        outcome: rows::word(row, AT + 23, CompactionOutcome::parse)?,
         session_before: session(AT + 4)?,
         session_after: session(AT + 5)?,
         first: Seq(row.get(AT + 6)?),

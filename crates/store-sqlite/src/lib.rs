@@ -29,6 +29,7 @@ mod failure;
 mod family;
 mod grants;
 pub mod hermes;
+mod histories;
 mod import;
 mod instance;
 mod keys;

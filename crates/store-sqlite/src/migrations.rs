@@ -40,6 +40,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 20, sql: include_str!("../migrations/0020_plain_names.sql") },
     Migration { number: 21, sql: include_str!("../migrations/0021_approvals.sql") },
     Migration { number: 22, sql: include_str!("../migrations/0022_usage.sql") },
+    Migration { number: 23, sql: include_str!("../migrations/0023_histories.sql") },
 ];
 
 /// The newest schema version that this program knows.

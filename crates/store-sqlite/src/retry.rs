@@ -241,7 +241,7 @@ fn repeat(
     let retry = AdmitOutcome::RetryIn(earlier.conversation, earlier.turn);
     Ok(match &admission.target {
         _ if earlier.state.is_unanswered() || earlier.is_waiting_attempt => earlier.has_messages.then_some(retry),
-        Target::New | Target::Branch { .. } => Some(retry),
+        Target::New | Target::Branch { .. } | Target::Anew { .. } => Some(retry),
         Target::Alias { alias, namespace, .. } if admission.policy == TurnPolicy::Branch => {
             let named = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
             let has_left = named.is_none_or(|(state, _)| state.facts.id != earlier.conversation);

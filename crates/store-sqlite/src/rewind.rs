@@ -134,7 +134,8 @@ impl IdleConversation {
             connection
                 .execute(
                     "UPDATE conversations SET rewinds = ?2, version = version + 1, changes = changes + 1,
-                     rewrites = rewrites + 1, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL WHERE pk = ?1",
+                     rewrites = rewrites + 1, updated_at = ?3, counted_seq = NULL, counted_tokens = NULL,
+                     history = NULL WHERE pk = ?1",
                     params![self.state.key, rewinds::to(wanted), now.0],
                 )
                 .translated()?;

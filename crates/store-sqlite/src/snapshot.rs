@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, Message, Payload, Rewinds, Seq, SessionFacts, SessionId, TenantId, TurnId, TurnName, TurnState, Unanswered,
+    Alias, HistoryDigest, Message, Payload, Rewinds, Seq, SessionFacts, SessionId, TenantId, TurnId, TurnName,
+    TurnState, Unanswered,
 };
 use herma_store::{Counted, Extent, Scope, Snapshot, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
@@ -14,8 +15,8 @@ use crate::base::CompactionBase;
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::point::Point;
-use crate::rewinds;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
+use crate::{histories, rewinds};
 
 /// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(
@@ -168,8 +169,12 @@ pub(crate) fn read(
     named: Option<i64>,
     extent: Extent,
 ) -> StoreResult<Option<Snapshot>> {
-    let NextTurnContext { system, counted, auto_compaction_paused, rewrites, untitled, rewinds } =
+    let NextTurnContext { system, counted, auto_compaction_paused, rewrites, untitled, rewinds, history } =
         NextTurnContext::read(connection, state.key)?;
+    let history = match extent {
+        Extent::At(turn) => histories::of_turn(connection, turn)?,
+        Extent::Completed | Extent::View | Extent::Whole | Extent::Session | Extent::Without(_) => history,
+    };
     let range = ReadRange::of(connection, tenant, &state, named, extent, rewinds)?;
     let Some(ReadRange { last, compaction_base, rewinds }) = range else { return Ok(None) };
     let whole = extent == Extent::Whole || compaction_base.is_none();
@@ -201,6 +206,7 @@ pub(crate) fn read(
         system,
         version: Version(state.version),
         ended: state.ended,
+        history,
         facts: Arc::new(state.facts),
     }))
 }
@@ -358,6 +364,7 @@ struct NextTurnContext {
     rewrites: u32,
     untitled: bool,
     rewinds: Rewinds,
+    history: Option<HistoryDigest>,
 }
 
 impl NextTurnContext {
@@ -365,7 +372,7 @@ impl NextTurnContext {
         connection
             .prepare_cached(
                 "SELECT system, counted_seq, counted_tokens, auto_compaction_paused, rewrites, title IS NULL
-                 AND nameless = 0, rewinds FROM conversations WHERE pk = ?1",
+                 AND nameless = 0, rewinds, history FROM conversations WHERE pk = ?1",
             )
             .and_then(|mut select| {
                 select.query_row([conversation], |row| {
@@ -378,6 +385,7 @@ impl NextTurnContext {
                         rewrites: row.get(4)?,
                         untitled: row.get(5)?,
                         rewinds: rewinds::read(row, 6)?,
+                        history: histories::read(row, 7)?,
                     })
                 })
             })

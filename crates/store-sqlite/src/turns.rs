@@ -270,12 +270,13 @@ fn steps(connection: &Connection, turn: i64, state: TurnState, asked: &[AskedQue
     Ok(steps)
 }
 
-/// The compactions of a turn, and the places of their summaries.
+/// The compactions that Herma made for a turn, and the places of their summaries.
 fn compactions(connection: &Connection, turn: i64) -> StoreResult<Vec<(CompactionId, i64)>> {
     let mut select = connection
         .prepare_cached(
             "SELECT k.id, m.seq FROM turns t JOIN compactions k ON k.conversation_pk = t.conversation_pk
-             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND k.turn_pk = t.pk ORDER BY k.pk",
+             JOIN messages m ON m.pk = k.summary_pk WHERE t.pk = ?1 AND k.turn_pk = t.pk AND k.made_by = 'herma'
+             ORDER BY k.pk",
         )
         .translated()?;
     select

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, CallId, ConversationFacts, ConversationId, CreatorKind, InvalidDeclaration, Message, NewMessage,
-    Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
+    Alias, ApiKeyId, CallId, ChatId, ConversationFacts, ConversationId, CreatorKind, HistoryEnd, InvalidDeclaration,
+    Message, NewMessage, Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
 };
 
 use crate::commit::Lease;
@@ -35,6 +35,11 @@ pub enum Target {
     Branch {
         /// The last turn that the branch inherits.
         source: TurnId,
+    },
+    /// A new branch that inherits no message of this conversation: its client has replaced the first message.
+    Anew {
+        /// The conversation that it leaves.
+        source: ConversationId,
     },
 }
 
@@ -133,6 +138,8 @@ pub struct Creation {
     pub parent: Option<Alias>,
     /// The call in the parent that made it, if one did.
     pub parent_tool_call: Option<CallId>,
+    /// The chat of the front end that it comes under.
+    pub chat: Option<ChatId>,
 }
 
 /// What a turn stores if it is a response too.
@@ -181,6 +188,9 @@ pub struct Admission {
     pub client: ClientConnection,
     /// Whether a request for a new conversation may become another attempt in a conversation whose only turn failed.
     pub may_reopen: bool,
+    /// The messages of a request for a new conversation, if they are a single opening. If a conversation has exactly
+    /// these messages, added by a client, it waits for their answer: see [`AdmitOutcome::Waiting`].
+    pub opening: Option<HistoryEnd>,
     /// The unanswered last turn whose input this request repeats. The request becomes its next attempt.
     pub retry_of: Option<TurnId>,
     /// The unanswered turn, not the last one, that this request repeats. It begins anew at the end, with `messages` and
@@ -265,7 +275,11 @@ pub enum AdmitOutcome {
     /// The request names no conversation and repeats the only turn of this one, which failed less than a minute ago.
     /// Align with it and ask again. If it is not a further attempt of that turn, ask without `may_reopen`.
     Reopen(ConversationId),
-    /// The conversation has changed since it was read. Read it again.
+    /// The request names no conversation. Its messages are the whole transcript of the conversation to which a client
+    /// added them in this turn, and no answer was asked for yet. Align with it and ask again.
+    Waiting(TurnId),
+    /// The conversation has changed since it was read. Read it again. Also the answer to a request for a new
+    /// conversation whose chat has one by now.
     Stale,
     /// The request cannot be admitted.
     Refused(Refusal),

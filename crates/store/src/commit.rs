@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    Cost, Fence, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId, TurnState, Usage,
+    Cost, Fence, HistoryEnd, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId,
+    TurnState, Usage,
 };
 
 use crate::conversations::MadeTitle;
@@ -88,6 +89,8 @@ pub struct Commit {
     pub record: Option<String>,
     /// What the last model call cost, if its model has a price. Appends have counted the others.
     pub cost: Option<Cost>,
+    /// The history that the client has seen when it has the answer. `None` if it is not known, or without an answer.
+    pub history: Option<HistoryEnd>,
     /// A generated title, used if the conversation has none and no client has removed its title.
     pub title: Option<MadeTitle>,
     /// The clock.

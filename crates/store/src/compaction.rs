@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_model::compaction::{CompactionTrigger, Sizes};
+use herma_model::compaction::{CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{
     Alias, Compaction, CompactionId, ConversationFacts, ConversationId, MessageId, NewMessage, Seq, SessionId, Summary,
@@ -42,6 +42,8 @@ pub struct NewCompaction {
     pub mode: CompactionMode,
     /// Why.
     pub trigger: CompactionTrigger,
+    /// Who made it.
+    pub made_by: MadeBy,
     /// The last message that is summarised or carried.
     pub through: Seq,
     /// Its id. If another message has this place now, the plan used a turn that was retracted, and is void.

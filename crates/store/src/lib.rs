@@ -11,6 +11,7 @@ pub mod conversations;
 pub mod copy;
 mod error;
 pub mod events;
+pub mod history;
 pub mod import;
 pub mod keys;
 pub mod lineage;
@@ -42,6 +43,7 @@ pub use conversations::{
 pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
+pub use history::{FoundHistory, HistoryEnds, HistoryScope, MOST_RESEMBLING, Resembling};
 pub use import::{
     Arrival, Fate, Import, ImportOutcome, ImportedCompaction, ImportedConversation, ImportedEntry, ImportedMessage,
     ImportedSession, Leaving,

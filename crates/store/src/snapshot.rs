@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use herma_model::{
-    Base, CompactionId, ConversationFacts, ConversationId, Fence, KeyScope, Message, Payload, Principal, Seq, TenantId,
-    TurnId, Unanswered,
+    Base, CompactionId, ConversationFacts, ConversationId, Fence, HistoryDigest, KeyScope, Message, Payload, Principal,
+    Seq, TenantId, TurnId, Unanswered,
 };
 
 pub use herma_model::tokens::Counted;
@@ -155,4 +155,6 @@ pub struct Snapshot {
     pub begun_anew: HashMap<TurnId, u32>,
     /// Whether the conversation was ended.
     pub ended: bool,
+    /// The history that clients have seen at the end of this. `None` if it is not known.
+    pub history: Option<HistoryDigest>,
 }

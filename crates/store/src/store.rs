@@ -22,6 +22,7 @@ use crate::conversations::{
 use crate::copy::{Copying, Restoration, RestoreOutcome};
 use crate::error::StoreError;
 use crate::events::{EventPage, EventsFrom};
+use crate::history::{FoundHistory, HistoryEnds, HistoryScope, Resembling};
 use crate::import::{Import, ImportOutcome};
 use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::lineage::{LineageOutcome, LineageRange};
@@ -99,6 +100,25 @@ pub trait Store: Send + Sync + 'static {
         namespace: Namespace,
         extent: Extent,
     ) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Finds the conversation that a history continues. The first of the ends that any conversation knows counts. Of
+    /// several conversations, one that ends there counts, then the newest. Provisional and deleted ones are not found.
+    /// Of conversations with the same history, only the newest few are compared.
+    async fn find_history(
+        &self,
+        scope: &Scope,
+        within: HistoryScope,
+        ends: HistoryEnds,
+    ) -> Result<Option<FoundHistory>, StoreError>;
+
+    /// Finds conversations that may have a part of a history, the last used first, at most
+    /// [`crate::MOST_RESEMBLING`].
+    async fn find_resembling(
+        &self,
+        scope: &Scope,
+        within: HistoryScope,
+        wanted: Resembling,
+    ) -> Result<Vec<ConversationId>, StoreError>;
 
     /// Asks for the lease of a conversation. Answers when every process can see the decision. The [`crate::Receipt`]
     /// resolves when the decision is on disk.

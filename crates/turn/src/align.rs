@@ -43,6 +43,11 @@ pub fn align(request: &[Utterance], transcript: Transcript<'_>) -> Option<Alignm
     skip_unanswered(request, known, transcript)
 }
 
+/// The alignment of a request whose first `known` messages are known. `None` as with [`align`].
+pub fn align_after(request: &[Utterance], known: usize, transcript: Transcript<'_>) -> Option<Alignment> {
+    skip_unanswered(request, known, transcript)
+}
+
 /// How many messages at the beginning of a request without answers are known: all before the first result of an open
 /// call, if the transcript has them in that order. A client that leaves the answers out sends such requests.
 fn known_before_results(request: &[Utterance], transcript: Transcript<'_>) -> usize {
@@ -62,9 +67,11 @@ fn known_before_results(request: &[Utterance], transcript: Transcript<'_>) -> us
 
 /// Messages of the request up to `end` that equal the end of the transcript.
 #[derive(Clone, Copy)]
-struct KnownRun {
-    end: usize,
-    length: usize,
+pub(crate) struct KnownRun {
+    pub(crate) end: usize,
+    pub(crate) length: usize,
+    /// The index of its first message in the transcript.
+    pub(crate) start: usize,
     /// Whether older messages than those in hand may belong to it.
     open: bool,
 }
@@ -92,20 +99,20 @@ fn longest_run(request: &[Utterance], transcript: Transcript<'_>) -> LongestRun 
 }
 
 /// The run of the request that ends at `end`. The request may leave out the messages that [`may_be_missing`] names.
-fn run_to(end: usize, request: &[Utterance], transcript: Transcript<'_>) -> KnownRun {
+pub(crate) fn run_to(end: usize, request: &[Utterance], transcript: Transcript<'_>) -> KnownRun {
     let mut wanted = request[..=end].iter().rev();
     let mut next = wanted.next();
-    let mut length = 0;
-    for message in transcript.messages.iter().rev() {
+    let (mut length, mut start) = (0, transcript.messages.len());
+    for (at, message) in transcript.messages.iter().enumerate().rev() {
         let Some(said) = next else { break };
         if message.said.is_repeated_by(said) {
-            length += 1;
+            (length, start) = (length + 1, at);
             next = wanted.next();
         } else if !may_be_missing(message, transcript) {
-            return KnownRun { end, length, open: false };
+            return KnownRun { end, length, start, open: false };
         }
     }
-    KnownRun { end, length, open: next.is_some() && !transcript.whole }
+    KnownRun { end, length, start, open: next.is_some() && !transcript.whole }
 }
 
 impl KnownRun {
@@ -115,7 +122,7 @@ impl KnownRun {
 }
 
 /// Whether a client that sends its history may leave this message out.
-pub(crate) fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
+pub fn may_be_missing(message: &Message, transcript: Transcript<'_>) -> bool {
     message.said.status == MessageStatus::Partial
         || message.said.is_inner_step()
         || transcript.ending(message.turn).is_some()

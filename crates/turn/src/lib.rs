@@ -2,6 +2,7 @@
 //!
 //! - [`allowed`]: which tools the model may call.
 //! - [`mod@align`]: which messages of a request are new.
+//! - [`recognise`]: how the history of a client that names no conversation differs from a transcript.
 //! - [`pairing`]: whether tool results answer open calls.
 //! - [`seen`]: whether a request shows that its client has not seen the answer to it.
 //! - [`context`]: what the model is shown.
@@ -21,6 +22,7 @@ pub mod context;
 pub mod machine;
 pub mod pairing;
 mod pieces;
+pub mod recognise;
 pub mod rules;
 pub mod seen;
 mod sentences;
@@ -31,11 +33,12 @@ pub mod words;
 #[cfg(test)]
 mod testing;
 
-pub use align::{Alignment, align};
+pub use align::{Alignment, align, align_after, may_be_missing};
 pub use allowed::AllowedTools;
 pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
 pub use machine::{CallPlace, ContextFit, Effect, Ending, Event, Machine, Need, Stop, ToolRound, ToolsRan};
 pub use pairing::{BadToolResult, check_tool_results};
+pub use recognise::{Recognised, Replacement, recognise};
 pub use rules::{OwnTools, ToolRules};
 pub use seen::repeats_history;

@@ -177,6 +177,11 @@ pub fn left_out() -> Utterance {
     own_message(words::LEFT_OUT)
 }
 
+/// A summary in the words of a client that compacts its context itself.
+pub fn written_by_client(text: &str) -> Utterance {
+    own_message(text)
+}
+
 fn own_message(text: &str) -> Utterance {
     let payload = json!({ "role": Role::User.as_str(), "content": text }).to_string();
     Utterance {

@@ -8,6 +8,7 @@ use crate::error::ConfigError;
 use crate::page::{Page, integer};
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
+use crate::values::header_name::HeaderNameText;
 use crate::values::listen::ListenAddress;
 use crate::values::span;
 use crate::values::web_origin::WebOrigin;
@@ -29,6 +30,8 @@ pub struct ServerConfig {
     pub websocket_lifetime: Duration,
     /// How long running turns may continue after the signal to stop.
     pub drain_timeout: Duration,
+    /// Headers in which front ends send the id of a chat, the most specific first.
+    pub chat_headers: Vec<HeaderNameText>,
     /// Whether requests without a key are served. True only on loopback.
     pub no_auth: bool,
 }
@@ -43,6 +46,7 @@ impl Default for ServerConfig {
             max_websockets: 1024,
             websocket_lifetime: Duration::from_secs(60 * 60),
             drain_timeout: Duration::from_secs(30),
+            chat_headers: HeaderNameText::of_known_chats(),
             no_auth: false,
         }
     }
@@ -63,6 +67,7 @@ impl ServerConfig {
             max_websockets: section.or("max_websockets", default.max_websockets)?,
             websocket_lifetime: section.or("websocket_lifetime", default.websocket_lifetime)?,
             drain_timeout: section.or("drain_timeout", default.drain_timeout)?,
+            chat_headers: section.or("chat_headers", default.chat_headers)?,
             no_auth: section.or("no_auth", default.no_auth)?,
         };
         config.check_no_auth()?;
@@ -111,6 +116,12 @@ impl ServerConfig {
             "drain_timeout",
             span::text(self.drain_timeout),
             "How long running turns may go on after the signal to stop.",
+        );
+        let chat_headers: Vec<_> = self.chat_headers.iter().map(HeaderNameText::as_str).collect();
+        page.set(
+            "chat_headers",
+            chat_headers,
+            "Headers in which front ends send the id of a chat; the first that a request has counts.",
         );
         page.set("no_auth", self.no_auth, "Serve without API keys. Loopback only; session headers are refused.");
     }

@@ -49,7 +49,7 @@ fn unknown_keys_are_named_with_their_nearest_match() {
         (
             "[server.tls]",
             "unknown setting `server.tls` (in DATA/herma.toml); the settings of [server] are listen, \
-             cors_origins, max_body_bytes, body_budget, max_websockets, websocket_lifetime, drain_timeout, no_auth",
+             cors_origins, max_body_bytes, body_budget, max_websockets, websocket_lifetime, drain_timeout, chat_headers, no_auth",
         ),
     ] {
         assert_eq!(load_file(toml).unwrap_err(), expected);

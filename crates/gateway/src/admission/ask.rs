@@ -6,15 +6,17 @@ use herma_model::{ConversationId, MessageId, NewMessage, TurnId, Utterance};
 use herma_store::{
     Admission, Creation, Durability, Extent, Intent, RetryIdentity, Scope, Seen, Snapshot, Target, Ticket,
 };
+use herma_turn::Replacement;
 
+use crate::admission::by_history::RequestHistory;
 use crate::admission::own_turn::OwnTurn;
 use crate::admission::{Admitted, INTERRUPT_GRACE, PendingAdmission, check_window, retry_identity};
 use crate::error::GatewayError;
-use crate::history::History;
+use crate::history::{History, KnownPart};
 use crate::input::Input;
 use crate::mint;
 use crate::repeated::Repeated;
-use crate::request::{ConversationRef, Policy};
+use crate::request::{ConversationRef, Policy, TurnRequest};
 use crate::waiting::Waiting;
 
 /// How often a conversation may change while a request reads it. Each time another request made progress. Waiting in
@@ -32,11 +34,25 @@ pub(super) struct AskProgress {
     pub(super) stale: u32,
     /// The turn that the request repeats, as the store said.
     pub(super) repeated: Option<TurnId>,
+    /// The digests of its history, if the request names no conversation.
+    pub(super) history: Option<RequestHistory>,
+    /// The turn in which a client added exactly the messages of the request, as the store said.
+    pub(super) waiting: Option<TurnId>,
 }
 
 impl AskProgress {
-    fn new(conversation: ConversationRef) -> Self {
-        Self { conversation, opening: Opening::MayRepeat, extent: Extent::View, stale: 0, repeated: None }
+    fn new(request: &TurnRequest) -> Self {
+        let conversation = request.destination.conversation.clone();
+        let is_unnamed = conversation == ConversationRef::ByHistory;
+        Self {
+            conversation,
+            opening: Opening::MayRepeat,
+            extent: Extent::View,
+            stale: 0,
+            repeated: None,
+            history: is_unnamed.then(|| RequestHistory::of(&request.input.messages)).flatten(),
+            waiting: None,
+        }
     }
 }
 
@@ -80,12 +96,14 @@ pub(super) struct AdmissionContext {
     pub(super) anew_of: Option<TurnId>,
     /// Why the request is invalid as a new turn, if it is.
     pub(super) flaw: Option<GatewayError>,
+    /// What the client has put in place of a part of the history.
+    pub(super) replacement: Option<Box<Replacement>>,
 }
 
 impl<'a> PendingAdmission<'a> {
     /// Asks, and waits in the queue, until there is a decision.
     pub(super) async fn ask(&mut self, scope: &Scope, waiting: &mut Waiting<'a>) -> Result<Admitted, GatewayError> {
-        let mut progress = AskProgress::new(self.request.destination.conversation.clone());
+        let mut progress = AskProgress::new(self.request);
         while progress.stale < MOST_TRIES {
             if let Some(admitted) = self.ask_once(scope, &mut progress, waiting).await? {
                 return Ok(admitted);
@@ -122,7 +140,7 @@ impl<'a> PendingAdmission<'a> {
             return Ok(None);
         }
         let Some(aligned) = self.choose_intent(input, &reading, earlier.as_ref(), waiting)? else { return Ok(None) };
-        let (admission, context) = self.admission(scope, progress.opening, waiting.ticket, reading, aligned);
+        let (admission, context) = self.admission(scope, progress, waiting.ticket, reading, aligned);
         tracing::debug!(turn = %self.turn, conversation = %context.conversation, "the lease is asked for");
         let asked = self.gateway.live.lines.now();
         let outcome = self.gateway.store.admit(admission).await?;
@@ -131,7 +149,12 @@ impl<'a> PendingAdmission<'a> {
 
     /// Reads the conversation that the request goes to.
     async fn read_conversation(&self, scope: &Scope, progress: &AskProgress) -> Result<Reading, GatewayError> {
-        let history = self.history(scope, &progress.conversation, progress.extent).await?;
+        let history = match (&progress.conversation, &progress.history) {
+            (ConversationRef::ByHistory, Some(asked)) => {
+                self.history_of_unnamed(scope, asked, progress.waiting, progress.extent).await?
+            }
+            (conversation, _) => self.history(scope, conversation, progress.extent).await?,
+        };
         let creation = self.creation();
         let before = history.before.as_ref();
         let conversation = before.map_or(creation.conversation, |snapshot| snapshot.facts.id);
@@ -153,7 +176,7 @@ impl<'a> PendingAdmission<'a> {
         let before = history.before.as_ref();
         let aligned = match progress.opening {
             Opening::Repeats => before.and_then(Input::of_only_turn).map(Ok),
-            Opening::MayRepeat | Opening::IsNew => Input::of(self.request, before),
+            Opening::MayRepeat | Opening::IsNew => Input::of(self.request, before, &history.known),
         };
         let Some(input) = aligned else {
             match progress.opening {
@@ -224,12 +247,13 @@ impl<'a> PendingAdmission<'a> {
     fn admission(
         &self,
         scope: &Scope,
-        opening: Opening,
+        progress: &AskProgress,
         ticket: Option<Ticket>,
         reading: Reading,
         aligned: AlignedRequest<'_>,
     ) -> (Admission, AdmissionContext) {
-        let Reading { history: History { before, target, .. }, creation, conversation, retry } = reading;
+        let Reading { history: History { before, target, known, .. }, creation, conversation, retry } = reading;
+        let opening = progress.opening;
         let AlignedRequest { input, intent, flaw } = aligned;
         let context = AdmissionContext {
             conversation,
@@ -239,6 +263,10 @@ impl<'a> PendingAdmission<'a> {
             anew_of: input.anew_of,
             flaw,
             before,
+            replacement: match known {
+                KnownPart::Replaced(replacement) => Some(replacement),
+                KnownPart::ByAlignment | KnownPart::First(_) | KnownPart::All => None,
+            },
         };
         let before = context.before.as_ref();
         let admission = Admission {
@@ -258,6 +286,7 @@ impl<'a> PendingAdmission<'a> {
             retry,
             client: self.request.identity.client.clone(),
             may_reopen: opening == Opening::MayRepeat,
+            opening: progress.history.as_ref().and_then(RequestHistory::opening),
             retry_of: input.retry_of,
             anew_of: input.anew_of,
             creation,
@@ -285,6 +314,7 @@ impl<'a> PendingAdmission<'a> {
     }
 
     fn creation(&self) -> Creation {
+        let is_unnamed = self.request.destination.conversation == ConversationRef::ByHistory;
         Creation {
             conversation: mint::conversation(),
             session: mint::session(),
@@ -295,6 +325,7 @@ impl<'a> PendingAdmission<'a> {
             reason: None,
             parent: self.request.destination.parent.clone(),
             parent_tool_call: self.request.destination.parent_tool_call.clone(),
+            chat: self.request.destination.chat.filter(|_| is_unnamed),
         }
     }
 }

@@ -42,7 +42,9 @@ fn shows_unseen_answer(request: &TurnRequest, before: Option<&Snapshot>) -> bool
         return false;
     }
     match request.destination.conversation {
-        ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => true,
+        ConversationRef::New | ConversationRef::ByHistory | ConversationRef::Stateless | ConversationRef::After(_) => {
+            true
+        }
         ConversationRef::Named { .. } => {
             before.is_some_and(|before| repeats_history(&request.input.messages, transcript(before)))
         }

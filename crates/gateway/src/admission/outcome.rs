@@ -1,7 +1,7 @@
 //! What follows from the store's answer to an admission.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationId, Resolution, TurnId};
+use herma_model::{Alias, ConversationId, HistoryDigest, Resolution, TurnId};
 use herma_store::{AdmitOutcome, Refusal, Running, Scope};
 
 use crate::admission::ask::{AdmissionContext, AskProgress, Opening};
@@ -27,7 +27,9 @@ impl<'a> PendingAdmission<'a> {
     ) -> Result<Option<Admitted>, GatewayError> {
         match outcome {
             AdmitOutcome::Running(running) => {
-                return self.admitted(scope, *running, context, &progress.conversation).await.map(Some);
+                let client_history = progress.history.as_ref().map(|asked| asked.whole.history);
+                let admitted = self.admitted(scope, *running, context, &progress.conversation, client_history);
+                return admitted.await.map(Some);
             }
             AdmitOutcome::Queued { ticket, facts, running, since, attempt_of } => {
                 self.note_queued(&context, attempt_of, progress, waiting);
@@ -56,7 +58,14 @@ impl<'a> PendingAdmission<'a> {
                 progress.conversation = by_id(conversation)?;
                 progress.opening = Opening::Repeats;
             }
-            AdmitOutcome::Stale => progress.stale += 1,
+            AdmitOutcome::Waiting(turn) => {
+                progress.waiting = Some(turn);
+                progress.stale += 1;
+            }
+            AdmitOutcome::Stale => {
+                progress.waiting = None;
+                progress.stale += 1;
+            }
             AdmitOutcome::Refused(_) if progress.opening == Opening::Repeats => self.open_own(progress),
             AdmitOutcome::Refused(refusal) => {
                 return Err(match (refusal, context.flaw) {
@@ -78,13 +87,16 @@ impl<'a> PendingAdmission<'a> {
         running: Running,
         context: AdmissionContext,
         conversation: &ConversationRef,
+        client_history: Option<HistoryDigest>,
     ) -> Result<Admitted, GatewayError> {
         // The named conversation was busy, and the policy of the request is to branch.
         let has_branched = running.resolution == Resolution::Branched && context.is_to_continue;
         let before = if has_branched { Some(self.inherited(scope, &running).await?) } else { context.before };
         let alias = self.cached_as(&running, conversation, has_branched)?;
         let is_anew = context.anew_of.is_some();
-        Ok(Admitted::Running(Box::new(AdmittedTurn { running, is_anew, before, alias })))
+        let replacement = context.replacement;
+        let admitted = AdmittedTurn { running, is_anew, before, alias, client_history, replacement };
+        Ok(Admitted::Running(Box::new(admitted)))
     }
 
     /// The name under which the conversation is cached: the one by which the next request will probably ask for it.
@@ -97,6 +109,8 @@ impl<'a> PendingAdmission<'a> {
         match conversation {
             ConversationRef::Named { .. } if has_branched => own_alias(running.facts.head.id.as_str()),
             ConversationRef::Named { alias, .. } => Ok(alias.clone()),
+            // The next request of this client is found by this turn.
+            ConversationRef::ByHistory => own_alias(&running.turn.as_run().to_string()),
             _ if self.request.options.response.is_some() => own_alias(&running.turn.as_response().to_string()),
             ConversationRef::New | ConversationRef::Stateless | ConversationRef::After(_) => {
                 own_alias(running.facts.head.id.as_str())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use herma_model::compaction::{Base, CompactionTrigger, Sizes};
+use herma_model::compaction::{Base, CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{CompactionId, ConversationId, Message, NewMessage, Seq, TenantId, TurnId};
 use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, Snapshot, StoreError};
@@ -330,6 +330,7 @@ impl Draft {
             rewrites,
             mode: case.mode,
             trigger: case.trigger,
+            made_by: MadeBy::Herma,
             through: self.plan.through,
             last: self.plan.last,
             carried: self.plan.carried.iter().map(|message| message.seq).collect(),

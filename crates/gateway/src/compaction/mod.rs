@@ -5,10 +5,12 @@
 //! - [`manual`]: compactions that a caller asks for, and undoing one.
 //! - [`draft`]: what all of these use: a plan and its summary, new or prepared.
 //! - [`summarise`]: asks the model for a summary, and asks again.
+//! - [`by_client`]: notes what a client has compacted itself.
 //! - [`cool_down`]: pauses after failed summaries.
 //!
 //! A conversation is compacted by one call of the store, [`herma_store::Store::compact`]. Before it nothing changes.
 
+mod by_client;
 mod cool_down;
 mod draft;
 mod fit;

@@ -75,6 +75,7 @@ impl<'a> Sessions<'a> {
             reason: None,
             parent: None,
             parent_tool_call: None,
+            chat: None,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Which conversation a request names. It may use several names.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationId, ResponseId, SessionKind};
-use herma_store::Pin;
+use herma_model::{Alias, ChatId, ConversationId, ResponseId, SessionKey, SessionKind};
+use herma_store::{HistoryScope, Pin, Resembling};
 
 use super::Sessions;
+use crate::admission::own_alias;
 use crate::error::{Field, GatewayError, InvalidRequest};
 use crate::request::{ConversationRef, Destination};
 
@@ -32,6 +33,11 @@ pub struct Names {
 }
 
 impl Names {
+    /// Whether the request names no conversation.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.previous.is_none() && self.imported.is_none()
+    }
+
     /// Adds a name. The first name is used; the others must agree. A [`Field::KnownSession`] must exist.
     pub fn add(&mut self, field: Field, alias: Alias) {
         self.names.push(Named { alias, field });
@@ -70,11 +76,22 @@ impl Sessions<'_> {
         })
     }
 
-    /// Where a request of this kind goes. A helper's request does not change the conversation that it names: it gets a
-    /// conversation of its own, with that one as its parent. Cancel-safe.
-    pub async fn destination(&self, place: ConversationRef, kind: SessionKind) -> Result<Destination, GatewayError> {
+    /// Where a request of this kind goes. A helper's request does not change the conversation that it names, or that
+    /// came under its chat: it gets a conversation of its own, with that one as its parent. Cancel-safe.
+    pub async fn destination(
+        &self,
+        place: ConversationRef,
+        kind: SessionKind,
+        chat: Option<ChatId>,
+        session_key: Option<&SessionKey>,
+    ) -> Result<Destination, GatewayError> {
         if kind == SessionKind::Main || place == ConversationRef::Stateless {
-            return Ok(Destination { kind, ..Destination::from(place) });
+            return Ok(Destination { kind, chat, ..Destination::from(place) });
+        }
+        if place == ConversationRef::ByHistory {
+            let Some(chat) = chat else { return Ok(Destination { kind, ..Destination::from(place) }) };
+            let parent = self.last_of_chat(chat, session_key).await?;
+            return Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) });
         }
         let mut parent = place.name().and_then(|name| Alias::parse(&name).ok());
         if let Some(name) = &parent
@@ -83,6 +100,18 @@ impl Sessions<'_> {
             parent = None;
         }
         Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) })
+    }
+
+    /// The conversation that was last used under a chat.
+    async fn last_of_chat(
+        &self,
+        chat: ChatId,
+        session_key: Option<&SessionKey>,
+    ) -> Result<Option<Alias>, GatewayError> {
+        let kind = SessionKind::Main;
+        let within = HistoryScope { session_key: session_key.cloned(), chat: Some(chat), kind };
+        let found = self.store.find_resembling(&self.scope, within, Resembling::Chat).await?;
+        found.first().map(|conversation| own_alias(&conversation.to_string())).transpose()
     }
 
     async fn check_agreement(&self, names: &Names) -> Result<(), GatewayError> {

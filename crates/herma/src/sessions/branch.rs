@@ -60,5 +60,6 @@ fn creation() -> Creation {
         reason: None,
         parent: None,
         parent_tool_call: None,
+        chat: None,
     }
 }

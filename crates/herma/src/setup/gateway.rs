@@ -124,6 +124,8 @@ pub(crate) fn http_settings(config: &Config, authentication: Authentication) -> 
         body_budget: config.server.body_budget,
         max_websockets: config.server.max_websockets,
         websocket_lifetime: config.server.websocket_lifetime,
+        chat_headers: config.server.chat_headers.iter().map(|name| name.as_str().to_owned()).collect(),
+        keep_chats: true,
         authentication,
     }
 }

@@ -28,5 +28,6 @@ mod settings;
 mod support;
 mod titles;
 mod tools;
+mod unnamed;
 mod upstream;
 mod websocket;

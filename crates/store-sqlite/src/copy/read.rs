@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use herma_model::alias::Namespace;
-use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
+use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, MadeBy};
 use herma_model::copy::{
     CopiedBase, CopiedCompaction, CopiedConversation, CopiedCount, CopiedMessage, CopiedName, CopiedParent,
     CopiedSession, CopiedSource, Piece,
 };
 use herma_model::provenance::CompactionMode;
 use herma_model::{
-    Alias, CompactionId, ConversationId, CreatorKind, EndReason, MessageId, ParentRelation, Rewinds, Seq, SessionId,
-    SessionKey, SessionKind, Timestamp, TurnId,
+    Alias, CompactionId, ConversationId, CreatorKind, Digest, EndReason, MessageId, ParentRelation, Rewinds, Seq,
+    SessionId, SessionKey, SessionKind, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -33,7 +33,7 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: PieceS
              updated_at, ended_at, end_reason, message_count, turn_count, input_tokens, output_tokens, cached_tokens,
              reasoning_tokens, compaction_count, compaction_mode, auto_compaction_paused, counted_seq, counted_tokens,
              rewrites, next_seq, title_is_excerpt, nameless, rewinds, parent_tool_call, side_input_tokens,
-             side_output_tokens, cost FROM conversations WHERE pk = ?1",
+             side_output_tokens, cost, chat FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| select.query_row([whole.conversation], describe))
         .translated()?;
@@ -109,6 +109,7 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
         next_place: Seq(row.get(25)?),
         pinned: Vec::new(),
         rewinds: rewinds::read(row, 28)?,
+        chat: row.get::<_, Option<[u8; 16]>>(33)?.map(Digest),
         names: Vec::new(),
     })
 }
@@ -245,7 +246,7 @@ fn compactions(
         .prepare_cached(&format!(
             "SELECT k.pk, k.id, k.action, k.mode, k.trigger, {OUTCOME}, b.id, a.id, g.id, k.first_seq,
              k.through_seq, k.model, k.tokens_before, k.tokens_after, k.input_tokens, k.output_tokens, k.cached_tokens,
-             k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at
+             k.reasoning_tokens, k.duration_ms, k.failure, u.id, v.id, t.id, k.created_at, k.made_by
              FROM compactions k JOIN sessions b ON b.pk = k.session_before_pk
              JOIN sessions a ON a.pk = k.session_after_pk
              LEFT JOIN compactions g ON g.pk = k.base_pk LEFT JOIN compactions u ON u.pk = k.undoes_pk
@@ -275,6 +276,7 @@ fn compaction(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedCompaction)> {
         action: rows::word(row, 2, CompactionAction::parse)?,
         mode: rows::word(row, 3, CompactionMode::parse)?,
         trigger: rows::word(row, 4, CompactionTrigger::parse)?,
+        made_by: rows::word(row, 24, MadeBy::parse)?,
         outcome: rows::word(row, 5, CompactionOutcome::parse)?,
         session_before: SessionId::from_name(row.get_ref(6)?.as_str()?),
         session_after: SessionId::from_name(row.get_ref(7)?.as_str()?),

@@ -43,6 +43,7 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         side_input_tokens: what.side_usage.input as i64,
         side_output_tokens: what.side_usage.output as i64,
         cost: what.cost.map(Cost::micros),
+        chat: what.chat.map(|chat| chat.0),
         ..ConversationColumns::default()
     };
     columns.with_usage(what.usage)

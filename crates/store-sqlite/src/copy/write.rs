@@ -17,8 +17,8 @@ use uuid::Uuid;
 use super::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{Lineage, Segment};
-use crate::snapshot;
 use crate::tables::{Names, SessionColumns, chain, insert, insert_message, set_base};
+use crate::{histories, snapshot};
 
 /// What was written so far, by the ids that pieces use.
 pub(crate) struct PieceWriter<'a> {
@@ -71,6 +71,7 @@ impl<'a> PieceWriter<'a> {
                 self.set_base(&session.id, compaction)?;
             }
         }
+        histories::compute(self.connection, self.tenant, self.conversation)?;
         Ok(lineage)
     }
 

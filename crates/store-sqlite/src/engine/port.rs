@@ -14,12 +14,12 @@ use herma_model::{
 use herma_store::{
     Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed,
     CompactOutcome, ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage,
-    EventsFrom, Expired, Extent, FailedCompaction, Grant, Import, ImportOutcome, KeyHash, Lease, LedgerPage,
-    LineageOutcome, LineageRange, ListFilter, MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch,
-    NewCompaction, NewConversation, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Restoration, RestoreIntent,
-    RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot,
-    Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription,
-    TurnRecord, Undo, UndoOutcome, receipt,
+    EventsFrom, Expired, Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds, HistoryScope, Import,
+    ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MessagePage,
+    MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Notice, Page, Park, Pin, PinOutcome, Question,
+    Receipt, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite,
+    RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError,
+    StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -28,8 +28,8 @@ use crate::search::indexer::BatchLimit;
 use crate::writer::{Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admit, approvals, branch, commit, compact, copy, delegates, describe, erase, events, expiry, family, grants,
-    import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind, rewrite, search,
-    snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    histories, import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind, rewrite,
+    search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -68,6 +68,26 @@ impl Store for SqliteStore {
     ) -> Result<Option<Snapshot>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
         self.readers.read(move |connection| snapshot::open(connection, &scope, &alias, namespace, extent)).await
+    }
+
+    async fn find_history(
+        &self,
+        scope: &Scope,
+        within: HistoryScope,
+        ends: HistoryEnds,
+    ) -> Result<Option<FoundHistory>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| histories::find(connection, &scope, &within, &ends)).await
+    }
+
+    async fn find_resembling(
+        &self,
+        scope: &Scope,
+        within: HistoryScope,
+        wanted: Resembling,
+    ) -> Result<Vec<ConversationId>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| histories::resembling(connection, &scope, &within, &wanted)).await
     }
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {

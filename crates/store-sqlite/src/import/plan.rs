@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger};
+use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, MadeBy};
 use herma_model::copy::{
     Copied, CopiedBase, CopiedCompaction, CopiedFailure, CopiedMessage, CopiedParent, CopiedSession, CopiedTurn,
 };
@@ -216,6 +216,7 @@ impl Layout<'_> {
             action: CompactionAction::Compact,
             mode: compaction.mode,
             trigger: CompactionTrigger::Threshold,
+            made_by: MadeBy::Herma,
             outcome: CompactionOutcome::Applied,
             session_before: self.sessions[before].clone(),
             session_after: self.sessions[session].clone(),

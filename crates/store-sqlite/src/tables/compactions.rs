@@ -1,5 +1,6 @@
 //! The tables `compactions` and `carried`.
 
+use herma_model::compaction::MadeBy;
 use herma_model::{Seq, Usage};
 use rusqlite::{Connection, params};
 
@@ -16,6 +17,7 @@ table! {
         action: &'a str,
         mode: &'a str,
         trigger: &'a str,
+        made_by: &'a str = MadeBy::Herma.as_str(),
         outcome: &'a str,
         session_before_pk: i64,
         session_after_pk: i64,

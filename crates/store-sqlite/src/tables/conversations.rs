@@ -53,6 +53,8 @@ table! {
         side_input_tokens: i64,
         side_output_tokens: i64,
         cost: Option<i64>,
+        history: Option<[u8; 16]>,
+        chat: Option<[u8; 16]>,
     }
 }
 

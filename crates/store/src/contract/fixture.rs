@@ -190,6 +190,7 @@ impl<S: Store> World<S> {
             retry: RetryIdentity { fingerprint, sdk_attempt: 0, unseen: false, idempotency: None },
             client: ClientConnection::default(),
             may_reopen: true,
+            opening: None,
             retry_of: None,
             anew_of: None,
             creation: Creation {
@@ -202,6 +203,7 @@ impl<S: Store> World<S> {
                 reason: None,
                 parent: None,
                 parent_tool_call: None,
+                chat: None,
             },
             response: None,
             durability: Durability::Now,
@@ -246,6 +248,7 @@ impl<S: Store> World<S> {
             Target::New => return Seen::Nothing,
             Target::Alias { alias, namespace, .. } => (alias.clone(), *namespace, Extent::View),
             Target::Branch { source } => (name(&source.to_string()), Namespace::Session, Extent::At(*source)),
+            Target::Anew { .. } => return Seen::Nothing,
         };
         let snapshot = store.open(&admission.scope, &alias, namespace, extent).await.unwrap();
         snapshot.map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version))
@@ -318,6 +321,7 @@ impl<S: Store> World<S> {
             system: None,
             record: None,
             cost: None,
+            history: None,
             title: None,
             now: self.now(),
         }

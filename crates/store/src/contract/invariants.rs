@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use herma_model::alias::Namespace;
+use herma_model::compaction::MadeBy;
 use herma_model::{
     CreatorKind, EndReason, Message, MessageStatus, ParentRelation, Seq, SessionKind, Step, TurnId, TurnState,
     Unanswered,
@@ -272,7 +273,9 @@ impl View {
         assert!(own == recorded || is_cut, "a record has all messages of its turn, the answer last");
         match turn.state {
             TurnState::Completed => {
-                assert!(!answer.is_empty() || self.rewritten, "a completed turn has an answer");
+                // A turn that only adds a client's messages calls no model, so nothing counts its tokens.
+                let only_adds = turn.finish.as_ref().is_some_and(|finish| finish.usage.is_none());
+                assert!(!answer.is_empty() || only_adds || self.rewritten, "a completed turn has an answer");
                 assert!(shown.is_empty(), "a completed turn has no partial answer");
             }
             TurnState::Queued | TurnState::Running => {
@@ -286,6 +289,8 @@ impl View {
         assert!(turn.parked || turn.pending.is_empty(), "only a parked turn waits for people");
         assert_eq!(turn.ended_at.is_none(), turn.state.is_live());
         let made = self.ledger.rows.iter().rev().filter(|row| row.turn == Some(turn.id) && row.summary.is_some());
+        // What a client has compacted itself is no step of its turn.
+        let made = made.filter(|row| row.made_by == MadeBy::Herma);
         let made: Vec<_> = made.map(|row| row.id).collect();
         let compactions: Vec<_> = turn.compactions().collect();
         let own = turn.facts.id == self.row.facts.id;

@@ -37,6 +37,7 @@ pub mod events_feed;
 pub mod filtering;
 pub mod finding;
 pub mod fixture;
+pub mod histories;
 pub mod idempotency;
 pub mod importing;
 pub mod interrupting;

@@ -15,6 +15,18 @@ macro_rules! contract_suite {
                 a_name_of_our_own_form_is_never_created
                 chat_ids_are_names_of_their_own
             }
+            histories {
+                a_history_leads_to_the_turn_with_which_it_ends
+                of_conversations_with_one_history_the_one_that_ends_there_counts
+                histories_of_other_tenants_keys_and_kinds_are_not_found
+                a_key_that_comes_later_hides_a_history_from_others
+                a_chat_limits_the_search
+                a_chat_has_one_first_conversation_and_any_number_of_branches
+                added_messages_wait_for_their_answer
+                conversations_that_share_an_answer_are_found
+                a_deleted_conversation_is_not_found_by_its_history
+                a_rewound_history_is_still_found_and_the_end_is_unknown
+            }
             queueing {
                 a_second_turn_waits_while_one_runs
                 waiting_turns_go_in_order_of_arrival_across_instances

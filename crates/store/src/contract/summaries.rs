@@ -1,7 +1,7 @@
 //! Helpers that compact and undo as a gateway does.
 
 use herma_model::alias::Namespace;
-use herma_model::compaction::{CompactionTrigger, Sizes};
+use herma_model::compaction::{CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{CompactionId, Role, Seq, SessionId, Usage};
 use uuid::Uuid;
@@ -80,6 +80,7 @@ impl<S: Store> World<S> {
             rewrites: view.rewrites,
             mode,
             trigger: CompactionTrigger::Manual,
+            made_by: MadeBy::Herma,
             through: last.map_or(covered, |last| last.seq),
             last: last.map_or(herma_model::MessageId::from_uuid(Uuid::nil()), |last| last.id),
             carried: Vec::new(),

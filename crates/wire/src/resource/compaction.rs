@@ -52,6 +52,7 @@ impl Serialize for CompactionRow<'_> {
         row.serialize_entry("action", &record.action)?;
         row.serialize_entry("mode", &record.mode)?;
         row.serialize_entry("trigger", &record.trigger)?;
+        row.serialize_entry("made_by", &record.made_by)?;
         row.serialize_entry("outcome", &record.outcome)?;
         row.serialize_entry("session_before", &record.session_before)?;
         row.serialize_entry("session_after", &record.session_after)?;

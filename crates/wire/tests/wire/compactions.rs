@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, Sizes};
+use herma_model::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{
     Compaction, CompactionId, Message, MessageId, Provenance, Seq, SessionId, Summary, Timestamp, TurnId, Usage,
@@ -34,6 +34,7 @@ fn applied() -> Compaction {
         action: CompactionAction::Compact,
         mode: CompactionMode::Split,
         trigger: CompactionTrigger::Threshold,
+        made_by: MadeBy::Herma,
         outcome: CompactionOutcome::Undone,
         session_before: SessionId::from_name("s1"),
         session_after: SessionId::from_name("s2"),
@@ -76,7 +77,7 @@ fn json(row: &impl serde::Serialize) -> String {
 
 #[test]
 fn a_row_of_the_ledger_says_what_became_what() {
-    insta::assert_snapshot!(json(&CompactionRow::from(&applied())), @r#"{"id":"cmp_00000000000000000000000000000005","object":"compaction","action":"compact","mode":"split","trigger":"threshold","outcome":"undone","session_before":"s1","session_after":"s2","range":{"first_seq":1,"last_seq":8},"carried":[3,4],"summary":"They went to Rome.","summary_message_id":"msg_00000000000000000000000000000004","model":"m","tokens_before":900,"tokens_after":100,"usage":{"input_tokens":800,"output_tokens":20,"total_tokens":820,"cached_tokens":10,"reasoning_tokens":5},"duration_ms":1200,"error":null,"undoes":null,"undone_by":"cmp_00000000000000000000000000000006","turn_id":"turn_00000000000000000000000000000003","created_at":"2026-03-04T00:00:00.050Z"}"#);
+    insta::assert_snapshot!(json(&CompactionRow::from(&applied())), @r#"{"id":"cmp_00000000000000000000000000000005","object":"compaction","action":"compact","mode":"split","trigger":"threshold","made_by":"herma","outcome":"undone","session_before":"s1","session_after":"s2","range":{"first_seq":1,"last_seq":8},"carried":[3,4],"summary":"They went to Rome.","summary_message_id":"msg_00000000000000000000000000000004","model":"m","tokens_before":900,"tokens_after":100,"usage":{"input_tokens":800,"output_tokens":20,"total_tokens":820,"cached_tokens":10,"reasoning_tokens":5},"duration_ms":1200,"error":null,"undoes":null,"undone_by":"cmp_00000000000000000000000000000006","turn_id":"turn_00000000000000000000000000000003","created_at":"2026-03-04T00:00:00.050Z"}"#);
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn a_row_of_the_ledger_always_has_the_same_fields() {
         object.keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(names(&failed()), names(&applied()));
-    insta::assert_snapshot!(json(&CompactionRow::from(&failed())), @r#"{"id":"cmp_00000000000000000000000000000005","object":"compaction","action":"compact","mode":"in_place","trigger":"threshold","outcome":"failed","session_before":"s1","session_after":"s1","range":{"first_seq":1,"last_seq":8},"carried":[],"summary":null,"summary_message_id":null,"model":null,"tokens_before":900,"tokens_after":null,"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"duration_ms":1200,"error":"the summary was empty","undoes":null,"undone_by":null,"turn_id":null,"created_at":"2026-03-04T00:00:00.050Z"}"#);
+    insta::assert_snapshot!(json(&CompactionRow::from(&failed())), @r#"{"id":"cmp_00000000000000000000000000000005","object":"compaction","action":"compact","mode":"in_place","trigger":"threshold","made_by":"herma","outcome":"failed","session_before":"s1","session_after":"s1","range":{"first_seq":1,"last_seq":8},"carried":[],"summary":null,"summary_message_id":null,"model":null,"tokens_before":900,"tokens_after":null,"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"duration_ms":1200,"error":"the summary was empty","undoes":null,"undone_by":null,"turn_id":null,"created_at":"2026-03-04T00:00:00.050Z"}"#);
 }
 
 #[test]

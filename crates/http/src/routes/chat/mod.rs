@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use herma_gateway::{Finished, TurnInput, TurnRequest, session_object};
-use herma_model::Principal;
+use herma_model::{Principal, SessionKind};
 use herma_wire::chat::{self, ChatRequest, Head};
 
 use crate::answer;
@@ -16,6 +16,7 @@ use crate::app::Shared;
 use crate::body;
 use crate::dialect::Dialect;
 use crate::error::ApiError;
+use crate::front_ends;
 use crate::headers::SessionHeaders;
 use crate::naming;
 use crate::stream::{StreamReader, TurnStream};
@@ -28,11 +29,14 @@ pub(crate) async fn create(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::of(&parts)?;
+    let mut headers = SessionHeaders::of(&parts)?.in_chat(&app, &parts.headers);
     let body = body::read(&app, &parts.headers, body).await?;
     let chat = chat::parse(&body)?;
     let names = naming::of_headers(&headers);
-    let destination = naming::destination(&app, &principal, names, headers.kind, Dialect::Chat).await?;
+    if names.is_empty() && front_ends::is_task(&chat.messages, chat.stream) {
+        headers.kind = SessionKind::Auxiliary;
+    }
+    let destination = naming::destination(&app, &principal, names, &headers, Dialect::Chat).await?;
     let streaming = chat.stream;
     let extras = Extras { usage: chat.include_usage, events: headers.events };
     let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());

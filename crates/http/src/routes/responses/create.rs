@@ -32,7 +32,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let asked_at = now();
     let (parts, body) = request.into_parts();
-    let headers = SessionHeaders::of(&parts)?;
+    let headers = SessionHeaders::of(&parts)?.in_chat(&app, &parts.headers);
     let body = body::read(&app, &parts.headers, body).await?;
     let asked = read(&app, &principal, &body).await?;
     let (streaming, background) = (asked.stream, asked.background);
@@ -69,7 +69,8 @@ pub(super) async fn submit(
     body: &[u8],
 ) -> Result<Submitted, ApiError> {
     let conversation = named_conversation(app, principal, &headers, &asked).await?;
-    let found = app.sessions(principal).destination(conversation, headers.kind).await;
+    let sessions = app.sessions(principal);
+    let found = sessions.destination(conversation, headers.kind, headers.chat, headers.key.as_ref()).await;
     let destination = found.map_err(Dialect::Responses.error_mapper())?;
     let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
     let stored = StoredRequest {
@@ -111,7 +112,8 @@ async fn accepted(
     Ok(answer::tracked_json(app, principal.tenant, turn, session.as_ref(), stored_object(&record, stored)))
 }
 
-/// The conversation that a request names. Without a name, `store: false` means a stateless turn.
+/// The conversation that a request names. Without a name its input is the history of its client. Then `store: false`
+/// means a stateless turn, unless the request comes under a chat of a front end and the operator keeps those.
 pub(super) async fn named_conversation(
     app: &Shared,
     principal: &Principal,
@@ -126,7 +128,12 @@ pub(super) async fn named_conversation(
         return Err(ApiError::invalid(message, "background"));
     }
     let conversation = app.sessions(principal).resolve(names).await.map_err(Dialect::Responses.error_mapper())?;
-    Ok(if conversation == ConversationRef::New && !asked.store { ConversationRef::Stateless } else { conversation })
+    let is_kept = asked.store || headers.chat.is_some() && app.settings.keep_chats;
+    Ok(match conversation {
+        ConversationRef::New if is_kept => ConversationRef::ByHistory,
+        ConversationRef::New => ConversationRef::Stateless,
+        named => named,
+    })
 }
 
 /// Adds what the body says to a turn that has what the headers say.

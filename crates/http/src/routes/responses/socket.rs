@@ -23,7 +23,7 @@ pub(crate) async fn connect(
         return Err(ApiError::origin_not_allowed());
     }
     let Ok(upgrade) = upgrade else { return Ok(needs_upgrade()) };
-    let turns = turn_headers(&headers)?;
+    let turns = turn_headers(&headers)?.in_chat(&app, &headers);
     // Messages up to twice the limit are read to their end, so that the client can be told that they are too large.
     let limit = app.settings.max_body_bytes.saturating_mul(2);
     let upgrade = upgrade.max_message_size(limit).max_frame_size(limit);

@@ -42,7 +42,7 @@ pub(crate) async fn create(
         naming::add_session(&mut names, name)?;
     }
     naming::add_body_names(&mut names, &asked.request)?;
-    let destination = naming::destination(&app, &principal, names, headers.kind, Dialect::Runs).await?;
+    let destination = naming::destination(&app, &principal, names, &headers, Dialect::Runs).await?;
     let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
     let requested = destination.conversation.name().map(|name| name.to_string());
     let stored = StoredRun { requested, model, echo: asked.request.echo.clone() };

@@ -48,6 +48,7 @@ impl PieceWriter<'_> {
             action: compaction.action.as_str(),
             mode: compaction.mode.as_str(),
             trigger: compaction.trigger.as_str(),
+            made_by: compaction.made_by.as_str(),
             outcome: outcome.as_str(),
             session_before_pk: self.own_session(&compaction.session_before)?,
             session_after_pk: after,

@@ -1,0 +1,203 @@
+//! Finds the conversation of a request that names none.
+//!
+//! Such a request carries its whole history. The digest of the history finds the conversation that the request
+//! continues. If the client has changed its history, conversations that share messages with it are compared. A chat of
+//! a front end limits both to the conversations that came under it.
+
+use std::sync::Arc;
+
+use herma_model::alias::Namespace;
+use herma_model::{ConversationId, HistoryDigest, HistoryEnd, HistoryReader, Message, Role, TurnId, Utterance};
+use herma_store::{Extent, FoundHistory, HistoryScope, Resembling, Scope, Snapshot, Target};
+use herma_turn::recognise::Connection;
+use herma_turn::{Recognised, Replacement, may_be_missing, recognise};
+
+use crate::admission::{PendingAdmission, own_alias};
+use crate::compaction::transcript;
+use crate::error::GatewayError;
+use crate::history::{History, KnownPart};
+
+/// How many of the last answers of a request are looked for, if its history as a whole is not known.
+const MOST_ANSWERS: usize = 8;
+
+/// The digests of a request's history.
+pub(super) struct RequestHistory {
+    /// All of its messages.
+    pub(super) whole: HistoryEnd,
+    /// After each of its answers, the last first: how many messages that is, and the history up to there.
+    answers: Vec<(usize, HistoryEnd)>,
+}
+
+impl RequestHistory {
+    /// `None` if there are no messages.
+    pub(super) fn of(messages: &[Utterance]) -> Option<Self> {
+        let mut reader = HistoryReader::after(HistoryDigest::EMPTY);
+        let mut answers = Vec::new();
+        for (at, said) in messages.iter().enumerate() {
+            reader.read(said);
+            // At least the last message is new.
+            if said.role == Role::Assistant && at + 1 < messages.len() {
+                answers.push((at + 1, HistoryEnd { history: reader.digest(), last: said.digest }));
+            }
+        }
+        answers.reverse();
+        let last = messages.last()?.digest;
+        Some(Self { whole: HistoryEnd { history: reader.digest(), last }, answers })
+    }
+
+    /// The history of a request that asks for an answer to its first messages.
+    pub(super) fn opening(&self) -> Option<HistoryEnd> {
+        self.answers.is_empty().then_some(self.whole)
+    }
+}
+
+/// Where a request continues.
+enum Located {
+    /// After this turn, and which of its messages are known.
+    After(TurnId, KnownPart),
+    /// In this conversation, whose context its client has replaced.
+    In(Box<Snapshot>, KnownPart),
+    /// In a branch that inherits nothing of this conversation.
+    Anew(ConversationId),
+    /// In a new conversation.
+    Nowhere,
+}
+
+impl PendingAdmission<'_> {
+    /// The history of a request that names no conversation. `waiting` is the turn in which a client added exactly its
+    /// messages, if the store has found one.
+    pub(super) async fn history_of_unnamed(
+        &self,
+        scope: &Scope,
+        asked: &RequestHistory,
+        waiting: Option<TurnId>,
+        extent: Extent,
+    ) -> Result<History, GatewayError> {
+        if let Some(turn) = waiting
+            && let Some(history) = self.after_turn(scope, turn, KnownPart::All, extent).await?
+            && history.continues()
+        {
+            return Ok(history);
+        }
+        let found = match self.locate(scope, asked, extent).await? {
+            Located::After(turn, known) => self.after_turn(scope, turn, known, extent).await?,
+            Located::In(before, known) => {
+                let alias = own_alias(&before.facts.id.to_string())?;
+                let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
+                Some(History { before: Some(*before), is_fresh: true, target, known })
+            }
+            Located::Anew(source) => Some(History { target: Target::Anew { source }, ..History::new() }),
+            Located::Nowhere => None,
+        };
+        // What was found may have been deleted meanwhile.
+        Ok(found.unwrap_or_else(History::new))
+    }
+
+    /// Where the request continues.
+    async fn locate(&self, scope: &Scope, asked: &RequestHistory, extent: Extent) -> Result<Located, GatewayError> {
+        let destination = &self.request.destination;
+        let within = HistoryScope {
+            session_key: self.request.caller.session_key.clone(),
+            chat: destination.chat,
+            kind: destination.kind,
+        };
+        if asked.answers.is_empty() && within.chat.is_none() {
+            return Ok(Located::Nowhere);
+        }
+        let ends: Vec<HistoryEnd> = asked.answers.iter().map(|(_, end)| *end).collect();
+        let known = |found: FoundHistory, skipped: usize| {
+            Located::After(found.turn, KnownPart::First(asked.answers[skipped + found.end].0))
+        };
+        let last = ends.first().copied();
+        let mut found = self.find(scope, &within, [asked.whole].into_iter().chain(last).collect()).await?;
+        if let Some(FoundHistory { end: 0, turn, .. }) = found {
+            let history = self.after_turn(scope, turn, KnownPart::All, extent).await?;
+            if history.is_some_and(|history| history.continues()) {
+                return Ok(Located::After(turn, KnownPart::All));
+            }
+            // It was answered, and the client wants another answer.
+            found = self.find(scope, &within, last.into_iter().collect()).await?;
+            found = found.map(|found| FoundHistory { end: 1, ..found });
+        }
+        if let Some(found) = found {
+            return Ok(known(FoundHistory { end: 0, ..found }, 0));
+        }
+        if let Some(located) = self.resembling(scope, &within, &ends).await? {
+            return Ok(located);
+        }
+        if ends.len() > 1
+            && let Some(found) = self.find(scope, &within, ends[1..].to_vec()).await?
+        {
+            return Ok(known(found, 1));
+        }
+        if within.chat.is_none() {
+            return Ok(Located::Nowhere);
+        }
+        let chat = self.gateway.store.find_resembling(scope, within, Resembling::Chat).await?;
+        Ok(chat.first().map_or(Located::Nowhere, |source| Located::Anew(*source)))
+    }
+
+    async fn find(
+        &self,
+        scope: &Scope,
+        within: &HistoryScope,
+        ends: Vec<HistoryEnd>,
+    ) -> Result<Option<FoundHistory>, GatewayError> {
+        Ok(self.gateway.store.find_history(scope, within.clone(), ends).await?)
+    }
+
+    /// Compares the request with conversations that share an answer with it, or that came under the same chat.
+    async fn resembling(
+        &self,
+        scope: &Scope,
+        within: &HistoryScope,
+        ends: &[HistoryEnd],
+    ) -> Result<Option<Located>, GatewayError> {
+        let (wanted, by) = match within.chat {
+            Some(_) => (Resembling::Chat, Connection::Chat),
+            None => {
+                let answers = ends.iter().take(MOST_ANSWERS).map(|end| end.last).collect();
+                (Resembling::Answers(answers), Connection::None)
+            }
+        };
+        let messages = &self.request.input.messages;
+        for conversation in self.gateway.store.find_resembling(scope, within.clone(), wanted).await? {
+            let alias = own_alias(&conversation.to_string())?;
+            let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::Whole).await?;
+            let Some(before) = opened.filter(|before| !before.ended) else { continue };
+            match recognise(messages, transcript(&before), by) {
+                Some(Recognised::Known { messages, after }) => {
+                    return Ok(Some(Located::After(after, KnownPart::First(messages))));
+                }
+                Some(Recognised::Replaced(mut replacement)) => {
+                    carry_up_to_base(&mut replacement, &before);
+                    let known = KnownPart::Replaced(Box::new(replacement));
+                    return Ok(Some(Located::In(Box::new(before), known)));
+                }
+                None if by == Connection::Chat && repeats_failed_opening(messages, &before) => {
+                    return Ok(Some(Located::In(Box::new(before), KnownPart::First(0))));
+                }
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Carries the messages that an earlier compaction has replaced, and that the client still sends after its own.
+fn carry_up_to_base(replacement: &mut Replacement, before: &Snapshot) {
+    let Some(base) = &before.base else { return };
+    let (last, transcript) = (replacement.last.seq, transcript(before));
+    let is_sent = |message: &&Arc<Message>| message.seq > last && message.seq <= base.through;
+    let sent = before.messages.iter().filter(is_sent).filter(|message| !may_be_missing(message, transcript));
+    replacement.carried.extend(sent.cloned());
+}
+
+/// Whether the messages are the input of a conversation's turns, none of which was answered.
+fn repeats_failed_opening(messages: &[Utterance], before: &Snapshot) -> bool {
+    let mut stored = before.messages.iter();
+    let is_unanswered = stored.clone().all(|message| before.unanswered.contains_key(&message.turn));
+    !before.messages.is_empty()
+        && is_unanswered
+        && messages.iter().all(|said| stored.any(|message| message.said.digest == said.digest))
+}

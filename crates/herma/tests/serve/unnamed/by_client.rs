@@ -1,0 +1,115 @@
+//! Clients that change or compact their history themselves.
+
+use herma_testkit::Reply;
+use serde_json::{Value, json};
+
+use super::{RESPONSES, Thread, item, session};
+use crate::support::{TestGateway, assistant, data, lines, user};
+
+const LONG: &str = "I have changed the file so that it now prints the sum of all of the numbers.";
+
+async fn ledger(gateway: &TestGateway, conversation: &str) -> Vec<Value> {
+    data(&gateway.client().get(&format!("/api/sessions/{conversation}/compactions")).await)
+}
+
+/// A thread of three turns.
+async fn three_turns(gateway: &TestGateway, thread: &mut Thread) -> String {
+    let mut conversation = String::new();
+    for turn in 1..=3 {
+        conversation = session(&thread.say(gateway, &format!("u{turn}"), &format!("a{turn}")).await).0;
+    }
+    conversation
+}
+
+#[tokio::test]
+async fn a_message_without_what_its_client_had_added_is_known() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "Print the sum.\n\nReply in English.", LONG).await;
+    thread.history[0] = user("Print the sum.");
+    let second = thread.say(&gateway, "Now the mean.\n\nReply in English.", &format!("{LONG} And the mean.")).await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    thread.history[2] = user("Now the mean.");
+    let third = thread.say(&gateway, "Thanks.\n\nReply in English.", "You are welcome.").await;
+    assert_eq!(session(&third), (session(&first).0, "head"));
+    assert_eq!(gateway.rows(&session(&first).0).await.len(), 6);
+}
+
+#[tokio::test]
+async fn a_history_cut_at_the_front_shows_the_model_no_more_than_it_has() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let conversation = three_turns(&gateway, &mut thread).await;
+    thread.history.drain(..2);
+    let fourth = thread.say(&gateway, "u4", "a4").await;
+    assert_eq!(session(&fourth), (conversation.clone(), "head"));
+    let context = gateway.context();
+    assert!(!context.iter().any(|line| line.contains("u1") || line.contains("a1")), "{context:?}");
+    assert_eq!(context[1..], ["user: u2", "assistant: a2", "user: u3", "assistant: a3", "user: u4"]);
+    let rows = ledger(&gateway, &conversation).await;
+    assert_eq!((rows.len(), &rows[0]["made_by"], &rows[0]["outcome"]), (1, &json!("client"), &json!("trimmed")));
+    let fifth = thread.say(&gateway, "u5", "a5").await;
+    assert_eq!(session(&fifth), (conversation.clone(), "head"), "the next request is found by its history");
+    assert_eq!(ledger(&gateway, &conversation).await.len(), 1);
+    assert_eq!(gateway.transcript(&conversation).await.len(), 11, "five turns, and the note");
+}
+
+#[tokio::test]
+async fn a_summary_of_the_client_is_an_entry_of_the_ledger() {
+    let mut gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let conversation = three_turns(&gateway, &mut thread).await;
+    thread.history = vec![user("Summary: they counted."), user("u3"), assistant("a3")];
+    let fourth = thread.say(&gateway, "u4", "a4").await;
+    assert_eq!(session(&fourth), (conversation.clone(), "head"));
+    assert_eq!(gateway.context(), ["user: Summary: they counted.", "user: u3", "assistant: a3", "user: u4"]);
+    let rows = ledger(&gateway, &conversation).await;
+    assert_eq!((&rows[0]["made_by"], &rows[0]["summary"]), (&json!("client"), &json!("Summary: they counted.")));
+    gateway.restart().await;
+    thread.say(&gateway, "u5", "a5").await;
+    assert_eq!(gateway.context()[1..], lines(&thread.history)[1..6]);
+    assert_eq!(gateway.sessions().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_context_without_answers_is_recognised_in_its_chat() {
+    let gateway = TestGateway::start().await;
+    let codex = gateway.client().header("session-id", "s");
+    let respond = async |input: &[Value], answer: &str| {
+        gateway.upstream.push(Reply::text(answer));
+        codex.post_json(RESPONSES, &json!({"model": "m", "input": input, "store": false})).await.expect(200)
+    };
+    let mut history = vec![item("user", "about the place")];
+    let mut conversation = String::new();
+    for turn in 1..=3 {
+        history.push(item("user", &format!("u{turn}")));
+        conversation = session(&respond(&history, &format!("a{turn}")).await).0;
+        history.push(item("assistant", &format!("a{turn}")));
+    }
+    let before = gateway.rows(&conversation).await.len();
+    let mut compacted = vec![
+        item("user", "u1"),
+        item("user", "u2"),
+        item("user", "u3"),
+        item("user", "about the place"),
+        item("user", "In short: they counted."),
+        item("user", "u4"),
+    ];
+    let fourth = respond(&compacted, "a4").await;
+    assert_eq!(session(&fourth), (conversation.clone(), "head"));
+    let mut context = gateway.context();
+    context.sort();
+    let shown =
+        ["user: In short: they counted.", "user: about the place", "user: u1", "user: u2", "user: u3", "user: u4"];
+    assert_eq!(context, shown);
+    let rows = ledger(&gateway, &conversation).await;
+    assert_eq!((&rows[0]["made_by"], &rows[0]["summary"]), (&json!("client"), &json!("In short: they counted.")));
+    assert_eq!(gateway.rows(&conversation).await.len(), before + 3, "the question, the answer and the summary");
+    compacted.extend([item("assistant", "a4"), item("user", "u5")]);
+    let fifth = respond(&compacted, "a5").await;
+    assert_eq!(session(&fifth), (conversation.clone(), "head"));
+    assert_eq!(gateway.context().len(), 8);
+    let undo = format!("/api/sessions/{conversation}/compactions/{}/undo", rows[0]["id"].as_str().unwrap());
+    gateway.client().post_json(&undo, &json!({})).await.expect(200);
+    assert_eq!(gateway.model_view(&conversation).await.len(), before + 4, "all that was said is shown again");
+}

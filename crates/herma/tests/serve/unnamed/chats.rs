@@ -1,0 +1,92 @@
+//! Ids of front ends' chats limit the search to the conversations that came under them.
+
+use herma_testkit::Reply;
+use serde_json::json;
+
+use super::{OPEN_WEBUI, RESPONSES, Thread, item, kinds, session};
+use crate::support::{CHAT, TestGateway, chat, user};
+
+#[tokio::test]
+async fn an_edited_opening_is_a_branch_without_inherited_messages() {
+    let mut gateway = TestGateway::start().await;
+    let mut thread = Thread::of_chat("c1");
+    let first = thread.say(&gateway, "one", "two").await;
+    let mut edited = Thread::of_chat("c1");
+    let branch = edited.say(&gateway, "ONE", "TWO").await;
+    assert_eq!(session(&branch).1, "branched");
+    assert_eq!(gateway.context(), ["user: ONE"]);
+    gateway.restart().await;
+    let regenerated = Thread::of_chat("c1").say(&gateway, "one", "other").await;
+    assert_eq!(session(&regenerated).1, "branched");
+    let next = edited.say(&gateway, "more", "yes").await;
+    assert_eq!(session(&next), (session(&branch).0, "head"));
+    let next = thread.say(&gateway, "more", "yes").await;
+    assert_eq!(session(&next), (session(&first).0, "head"));
+    assert_eq!(kinds(&gateway).await, ["branch", "branch", "main"]);
+    let parent = gateway.client().get(&format!("/api/sessions/{}", session(&branch).0)).await.expect(200);
+    assert_eq!(parent["parent_session_id"], first["session"]["session_id"]);
+}
+
+#[tokio::test]
+async fn equal_histories_of_different_chats_stay_apart() {
+    let gateway = TestGateway::start().await;
+    let (mut one, mut two) = (Thread::of_chat("c1"), Thread::of_chat("c2"));
+    let first = one.say(&gateway, "hello", "hi").await;
+    let second = two.say(&gateway, "hello", "hi").await;
+    let third = one.say(&gateway, "more", "yes").await;
+    let fourth = two.say(&gateway, "more", "yes").await;
+    assert_eq!((session(&third).0, session(&fourth).0), (session(&first).0, session(&second).0));
+    let mut other = Thread { history: one.history.clone(), ..Thread::of_chat("c3") };
+    assert_eq!(session(&other.say(&gateway, "more", "yes").await).1, "created", "this chat has no such history");
+}
+
+#[tokio::test]
+async fn a_chat_id_beside_a_name_decides_nothing() {
+    let gateway = TestGateway::start().await;
+    let named = gateway.in_session("trip").header(OPEN_WEBUI, "c1");
+    let first = named.post_json(CHAT, &chat(&[user("one")])).await.expect(200);
+    let unnamed = Thread::of_chat("c1").say(&gateway, "one", "two").await;
+    assert_ne!(session(&first).0, session(&unnamed).0);
+    assert_eq!(session(&unnamed).1, "created");
+}
+
+#[tokio::test]
+async fn a_failed_opening_of_a_chat_is_tried_again() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    let mut thread = Thread::of_chat("c1");
+    thread.history.push(user("one"));
+    gateway.upstream.push(Reply::status(400, "no"));
+    assert_eq!(thread.send(&gateway).await.status, 502);
+    let again = thread.ask(&gateway, "two").await;
+    assert_eq!(gateway.sessions().await.len(), 1);
+    let next = thread.say(&gateway, "three", "four").await;
+    assert_eq!(session(&next), (session(&again).0, "head"));
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_stored_is_kept_in_its_chat() {
+    let gateway = TestGateway::start().await;
+    let codex = gateway.client().header("session-id", "s").header("thread-id", "t");
+    let respond = async |input: serde_json::Value| {
+        codex.post_json(RESPONSES, &json!({"model": "m", "input": input, "store": false})).await.expect(200)
+    };
+    gateway.upstream.push(Reply::text("two"));
+    let first = respond(json!([item("user", "context"), item("user", "one")])).await;
+    let path = format!("{RESPONSES}/{}", first["id"].as_str().unwrap());
+    assert_eq!(gateway.client().get(&path).await.status, 404, "it cannot be fetched");
+    let next = json!([item("user", "context"), item("user", "one"), item("assistant", "two"), item("user", "three")]);
+    let second = respond(next).await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    assert_eq!(gateway.rows(&session(&first).0).await.len(), 5);
+}
+
+#[tokio::test]
+async fn other_headers_can_be_configured() {
+    let gateway = TestGateway::with_settings(&[("HERMA_SERVER__CHAT_HEADERS", "x-room")]).await;
+    let mut thread = Thread { headers: vec![("x-room", "1".to_owned())], ..Thread::default() };
+    thread.say(&gateway, "one", "two").await;
+    let edited = Thread { history: Vec::new(), ..thread.clone() }.say(&gateway, "ONE", "two").await;
+    assert_eq!(session(&edited).1, "branched");
+    let other = Thread::of_chat("1").say(&gateway, "one", "two").await;
+    assert_eq!(session(&other).1, "created", "this header is not in the list");
+}

@@ -1,0 +1,204 @@
+//! A history finds the conversation that it continues. Where it leaves the transcript, a branch begins.
+
+use herma_testkit::{Gate, Reply, ToolCall};
+use serde_json::json;
+
+use super::{RESPONSES, Thread, item, kinds, session};
+use crate::support::{
+    CHAT, NO_REPLY, SESSION_KEY, TestGateway, assistant, chat, lines, result, streamed, system, user,
+};
+
+#[tokio::test]
+async fn a_history_continues_its_conversation_after_a_restart_too() {
+    let mut gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "two").await;
+    assert_eq!(session(&first).1, "created");
+    let second = thread.say(&gateway, "three", "four").await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    gateway.restart().await;
+    let third = thread.say(&gateway, "five", "six").await;
+    assert_eq!(session(&third), (session(&first).0, "head"));
+    assert_eq!(gateway.sessions().await.len(), 1);
+    let said = ["user: one", "assistant: two", "user: three", "assistant: four", "user: five", "assistant: six"];
+    assert_eq!(gateway.transcript(&session(&first).0).await, said);
+    assert_eq!(gateway.context(), said[..5]);
+}
+
+#[tokio::test]
+async fn a_streamed_thread_with_parts_and_a_system_message_is_one_conversation() {
+    let gateway = TestGateway::start().await;
+    let mut history = vec![system("Be brief."), user("one")];
+    for (answer, next) in [("two ", "three"), ("four", "five")] {
+        gateway.upstream.push(Reply::text(answer));
+        gateway.client().post_stream(CHAT, &streamed(chat(&history))).await.text().await;
+        history
+            .push(json!({"role": "assistant", "content": [{"type": "text", "text": answer.trim()}], "refusal": null}));
+        history.push(user(next));
+    }
+    assert_eq!(gateway.sessions().await.len(), 1);
+    assert_eq!(gateway.context(), ["system: Be brief.", "user: one", "assistant: two ", "user: three"]);
+}
+
+#[tokio::test]
+async fn a_regenerated_and_an_edited_message_make_branches_that_are_found_again() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "two").await;
+    thread.say(&gateway, "three", "four").await;
+    let mut again = thread.clone();
+    again.history.pop();
+    let regenerated = again.ask(&gateway, "FOUR").await;
+    assert_eq!(session(&regenerated).1, "branched");
+    assert_eq!(regenerated["session"]["provenance"]["parent_relation"], "branch");
+    let mut edited = thread.clone();
+    edited.history.truncate(2);
+    let branch = edited.say(&gateway, "THREE", "other").await;
+    assert_eq!(session(&branch).1, "branched");
+    for (thread, body) in [(&mut again, &regenerated), (&mut edited, &branch), (&mut thread, &first)] {
+        let next = thread.say(&gateway, "next", "after that").await;
+        assert_eq!(session(&next), (session(body).0, "head"));
+        assert_eq!(gateway.transcript(&session(body).0).await, lines(&thread.history));
+    }
+    assert_eq!(kinds(&gateway).await, ["branch", "branch", "main"]);
+}
+
+#[tokio::test]
+async fn a_single_opening_never_matches_and_two_people_stay_apart() {
+    let gateway = TestGateway::start().await;
+    let (mut one, mut two) = (Thread::default(), Thread::default());
+    let first = one.say(&gateway, "hello", "hi").await;
+    let second = two.say(&gateway, "hello", "hi").await;
+    assert_ne!(session(&first).0, session(&second).0);
+    let third = one.say(&gateway, "I am Ann", "hello Ann").await;
+    let fourth = two.say(&gateway, "I am Bob", "hello Bob").await;
+    assert_ne!(session(&third).0, session(&fourth).0);
+    assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: I am Bob"]);
+    assert_eq!(gateway.sessions().await.len(), 2, "both continue where they can");
+    let mut keyed = Thread { history: one.history.clone(), headers: vec![(SESSION_KEY, "carol".to_owned())] };
+    let fifth = keyed.say(&gateway, "more", "yes").await;
+    assert_eq!(session(&fifth).1, "created", "another session key is another person");
+}
+
+#[tokio::test]
+async fn tool_rounds_of_a_clients_own_agent_are_one_conversation() {
+    let gateway = TestGateway::start().await;
+    let calls = [ToolCall::new("a", "look", r#"{"at":"x","deep":1}"#), ToolCall::new("b", "look", "{}")];
+    gateway.upstream.push(Reply::tool_calls(calls));
+    let tools = json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]);
+    let ask = |messages: &[serde_json::Value]| json!({"model": "m", "messages": messages, "tools": tools});
+    let first = gateway.client().post_json(CHAT, &ask(&[user("go")])).await.expect(200);
+    // The client writes the arguments anew, and sends the results in another order later.
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "look", "arguments": arguments}});
+    let called = json!({"role": "assistant", "content": "",
+        "tool_calls": [call("a", r#"{ "deep": 1, "at": "x" }"#), call("b", "")]});
+    gateway.upstream.push(Reply::text("found"));
+    let history = [user("go"), called.clone(), result("a", "1"), result("b", "2")];
+    let second = gateway.client().post_json(CHAT, &ask(&history)).await.expect(200);
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    gateway.upstream.push(Reply::text("bye"));
+    let history = [user("go"), called, result("b", "2"), result("a", "1"), assistant("found"), user("thanks")];
+    let third = gateway.client().post_json(CHAT, &ask(&history)).await.expect(200);
+    assert_eq!(session(&third), (session(&first).0, "head"));
+    assert_eq!(gateway.rows(&session(&first).0).await.len(), 7);
+}
+
+#[tokio::test]
+async fn responses_with_their_whole_input_are_one_conversation() {
+    let gateway = TestGateway::start().await;
+    let respond = async |input: serde_json::Value, answer: &str| {
+        gateway.upstream.push(Reply::text(answer));
+        gateway.client().post_json(RESPONSES, &json!({"model": "m", "input": input})).await.expect(200)
+    };
+    let first = respond(json!("one"), "two").await;
+    let id = &first["output"][0]["id"];
+    let by_reference = json!([item("user", "one"), {"type": "item_reference", "id": id}, item("user", "three")]);
+    let second = respond(by_reference, "four").await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    let whole = json!([
+        item("user", "one"),
+        first["output"][0],
+        item("user", "three"),
+        second["output"][0],
+        item("user", "five")
+    ]);
+    let third = respond(whole, "six").await;
+    assert_eq!(session(&third), (session(&first).0, "head"));
+    let mut thread = Thread {
+        history: vec![user("one"), assistant("two"), user("three"), assistant("four"), user("five"), assistant("six")],
+        ..Thread::default()
+    };
+    let by_chat = thread.say(&gateway, "seven", "eight").await;
+    assert_eq!(session(&by_chat), (session(&first).0, "head"), "by both APIs");
+    assert_eq!(gateway.rows(&session(&first).0).await.len(), 8);
+}
+
+#[tokio::test]
+async fn without_store_and_without_a_chat_nothing_is_kept() {
+    let gateway = TestGateway::start().await;
+    let body = json!({"model": "m", "input": "one", "store": false});
+    gateway.client().post_json(RESPONSES, &body).await.expect(200);
+    assert_eq!(gateway.sessions().await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_failed_message_is_tried_again_in_its_conversation() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "two").await;
+    thread.history.push(user("three"));
+    gateway.upstream.push(Reply::status(400, "no"));
+    assert_eq!(thread.send(&gateway).await.status, 502);
+    let again = thread.ask(&gateway, "four").await;
+    assert_eq!(session(&again), (session(&first).0, "head"));
+    assert_eq!(gateway.context(), ["user: one", "assistant: two", "user: three"], "no note of the failure");
+    thread.history.push(user("five"));
+    gateway.upstream.push(Reply::status(400, "no"));
+    assert_eq!(thread.send(&gateway).await.status, 502);
+    thread.history.pop();
+    thread.say(&gateway, "six", "seven").await;
+    assert_eq!(gateway.context()[4..], ["user: five", NO_REPLY, "user: six"]);
+    let last = thread.say(&gateway, "eight", "nine").await;
+    assert_eq!(session(&last), (session(&first).0, "head"), "the client never sends the failed message again");
+    assert_eq!(gateway.sessions().await.len(), 1);
+}
+
+#[tokio::test]
+async fn of_two_requests_with_one_history_the_second_makes_a_branch() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "two").await;
+    let gate = Gate::new();
+    gateway.upstream.push(Reply::text("left").held(&gate));
+    gateway.upstream.push(Reply::text("right"));
+    let (mut left, mut right) = (thread.clone(), thread.clone());
+    left.history.push(user("a"));
+    right.history.push(user("b"));
+    let (left, right) = tokio::join!(left.send(&gateway), async {
+        gateway.upstream.until_requests(2).await;
+        // Whether it comes before or after the other's end, the other was first.
+        tokio::join!(right.send(&gateway), async { gate.open() }).0
+    });
+    assert_eq!(session(&left.expect(200)), (session(&first).0, "head"));
+    assert_eq!(session(&right.expect(200)).1, "branched");
+    assert_eq!(gateway.context(), ["user: one", "assistant: two", "user: b"]);
+}
+
+#[tokio::test]
+async fn a_long_history_and_one_that_herma_compacted_are_found() {
+    let gateway = TestGateway::with_settings(&[("HERMA_CONTEXT_WINDOW", "2000")]).await;
+    gateway.upstream.otherwise(|request| Reply::text(format!("answer {}", request.messages().len())));
+    let mut thread = Thread::default();
+    let mut conversation = None;
+    for turn in 0..40 {
+        thread.history.push(user(&format!("question {turn} {}", "word ".repeat(40))));
+        let body = thread.send(&gateway).await.expect(200);
+        let (id, resolution) = session(&body);
+        assert_eq!(resolution, if turn == 0 { "created" } else { "head" }, "turn {turn}");
+        assert_eq!(*conversation.get_or_insert(id.clone()), id);
+        thread.history.push(assistant(body["choices"][0]["message"]["content"].as_str().unwrap()));
+    }
+    let row = gateway.client().get(&format!("/api/sessions/{}", conversation.unwrap())).await.expect(200);
+    assert!(row["provenance"]["compaction_count"].as_u64().unwrap() > 0, "{row}");
+    assert_eq!(gateway.sessions().await.len(), 1);
+}
