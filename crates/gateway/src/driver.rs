@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use futures_util::{StreamExt, TryFutureExt};
 use herma_model::generation::ModelFailureKind;
 use herma_model::{Delta, ModelCall, ModelFailure};
-use herma_turn::{CallPlace, Effect, Ending, Event, Machine, Need, Stop, ToolRound, ToolRules};
+use herma_turn::{CallPlace, Effect, Ending, Event, Machine, Stop, Task, ToolRules};
 use herma_upstream::ModelServer;
 use tokio::sync::watch;
 
@@ -17,16 +17,16 @@ pub(crate) trait Host {
     /// Why a turn cannot go on: for a stored turn, the store failed.
     type Error;
 
-    /// Makes sure that the context fits. The outcome is [`Event::ContextFit`], or [`Event::Stop`] if the turn has to
-    /// end.
-    async fn fit_context(&mut self, need: &Need) -> Result<Event, Self::Error>;
+    /// Does a task. The outcome is the event of the task, or [`Event::Stop`] if the turn has to end.
+    ///
+    /// A host without a conversation does nothing: it has no history to compact. It has no own tools either, because
+    /// a call has to be stored before it is made.
+    async fn carry_out(&mut self, task: Task) -> Result<Event, Self::Error> {
+        Ok(task.nothing_done())
+    }
 
     /// The call of the model with the context as it is now. `place` decides about `tool_choice`.
     fn call(&self, place: CallPlace) -> ModelCall;
-
-    /// Takes care of calls of Herma's own tools. The outcome is [`Event::ToolsRan`], or [`Event::Stop`] if the turn has
-    /// to end. Not called if the host's turns are offered no such tools.
-    async fn run_tools(&mut self, round: ToolRound) -> Result<Event, Self::Error>;
 
     /// Waits for other events of the turn while the model answers, such as a request to stop. `None` if the turn goes
     /// on. Cancel-safe.
@@ -70,12 +70,8 @@ pub(crate) async fn drive_from<H: Host>(
                 return Ok(ending);
             }
             Effect::CallModel(place) => call_model(upstream, &mut machine, host, place).await?,
-            Effect::RunTools(round) => {
-                let event = host.run_tools(round).await?;
-                next(&mut machine, event)
-            }
-            Effect::FitContext(need) => {
-                let event = host.fit_context(&need).await?;
+            Effect::Do(task) => {
+                let event = host.carry_out(task).await?;
                 next(&mut machine, event)
             }
             // `call_model` shows the pieces, so this is a defect.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use herma_model::generation::ModelFailureKind;
 use herma_model::{Answer, ConversationId, Delta, ModelCall, ModelFailure, TenantId, TurnFailure, Usage};
-use herma_turn::{CallPlace, ContextFit, Ending, Event, Need, Stop, ToolRound, ToolRules, ToolsRan};
+use herma_turn::{CallPlace, Ending, Stop, ToolRules};
 
 use crate::admission::defect;
 use crate::driver::{Host, drive};
@@ -63,16 +63,8 @@ struct OwnCall<F> {
 impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
     type Error = Infallible;
 
-    async fn fit_context(&mut self, _: &Need) -> Result<Event, Infallible> {
-        Ok(Event::ContextFit(ContextFit::NothingToCompact))
-    }
-
     fn call(&self, _: CallPlace) -> ModelCall {
         self.call.clone()
-    }
-
-    async fn run_tools(&mut self, _: ToolRound) -> Result<Event, Infallible> {
-        Ok(Event::ToolsRan(ToolsRan::Settled))
     }
 
     /// Never resolves. The call is stopped by dropping its future.

@@ -129,7 +129,7 @@ impl Run<'_> {
         let lease = turn.running.lease;
         let noted = self.gateway.note_client_compaction(self.request, snapshot, lease, &replacement).await?;
         if let Some((compacted, base)) = noted {
-            turn.rebase(&compacted, base);
+            turn.compacted(&compacted, base);
         }
         Ok(())
     }

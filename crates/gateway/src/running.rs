@@ -247,12 +247,6 @@ impl RunningTurn {
 
     /// Puts a compaction of the conversation into the state.
     pub(crate) fn compacted(&mut self, compacted: &Compacted, base: Arc<Base>) {
-        self.steps.push(Step::Compacted(compacted.record.id));
-        self.rebase(compacted, base);
-    }
-
-    /// Puts a compaction into the state that is no step of the turn.
-    pub(crate) fn rebase(&mut self, compacted: &Compacted, base: Arc<Base>) {
         let moved = compacted.facts.head.id != self.session.facts.head.id;
         self.session.facts = Arc::clone(&compacted.facts);
         self.session.rotated |= moved;

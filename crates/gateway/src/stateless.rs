@@ -15,10 +15,7 @@ use herma_model::{
     Timestamp, TurnFailure, TurnId, TurnState,
 };
 use herma_store::{Scope, StatelessOutcome, StatelessTurn};
-use herma_turn::{
-    AllowedTools, CallPlace, ContextFit, Ending, Event, Need, Stop, ToolRound, ToolRules, ToolsRan, Transcript, build,
-    truncated,
-};
+use herma_turn::{AllowedTools, CallPlace, Ending, Stop, ToolRules, Transcript, build, truncated};
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -179,10 +176,6 @@ struct StatelessHost<'a, 'b> {
 impl Host for StatelessHost<'_, '_> {
     type Error = Infallible;
 
-    async fn fit_context(&mut self, _: &Need) -> Result<Event, Infallible> {
-        Ok(Event::ContextFit(ContextFit::NothingToCompact))
-    }
-
     fn call(&self, _: CallPlace) -> ModelCall {
         let Stateless { gateway, request, .. } = &*self.stateless;
         ModelCall {
@@ -192,10 +185,6 @@ impl Host for StatelessHost<'_, '_> {
             streaming: request.options.streaming,
             retries: request.identity.upstream_retries(),
         }
-    }
-
-    async fn run_tools(&mut self, _: ToolRound) -> Result<Event, Infallible> {
-        Ok(Event::ToolsRan(ToolsRan::Settled))
     }
 
     async fn wait(&mut self, _: &str) -> Result<Option<Stop>, Infallible> {

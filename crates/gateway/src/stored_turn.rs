@@ -8,7 +8,7 @@ use std::time::Duration;
 use herma_model::{Delta, ModelCall, ModelFailure, Step, TurnFailure};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
-use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, ToolRound};
+use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, Task};
 use tokio::sync::watch;
 
 use crate::answer::holds_text;
@@ -46,45 +46,15 @@ pub(crate) struct StoredTurn<'a> {
 impl Host for StoredTurn<'_> {
     type Error = StoreError;
 
-    async fn fit_context(&mut self, need: &Need) -> Result<Event, StoreError> {
-        let tenant = self.request.caller.principal.tenant;
-        if let Some(failure) = self.gateway.over_budget(tenant, &self.turn.session, self.turn.usage).await? {
-            return Ok(Event::ContextFit(ContextFit::Refused(failure)));
-        }
-        let Some(snapshot) = &self.turn.before else {
-            return Ok(Event::ContextFit(if self.request.options.truncate {
-                self.cut(need)
-            } else {
-                ContextFit::NothingToCompact
-            }));
-        };
-        let overflow = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need) {
-            Fit::Fits => return Ok(Event::ContextFit(ContextFit::Fits)),
-            Fit::Refused(failure) => return Ok(Event::ContextFit(self.leave_out(need, failure))),
-            Fit::NeedsCompaction(overflow) => overflow,
-        };
-        if !self.turn.is_told {
-            self.turn.running.durable.wait().await?;
-            announce(self.request, self.log, self.turn);
-            self.turn.is_told = true;
-        }
-        let found = tokio::select! {
-            biased;
-            stop = stopped(self.stop) => return Ok(Event::Stop(stop)),
-            found = self.gateway.plan_compaction(&overflow) => found?,
-        };
-        Ok(Event::ContextFit(match found {
-            CompactionPlan::Enough => ContextFit::Fits,
-            CompactionPlan::Refused(failure) => self.leave_out(need, failure),
-            CompactionPlan::Unreachable(failure) => ContextFit::Unreachable(failure),
-            CompactionPlan::Compaction(found) => {
-                if let Some((compacted, base)) = self.gateway.write_compaction(*found).await? {
-                    self.turn.compacted(&compacted, base);
-                    self.tell_step(Step::Compacted(compacted.record.id));
-                }
-                ContextFit::Fits
+    async fn carry_out(&mut self, task: Task) -> Result<Event, StoreError> {
+        match task {
+            Task::FitContext(need) => self.fit_context(&need).await,
+            Task::RunTools(round) => {
+                self.may_show().await?;
+                // On the heap, so that turns without tools do not carry the state of a round.
+                Box::pin(self.take_care_of(round)).await
             }
-        }))
+        }
     }
 
     fn call(&self, place: CallPlace) -> ModelCall {
@@ -95,12 +65,6 @@ impl Host for StoredTurn<'_> {
             streaming: self.request.options.streaming,
             retries: self.request.identity.upstream_retries(),
         }
-    }
-
-    async fn run_tools(&mut self, round: ToolRound) -> Result<Event, StoreError> {
-        self.may_show().await?;
-        // On the heap, so that turns without tools do not carry the state of a round.
-        Box::pin(self.take_care_of(round)).await
     }
 
     async fn wait(&mut self, shown: &str) -> Result<Option<Stop>, StoreError> {
@@ -149,10 +113,58 @@ impl StoredTurn<'_> {
         self.gateway.settings.resolve_model(self.request.options.model.as_deref()).0
     }
 
+    /// Adds a step that is durable to the turn, and tells the listeners.
+    fn made(&mut self, step: Step) {
+        self.turn.steps.push(step.clone());
+        self.tell_step(step);
+    }
+
     /// Tells the listeners of a step that is durable.
     pub(crate) fn tell_step(&self, step: Step) {
         let (next, session) = (self.turn.next_id(), self.turn.session.clone());
         tell(self.request, self.log, TurnEvent::Step { step, next, session });
+    }
+
+    /// Measures the context, and compacts it if it is too long.
+    async fn fit_context(&mut self, need: &Need) -> Result<Event, StoreError> {
+        let tenant = self.request.caller.principal.tenant;
+        if let Some(failure) = self.gateway.over_budget(tenant, &self.turn.session, self.turn.usage).await? {
+            return Ok(Event::ContextFit(ContextFit::Refused(failure)));
+        }
+        let Some(snapshot) = &self.turn.before else {
+            return Ok(Event::ContextFit(if self.request.options.truncate {
+                self.cut(need)
+            } else {
+                ContextFit::NothingToCompact
+            }));
+        };
+        let overflow = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need) {
+            Fit::Fits => return Ok(Event::ContextFit(ContextFit::Fits)),
+            Fit::Refused(failure) => return Ok(Event::ContextFit(self.leave_out(need, failure))),
+            Fit::NeedsCompaction(overflow) => overflow,
+        };
+        if !self.turn.is_told {
+            self.turn.running.durable.wait().await?;
+            announce(self.request, self.log, self.turn);
+            self.turn.is_told = true;
+        }
+        let found = tokio::select! {
+            biased;
+            stop = stopped(self.stop) => return Ok(Event::Stop(stop)),
+            found = self.gateway.plan_compaction(&overflow) => found?,
+        };
+        Ok(Event::ContextFit(match found {
+            CompactionPlan::Enough => ContextFit::Fits,
+            CompactionPlan::Refused(failure) => self.leave_out(need, failure),
+            CompactionPlan::Unreachable(failure) => ContextFit::Unreachable(failure),
+            CompactionPlan::Compaction(found) => {
+                if let Some((compacted, base)) = self.gateway.write_compaction(*found).await? {
+                    self.turn.compacted(&compacted, base);
+                    self.made(Step::Compacted(compacted.record.id));
+                }
+                ContextFit::Fits
+            }
+        }))
     }
 
     /// Cuts the context if the request allows it. Otherwise the turn is refused.

@@ -37,7 +37,7 @@ pub use align::{Alignment, align, align_after, may_be_missing};
 pub use allowed::AllowedTools;
 pub use compaction::{Budget, Plan};
 pub use context::{Transcript, build, truncated};
-pub use machine::{CallPlace, ContextFit, Effect, Ending, Event, Machine, Need, Stop, ToolRound, ToolsRan};
+pub use machine::{CallPlace, ContextFit, Effect, Ending, Event, Machine, Need, Stop, Task, ToolRound, ToolsRan};
 pub use pairing::{BadToolResult, check_tool_results};
 pub use recognise::{Recognised, Replacement, recognise};
 pub use rules::{OwnTools, ToolRules};

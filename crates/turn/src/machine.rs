@@ -10,7 +10,7 @@
 //! The machine decides what comes next. It does nothing by itself: a driver carries the effects out and reports what
 //! happened as events. Stored turns, turns without a conversation, and Herma's own calls use the same machine.
 //!
-//! A new kind of step starts here: an effect that asks for it, and an event that reports its outcome.
+//! A new kind of step starts here: a task that asks for it, and an event that reports its outcome.
 
 use herma_model::generation::ModelFailureKind;
 use herma_model::turn::FailureCode;
@@ -81,16 +81,33 @@ impl From<StopKind> for Stop {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Make sure that the context fits; compact it if it does not. Then report [`Event::ContextFit`].
-    FitContext(Need),
+    /// Do this between two model calls. Then report the event of the task.
+    Do(Task),
     /// Call the model with the context as it is now, and report what comes.
     CallModel(CallPlace),
-    /// Take care of the calls of Herma's own tools, then report [`Event::ToolsRan`].
-    RunTools(ToolRound),
     /// Show this piece to the listeners.
     Show(Delta),
     /// End the turn like this.
     End(Ending),
+}
+
+/// What a turn does between two model calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// Make sure that the context fits; compact it if it does not. Then report [`Event::ContextFit`].
+    FitContext(Need),
+    /// Take care of the calls of Herma's own tools, then report [`Event::ToolsRan`].
+    RunTools(ToolRound),
+}
+
+impl Task {
+    /// The event of a turn that can do nothing about the task: no message of it is stored, and it has no own tools.
+    pub const fn nothing_done(&self) -> Event {
+        match self {
+            Self::FitContext(_) => Event::ContextFit(ContextFit::NothingToCompact),
+            Self::RunTools(_) => Event::ToolsRan(ToolsRan::Settled),
+        }
+    }
 }
 
 /// Which of the turn's model calls it is. It decides about `tool_choice`.
@@ -194,14 +211,14 @@ impl Machine {
     /// A turn under these rules, and what it begins with.
     pub fn begin(rules: ToolRules) -> (Self, Effect) {
         let need = Need::Threshold;
-        (Self::at(State::FittingContext(need.clone()), rules), Effect::FitContext(need))
+        (Self::at(State::FittingContext(need.clone()), rules), Effect::Do(Task::FitContext(need)))
     }
 
     /// A turn whose last stored message has calls that a person has decided about.
     pub fn go_on(rules: ToolRules) -> (Self, Effect) {
         let mut machine = Self::at(State::RunningTools, rules);
         machine.calls = 1;
-        (machine, Effect::RunTools(ToolRound::Stored))
+        (machine, Effect::Do(Task::RunTools(ToolRound::Stored)))
     }
 
     fn at(state: State, rules: ToolRules) -> Self {
@@ -222,9 +239,9 @@ impl Machine {
             | (State::RunningTools, Event::ContextFit(_) | Event::Model(_) | Event::Failed(_)) => return None,
         };
         match &effect {
-            Effect::FitContext(need) => self.state = State::FittingContext(need.clone()),
+            Effect::Do(Task::FitContext(need)) => self.state = State::FittingContext(need.clone()),
+            Effect::Do(Task::RunTools(_)) => self.state = State::RunningTools,
             Effect::CallModel(_) => self.state = State::Calling,
-            Effect::RunTools(_) => self.state = State::RunningTools,
             Effect::End(_) => self.state = State::Ended,
             Effect::Show(_) => {}
         }
@@ -296,7 +313,7 @@ impl Machine {
             return Effect::End(Ending::Answered(answer));
         }
         if !self.rules.is_last_call(self.calls) {
-            return Effect::RunTools(ToolRound::New(answer));
+            return Effect::Do(Task::RunTools(ToolRound::New(answer)));
         }
         self.rules.drop_own_calls(&mut answer);
         if answer.content.is_none() && answer.refusal.is_none() && answer.tool_calls.is_empty() {
@@ -315,7 +332,7 @@ impl Machine {
             ToolsRan::Settled => {
                 self.held = None;
                 self.was_too_long = false;
-                Effect::FitContext(Need::Threshold)
+                Effect::Do(Task::FitContext(Need::Threshold))
             }
             ToolsRan::EndsTurn => Effect::End(Ending::AfterLastStep),
             ToolsRan::Parked => Effect::End(Ending::Parked),
@@ -328,7 +345,7 @@ impl Machine {
         }
         match std::mem::replace(&mut self.was_too_long, true) {
             true => Effect::End(Ending::TooLong(failure)),
-            false => Effect::FitContext(Need::TooLong(failure)),
+            false => Effect::Do(Task::FitContext(Need::TooLong(failure))),
         }
     }
 

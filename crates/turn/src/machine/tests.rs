@@ -17,7 +17,7 @@ fn calling() -> Machine {
 
 fn allowing(allowed: AllowedTools) -> Machine {
     let (mut machine, first) = Machine::begin(ToolRules::of_client(allowed));
-    assert_eq!(first, Effect::FitContext(Need::Threshold));
+    assert_eq!(first, Effect::Do(Task::FitContext(Need::Threshold)));
     assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel(CallPlace::First)));
     machine
 }
@@ -59,7 +59,7 @@ fn streamed_text_is_kept_and_incomplete_calls_are_dropped() {
 #[test]
 fn a_context_that_is_too_long_is_made_shorter_once() {
     let mut machine = calling();
-    let shorter = Effect::FitContext(Need::TooLong(too_long()));
+    let shorter = Effect::Do(Task::FitContext(Need::TooLong(too_long())));
     assert_eq!(machine.on(Event::Failed(too_long())), Some(shorter));
     assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel(CallPlace::First)));
     assert_eq!(machine.on(Event::Failed(too_long())), Some(Effect::End(Ending::TooLong(too_long()))));
@@ -172,10 +172,10 @@ fn answers(machine: &mut Machine, answer: Box<Answer>) -> Option<Effect> {
 fn calls_of_hermas_tools_are_run_and_the_model_is_called_again() {
     let mut machine = with_tools(3);
     let answer = calling_tools(&["files__read"]);
-    assert_eq!(answers(&mut machine, answer.clone()), Some(Effect::RunTools(ToolRound::New(answer))));
+    assert_eq!(answers(&mut machine, answer.clone()), Some(Effect::Do(Task::RunTools(ToolRound::New(answer)))));
     assert_eq!(
         machine.on(Event::ToolsRan(ToolsRan::Settled)),
-        Some(Effect::FitContext(Need::Threshold)),
+        Some(Effect::Do(Task::FitContext(Need::Threshold))),
         "the context has grown"
     );
     assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel(CallPlace::Later)));
@@ -221,8 +221,8 @@ fn a_turn_that_is_parked_ends_here_and_goes_on_elsewhere() {
     answers(&mut machine, calling_tools(&["files__write"]));
     assert_eq!(machine.on(Event::ToolsRan(ToolsRan::Parked)), Some(Effect::End(Ending::Parked)));
     let (mut machine, first) = Machine::go_on(ToolRules::default());
-    assert_eq!(first, Effect::RunTools(ToolRound::Stored));
-    assert_eq!(machine.on(Event::ToolsRan(ToolsRan::Settled)), Some(Effect::FitContext(Need::Threshold)));
+    assert_eq!(first, Effect::Do(Task::RunTools(ToolRound::Stored)));
+    assert_eq!(machine.on(Event::ToolsRan(ToolsRan::Settled)), Some(Effect::Do(Task::FitContext(Need::Threshold))));
     assert_eq!(machine.on(Event::ContextFit(ContextFit::Fits)), Some(Effect::CallModel(CallPlace::Later)));
 }
 
