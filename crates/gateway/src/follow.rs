@@ -145,7 +145,7 @@ impl Follower<'_> {
             }
             self.tell(&record, &mut progress);
             if !record.state.is_live() {
-                return Ok(Some(self.outcome(record)));
+                return Ok(Some(self.outcome(&record)));
             }
             self.tell_parts(&scope, record.streamed_through, &mut progress, &mut changed).await?;
         }
@@ -169,7 +169,7 @@ impl Follower<'_> {
             for piece in pieces {
                 let Piece::Delta(delta) = piece else { return Ok(()) };
                 progress.shown += 1;
-                self.log.push(TurnEvent::Delta(Arc::new(delta.into_owned())));
+                self.log.push(TurnEvent::delta(delta.into_owned()));
             }
             through = part.through;
         }
@@ -198,25 +198,18 @@ impl Follower<'_> {
     }
 
     fn view(&self, record: &TurnRecord) -> SessionView {
-        SessionView {
-            facts: Arc::clone(&record.facts),
-            requested: self.requested.clone(),
-            resolution: record.resolution,
-            rotated: record.rotated,
-            revision: None,
-        }
+        SessionView::of(record, self.requested.clone())
     }
 
-    fn outcome(&self, record: TurnRecord) -> TurnEvent {
+    fn outcome(&self, record: &TurnRecord) -> TurnEvent {
         if record.state != TurnState::Completed {
-            let unknown = || TurnFailure::new(FailureCode::Internal, "the turn ended without an answer");
-            let failure = record.failure.unwrap_or_else(unknown);
+            let failure = record.why_unanswered();
             return TurnEvent::Failed(Arc::new(match record.cut_off {
                 true => GatewayError::CutOff(failure),
                 false => GatewayError::Turn(failure),
             }));
         }
-        let answer = stored_answer(&record).unwrap_or_else(|| {
+        let answer = stored_answer(record).unwrap_or_else(|| {
             // The answer was deleted from its conversation.
             Answer::of_nothing(record.finish.clone().unwrap_or_else(unknown_finish))
         });
@@ -224,10 +217,10 @@ impl Follower<'_> {
             turn: record.id,
             tenant: self.principal.tenant,
             started_at: record.started_at,
-            message: record.said().last().map_or_else(|| Arc::new(message_of(&record, &answer)), Arc::clone),
+            message: record.said().last().map_or_else(|| Arc::new(message_of(record, &answer)), Arc::clone),
             answer,
             steps: record.steps.clone(),
-            session: Some(self.view(&record)),
+            session: Some(self.view(record)),
         }))
     }
 }

@@ -66,7 +66,7 @@ pub use context::SummarisedContext;
 pub use counters::Counters;
 pub use error::{Conflict, Field, GatewayError, InvalidRequest, KeyProblem, Missing, UndoProblem};
 pub use gateway::Gateway;
-pub use log::{Finished, SessionView, TurnEvent};
+pub use log::{AnswerForm, Finished, SessionView, TurnEvent};
 pub use mint::now;
 pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{

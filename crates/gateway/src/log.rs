@@ -45,6 +45,15 @@ pub struct Finished {
     pub message: Arc<Message>,
 }
 
+/// How a front door shows the messages that the model said in one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// One by one, between the other steps of the turn.
+    Messages,
+    /// As one message.
+    OneMessage,
+}
+
 /// An event of a turn.
 #[derive(Debug, Clone)]
 pub enum TurnEvent {
@@ -83,6 +92,12 @@ pub enum TurnEvent {
     Finished(Arc<Finished>),
     /// It has no answer. The last event.
     Failed(Arc<GatewayError>),
+}
+
+impl TurnEvent {
+    pub(crate) fn delta(delta: Delta) -> Self {
+        Self::Delta(Arc::new(delta))
+    }
 }
 
 /// A turn's events.

@@ -1,18 +1,19 @@
-//! The events of a stored turn, as its listeners were shown them.
+//! The events of a turn, made from its steps, as listeners of its stream are shown them.
 //!
 //! A turn that is read again gives the same events in the same order: the pieces of each model message, and each step.
-//! So an event has the same number for clients that read it live and clients that read it later.
+//! So an event has the same number for clients that read it live and clients that read it later. There are three
+//! readers: of a stored turn, of earlier attempts of a running turn, and of a turn that was not streamed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use herma_model::{Answer, Delta, Message, MessageId, MessageStatus, Step, TurnState};
+use herma_model::{Answer, Message, MessageId, MessageStatus, Step, TurnState};
 use herma_store::TurnRecord;
 use herma_wire::chat::{answer_of, shown_text, whole_answer_deltas};
 use herma_wire::record::{self, Piece};
 
 use crate::answer::{client_answer, unknown_finish};
-use crate::log::{SessionView, TurnEvent};
+use crate::log::{AnswerForm, Finished, SessionView, TurnEvent};
 
 /// The events between the beginning of a turn and its end, as far as they are stored.
 ///
@@ -31,7 +32,9 @@ pub(crate) fn replay(record: &TurnRecord, session: &SessionView) -> Vec<TurnEven
         }
     }
     if record.state == TurnState::Completed {
-        replay.end();
+        if let Some(last) = record.said().next_back() {
+            end(&mut replay.events, last);
+        }
         return replay.events;
     }
     let text = cut_off.and_then(|message| shown_text(&message.said));
@@ -48,13 +51,41 @@ pub(crate) fn replay_steps(steps: &[Step], session: &SessionView, next: MessageI
     let mut events = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         if let Some(message) = step.model_message() {
-            let deltas = whole(message).into_iter().filter(|delta| !holds_text || delta.content.is_none());
-            events.extend(deltas.map(|delta| TurnEvent::Delta(Arc::new(delta))));
+            let shown = whole_answer_deltas(&shown_at_once(message)).into_iter();
+            events.extend(shown.filter(|delta| !holds_text || delta.content.is_none()).map(TurnEvent::delta));
         }
         let next = first_message(&steps[at + 1..]).unwrap_or(next);
         events.push(TurnEvent::Step { step: step.clone(), next, session: session.clone() });
     }
     events
+}
+
+impl Finished {
+    /// The events of the turn before its end, for listeners of a stream that joined a turn which was not streamed.
+    pub fn events(&self, form: AnswerForm) -> Vec<TurnEvent> {
+        let message = first_message(&self.steps).unwrap_or(self.message.id);
+        let session = self.session.clone();
+        let mut events = vec![TurnEvent::Started { turn: self.turn, started_at: self.started_at, session, message }];
+        match (&self.session, form) {
+            (Some(session), AnswerForm::Messages) => {
+                events.extend(replay_steps(&self.steps, session, self.message.id, false));
+                end(&mut events, &self.message);
+            }
+            // A stateless turn has one message, and that is its answer.
+            (None, AnswerForm::Messages) | (_, AnswerForm::OneMessage) => events.extend(deltas(&self.answer)),
+        }
+        events
+    }
+}
+
+/// Ends the events of a turn with an answer. Its last message comes with the end itself, unless it was a step before.
+fn end(events: &mut Vec<TurnEvent>, last: &Message) {
+    if last.said.own_calls().is_empty() {
+        events.pop();
+        return;
+    }
+    let tool_calls = client_answer(&last.said, unknown_finish()).tool_calls;
+    events.extend(deltas(&Answer { tool_calls, ..Answer::of_nothing(unknown_finish()) }));
 }
 
 /// The id of the first model message among steps.
@@ -84,28 +115,16 @@ impl Replay<'_> {
                 for step in std::mem::take(&mut self.compactions) {
                     self.step(step);
                 }
-                self.events.extend(whole(message).into_iter().map(|delta| TurnEvent::Delta(Arc::new(delta))));
+                self.events.extend(deltas(&answer));
             }
         }
         self.compactions.clear();
         self.step(Step::Said(Arc::clone(message)));
     }
 
-    /// The end of a turn with an answer. Its last message comes with the end itself, unless it was a step before.
-    fn end(&mut self) {
-        let last = self.record.said().next_back();
-        let Some(last) = last.filter(|last| !last.said.own_calls().is_empty()) else {
-            self.events.pop();
-            return;
-        };
-        let calls = client_answer(&last.said, unknown_finish()).tool_calls;
-        let held = Answer { tool_calls: calls, ..Answer::of_nothing(unknown_finish()) };
-        self.events.extend(whole_answer_deltas(&held).into_iter().map(|delta| TurnEvent::Delta(Arc::new(delta))));
-    }
-
     fn piece(&mut self, piece: Piece<'_>) {
         match piece {
-            Piece::Delta(delta) => self.events.push(TurnEvent::Delta(Arc::new(delta.into_owned()))),
+            Piece::Delta(delta) => self.events.push(TurnEvent::delta(delta.into_owned())),
             Piece::Compacted(id) => self.step(Step::Compacted(id)),
         }
     }
@@ -136,6 +155,6 @@ fn shown_at_once(message: &Message) -> Answer {
     answer
 }
 
-fn whole(message: &Message) -> Vec<Delta> {
-    whole_answer_deltas(&shown_at_once(message))
+fn deltas(answer: &Answer) -> impl Iterator<Item = TurnEvent> + use<> {
+    whole_answer_deltas(answer).into_iter().map(TurnEvent::delta)
 }

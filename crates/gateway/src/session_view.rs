@@ -10,10 +10,10 @@ use crate::log::SessionView;
 
 impl SessionView {
     /// The session of a stored turn. `requested` is the name that the request used for it.
-    pub fn of(record: &TurnRecord, requested: Option<&str>) -> Self {
+    pub fn of(record: &TurnRecord, requested: Option<Arc<str>>) -> Self {
         Self {
             facts: Arc::clone(&record.facts),
-            requested: requested.map(Arc::from),
+            requested,
             resolution: record.resolution,
             rotated: record.rotated,
             revision: None,

@@ -196,7 +196,7 @@ impl Host for StatelessHost<'_, '_> {
     }
 
     async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, Infallible> {
-        self.stateless.log.push(TurnEvent::Delta(Arc::new(delta)));
+        self.stateless.log.push(TurnEvent::delta(delta));
         Ok(ControlFlow::Continue(()))
     }
 

@@ -96,7 +96,7 @@ impl Host for StoredTurn<'_> {
 
     async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, StoreError> {
         self.confirm_lease().await?;
-        self.log.push(TurnEvent::Delta(Arc::new(delta)));
+        self.log.push(TurnEvent::delta(delta));
         self.journal.shown();
         crash::point(crash::SHOWN);
         Ok(ControlFlow::Continue(()))

@@ -7,7 +7,7 @@
 //! - [`revision`]: `ETag` and `If-Match`.
 //! - [`error`]: decides the status and the retry advice of every error.
 //! - [`dialect`]: what the gateway's errors and their fields are called in HTTP.
-//! - [`stream`]: a turn as server-sent events. [`whole_turn`]: a turn that was not streamed, in pieces.
+//! - [`stream`]: a turn as server-sent events.
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`request_log`]: one log line for each request.
@@ -40,7 +40,6 @@ mod routes;
 mod server;
 mod sockets;
 mod stream;
-mod whole_turn;
 
 pub use app::{Authentication, HttpSettings};
 pub use server::serve;

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use herma_gateway::{Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
+use herma_gateway::{AnswerForm, Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
 use herma_model::{Delta, MessageId, Step, Timestamp, TurnId};
 use herma_wire::sse;
 use http::HeaderValue;
@@ -39,6 +39,9 @@ pub(crate) trait Frames: Send + 'static {
 
     /// In which dialect errors are reported.
     const DIALECT: Dialect;
+
+    /// How the messages of the model are shown.
+    const FORM: AnswerForm = AnswerForm::Messages;
 
     /// The frames of a turn that waits in the queue.
     fn queued(&mut self, _: &Begun<'_>) -> Vec<Bytes> {
@@ -89,6 +92,8 @@ pub(crate) struct TurnStream<F> {
     session: Option<SessionView>,
     /// Whether the turn is queued or running, so that it can no longer be refused.
     is_accepted: bool,
+    /// Whether the stream has told that the turn runs.
+    has_begun: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
     finished: Option<Arc<Finished>>,
@@ -105,6 +110,7 @@ impl<F: Frames> TurnStream<F> {
             reader,
             session: None,
             is_accepted: false,
+            has_begun: false,
             ready: VecDeque::new(),
             ended: false,
             finished: None,
@@ -167,8 +173,15 @@ impl<F: Frames> TurnStream<F> {
             TurnEvent::Queued { session, .. } | TurnEvent::Step { session, .. } => {
                 self.session = Some(session.clone());
             }
-            TurnEvent::Started { session, .. } => self.session.clone_from(session),
+            TurnEvent::Started { session, .. } => {
+                self.has_begun = true;
+                self.session.clone_from(session);
+            }
             TurnEvent::Finished(finished) => {
+                if !self.has_begun {
+                    // The stream has joined a turn that was not streamed.
+                    finished.events(F::FORM).iter().for_each(|event| self.take(event));
+                }
                 self.finished = Some(Arc::clone(finished));
                 answer::note(&self.notes, finished);
                 self.session.clone_from(&finished.session);

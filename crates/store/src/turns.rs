@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use herma_model::generation::Finish;
+use herma_model::turn::FailureCode;
 use herma_model::{
     CompactionId, ConversationFacts, Message, Resolution, Step, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
 };
@@ -141,6 +142,12 @@ impl TurnRecord {
     /// The messages of its answer. If it has none, the partial answer that was streamed.
     pub fn said(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
         self.steps.iter().filter_map(Step::model_message)
+    }
+
+    /// Why it has no answer. For a turn that ended without one.
+    pub fn why_unanswered(&self) -> TurnFailure {
+        let unknown = || TurnFailure::new(FailureCode::Internal, "the turn ended without an answer");
+        self.failure.clone().unwrap_or_else(unknown)
     }
 
     /// The compactions that it made, in order.

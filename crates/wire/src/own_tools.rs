@@ -76,6 +76,14 @@ impl CallResult {
         self.duration_ms as f64 / 1000.0
     }
 
+    /// The call, if an earlier turn made it.
+    pub(crate) fn earlier_call(&self) -> Option<MadeCall> {
+        let earlier = self.earlier.as_ref()?;
+        let (server, tool) = (earlier.server.clone(), earlier.tool.clone());
+        let own = OwnCall { id: self.id.clone(), server, tool, asks: false, waits: false };
+        Some(MadeCall { own, arguments: earlier.arguments.to_string() })
+    }
+
     /// Whether the call was made, or may have been made.
     const fn was_made(&self) -> bool {
         matches!(self.status, CallStatus::Done | CallStatus::Failed | CallStatus::Uncertain)
@@ -197,22 +205,8 @@ impl CallEvents {
     }
 
     fn ended(&mut self, result: CallResult) -> Vec<CallEvent> {
-        let call = match &result.earlier {
-            Some(earlier) => MadeCall {
-                own: OwnCall {
-                    id: result.id.clone(),
-                    server: earlier.server.clone(),
-                    tool: earlier.tool.clone(),
-                    asks: false,
-                    waits: false,
-                },
-                arguments: earlier.arguments.to_string(),
-            },
-            None => match self.calls.iter().find(|call| call.own.id == result.id) {
-                Some(call) => call.clone(),
-                None => return Vec::new(),
-            },
-        };
+        let of_last_message = || self.calls.iter().find(|call| call.own.id == result.id).cloned();
+        let Some(call) = result.earlier_call().or_else(of_last_message) else { return Vec::new() };
         let mut events = Vec::new();
         if result.was_made() && self.started.insert(result.id.clone()) {
             events.push(CallEvent::Started(call.clone()));

@@ -11,7 +11,7 @@
 //! | `params`, `tools`, `format` | the other fields, for the model server and for the echo |
 //! | `echo` | the request fields that a response object repeats |
 //! | `item`, `transcript` | items, and the items of a stored message |
-//! | `mcp` | the items of calls of Herma's own tools, and the output of a whole turn |
+//! | `mcp` | the items of calls of Herma's own tools |
 //! | `logprobs` | the log probabilities of a text |
 //! | `removal` | a message without one of its items |
 //! | `object`, `context` | the response object; token counts and compaction objects |
@@ -44,11 +44,10 @@ pub use crate::sse::Frame;
 pub(crate) use chat_style::InputStyle;
 pub use context::{CompactionObject, input_tokens_json};
 pub use echo::Echo;
-pub use events::{Ending, Events};
+pub use events::{Ending, Events, output};
 pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, McpError, McpErrorText, Part, item_list};
-pub use mcp::output;
 pub use message::{check_message, continued_response};
 pub use object::{About, IncompleteReason, ResponseError, ResponseObject, ResponseOutcome, ResponseState};
 pub(crate) use params::{metadata, read_field};

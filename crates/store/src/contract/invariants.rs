@@ -303,10 +303,7 @@ impl View {
 
 /// The messages that a turn has written after its input.
 fn step_messages(turn: &TurnRecord) -> impl Iterator<Item = &Arc<Message>> {
-    turn.steps.iter().filter_map(|step| match step {
-        Step::Said(message) | Step::ToolResult(message) => Some(message),
-        Step::Compacted(_) | Step::Answered(..) => None,
-    })
+    turn.steps.iter().filter_map(Step::stored_message)
 }
 
 /// Whether the message belongs to an attempt that failed before its turn began anew.

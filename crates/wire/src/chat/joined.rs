@@ -17,7 +17,7 @@ pub struct JoinedTexts {
 impl JoinedTexts {
     /// The turn made a step.
     pub const fn step(&mut self, step: &Step) {
-        if matches!(step, Step::Said(_)) {
+        if step.model_message().is_some() {
             self.is_next_message = self.any_text;
         }
     }

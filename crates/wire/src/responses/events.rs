@@ -16,6 +16,7 @@ mod closing;
 mod frames;
 mod opening;
 mod own_calls;
+mod steps;
 
 use herma_model::generation::ToolCallDelta;
 use herma_model::{CallId, Delta, MessageId, Timestamp, Usage};
@@ -27,6 +28,8 @@ use super::object::{About, ResponseOutcome, ResponseState};
 use crate::chat::reasoning_text;
 use crate::session::SessionObject;
 use crate::sse::Frame;
+
+pub use steps::output;
 
 /// How a response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -57,8 +57,8 @@ impl RunEvents {
     /// The turn made a step: `session.compacted`, or what happens to calls of Herma's own tools. `session` is the head
     /// after it.
     pub fn step(&mut self, step: &Step, session: &SessionId) -> Vec<Frame> {
-        if let Step::Compacted(id) = step {
-            return self.compacted(*id, session);
+        if let Some(id) = step.compaction() {
+            return self.compacted(id, session);
         }
         let events = self.calls.step(step);
         if !events.is_empty() {

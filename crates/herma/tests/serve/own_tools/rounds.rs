@@ -1,6 +1,6 @@
 //! Rounds of tool calls inside one turn.
 
-use herma_testkit::{Completion, Reply, ToolCall};
+use herma_testkit::{Client, Completion, Event, Gate, Reply, ToolCall, check_response_stream};
 use serde_json::{Value, json};
 
 use super::{ToolGateway, lines};
@@ -175,4 +175,32 @@ async fn a_result_that_is_too_large_for_the_context_window_is_cut_and_the_turn_g
     gateway.upstream.push(Reply::text("that was long"));
     assert_eq!(gateway.say("s", "flood").await.content(), "that was long");
     assert!(gateway.context().last().unwrap().ends_with("characters are shown.]"));
+}
+
+#[tokio::test]
+async fn a_turn_that_is_not_streamed_has_the_same_stream_while_it_runs_and_after_its_end() {
+    let gateway = ToolGateway::start().await;
+    let (call, gate) = (ToolCall::new("c", "test__echo", r#"{"text":"x"}"#), Gate::new());
+    gateway.upstream.push(Reply::Completion(Completion { calls: vec![call], ..Completion::text("Let me see.") }));
+    gateway.upstream.push(Reply::text("It is x.").held(&gate));
+    let client = gateway.in_session("s");
+    let body = json!({"model": "scripted", "input": "look"});
+    let asked = tokio::spawn(async move { client.post_json("/v1/responses", &body).await });
+    gate.until_waiting(1).await;
+    let turn = gateway.rows("s").await[0]["turn_id"].as_str().unwrap().to_owned();
+    let stream = format!("/v1/responses/{}?stream=true", turn.replace("turn_", "resp_"));
+    let read = |client: Client, stream: String| async move {
+        let events = client.get_stream(&stream).await.rest().await;
+        events[..events.len() - 1].iter().map(Event::json).collect::<Vec<Value>>()
+    };
+    let live = tokio::spawn(read(gateway.client(), stream.clone()));
+    // The stream opens with the turn's end. The gateway answers this after it has got that request.
+    gateway.rows("s").await;
+    gate.open();
+    asked.await.unwrap().expect(200);
+    let live = live.await.unwrap();
+    check_response_stream(&live);
+    let types: Vec<_> = live.iter().filter_map(|event| event["item"]["type"].as_str()).collect();
+    assert_eq!(types, ["message", "message", "mcp_call", "mcp_call", "message", "message"]);
+    assert_eq!(live, read(gateway.client(), stream).await);
 }

@@ -1,8 +1,8 @@
 //! A turn as the chunks of a chat completion.
 
 use bytes::Bytes;
-use herma_gateway::{Finished, GatewayError, SessionView, session_object};
-use herma_model::{Delta, MessageId, Step, Timestamp, TurnId};
+use herma_gateway::{AnswerForm, Finished, GatewayError, SessionView, session_object};
+use herma_model::{Delta, MessageId, Step, TurnId};
 use herma_wire::chat::{self, Head, JoinedTexts};
 use herma_wire::own_tools::{CallEvent, CallEvents};
 use herma_wire::sse;
@@ -33,7 +33,6 @@ pub(super) struct ChatFrames {
     id: String,
     created: i64,
     role_sent: bool,
-    any_delta: bool,
     texts: JoinedTexts,
     calls: CallEvents,
 }
@@ -46,36 +45,14 @@ impl ChatFrames {
             id: String::new(),
             created: 0,
             role_sent: false,
-            any_delta: false,
             texts: JoinedTexts::default(),
             calls: CallEvents::default(),
         }
     }
 
-    /// Sets the id and the creation time.
-    fn set_turn(&mut self, turn: TurnId, started_at: Timestamp) {
-        self.id = completion_id(turn);
-        self.created = started_at.seconds();
-    }
-
     fn role(&mut self) -> Option<Bytes> {
         let is_first = !std::mem::replace(&mut self.role_sent, true);
         is_first.then(|| chat::role_chunk(&self.head()))
-    }
-
-    fn finish(&mut self, finished: &Finished) -> Vec<Bytes> {
-        self.set_turn(finished.turn, finished.started_at);
-        let mut frames: Vec<Bytes> = self.role().into_iter().collect();
-        if !self.any_delta {
-            let deltas = chat::whole_answer_deltas(&finished.answer);
-            frames.extend(deltas.iter().map(|delta| chat::delta_chunk(&self.head(), delta)));
-        }
-        let finish = &finished.answer.finish;
-        frames.push(chat::finish_chunk(&self.head(), finish, finished.session.as_ref().map(session_object).as_ref()));
-        if self.extras.usage {
-            frames.push(chat::usage_chunk(&self.head(), finish.usage.as_ref()));
-        }
-        frames
     }
 
     fn head(&self) -> Head<'_> {
@@ -85,9 +62,11 @@ impl ChatFrames {
 
 impl Frames for ChatFrames {
     const DIALECT: Dialect = Dialect::Chat;
+    const FORM: AnswerForm = AnswerForm::OneMessage;
 
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
-        self.set_turn(begun.turn, begun.started_at);
+        self.id = completion_id(begun.turn);
+        self.created = begun.started_at.seconds();
         Vec::new()
     }
 
@@ -96,14 +75,12 @@ impl Frames for ChatFrames {
         if !self.extras.events {
             return Vec::new();
         }
-        match step {
-            Step::Compacted(_) => vec![sse::compacted_frame(&session_object(session))],
-            step => self.calls.step(step).iter().filter_map(CallEvent::chat_frame).collect(),
-        }
+        let compacted = step.compaction().map(|_| sse::compacted_frame(&session_object(session)));
+        let calls = self.calls.step(step);
+        compacted.into_iter().chain(calls.iter().filter_map(CallEvent::chat_frame)).collect()
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
-        self.any_delta = true;
         let mut frames: Vec<Bytes> = self.role().into_iter().collect();
         frames.extend(self.texts.separator(delta).map(|separator| chat::delta_chunk(&self.head(), &separator)));
         frames.push(chat::delta_chunk(&self.head(), delta));
@@ -111,7 +88,13 @@ impl Frames for ChatFrames {
     }
 
     fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {
-        self.finish(finished)
+        let mut frames: Vec<Bytes> = self.role().into_iter().collect();
+        let finish = &finished.answer.finish;
+        frames.push(chat::finish_chunk(&self.head(), finish, finished.session.as_ref().map(session_object).as_ref()));
+        if self.extras.usage {
+            frames.push(chat::usage_chunk(&self.head(), finish.usage.as_ref()));
+        }
+        frames
     }
 
     fn fail(&mut self, _: &GatewayError, api_error: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {

@@ -10,7 +10,6 @@ use super::stored::{Identified, StoredRequest};
 use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames, UNKNOWN_EVENTS};
-use crate::whole_turn::{Piece, whole_turn};
 
 /// The events of a response.
 pub(super) struct ResponseFrames {
@@ -18,8 +17,6 @@ pub(super) struct ResponseFrames {
     stored: Option<StoredRequest>,
     events: Option<Events>,
     has_begun: bool,
-    /// Whether a piece of the answer, or a step of it, was shown.
-    any_piece: bool,
     /// The number of the last event that the client has already.
     after: Option<u64>,
 }
@@ -40,7 +37,7 @@ impl Identified for Begun<'_> {
 
 impl ResponseFrames {
     pub(super) const fn new(stored: StoredRequest) -> Self {
-        Self { stored: Some(stored), events: None, has_begun: false, any_piece: false, after: None }
+        Self { stored: Some(stored), events: None, has_begun: false, after: None }
     }
 
     /// Leaves out the events up to this number.
@@ -77,23 +74,11 @@ impl ResponseFrames {
     }
 
     fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
-        let begun = Begun { turn: finished.turn, started_at: finished.started_at, session: finished.session.as_ref() };
-        let first = finished.steps.iter().find_map(Step::stored_message).unwrap_or(&finished.message);
-        let mut frames = self.begin(&begun, first.id);
-        let Some(mut events) = self.events.take() else { return frames };
-        if !self.any_piece {
-            for event in whole_turn(finished) {
-                frames.extend(match event {
-                    Piece::Delta(delta) => events.delta(&delta),
-                    Piece::Step(step, next) => events.step(step, next),
-                });
-            }
-        }
+        let Some(events) = self.events.take() else { return Vec::new() };
         let finish = &finished.answer.finish;
         let outcome = ResponseOutcome::of_answer(finish.reason);
         let ending = Ending { outcome, at: finished.message.created_at, usage: finish.usage };
-        frames.extend(events.end(&ending, finished.session.as_ref().map(session_object).as_ref()));
-        frames
+        events.end(&ending, finished.session.as_ref().map(session_object).as_ref())
     }
 }
 
@@ -112,14 +97,12 @@ impl Frames for ResponseFrames {
 
     fn step(&mut self, step: &Step, next: MessageId, _: &SessionView) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_piece |= step.compaction().is_none();
         let frames = events.step(step, next);
         self.bytes(frames)
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_piece = true;
         let frames = events.delta(delta);
         self.bytes(frames)
     }

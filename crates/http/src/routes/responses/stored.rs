@@ -143,7 +143,7 @@ pub(super) fn stored_object(record: &TurnRecord, stored: StoredRequest) -> Vec<u
     let has_said = record.steps.iter().any(|step| step.stored_message().is_some());
     let items = if has_said { output(&record.steps, &state) } else { Vec::new() };
     let usage = record.finish.as_ref().and_then(|finish| finish.usage);
-    let session = SessionView::of(record, stored.requested.as_deref());
+    let session = SessionView::of(record, stored.requested.as_deref().map(Arc::from));
     let mut about = stored.about(record);
     if let Some(model) = record.finish.as_ref().and_then(|finish| finish.model.clone()) {
         about.model = model;
@@ -160,15 +160,7 @@ pub(super) fn stored_object(record: &TurnRecord, stored: StoredRequest) -> Vec<u
 }
 
 fn state_of(record: &TurnRecord) -> ResponseState {
-    let error = || {
-        record.failure.as_ref().map_or_else(
-            || ResponseError {
-                code: "server_error".to_owned(),
-                message: "the turn ended without an answer".to_owned(),
-            },
-            ResponseError::from,
-        )
-    };
+    let error = || ResponseError::from(&record.why_unanswered());
     match record.state {
         TurnState::Queued => ResponseState::Queued,
         TurnState::Running => ResponseState::InProgress,

@@ -23,7 +23,6 @@ use crate::headers;
 use crate::path::Named;
 use crate::query::Parameters;
 use crate::stream::{Begun, Frames, StreamReader, TurnStream, UNKNOWN_EVENTS};
-use crate::whole_turn::{Piece, whole_turn};
 
 /// Streams the events from the first on, or after the one that the client names. `Last-Event-ID` wins over
 /// `starting_after`, because a browser that reconnects sends the header to the same URL.
@@ -49,33 +48,19 @@ pub(crate) async fn events(
 struct RunFrames {
     /// `None` after the run has ended.
     events: Option<RunEvents>,
-    /// Whether a piece of the answer, or a step of it, was shown.
-    any_piece: bool,
     /// The number of the last event that the client has already.
     after: Option<u64>,
 }
 
 impl RunFrames {
     fn new(run: RunId, after: Option<u64>) -> Self {
-        Self { events: Some(RunEvents::new(run)), any_piece: false, after }
+        Self { events: Some(RunEvents::new(run)), after }
     }
 
     fn finish(&mut self, finished: &Finished) -> Vec<Frame> {
-        let Some(mut events) = self.events.take() else { return Vec::new() };
-        let answer = &finished.answer;
-        let mut frames = Vec::new();
+        let Some(events) = self.events.take() else { return Vec::new() };
         let session = finished.session.as_ref().map(session_object);
-        if !self.any_piece {
-            for event in whole_turn(finished) {
-                frames.extend(match (event, &session) {
-                    (Piece::Delta(delta), _) => events.delta(&delta),
-                    (Piece::Step(step, _), Some(session)) => events.step(step, &session.session_id),
-                    (Piece::Step(..), None) => Vec::new(),
-                });
-            }
-        }
-        frames.extend(events.end(&RunEnding::Completed, &RunOutput::from(answer), session.as_ref()));
-        frames
+        events.end(&RunEnding::Completed, &RunOutput::from(&finished.answer), session.as_ref())
     }
 
     fn bytes(&self, frames: Vec<Frame>) -> Vec<Bytes> {
@@ -96,14 +81,12 @@ impl Frames for RunFrames {
 
     fn step(&mut self, step: &Step, _: MessageId, session: &SessionView) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_piece |= step.compaction().is_none();
         let frames = events.step(step, &session.facts.head.id);
         self.bytes(frames)
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_piece = true;
         let frames = events.delta(delta);
         self.bytes(frames)
     }

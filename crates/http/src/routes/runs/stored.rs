@@ -1,11 +1,12 @@
 //! Stored runs: what is stored of their request, and the routes that show and stop them.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use herma_gateway::{SessionView, session_object, stored_answer};
-use herma_model::turn::FailureCode;
-use herma_model::{Principal, RunId, TurnFailure, TurnState};
+use herma_model::{Principal, RunId, TurnState};
 use herma_store::TurnRecord;
 use herma_wire::responses::Echo;
 use herma_wire::runs::{PendingCall, RunEnding, RunObject, RunOutput, RunState};
@@ -68,7 +69,7 @@ pub(crate) async fn stop(
 /// A stored run as it is now.
 pub(super) fn stored_object(record: &TurnRecord, stored: &StoredRun) -> Vec<u8> {
     let answer = stored_answer(record);
-    let session = SessionView::of(record, stored.requested.as_deref());
+    let session = SessionView::of(record, stored.requested.as_deref().map(Arc::from));
     let answered_by = record.finish.as_ref().and_then(|finish| finish.model.as_deref());
     let open = record.pending.iter().filter(|asked| asked.answer.is_none());
     let pending: Vec<PendingCall<'_>> = open
@@ -89,17 +90,15 @@ pub(super) fn stored_object(record: &TurnRecord, stored: &StoredRun) -> Vec<u8> 
 }
 
 pub(super) fn state_of(record: &TurnRecord) -> RunState {
-    let ended = || match &record.failure {
-        Some(failure) => RunEnding::from(failure),
-        None => RunEnding::from(&TurnFailure::new(FailureCode::Internal, "the turn ended without an answer")),
-    };
     match record.state {
         TurnState::Queued => RunState::Queued,
         TurnState::Running if record.stopping => RunState::Stopping,
         TurnState::Running if record.parked => RunState::WaitingForApproval,
         TurnState::Running => RunState::Running,
         TurnState::Completed => RunState::Ended(RunEnding::Completed),
-        TurnState::Cancelled | TurnState::Failed | TurnState::Interrupted => RunState::Ended(ended()),
+        TurnState::Cancelled | TurnState::Failed | TurnState::Interrupted => {
+            RunState::Ended(RunEnding::from(&record.why_unanswered()))
+        }
     }
 }
 

@@ -4,10 +4,12 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use herma_gateway::{AskWhere, ConversationRef, Finished, GatewayError, SessionView, TurnHandle, now, session_object};
+use herma_gateway::{
+    AnswerForm, AskWhere, ConversationRef, Finished, GatewayError, SessionView, TurnHandle, now, session_object,
+};
 use herma_model::alias::Namespace;
 use herma_model::{Delta, MessageId, Principal, Step};
-use herma_wire::chat::{JoinedTexts, whole_answer_deltas};
+use herma_wire::chat::JoinedTexts;
 use herma_wire::own_tools::CallEvents;
 use herma_wire::responses;
 use herma_wire::session_chat::{self, ChatEvents};
@@ -78,28 +80,14 @@ async fn submit(
 #[derive(Default)]
 struct SessionChatFrames {
     events: Option<ChatEvents>,
-    any_delta: bool,
     texts: JoinedTexts,
     calls: CallEvents,
-}
-
-impl SessionChatFrames {
-    fn finish(&mut self, finished: &Finished) -> Vec<Bytes> {
-        let Some(session) = finished.session.as_ref().map(session_object) else { return Vec::new() };
-        let begin = || ChatEvents::begin(finished.turn.as_run(), &session, finished.started_at);
-        let (mut events, mut frames) = self.events.take().map_or_else(begin, |events| (events, Vec::new()));
-        if !self.any_delta {
-            let deltas = whole_answer_deltas(&finished.answer);
-            frames.extend(deltas.iter().flat_map(|delta| events.delta(delta, now())));
-        }
-        frames.extend(events.finish(&finished.answer, &session, now()));
-        frames
-    }
 }
 
 impl Frames for SessionChatFrames {
     const LAST: &'static [u8] = herma_wire::sse::CLOSED;
     const DIALECT: Dialect = Dialect::Responses;
+    const FORM: AnswerForm = AnswerForm::OneMessage;
 
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
         let (None, Some(session)) = (&self.events, begun.session) else { return Vec::new() };
@@ -117,13 +105,13 @@ impl Frames for SessionChatFrames {
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {
         let Some(events) = &mut self.events else { return Vec::new() };
-        self.any_delta = true;
         let separator = self.texts.separator(delta);
         separator.iter().chain([delta]).flat_map(|delta| events.delta(delta, now())).collect()
     }
 
     fn finished(&mut self, finished: &Finished) -> Vec<Bytes> {
-        self.finish(finished)
+        let (Some(events), Some(session)) = (self.events.take(), &finished.session) else { return Vec::new() };
+        events.finish(&finished.answer, &session_object(session), now())
     }
 
     fn fail(&mut self, _: &GatewayError, api_error: &ApiError, _: Option<&SessionView>) -> Vec<Bytes> {

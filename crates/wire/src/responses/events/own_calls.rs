@@ -1,49 +1,15 @@
 //! Events of the calls of Herma's own tools.
 
-use herma_model::{CallStatus, MessageId, Step, tool};
+use herma_model::{CallStatus, MessageId, tool};
 
 use super::Events;
-use crate::own_tools::{CallResult, MadeCall, made_calls};
+use crate::own_tools::{CallResult, MadeCall};
 use crate::responses::item::{Item, ItemStatus};
-use crate::responses::mcp::{approval_request, earlier_call, end_call, mcp_call};
-use crate::responses::transcript::compaction_item;
-use crate::sse::Frame;
+use crate::responses::mcp::{approval_request, end_call, mcp_call};
 
 impl Events {
-    /// The turn made a step. `next` is the id that its next model message will have.
-    ///
-    /// The pieces of a model message come before its step, by [`Events::delta`]. Calls of the client's tools beside
-    /// calls of Herma's own come after all results.
-    pub fn step(&mut self, step: &Step, next: MessageId) -> Vec<Frame> {
-        match step {
-            Step::Compacted(id) => {
-                self.emit_compaction(compaction_item(*id, id.to_string()));
-                if next != self.message {
-                    self.begin_model_message(next);
-                }
-            }
-            Step::Said(message) => {
-                self.end_last();
-                let calls = made_calls(&message.said);
-                self.begin_own_calls(message.id, &calls);
-                self.client_calls_follow = calls.len() < message.said.calls.len();
-                self.begin_model_message(if self.client_calls_follow { message.id } else { next });
-            }
-            Step::Answered(..) => {}
-            Step::ToolResult(message) => {
-                if let Some(result) = CallResult::of(&message.said) {
-                    self.end_own_call(message.id, &result);
-                }
-                if !self.client_calls_follow {
-                    self.begin_model_message(next);
-                }
-            }
-        }
-        self.take_frames()
-    }
-
     /// Pieces that come from now on belong to this message.
-    fn begin_model_message(&mut self, id: MessageId) {
+    pub(super) fn begin_model_message(&mut self, id: MessageId) {
         self.message = id;
         self.first_entry = self.entries.len();
         self.calls.clear();
@@ -52,7 +18,7 @@ impl Events {
 
     /// Begins the items of calls. If a person is asked about one of them, the questions are the items, and the turn
     /// ends with them.
-    fn begin_own_calls(&mut self, message: MessageId, calls: &[MadeCall]) {
+    pub(super) fn begin_own_calls(&mut self, message: MessageId, calls: &[MadeCall]) {
         self.own_calls.clear();
         for (nth, call) in calls.iter().enumerate() {
             if call.own.asks {
@@ -84,8 +50,8 @@ impl Events {
     }
 
     /// A call has its result. The item of a call that an earlier turn made begins here too.
-    fn end_own_call(&mut self, message: MessageId, result: &CallResult) {
-        let at = match earlier_call(result) {
+    pub(super) fn end_own_call(&mut self, message: MessageId, result: &CallResult) {
+        let at = match result.earlier_call() {
             Some(call) => {
                 self.end_last();
                 self.begin_own_call(mcp_call(message, 0, &call))
