@@ -79,7 +79,7 @@ impl Gateway {
 
     /// The conversations that a principal can see. They are read and changed without a turn.
     pub fn sessions(&self, principal: &Principal) -> Sessions<'_> {
-        Sessions::of(&*self.store, principal)
+        Sessions::of(&*self.store, principal).preparing(&self.compactor.preparations)
     }
 
     /// A receiver that changes soon after a conversation has a new event.

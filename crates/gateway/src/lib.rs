@@ -74,7 +74,7 @@ pub use request::{
     TurnInput, TurnOptions, TurnRequest,
 };
 pub use session_view::session_object;
-pub use sessions::{Names, NewFork, NewSession, Origin, RewindRequest, Sessions};
+pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
 pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
 pub use titles::TitlesAsked;
 pub use tools::{BuiltIn, DelegateSettings, ToolSettings};

@@ -31,8 +31,13 @@ mod tools;
 use std::process::ExitCode;
 
 use clap::Parser;
+use herma_gateway::Origin;
+use herma_model::CreatorKind;
 
 use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand};
+
+/// The origin that is stored with conversations of the terminal.
+const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();

@@ -35,12 +35,11 @@ use crate::request::TurnRequest;
 
 use cool_down::CoolDown;
 use draft::Drafts;
-use prepare::Preparations;
 use summarise::{Summarised, SummaryTask};
 
 pub(crate) use fit::{CompactionPlan, Fit};
 pub use manual::{CompactionRequest, Preview, UndoRequest};
-pub(crate) use prepare::prepare;
+pub(crate) use prepare::{Preparations, prepare};
 
 /// Least token limit of a summary for a client, however short its context is.
 const LEAST_FOR_CLIENT: u64 = 512;

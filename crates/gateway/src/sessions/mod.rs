@@ -4,8 +4,7 @@
 //! - [`create`], [`branch`]: make conversations.
 //! - [`change`]: a title, metadata, archived or not; ended and opened again; deleted.
 //! - [`messages`]: pins or removes single messages.
-//! - [`rewind`]: goes back to an earlier message, and undoes that. It is a method of the gateway, because it ends
-//!   summaries that are being prepared.
+//! - [`rewind`]: goes back to an earlier message, and undoes that.
 //! - [`naming`]: which conversation a request names.
 //! - [`turns`]: turns that were asked for before, by their id.
 //!
@@ -26,12 +25,12 @@ use std::sync::Arc;
 use herma_model::{ApiKeyId, CreatorKind, Principal, SessionKind};
 use herma_store::{Creation, ExpectedRevision, Scope, Store};
 
+use crate::compaction::Preparations;
 use crate::mint;
 
 pub use branch::NewFork;
 pub use create::NewSession;
 pub use naming::Names;
-pub use rewind::RewindRequest;
 
 /// The front door that a request came through, as it is stored with what the request creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +47,20 @@ pub struct Sessions<'a> {
     scope: Scope,
     /// The API key that owns what is made.
     owner: Option<ApiKeyId>,
+    /// The summaries that this process prepares. `None` in a process that runs no turns.
+    preparations: Option<&'a Preparations>,
 }
 
 impl<'a> Sessions<'a> {
-    /// The conversations of a store that a principal can see.
+    /// The conversations of a store that a principal can see, for a process without a gateway.
     pub fn of(store: &'a dyn Store, principal: &Principal) -> Self {
-        Self { store, scope: Scope::of(principal), owner: principal.key }
+        Self { store, scope: Scope::of(principal), owner: principal.key, preparations: None }
+    }
+
+    /// The same, for a process that prepares summaries.
+    pub(crate) const fn preparing(mut self, preparations: &'a Preparations) -> Self {
+        self.preparations = Some(preparations);
+        self
     }
 
     /// The same, for a request that expects a revision of the conversation. At any other revision it fails with

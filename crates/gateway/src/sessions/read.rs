@@ -4,7 +4,7 @@ use herma_model::alias::Namespace;
 use herma_model::{Alias, Payload};
 use herma_store::{
     ConversationRow, EventPage, EventsFrom, Extent, LedgerPage, LineageOutcome, LineagePage, LineageRange, ListFilter,
-    MessagePage, MessageRange, Page, Pin, Search, SearchPage,
+    MessagePage, MessageRange, Page, Pin, Search, SearchPage, Snapshot,
 };
 use herma_turn::build;
 
@@ -28,14 +28,19 @@ impl Sessions<'_> {
         self.store.messages(&self.scope, alias, range).await?.ok_or(GatewayError::unknown())
     }
 
-    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name.
-    pub async fn model_view(&self, alias: &Alias, pin: Pin) -> Result<Vec<Payload>, GatewayError> {
+    /// A conversation as the next turn would find it, or exactly the session that has this name as its last turn did.
+    pub async fn snapshot(&self, alias: &Alias, pin: Pin) -> Result<Snapshot, GatewayError> {
         let extent = match pin {
             Pin::Head => Extent::View,
             Pin::Exact => Extent::Session,
         };
         let opened = self.store.open(&self.scope, alias, Namespace::Session, extent).await?;
-        let snapshot = opened.ok_or(GatewayError::unknown())?;
+        opened.ok_or(GatewayError::unknown())
+    }
+
+    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name.
+    pub async fn model_view(&self, alias: &Alias, pin: Pin) -> Result<Vec<Payload>, GatewayError> {
+        let snapshot = self.snapshot(alias, pin).await?;
         Ok(build(&snapshot.system, transcript(&snapshot), None))
     }
 

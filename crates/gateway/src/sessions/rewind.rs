@@ -1,40 +1,23 @@
 //! Goes back to an earlier message of a conversation, and undoes that.
 
-use herma_model::{Alias, Principal};
-use herma_store::{ConversationRow, ExpectedRevision, Rewind, RewindOutcome, RewindPoint, Scope};
+use herma_model::Alias;
+use herma_store::{ConversationRow, Rewind, RewindOutcome, RewindPoint};
 
+use super::Sessions;
 use crate::error::{Conflict, Field, GatewayError, InvalidRequest};
-use crate::gateway::Gateway;
 use crate::mint;
 
-/// A rewind that a caller wants made or undone.
-#[derive(Debug, Clone)]
-pub struct RewindRequest {
-    /// Who asks.
-    pub principal: Principal,
-    /// A name of the conversation.
-    pub alias: Alias,
-    /// The revision at which the conversation has to be, if the request says so.
-    pub expected: Option<ExpectedRevision>,
-}
-
-impl RewindRequest {
-    fn scope(&self) -> Scope {
-        Scope::of(&self.principal).expecting(self.expected.clone())
-    }
-}
-
-impl Gateway {
+impl Sessions<'_> {
     /// Ends the model's view of a conversation at an earlier message. Does not wait for a running turn. Durable when it
     /// returns.
-    pub async fn rewind(&self, request: RewindRequest, to: RewindPoint) -> Result<ConversationRow, GatewayError> {
-        let (scope, now) = (request.scope(), mint::now());
-        self.rewound(self.store.rewind(Rewind { scope, alias: request.alias, to, now }).await?)
+    pub async fn rewind(&self, alias: &Alias, to: RewindPoint) -> Result<ConversationRow, GatewayError> {
+        let rewind = Rewind { scope: self.scope.clone(), alias: alias.clone(), to, now: mint::now() };
+        self.rewound(self.store.rewind(rewind).await?)
     }
 
     /// Shows the model again what was rewound since the last turn. Durable when it returns.
-    pub async fn restore_rewound(&self, request: RewindRequest) -> Result<ConversationRow, GatewayError> {
-        self.rewound(self.store.restore_rewound(&request.scope(), &request.alias, mint::now()).await?)
+    pub async fn restore_rewound(&self, alias: &Alias) -> Result<ConversationRow, GatewayError> {
+        self.rewound(self.store.restore_rewound(&self.scope, alias, mint::now()).await?)
     }
 
     /// Ends the preparation of a summary, because the summary would contain rewound messages. A prepared summary is
@@ -42,7 +25,7 @@ impl Gateway {
     fn rewound(&self, outcome: RewindOutcome) -> Result<ConversationRow, GatewayError> {
         Err(match outcome {
             RewindOutcome::Done(row) => {
-                self.compactor.preparations.end(row.facts.id);
+                self.preparations.iter().for_each(|preparations| preparations.end(row.facts.id));
                 return Ok(*row);
             }
             RewindOutcome::NoSuchMessage => GatewayError::Invalid(InvalidRequest::NoSuchMessage(Field::RewindPoint)),

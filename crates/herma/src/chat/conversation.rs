@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationFacts, Principal, SessionKey};
-use herma_store::{Extent, Scope, Snapshot, Store};
+use herma_gateway::{GatewayError, Sessions};
+use herma_model::{Alias, ConversationFacts, SessionKey};
+use herma_store::{Pin, Snapshot};
 
 use crate::sessions::id_prefix;
 use crate::{excerpt, output};
@@ -25,32 +25,31 @@ pub(super) struct Conversation {
 impl Conversation {
     /// Finds the requested conversation. An unknown name that people may choose begins a new one.
     pub(super) async fn choose(
-        store: &dyn Store,
-        principal: &Principal,
+        sessions: &Sessions<'_>,
         asked: Option<Alias>,
         session_key: Option<SessionKey>,
     ) -> anyhow::Result<Self> {
         let Some(alias) = asked else { return Ok(Self { alias: None, session_key, old: None }) };
-        let scope = Scope::of(principal);
-        let alias = by_short_id(store, &scope, &alias).await.unwrap_or(alias);
-        let old = store.open(&scope, &alias, Namespace::Session, Extent::View).await?;
-        let Some(snapshot) = &old else {
-            if !alias.may_be_created() {
-                bail!(
-                    "no conversation is known by {alias}; check the id, --data and --store, or leave out --session \
-                     for a new conversation"
-                );
+        let alias = by_short_id(sessions, &alias).await.unwrap_or(alias);
+        let old = match sessions.snapshot(&alias, Pin::Head).await {
+            Ok(old) => old,
+            Err(GatewayError::NotFound(_)) if alias.may_be_created() => {
+                return Ok(Self { alias: Some(alias), session_key, old: None });
             }
-            return Ok(Self { alias: Some(alias), session_key, old });
+            Err(GatewayError::NotFound(_)) => bail!(
+                "no conversation is known by {alias}; check the id, --data and --store, or leave out --session for a \
+                 new conversation"
+            ),
+            Err(error) => return Err(error.into()),
         };
-        let stored = &snapshot.facts.session_key;
+        let stored = &old.facts.session_key;
         if let (Some(stored), Some(asked)) = (stored, &session_key)
             && stored != asked
         {
             bail!("{alias} belongs to the session key {stored}, not {asked}; leave out --session-key to go on with it");
         }
         let session_key = stored.clone().or(session_key);
-        Ok(Self { alias: Some(alias), session_key, old })
+        Ok(Self { alias: Some(alias), session_key, old: Some(old) })
     }
 
     /// Prints which conversation this is, with its last messages.
@@ -91,6 +90,6 @@ impl Conversation {
 }
 
 /// The conversation with this short id. `None` if the text is no short id or no conversation has it.
-async fn by_short_id(store: &dyn Store, scope: &Scope, typed: &Alias) -> Option<Alias> {
-    if id_prefix::is_short_id(typed) { id_prefix::complete(store, scope, typed).await.ok() } else { None }
+async fn by_short_id(sessions: &Sessions<'_>, typed: &Alias) -> Option<Alias> {
+    if id_prefix::is_short_id(typed) { id_prefix::complete(sessions, typed).await.ok() } else { None }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use herma_config::{Config, Overrides};
-use herma_gateway::{Gateway, access};
+use herma_gateway::{Gateway, Sessions, access};
 
 use self::conversation::Conversation;
 use self::input::StdinLines;
@@ -47,7 +47,8 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let model = setup::model_server(&config)?;
     let store = setup::open_store(&config)?;
     let principal = access::default_principal(&*store).await?;
-    let conversation = Conversation::choose(&*store, &principal, flags.session, flags.session_key).await?;
+    let sessions = Sessions::of(&*store, &principal);
+    let conversation = Conversation::choose(&sessions, flags.session, flags.session_key).await?;
     if config.upstream.base_url.is_none() {
         output::note(&setup::model_line(&config, &*model));
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use herma_gateway::{
-    AskWhere, Caller, ConversationRef, Gateway, GatewayError, OnDisconnect, Origin, SessionView, TurnEvent, TurnHandle,
+    AskWhere, Caller, ConversationRef, Gateway, GatewayError, OnDisconnect, SessionView, TurnEvent, TurnHandle,
     TurnRequest,
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{CallEnd, CreatorKind, OwnCall, Principal, Step, TurnId, Utterance};
+use herma_model::{CallEnd, OwnCall, Principal, Step, TurnId, Utterance};
 use herma_wire::chat::simple_user;
 
 use super::approval::{self, Consent};
@@ -16,10 +16,7 @@ use super::conversation::Conversation;
 use super::input::{ChatInput, HELP, StdinLines};
 use super::printer::AnswerPrinter;
 use crate::signals::{Caught, Signals};
-use crate::{output, tool_lines};
-
-/// The origin that is stored with conversations of the terminal.
-const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
+use crate::{ORIGIN, output, tool_lines};
 
 /// The state of a chat in the terminal.
 pub(super) struct Talk<'a> {

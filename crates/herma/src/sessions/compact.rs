@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use herma_config::{Config, Overrides};
-use herma_gateway::{CompactionRequest, Gateway};
+use herma_gateway::{CompactionRequest, Gateway, Sessions};
 use herma_model::{Alias, Principal, Provenance};
-use herma_store::{Compacted, Scope};
+use herma_store::Compacted;
 use herma_wire::resource::CompactionRow;
 
-use super::{id_prefix, local_store, preview};
+use super::{explain, id_prefix, local_store, preview};
 use crate::arguments::{Common, CompactFlags};
 use crate::failure::Misuse;
 use crate::{logging, output, setup};
@@ -27,7 +27,7 @@ async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<Exit
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
     let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
-    flags.session.id = id_prefix::complete(&*store, &Scope::of(&principal), &flags.session.id).await?;
+    flags.session.id = id_prefix::complete(&Sessions::of(&*store, &principal), &flags.session.id).await?;
     let gateway = local_store::gateway(&config, store)?;
     output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));
     let outcome = ask(&gateway, principal, &flags).await;
@@ -39,12 +39,12 @@ async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags)
     let CompactFlags { session, dry_run, mode, model } = flags;
     let request =
         CompactionRequest { principal, alias: session.id.clone(), mode: *mode, model: model.clone(), expected: None };
-    let explain = |error| local_store::explain(&session.id, &error);
+    let explained = explain::explained(&session.id);
     if *dry_run {
-        let seen = gateway.preview_compaction(request).await.map_err(explain)?;
+        let seen = gateway.preview_compaction(request).await.map_err(explained)?;
         return preview::print(&seen, session.shared.json);
     }
-    print(&session.id, &gateway.compact(request).await.map_err(explain)?, session.shared.json)
+    print(&session.id, &gateway.compact(request).await.map_err(explained)?, session.shared.json)
 }
 
 fn print(alias: &Alias, done: &Compacted, json: bool) -> anyhow::Result<()> {

@@ -1,19 +1,17 @@
 //! `herma sessions compactions`: prints the ledger of a conversation.
 
+use herma_gateway::{GatewayError, Sessions};
 use herma_model::compaction::CompactionOutcome;
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, Compaction};
-use herma_store::{Scope, Store};
 use herma_wire::resource::CompactionRow;
 
-use super::{id_prefix, local_store};
 use crate::arguments::SessionName;
 use crate::{output, table};
 
 /// Prints compactions and undos, newest first.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, session: &SessionName) -> anyhow::Result<()> {
-    let alias = id_prefix::complete(store, scope, &session.id).await?;
-    let ledger = ledger(store, scope, &alias).await?;
+pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &SessionName) -> anyhow::Result<()> {
+    let ledger = ledger(sessions, alias).await?;
     if session.shared.json {
         let rows: Vec<CompactionRow<'_>> = ledger.iter().map(CompactionRow::from).collect();
         output::answer(&serde_json::to_string(&rows)?)?;
@@ -26,11 +24,10 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, session: &SessionNam
 }
 
 /// Reads the whole ledger, page by page.
-async fn ledger(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result<Vec<Compaction>> {
+async fn ledger(sessions: &Sessions<'_>, alias: &Alias) -> Result<Vec<Compaction>, GatewayError> {
     let (mut rows, mut before) = (Vec::new(), None);
     loop {
-        let page = store.compactions(scope, alias, before, MAX_PAGE).await?;
-        let page = page.ok_or_else(|| local_store::unknown(alias))?;
+        let page = sessions.compactions(alias, before, MAX_PAGE).await?;
         rows.extend(page.rows);
         before = page.next;
         if before.is_none() {

@@ -3,13 +3,12 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::bail;
-use herma_gateway::now;
+use herma_gateway::{GatewayError, Sessions};
 use herma_model::Alias;
-use herma_store::{Children, ConversationRow, DeleteOutcome, Pin, Scope, Store};
-
+use herma_store::{Children, ConversationRow, Pin};
 use herma_wire::resource::DeletedSession;
 
-use super::{id_prefix, local_store};
+use super::{explain, id_prefix};
 use crate::arguments::DeleteFlags;
 use crate::failure::Misuse;
 use crate::{excerpt, output};
@@ -18,32 +17,32 @@ use crate::{excerpt, output};
 const TITLE: usize = 40;
 
 /// Deletes a conversation, alone or with its descendants.
-pub(super) async fn delete(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<()> {
-    let alias = if flags.yes { flags.session.id.clone() } else { confirmed(store, scope, flags).await? };
-    match store.delete(scope, &alias, flags.children, now()).await? {
-        DeleteOutcome::Deleted(id) if flags.session.shared.json => {
-            output::answer(&serde_json::to_string(&DeletedSession::new(id))?)?;
-            Ok(())
+pub(super) async fn delete(sessions: &Sessions<'_>, flags: &DeleteFlags) -> anyhow::Result<()> {
+    let alias = if flags.yes { flags.session.id.clone() } else { confirmed(sessions, flags).await? };
+    let id = match sessions.delete(&alias, flags.children).await {
+        Ok(id) => id,
+        Err(GatewayError::NotFound(_)) if flags.yes => {
+            let context = "with --yes it has to be named whole, not by a short id or a beginning";
+            return Err(explain::unknown(&alias).context(context));
         }
-        DeleteOutcome::Deleted(_) => {
-            output::note(&format!("{alias} is deleted"));
-            Ok(())
-        }
-        DeleteOutcome::Busy(running) => Err(local_store::busy(&alias, running)),
-        DeleteOutcome::NotFound if flags.yes => Err(local_store::unknown(&alias)
-            .context("with --yes it has to be named whole, not by a short id or a beginning")),
-        DeleteOutcome::NotFound => Err(local_store::unknown(&alias)),
+        Err(error) => return Err(explain::explained(&alias)(error)),
+    };
+    if flags.session.shared.json {
+        output::answer(&serde_json::to_string(&DeletedSession::new(id))?)?;
+    } else {
+        output::note(&format!("{alias} is deleted"));
     }
+    Ok(())
 }
 
 /// The conversation that the user confirmed. Only here can the beginning of an id name it. A script that deletes `trip`
 /// twice must not delete `trip-by-train` the second time.
-async fn confirmed(store: &dyn Store, scope: &Scope, flags: &DeleteFlags) -> anyhow::Result<Alias> {
+async fn confirmed(sessions: &Sessions<'_>, flags: &DeleteFlags) -> anyhow::Result<Alias> {
     if !io::stdin().is_terminal() {
         return Err(Misuse("nobody can be asked here; to delete it without a question, add --yes".to_owned()).into());
     }
-    let alias = id_prefix::complete(store, scope, &flags.session.id).await?;
-    let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| local_store::unknown(&alias))?;
+    let alias = id_prefix::complete(sessions, &flags.session.id).await?;
+    let row = sessions.find(&alias, Pin::Head).await.map_err(explain::explained(&alias))?;
     let mut stderr = io::stderr().lock();
     write!(stderr, "{} [y/N] ", question(&row, flags.children))?;
     stderr.flush()?;

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use anyhow::{anyhow, bail};
-use herma_gateway::now;
+use herma_gateway::{GatewayError, Sessions, now};
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ConversationId};
-use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin, Scope, Store};
+use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin};
 
-use super::{list, local_store};
+use super::{explain, list};
 
 /// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
 const MAX_SCANNED: usize = 20_000;
@@ -32,15 +32,16 @@ pub(crate) fn is_short_id(typed: &Alias) -> bool {
 }
 
 /// The typed name if it leads to a conversation, else the only id that begins with it or has it as its short id.
-pub(crate) async fn complete(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Alias> {
-    if store.conversation(scope, typed, Pin::Head).await?.is_some() {
-        return Ok(typed.clone());
+pub(crate) async fn complete(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Alias> {
+    match sessions.find(typed, Pin::Head).await {
+        Ok(_) => Ok(typed.clone()),
+        Err(GatewayError::NotFound(_)) => choose(typed, &candidates(sessions, typed).await?),
+        Err(error) => Err(error.into()),
     }
-    choose(typed, &candidates(store, scope, typed).await?)
 }
 
 /// Sessions whose own id or conversation id begins with `typed`, or whose conversation has it as its short id.
-async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
+async fn candidates(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
     let is_short = is_short_id(typed);
     let fits = |row: &ConversationRow| {
         row.session.id.as_str().starts_with(typed.as_str())
@@ -51,7 +52,7 @@ async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::
     let mut filter =
         ListFilter { view: ListView::Sessions, archived: Archived::Any, limit: MAX_PAGE, ..ListFilter::default() };
     loop {
-        let page = store.conversations(scope, filter.clone()).await?;
+        let page = sessions.list(filter.clone()).await?;
         seen += page.rows.len();
         found.extend(page.rows.into_iter().filter(fits));
         filter.after = page.next;
@@ -70,7 +71,7 @@ async fn candidates(store: &dyn Store, scope: &Scope, typed: &Alias) -> anyhow::
 fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
     let conversations: HashSet<_> = found.iter().map(|row| row.facts.id).collect();
     let name = match (found, conversations.len()) {
-        ([], _) => return Err(local_store::unknown(typed)),
+        ([], _) => return Err(explain::unknown(typed)),
         ([row], _) => row.session.id.to_string(),
         ([row, ..], 1) => row.facts.id.to_string(),
         _ => return Err(ambiguous(typed, found)),

@@ -1,9 +1,9 @@
 //! `herma sessions list`: one row per conversation, most recently changed first.
 
-use herma_gateway::now;
+use herma_gateway::{Sessions, now};
 use herma_model::Timestamp;
 use herma_model::limits::MAX_PAGE;
-use herma_store::{Archived, ConversationRow, ListFilter, Scope, Store};
+use herma_store::{Archived, ConversationRow, ListFilter};
 
 use super::id_prefix::short_id;
 use super::local_store;
@@ -17,7 +17,7 @@ const TITLE: usize = 40;
 const NAME: usize = 32;
 
 /// Prints the requested rows.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -> anyhow::Result<()> {
+pub(super) async fn print(sessions: &Sessions<'_>, flags: &ListFlags) -> anyhow::Result<()> {
     let most = if flags.all { usize::MAX } else { flags.limit };
     let archived = if flags.archived { Archived::Only } else { Archived::Hidden };
     let answered = (!flags.unanswered).then_some(true);
@@ -25,7 +25,7 @@ pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ListFlags) -
     let (mut rows, mut count) = (Vec::new(), 0);
     loop {
         filter.limit = MAX_PAGE.min(most - count);
-        let page = store.conversations(scope, filter.clone()).await?;
+        let page = sessions.list(filter.clone()).await?;
         count += page.rows.len();
         if flags.shared.json {
             page.rows.iter().try_for_each(local_store::print_row)?;

@@ -1,33 +1,57 @@
-//! Opens the local store and a tenant for a command, and starts a gateway on them.
+//! Opens the local store and a tenant for a command: as the conversations of that tenant, or with a gateway.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use herma_config::{Config, Overrides};
 use herma_gateway::access::DEFAULT_TENANT;
-use herma_gateway::{Conflict, Gateway, GatewayError, now, rows};
-use herma_model::{Alias, KeyScope, Principal, TenantId, TurnId};
-use herma_store::{ConversationRow, Scope, Store};
+use herma_gateway::{Gateway, Sessions, now, rows};
+use herma_model::{Alias, KeyScope, Principal, TenantId};
+use herma_store::{ConversationRow, Store};
 
-use crate::arguments::Common;
+use super::explain::explained;
+use super::id_prefix;
+use crate::arguments::{Common, SessionName};
 use crate::{logging, output, setup};
 
 /// How long turns and writes get to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a command that needs only the store.
+/// Runs a command that reads or changes conversations without a turn.
+pub(super) fn on_sessions(
+    common: Common,
+    tenant: &str,
+    work: impl AsyncFnOnce(&Sessions<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    on_store(common, tenant, async |store, operator| work(&Sessions::of(store, operator)).await)
+}
+
+/// Runs a command on one conversation. The beginning of its id is enough to name it.
+pub(super) fn on_session(
+    common: Common,
+    named: &SessionName,
+    work: impl AsyncFnOnce(&Sessions<'_>, &Alias) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    on_sessions(common, &named.shared.tenant, async |sessions| {
+        let alias = id_prefix::complete(sessions, &named.id).await?;
+        let outcome = work(sessions, &alias).await;
+        outcome.map_err(|error| error.downcast().map_or_else(|error| error, explained(&alias)))
+    })
+}
+
+/// Runs a command that needs the store itself.
 pub(super) fn on_store(
     common: Common,
     tenant: &str,
-    work: impl AsyncFnOnce(&dyn Store, &Scope) -> anyhow::Result<()>,
+    work: impl AsyncFnOnce(&dyn Store, &Principal) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;
     setup::on_this_thread(async {
         let (store, operator) = open(&config, tenant).await?;
-        let outcome = work(&*store, &Scope::of(&operator)).await;
+        let outcome = work(&*store, &operator).await;
         store.close().await;
         outcome.map(|()| ExitCode::SUCCESS)
     })
@@ -62,30 +86,17 @@ pub(super) async fn leave(gateway: &Gateway) {
     gateway.drain(DRAIN_TIMEOUT).await;
 }
 
-/// Says what to do about an error, in terms of the terminal.
-pub(super) fn explain(alias: &Alias, error: &GatewayError) -> anyhow::Error {
-    match error {
-        GatewayError::NotFound(_) => unknown(alias),
-        GatewayError::Busy { running, .. } => {
-            anyhow!("another turn ({running}) of {alias} is running, and it took too long; try again when it has ended")
-        }
-        GatewayError::Conflict(Conflict::NothingToCompact) => anyhow!("{error}; nothing was changed"),
-        _ => anyhow!("{error}"),
+/// Prints how a conversation is after a change.
+pub(super) fn print_change(session: &SessionName, row: &ConversationRow, state: &str) -> anyhow::Result<()> {
+    if session.shared.json {
+        return print_row(row);
     }
+    output::note(&format!("{} {state}", row.session.id));
+    Ok(())
 }
 
 /// Prints a row as one line of JSON, in the form of the HTTP API.
 pub(super) fn print_row(row: &ConversationRow) -> anyhow::Result<()> {
     output::answer(&serde_json::to_string(&rows::session(row))?)?;
     Ok(())
-}
-
-/// Another turn prevents a change.
-pub(super) fn busy(alias: &Alias, running: TurnId) -> anyhow::Error {
-    anyhow!("a turn ({running}) of {alias} is running or waiting; nothing was changed, try again when it has ended")
-}
-
-/// The name leads to no conversation.
-pub(super) fn unknown(alias: &Alias) -> anyhow::Error {
-    anyhow!("no conversation is known by {alias}; check the id, --tenant, --data and --store")
 }

@@ -1,6 +1,10 @@
 //! `herma sessions`: one file per verb. They work on the local store and need no server.
 //!
-//! - [`local_store`]: opens the store and the tenant, and starts a gateway on them.
+//! Verbs read and change conversations by [`herma_gateway::Sessions`], as all front doors do. Only `export` and `import`
+//! need the store itself, because they move whole conversations.
+//!
+//! - [`local_store`]: opens the store and the tenant, as the conversations of that tenant or with a gateway.
+//! - [`explain`]: says what to do about an error.
 //! - [`id_prefix`]: completes ids of which only the beginning was typed.
 //! - [`preview`]: prints a dry run.
 //! - [`export`], [`import`]: conversations as files.
@@ -11,6 +15,7 @@ mod compact;
 mod compactions;
 mod delete;
 mod end;
+mod explain;
 mod export;
 pub(crate) mod id_prefix;
 mod import;
@@ -27,57 +32,57 @@ mod undo;
 use std::process::ExitCode;
 
 use crate::arguments::{Common, SessionsCommand};
-use local_store::on_store;
+use local_store::{on_session, on_sessions, on_store};
 
 /// Runs a verb.
 pub(crate) fn run(common: Common, command: SessionsCommand) -> anyhow::Result<ExitCode> {
     match command {
         SessionsCommand::List(flags) => {
-            on_store(common, &flags.shared.tenant, async |store, scope| list::print(store, scope, &flags).await)
+            on_sessions(common, &flags.shared.tenant, async |sessions| list::print(sessions, &flags).await)
         }
         SessionsCommand::Show(flags) => {
-            on_store(common, &flags.session.shared.tenant, async |store, scope| show::print(store, scope, &flags).await)
+            on_session(common, &flags.session, async |sessions, alias| show::print(sessions, alias, &flags).await)
         }
         SessionsCommand::Tree(session) => {
-            on_store(common, &session.shared.tenant, async |store, scope| tree::print(store, scope, &session).await)
+            on_session(common, &session, async |sessions, alias| tree::print(sessions, alias, &session).await)
         }
         SessionsCommand::Search(flags) => {
-            on_store(common, &flags.shared.tenant, async |store, scope| search::print(store, scope, &flags).await)
+            on_sessions(common, &flags.shared.tenant, async |sessions| search::print(sessions, &flags).await)
         }
-        SessionsCommand::Branch(flags) => on_store(common, &flags.session.shared.tenant, async |store, scope| {
-            branch::make(store, scope, &flags).await
-        }),
-        SessionsCommand::Rename(flags) => on_store(common, &flags.session.shared.tenant, async |store, scope| {
-            rename::change(store, scope, &flags).await
-        }),
+        SessionsCommand::Branch(flags) => {
+            on_session(common, &flags.session, async |sessions, alias| branch::make(sessions, alias, &flags).await)
+        }
+        SessionsCommand::Rename(flags) => {
+            on_session(common, &flags.session, async |sessions, alias| rename::change(sessions, alias, &flags).await)
+        }
         SessionsCommand::End(session) => {
-            on_store(common, &session.shared.tenant, async |store, scope| end::end(store, scope, &session).await)
+            on_session(common, &session, async |sessions, alias| end::end(sessions, alias, &session).await)
         }
         SessionsCommand::Reopen(session) => {
-            on_store(common, &session.shared.tenant, async |store, scope| end::reopen(store, scope, &session).await)
+            on_session(common, &session, async |sessions, alias| end::reopen(sessions, alias, &session).await)
         }
-        SessionsCommand::Rewind(flags) => on_store(common, &flags.session.shared.tenant, async |store, scope| {
-            rewind::rewind(store, scope, &flags).await
-        }),
+        SessionsCommand::Rewind(flags) => {
+            on_session(common, &flags.session, async |sessions, alias| rewind::rewind(sessions, alias, &flags).await)
+        }
         SessionsCommand::Restore(session) => {
-            on_store(common, &session.shared.tenant, async |store, scope| rewind::restore(store, scope, &session).await)
+            on_session(common, &session, async |sessions, alias| rewind::restore(sessions, alias, &session).await)
         }
-        SessionsCommand::Archive(session) => on_store(common, &session.shared.tenant, async |store, scope| {
-            archive::archive(store, scope, &session).await
-        }),
-        SessionsCommand::Unarchive(session) => on_store(common, &session.shared.tenant, async |store, scope| {
-            archive::unarchive(store, scope, &session).await
-        }),
-        SessionsCommand::Delete(flags) => on_store(common, &flags.session.shared.tenant, async |store, scope| {
-            delete::delete(store, scope, &flags).await
-        }),
+        SessionsCommand::Archive(session) => {
+            on_session(common, &session, async |sessions, alias| archive::archive(sessions, alias, &session).await)
+        }
+        SessionsCommand::Unarchive(session) => {
+            on_session(common, &session, async |sessions, alias| archive::unarchive(sessions, alias, &session).await)
+        }
+        SessionsCommand::Delete(flags) => {
+            on_sessions(common, &flags.session.shared.tenant, async |sessions| delete::delete(sessions, &flags).await)
+        }
         SessionsCommand::Compact(flags) => compact::run(common, flags),
-        SessionsCommand::Compactions(session) => on_store(common, &session.shared.tenant, async |store, scope| {
-            compactions::print(store, scope, &session).await
-        }),
+        SessionsCommand::Compactions(session) => {
+            on_session(common, &session, async |sessions, alias| compactions::print(sessions, alias, &session).await)
+        }
         SessionsCommand::Undo(flags) => undo::run(common, flags),
         SessionsCommand::Export(flags) => {
-            on_store(common, &flags.tenant, async |store, scope| export::run(store, scope, &flags).await)
+            on_store(common, &flags.tenant, async |store, operator| export::run(store, operator, &flags).await)
         }
         SessionsCommand::Import(flags) => import::run(common, &flags),
     }

@@ -1,9 +1,9 @@
 //! `herma sessions search`: searches messages and titles.
 
-use herma_gateway::{now, rows};
+use herma_gateway::{Sessions, now, rows};
 use herma_model::limits::MAX_PAGE;
 use herma_store::search::Wanted;
-use herma_store::{Grouping, Hit, Scope, Search, SearchFilter, Store};
+use herma_store::{Grouping, Hit, Search, SearchFilter};
 use herma_wire::resource::Marks;
 
 use crate::arguments::SearchFlags;
@@ -14,14 +14,14 @@ use crate::{excerpt, output, table};
 const SNIPPET: usize = 100;
 
 /// Prints the hits, best first.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &SearchFlags) -> anyhow::Result<()> {
+pub(super) async fn print(sessions: &Sessions<'_>, flags: &SearchFlags) -> anyhow::Result<()> {
     let wanted = Wanted::parse(&flags.query()).map_err(|error| Misuse(error.to_string()))?;
     let (filter, grouping) = (SearchFilter::default(), Grouping::Conversation);
     let mut search = Search { wanted, filter, grouping, after: None, limit: 0, now: now() };
     let mut hits = Vec::new();
     loop {
         search.limit = MAX_PAGE.min(flags.limit - hits.len());
-        let page = store.search(scope, search.clone()).await?;
+        let page = sessions.search(search.clone()).await?;
         hits.extend(page.hits);
         search.after = page.next;
         if search.after.is_none() || hits.len() >= flags.limit {

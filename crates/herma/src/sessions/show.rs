@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use herma_gateway::{GatewayError, Sessions};
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, Seq, TurnId, TurnState};
-use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin, Scope, Store};
+use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin};
 
-use super::{id_prefix, local_store};
+use super::local_store;
 use crate::arguments::ShowFlags;
 use crate::{excerpt, output, table};
 
@@ -14,15 +15,14 @@ use crate::{excerpt, output, table};
 const TITLE: usize = 256;
 
 /// Prints a conversation at its head, or exactly the named session.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, flags: &ShowFlags) -> anyhow::Result<()> {
-    let alias = id_prefix::complete(store, scope, &flags.session.id).await?;
+pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFlags) -> anyhow::Result<()> {
     let pin = if flags.exact { Pin::Exact } else { Pin::Head };
-    let row = store.conversation(scope, &alias, pin).await?.ok_or_else(|| local_store::unknown(&alias))?;
+    let row = sessions.find(alias, pin).await?;
     if flags.session.shared.json {
         return local_store::print_row(&row);
     }
     let mut lines: Vec<String> = facts(&row).into_iter().map(|(name, fact)| format!("{name:13}  {fact}")).collect();
-    let said = last(store, scope, &alias, pin, flags.messages).await?;
+    let said = last(sessions, alias, pin, flags.messages).await?;
     if !said.entries.is_empty() {
         lines.push(String::new());
         lines.extend(said.lines());
@@ -72,12 +72,12 @@ fn unanswered(state: TurnState) -> Option<&'static str> {
 }
 
 /// The last entries of the full view.
-async fn last(store: &dyn Store, scope: &Scope, alias: &Alias, pin: Pin, most: usize) -> anyhow::Result<LastEntries> {
+async fn last(sessions: &Sessions<'_>, alias: &Alias, pin: Pin, most: usize) -> Result<LastEntries, GatewayError> {
     let (mut last, mut before) = (LastEntries::default(), None);
     loop {
         let limit = MAX_PAGE.min(most - last.entries.len());
         let range = MessageRange { order: Order::NewestFirst { before }, limit, pin };
-        let page = store.messages(scope, alias, range).await?.ok_or_else(|| local_store::unknown(alias))?;
+        let page = sessions.messages(alias, range).await?;
         last.entries.extend(page.entries);
         last.states.extend(page.turn_states);
         before = last.entries.last().map(Entry::seq);

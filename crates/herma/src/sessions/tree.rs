@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use anyhow::bail;
-use herma_gateway::{now, rows};
+use herma_gateway::{GatewayError, Sessions, now, rows};
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, CreatorKind, ParentRelation, SessionId};
-use herma_store::{ConversationRow, LineageEdge, LineageNode, LineageOutcome, LineageRange, LineageSide, Scope, Store};
+use herma_store::{ConversationRow, LineageEdge, LineageNode, LineageRange, LineageSide};
 
-use super::{id_prefix, local_store};
 use crate::arguments::SessionName;
 use crate::{excerpt, output, table};
 
@@ -23,30 +21,24 @@ struct Graph {
 }
 
 /// Prints the graph around a conversation.
-pub(super) async fn print(store: &dyn Store, scope: &Scope, session: &SessionName) -> anyhow::Result<()> {
-    let alias = id_prefix::complete(store, scope, &session.id).await?;
-    let graph = read(store, scope, &alias).await?;
+pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &SessionName) -> anyhow::Result<()> {
+    let graph = read(sessions, alias).await?;
     if session.shared.json {
         output::answer(&serde_json::to_string(&rows::graph(&graph.nodes, &graph.edges))?)?;
     } else {
-        output::answer(&draw(&graph, &alias))?;
+        output::answer(&draw(&graph, alias))?;
     }
     Ok(())
 }
 
-async fn read(store: &dyn Store, scope: &Scope, alias: &Alias) -> anyhow::Result<Graph> {
+async fn read(sessions: &Sessions<'_>, alias: &Alias) -> Result<Graph, GatewayError> {
     let mut graph = Graph { nodes: Vec::new(), edges: Vec::new() };
     let mut after = None;
     loop {
-        match store.lineage(scope, alias, LineageRange { after, limit: MAX_PAGE }).await? {
-            LineageOutcome::Page(page) => {
-                graph.nodes.extend(page.nodes);
-                graph.edges.extend(page.edges);
-                after = page.next;
-            }
-            LineageOutcome::NotFound => return Err(local_store::unknown(alias)),
-            LineageOutcome::CursorGone => bail!("some of it was deleted while it was read; try again"),
-        }
+        let page = sessions.lineage(alias, LineageRange { after, limit: MAX_PAGE }).await?;
+        graph.nodes.extend(page.nodes);
+        graph.edges.extend(page.edges);
+        after = page.next;
         if after.is_none() {
             return Ok(graph);
         }

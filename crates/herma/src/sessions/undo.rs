@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use herma_config::{Config, Overrides};
-use herma_gateway::{GatewayError, UndoRequest};
-use herma_store::{Compacted, Scope};
+use herma_gateway::{GatewayError, Sessions, UndoRequest};
+use herma_store::Compacted;
 
-use super::{compact, id_prefix, local_store};
+use super::{compact, explain, id_prefix, local_store};
 use crate::arguments::{Common, UndoFlags};
 use crate::{logging, output, setup};
 
@@ -20,7 +20,7 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
 
 async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
     let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
-    flags.session.id = id_prefix::complete(&*store, &Scope::of(&principal), &flags.session.id).await?;
+    flags.session.id = id_prefix::complete(&Sessions::of(&*store, &principal), &flags.session.id).await?;
     let UndoFlags { session, compaction, model } = &flags;
     let gateway = local_store::gateway(&config, store)?;
     let request = UndoRequest {
@@ -36,7 +36,7 @@ async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> 
         GatewayError::NotFound(_) => {
             anyhow!("{0} has no compaction {compaction}; `herma sessions compactions {0}` lists them", session.id)
         }
-        error => local_store::explain(&session.id, &error),
+        error => explain::explained(&session.id)(error),
     })?;
     print(&flags, &undone)?;
     Ok(ExitCode::SUCCESS)

@@ -12,34 +12,37 @@ mod target;
 use std::collections::HashSet;
 
 use anyhow::bail;
-use herma_model::Alias;
+use herma_gateway::Sessions;
 use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, Principal};
 use herma_store::{Archived, ConversationRow, Copying, ListFilter, ListOrder, Pin, Scope, Store};
 
 use self::json_lines::JsonLines;
 use self::target::Target;
-use super::{id_prefix, local_store};
+use super::{explain, id_prefix};
 use crate::arguments::{ExportFlags, ExportFormat};
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
 /// Writes the requested conversations. After an interrupt there is no file.
-pub(super) async fn run(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow::Result<()> {
+pub(super) async fn run(store: &dyn Store, operator: &Principal, flags: &ExportFlags) -> anyhow::Result<()> {
     let mut signals = Signals::catch()?;
     tokio::select! {
-        done = export(store, scope, flags) => done,
+        done = export(store, operator, flags) => done,
         _ = signals.next() => bail!("interrupted; no file was written"),
     }
 }
 
-async fn export(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow::Result<()> {
-    let named = named(store, scope, &flags.ids).await?;
+async fn export(store: &dyn Store, operator: &Principal, flags: &ExportFlags) -> anyhow::Result<()> {
+    let sessions = Sessions::of(store, operator);
+    let named = named(&sessions, &flags.ids).await?;
     let target = Target::open(flags.output.as_deref(), flags.force)?;
-    let mut exporter = Exporter { store, scope, format: Format::of(flags.format()), target, count: 0 };
+    let (scope, format) = (Scope::of(operator), Format::of(flags.format()));
+    let mut exporter = Exporter { store, scope, format, target, count: 0 };
     exporter.begin()?;
     if flags.all {
-        exporter.all(flags).await?;
+        exporter.all(&sessions, flags).await?;
     } else {
         for row in &named {
             if !exporter.conversation(row).await? {
@@ -58,11 +61,11 @@ async fn export(store: &dyn Store, scope: &Scope, flags: &ExportFlags) -> anyhow
 }
 
 /// The named conversations, each once. A branch comes after the conversation that it came from.
-async fn named(store: &dyn Store, scope: &Scope, ids: &[Alias]) -> anyhow::Result<Vec<ConversationRow>> {
+async fn named(sessions: &Sessions<'_>, ids: &[Alias]) -> anyhow::Result<Vec<ConversationRow>> {
     let (mut rows, mut seen) = (Vec::new(), HashSet::new());
     for id in ids {
-        let alias = id_prefix::complete(store, scope, id).await?;
-        let row = store.conversation(scope, &alias, Pin::Head).await?.ok_or_else(|| local_store::unknown(&alias))?;
+        let alias = id_prefix::complete(sessions, id).await?;
+        let row = sessions.find(&alias, Pin::Head).await.map_err(explain::explained(&alias))?;
         if seen.insert(row.facts.id) {
             rows.push(row);
         }
@@ -88,7 +91,7 @@ impl Format {
 
 struct Exporter<'a> {
     store: &'a dyn Store,
-    scope: &'a Scope,
+    scope: Scope,
     format: Format,
     target: Target,
     count: u64,
@@ -103,13 +106,13 @@ impl Exporter<'_> {
     }
 
     /// Writes all conversations of a list, oldest first. So a branch comes after the conversation that it came from.
-    async fn all(&mut self, flags: &ExportFlags) -> anyhow::Result<()> {
+    async fn all(&mut self, sessions: &Sessions<'_>, flags: &ExportFlags) -> anyhow::Result<()> {
         let archived = if flags.archived { Archived::Only } else { Archived::Any };
         let order = ListOrder::CreatedAscending;
         let mut filter = ListFilter { kind: flags.kind, archived, order, limit: MAX_PAGE, ..ListFilter::default() };
         let mut progress = flags.output.is_some().then(|| Progress::new("conversations", None));
         loop {
-            let page = self.store.conversations(self.scope, filter.clone()).await?;
+            let page = sessions.list(filter.clone()).await?;
             for row in &page.rows {
                 self.conversation(row).await?;
                 progress.iter_mut().for_each(|progress| progress.advance(1));
@@ -128,7 +131,7 @@ impl Exporter<'_> {
     /// Writes one conversation. `false` if it was deleted meanwhile.
     async fn conversation(&mut self, row: &ConversationRow) -> anyhow::Result<bool> {
         let handle = Alias::parse(&row.facts.id.to_string())?;
-        let Some(copying) = self.store.copy_out(self.scope, &handle).await? else { return Ok(false) };
+        let Some(copying) = self.store.copy_out(&self.scope, &handle).await? else { return Ok(false) };
         let Copying { is_inherited, mut pieces } = copying;
         match &mut self.format {
             Format::Markdown => markdown::conversation(row, &mut pieces, &mut self.target, self.count > 0).await?,

@@ -3,7 +3,7 @@
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{Field, GatewayError, InvalidRequest, RewindRequest};
+use herma_gateway::{Field, GatewayError, InvalidRequest};
 use herma_model::Principal;
 use herma_store::RewindPoint;
 use herma_wire::resource::RewindSession;
@@ -33,8 +33,8 @@ pub(crate) async fn rewind(
         }
         RewindSession::Turns(turns) => RewindPoint::Turns(turns),
     };
-    let request = RewindRequest { principal, alias, expected: revision::expected(&parts.headers)? };
-    Ok(row_response(&app.gateway.rewind(request, to).await?))
+    let sessions = revision::sessions(&app, &principal, &parts.headers)?;
+    Ok(row_response(&sessions.rewind(&alias, to).await?))
 }
 
 /// Gives the model back the messages that were rewound since the last turn.
@@ -44,6 +44,7 @@ pub(crate) async fn restore(
     Named(name): Named,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let request = RewindRequest { principal, alias: alias(&name)?, expected: revision::expected(&headers)? };
-    Ok(row_response(&app.gateway.restore_rewound(request).await?))
+    let alias = alias(&name)?;
+    let sessions = revision::sessions(&app, &principal, &headers)?;
+    Ok(row_response(&sessions.restore_rewound(&alias).await?))
 }

@@ -1,0 +1,51 @@
+//! What the terminal says about errors of the gateway: which flag is wrong, and which command helps.
+
+use anyhow::anyhow;
+use herma_gateway::{Conflict, Field, GatewayError, InvalidRequest};
+use herma_model::Alias;
+
+/// Says what to do about an error, in terms of the terminal. `alias` is the conversation.
+pub(super) fn explained(alias: &Alias) -> impl Fn(GatewayError) -> anyhow::Error {
+    move |error| match error {
+        GatewayError::NotFound(_) => unknown(alias),
+        GatewayError::Busy { running, .. } => anyhow!(
+            "a turn ({running}) of {alias} is running or waiting; nothing was changed, try again when it has ended"
+        ),
+        GatewayError::Invalid(invalid) => explain_invalid(alias, &invalid),
+        GatewayError::Conflict(conflict) => explain_conflict(alias, conflict),
+        error => error.into(),
+    }
+}
+
+fn explain_invalid(alias: &Alias, invalid: &InvalidRequest) -> anyhow::Error {
+    match invalid {
+        InvalidRequest::NoSuchMessage(field) => {
+            let flag = if *field == Field::BranchPoint { "--at" } else { "--to" };
+            anyhow!("nothing of the id that {flag} names was said in {alias}")
+        }
+        InvalidRequest::ReservedId => {
+            anyhow!("the name that --id gives is of a form that only Herma makes; choose another one")
+        }
+        InvalidRequest::AlreadyRewound => anyhow!(
+            "this message was rewound, and there was a turn since; `herma sessions branch --at` can go on from it"
+        ),
+        InvalidRequest::TooFewTurns(turns) => anyhow!("the model is shown {turns} turns of {alias}, not more"),
+        InvalidRequest::CursorGone => anyhow!("some of it was deleted while it was read; try again"),
+        invalid => anyhow!("{invalid}"),
+    }
+}
+
+fn explain_conflict(alias: &Alias, conflict: Conflict) -> anyhow::Error {
+    match conflict {
+        Conflict::Exists => anyhow!("the name that --id gives leads somewhere already; choose another one"),
+        Conflict::Ended => anyhow!("{alias} was ended; `herma sessions reopen` opens it again"),
+        Conflict::NothingToCompact => anyhow!("{conflict}; nothing was changed"),
+        Conflict::NothingToRestore => anyhow!("nothing of {alias} was rewound since the last turn"),
+        conflict => anyhow!("{conflict}"),
+    }
+}
+
+/// The name leads to no conversation.
+pub(super) fn unknown(alias: &Alias) -> anyhow::Error {
+    anyhow!("no conversation is known by {alias}; check the id, --tenant, --data and --store")
+}
