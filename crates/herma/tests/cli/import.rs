@@ -1,7 +1,11 @@
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
+use herma_gateway::access;
+use herma_model::Alias;
+use herma_model::limits::MAX_PAGE;
+use herma_store::{ListFilter, MessageRange, Order, Pin, Scope, Store};
+use herma_store_sqlite::SqliteStore;
 use herma_testkit::HermesDatabase;
 use herma_testkit::hermes::response_store;
 use rusqlite::Connection;
@@ -19,21 +23,29 @@ impl Terminal {
         serde_json::from_str(said.answer()).unwrap()
     }
 
-    fn stored(&self) -> Connection {
-        Connection::open(self.data().join("herma.db")).unwrap()
+    /// All conversations of a tenant.
+    fn rows(&self, tenant: &str) -> Vec<Value> {
+        let said = self.run(&["sessions", "list", "--all", "--unanswered", "--json", "--tenant", tenant]);
+        said.answer().lines().map(|row| serde_json::from_str(row).unwrap()).collect()
     }
 
-    /// One number from the store.
-    fn value(&self, sql: &str) -> i64 {
-        self.stored().query_row(sql, [], |row| row.get(0)).unwrap()
+    /// Messages of all conversations.
+    fn messages(&self) -> u64 {
+        self.rows("default").iter().map(|row| row["message_count"].as_u64().unwrap()).sum()
     }
 
-    /// Kind, parent, relation to the parent, origin and depth of a session.
-    fn facts(&self, id: &str) -> (String, Option<String>, Option<String>, String, i64) {
-        let select = "SELECT s.kind, s.parent_id, s.parent_relation, c.origin_kind, s.depth FROM sessions s
-             JOIN conversations c ON c.pk = s.conversation_pk WHERE s.id = ?1";
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
-        self.stored().query_row(select, [id], read).unwrap()
+    /// The very session of an id, as a row.
+    fn session(&self, id: &str) -> Value {
+        serde_json::from_str(self.run(&["sessions", "show", id, "--exact", "--json"]).answer()).unwrap()
+    }
+
+    /// The mode and the last message of the only compaction of a conversation.
+    fn compaction(&self, id: &str) -> (String, i64) {
+        let said = self.run(&["sessions", "compactions", id, "--json"]);
+        let ledger: Vec<Value> = serde_json::from_str(said.answer()).unwrap();
+        let only = &ledger[0];
+        assert_eq!(ledger.len(), 1, "{ledger:?}");
+        (only["mode"].as_str().unwrap().to_owned(), only["range"]["last_seq"].as_i64().unwrap())
     }
 }
 
@@ -88,23 +100,29 @@ fn every_kind_of_session_is_what_it_was() {
         "{}",
         said.stderr
     );
-    let name = |text: &str| Some(text.to_owned());
     for (id, kind, parent, relation, origin, depth) in [
         ("person", "main", None, None, "main", 0),
-        ("helper", "auxiliary", name("person"), name("delegate"), "auxiliary", 0),
-        ("branch", "branch", name("person"), name("branch"), "branch", 0),
+        ("helper", "auxiliary", Some("person"), Some("delegate"), "auxiliary", 0),
+        ("branch", "branch", Some("person"), Some("branch"), "branch", 0),
         ("job", "background", None, None, "background", 0),
-        ("legacy", "main", name("person"), name("import"), "main", 0),
+        ("legacy", "main", Some("person"), Some("import"), "main", 0),
         ("first", "background", None, None, "background", 0),
-        ("second", "continuation", name("first"), name("continuation"), "background", 1),
+        ("second", "continuation", Some("first"), Some("continuation"), "background", 1),
         ("lost", "main", None, None, "main", 0),
         ("closed", "main", None, None, "main", 0),
     ] {
-        assert_eq!(terminal.facts(id), (kind.to_owned(), parent, relation, origin.to_owned(), depth), "{id}");
+        let row = terminal.session(id);
+        let provenance = &row["provenance"];
+        let text = |name: &str| provenance[name].as_str();
+        assert_eq!(
+            (text("kind"), text("origin_kind"), text("creator_kind")),
+            (Some(kind), Some(origin), Some("import"))
+        );
+        assert_eq!((text("parent_session_id"), text("parent_relation")), (parent, relation), "{id}");
+        assert_eq!(provenance["compression_depth"], depth, "{id}");
+        assert_eq!(row["end_reason"].as_str(), (id == "first").then_some("compression"), "{id}");
     }
-    assert_eq!(terminal.value("SELECT count(*) FROM sessions WHERE creator_kind <> 'import'"), 0);
-    assert_eq!(terminal.value("SELECT count(*) FROM conversations WHERE ended_at IS NOT NULL"), 0, "all can go on");
-    assert_eq!(terminal.value("SELECT count(*) FROM sessions WHERE end_reason = 'compression'"), 1);
+    assert!(terminal.rows("default").iter().all(|row| row["ended_at"].is_null()), "all can go on");
 }
 
 #[test]
@@ -120,7 +138,7 @@ fn an_early_hermes_is_read_too() {
     let report = terminal.import_json(hermes.path());
     assert_eq!((&report["schema"], &report["conversations"]["made"]), (&json!(4), &json!(1)));
     assert_eq!((&report["messages"], &report["problems"]), (&json!(4), &json!([])));
-    assert_eq!(terminal.value("SELECT count(*) FROM compactions WHERE mode = 'split' AND through_seq = 2"), 1);
+    assert_eq!(terminal.compaction("a"), ("split".to_owned(), 2));
     hermes.execute("DROP TABLE schema_version; ALTER TABLE messages ADD COLUMN unheard_of TEXT");
     let report = terminal.import_json(hermes.path());
     assert_eq!((&report["schema"], &report["conversations"]["unchanged"]), (&Value::Null, &json!(1)));
@@ -135,10 +153,10 @@ fn what_is_new_comes_with_the_next_import_and_nothing_twice() {
     hermes.session("b", 2.0, &[]);
     hermes.turn("b", "hello", "hi");
     assert_eq!(terminal.import_json(hermes.path())["conversations"]["made"], 2);
-    let before = terminal.value("SELECT count(*) FROM messages");
+    let before = terminal.messages();
     let again = terminal.import_json(hermes.path());
     assert_eq!((&again["conversations"]["unchanged"], &again["messages"]), (&json!(2), &json!(0)));
-    assert_eq!(terminal.value("SELECT count(*) FROM messages"), before);
+    assert_eq!(terminal.messages(), before);
 
     terminal.run_with_input(&["chat", "--session", "b"], "and here?\n").answer();
     hermes.turn("a", "more", "yes");
@@ -151,7 +169,7 @@ fn what_is_new_comes_with_the_next_import_and_nothing_twice() {
     assert_eq!((&third["conversations"]["extended"], &third["conversations"]["left"]), (&json!(1), &json!(1)));
     assert_eq!(third["messages"], 4, "copies are not messages");
     assert!(problems(&third)[0].contains("gone on in Herma"), "{third}");
-    assert_eq!(terminal.value("SELECT count(*) FROM compactions WHERE mode = 'in_place' AND through_seq = 2"), 1);
+    assert_eq!(terminal.compaction("a"), ("in_place".to_owned(), 2));
 }
 
 #[test]
@@ -186,7 +204,7 @@ fn an_id_that_is_used_in_herma_is_not_taken_over() {
     let report = terminal.import_json(hermes.path());
     assert_eq!(report["conversations"]["left"], 1);
     assert!(problems(&report)[0].contains("trip leads to a conversation that was not imported from this file"));
-    assert_eq!(terminal.value("SELECT count(*) FROM conversations"), 1);
+    assert_eq!(terminal.rows("default").len(), 1);
 }
 
 #[test]
@@ -219,8 +237,10 @@ fn a_huge_session_comes_whole() {
     hermes.session("huge", 1.0, &[]);
     hermes.turns("huge", 6_000);
     assert_eq!(terminal.import_json(hermes.path())["messages"], 12_000);
-    assert_eq!(terminal.value("SELECT count(*) FROM turns WHERE state = 'completed'"), 6_000);
-    assert_eq!(terminal.value("SELECT max(seq) FROM messages"), 12_000);
+    let row = terminal.session("huge");
+    assert_eq!((&row["turn_count"], &row["message_count"]), (&json!(6_000), &json!(12_000)));
+    let last = terminal.run(&["sessions", "show", "huge", "--messages", "1"]);
+    assert!(last.answer().lines().last().unwrap().starts_with("12000 model: "), "{}", last.stdout);
     hermes.turn("huge", "one more", "yes");
     assert_eq!(terminal.import_json(hermes.path())["messages"], 2);
 }
@@ -237,8 +257,9 @@ fn what_was_taken_back_in_hermes_is_taken_back_here() {
     hermes.turn("a", "right", "yes");
     let report = terminal.import_json(hermes.path());
     assert_eq!((&report["conversations"]["replaced"], &report["taken_back"]), (&json!(1), &json!(2)));
-    assert_eq!(terminal.value("SELECT count(*) FROM messages WHERE payload LIKE '%wrong%'"), 0);
-    assert_eq!(terminal.value("SELECT count(*) FROM messages"), 4);
+    assert_eq!(terminal.messages(), 4);
+    let whole = terminal.run(&["sessions", "export", "a", "--format", "jsonl"]);
+    assert!(whole.answer().contains("right") && !whole.stdout.contains("wrong"), "{}", whole.stdout);
 }
 
 #[test]
@@ -301,8 +322,35 @@ fn a_database_that_is_being_written_is_read() {
     assert_eq!(terminal.import_json(hermes.path())["messages"], 2);
 }
 
-#[test]
-fn a_killed_import_can_be_continued() {
+/// Reads the store as another process does, while an import writes it.
+struct Reader {
+    store: SqliteStore,
+    scope: Scope,
+}
+
+impl Reader {
+    async fn open(store: &Path) -> Self {
+        let store = SqliteStore::open(store).unwrap();
+        let scope = Scope::of(&access::default_principal(&store).await.unwrap());
+        Self { store, scope }
+    }
+
+    /// How many conversations there are. Checks that each has all its 200 messages.
+    async fn whole_conversations(&self) -> usize {
+        let filter = ListFilter { limit: MAX_PAGE, ..ListFilter::default() };
+        let rows = self.store.conversations(&self.scope, filter).await.unwrap().rows;
+        for row in &rows {
+            let alias = Alias::parse(row.session.id.as_str()).unwrap();
+            let range = MessageRange { order: Order::NewestFirst { before: None }, limit: MAX_PAGE, pin: Pin::Head };
+            let page = self.store.messages(&self.scope, &alias, range).await.unwrap().unwrap();
+            assert_eq!((row.message_count, page.entries.len(), page.has_more), (200, 200, false), "{alias}");
+        }
+        rows.len()
+    }
+}
+
+#[tokio::test]
+async fn a_killed_import_can_be_continued() {
     let terminal = Terminal::new();
     let hermes = HermesDatabase::new(terminal.home.path());
     for session in 0..40 {
@@ -313,31 +361,24 @@ fn a_killed_import_can_be_continued() {
     let state = hermes.path().to_str().unwrap();
     let mut child = terminal.command(&["import", "hermes", state]).stderr(Stdio::null()).spawn().unwrap();
     let store = terminal.data().join("herma.db");
-    let some = |store: &Path| {
-        let connection = Connection::open(store).ok()?;
-        connection.busy_timeout(Duration::from_secs(1)).ok()?;
-        connection
-            .query_row("SELECT count(*) FROM imports", [], |row| row.get::<_, i64>(0))
-            .ok()
-            .filter(|count| *count > 0)
-    };
-    while !store.exists() || some(&store).is_none() {
-        assert!(child.try_wait().unwrap().is_none(), "it was over before it could be killed");
+    let mut is_over = || child.try_wait().unwrap().is_some();
+    while !store.exists() {
+        assert!(!is_over(), "it was over before it made a store");
         std::thread::yield_now();
+    }
+    let reader = Reader::open(&store).await;
+    while reader.whole_conversations().await == 0 {
+        assert!(!is_over(), "it was over before it could be killed");
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let whole = "SELECT count(*) FROM conversations WHERE message_count <> 200
-         OR (SELECT count(*) FROM sessions s JOIN messages m ON m.session_pk = s.pk
-             WHERE s.conversation_pk = conversations.pk) <> 200";
-    assert_eq!(terminal.value(whole), 0, "no half conversation is there");
-    let brought = terminal.value("SELECT count(*) FROM conversations");
+    let brought = reader.whole_conversations().await;
     let rest = terminal.import_json(hermes.path());
     assert_eq!(
         (&rest["conversations"]["unchanged"], &rest["conversations"]["made"]),
         (&json!(brought), &json!(40 - brought))
     );
-    assert_eq!((terminal.value(whole), terminal.value("SELECT count(*) FROM messages")), (0, 8_000));
+    assert_eq!(reader.whole_conversations().await, 40);
 }
 
 #[test]
@@ -351,9 +392,5 @@ fn a_tenant_must_be_there() {
     assert!(said.stderr.contains("there is no tenant wbe"), "{}", said.stderr);
     terminal.run(&["keys", "create", "--tenant", "web"]).answer();
     terminal.run(&["import", "hermes", state, "--tenant", "web"]).answer();
-    assert_eq!(
-        terminal
-            .value("SELECT count(*) FROM conversations c JOIN tenants t ON t.pk = c.tenant_pk WHERE t.name = 'web'"),
-        1
-    );
+    assert_eq!((terminal.rows("web").len(), terminal.rows("default").len()), (1, 0));
 }

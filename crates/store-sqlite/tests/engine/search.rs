@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use herma_model::CompactionId;
 use herma_store::contract::World;
 use herma_store::contract::searching::{search, snippet};
-use herma_store::{Grouping, Search, Store};
+use herma_store::{Change, Grouping, Search, Store};
 use herma_store_sqlite::SqliteStore;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
@@ -49,10 +49,8 @@ async fn titles_are_found_as_they_are_now() {
     let world = database.world().await;
     world.talk(&world.one, "trip", "the harbour", "fog").await;
     world.talk(&world.one, "other", "the lighthouse", "dark").await;
-    let titled = |title: Option<&str>| {
-        let connection = Connection::open(database.path()).unwrap();
-        let named = "(SELECT conversation_pk FROM aliases WHERE alias = 'trip')";
-        connection.execute(&format!("UPDATE conversations SET title = ?1 WHERE pk = {named}"), [title]).unwrap();
+    let titled = async |title: Option<&str>| {
+        world.describe("trip", Change { title: Some(title.map(str::to_owned)), ..Change::default() }).await
     };
     for indexed in [false, true] {
         for (title, finds) in [
@@ -60,7 +58,7 @@ async fn titles_are_found_as_they_are_now() {
             (Some("Die große Hafenrundfahrt"), &["Die große [Hafenrundfahrt]"]),
             (None, &[]),
         ] {
-            titled(title);
+            titled(title).await;
             if indexed {
                 world.one.index_all().await.unwrap();
             }
@@ -69,7 +67,7 @@ async fn titles_are_found_as_they_are_now() {
             check_file(&database.path());
         }
     }
-    titled(Some("harbour"));
+    titled(Some("harbour")).await;
     let once = Search { grouping: Grouping::Conversation, now: world.now(), ..search("harbour") };
     let page = world.two.search(&world.scope, once.clone()).await.unwrap();
     let shown: Vec<_> = page.hits.iter().map(|hit| (snippet(hit), hit.message.is_none())).collect();
