@@ -78,6 +78,16 @@ impl ScriptedUpstream {
         self.script.lock().requests.last().cloned().expect("the upstream was called")
     }
 
+    /// Sets the models that it lists. Without this it lists `scripted`.
+    pub fn offer(&self, models: &[&str]) {
+        self.script.lock().models = Some(models.iter().map(|id| (*id).to_owned()).collect());
+    }
+
+    /// Every request for its models so far.
+    pub fn list_requests(&self) -> Vec<Recorded> {
+        self.script.lock().list_requests.clone()
+    }
+
     /// How many scripted replies are left.
     pub fn replies_left(&self) -> usize {
         self.script.lock().replies.len()
@@ -125,6 +135,8 @@ struct State {
     replies: VecDeque<Reply>,
     fallback: Option<Fallback>,
     requests: Vec<Recorded>,
+    models: Option<Vec<String>>,
+    list_requests: Vec<Recorded>,
 }
 
 impl Script {
@@ -146,6 +158,13 @@ impl Script {
         };
         self.arrived.send_modify(|now| *now += 1);
         taken
+    }
+
+    /// Records a request for the models. Returns their ids.
+    fn listed(&self, request: Recorded) -> Vec<String> {
+        let mut state = self.lock();
+        state.list_requests.push(request);
+        state.models.clone().unwrap_or_else(|| vec!["scripted".to_owned()])
     }
 
     /// Counts an answer as open until the guard is dropped.

@@ -1,14 +1,16 @@
 //! A request as the server received it.
 
 use bytes::Bytes;
-use hyper::HeaderMap;
+use hyper::{HeaderMap, Uri};
 use serde_json::Value;
 
-/// One chat request. If the body is not JSON, `body` is `Null` and `raw` has the bytes.
+/// One request. If the body is not JSON, `body` is `Null` and `raw` has the bytes.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// The path of the request.
     pub path: String,
+    /// The query of the request, without its question mark.
+    pub query: Option<String>,
     /// The headers.
     pub headers: HeaderMap,
     /// The body as it was sent.
@@ -18,9 +20,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    pub(super) fn new(path: String, headers: HeaderMap, raw: Bytes) -> Self {
+    pub(super) fn new(uri: &Uri, headers: HeaderMap, raw: Bytes) -> Self {
         let body = serde_json::from_slice(&raw).unwrap_or(Value::Null);
-        Self { path, headers, raw, body }
+        Self { path: uri.path().to_owned(), query: uri.query().map(str::to_owned), headers, raw, body }
     }
 
     /// A header as text.

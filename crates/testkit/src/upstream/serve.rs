@@ -24,6 +24,10 @@ use super::recorded::Recorded;
 use super::reply::envelope;
 use super::{OpenAnswer, Script};
 
+const MODELS: &str = "/models";
+/// What a path may end in.
+const ENDPOINTS: [&str; 4] = ["/chat/completions", "/completions", "/embeddings", MODELS];
+
 type Body = BoxBody<Bytes, io::Error>;
 
 /// Accepts connections until this task is aborted. Then all connections are closed.
@@ -44,20 +48,23 @@ pub(super) async fn accept(listener: TcpListener, script: Arc<Script>) {
 
 async fn answer(request: Request<Incoming>, script: Arc<Script>) -> io::Result<Response<Body>> {
     let (head, body) = request.into_parts();
-    match (&head.method, head.uri.path()) {
-        (&Method::POST, "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings") => {}
-        (&Method::GET, "/v1/models") => {
-            let models = json!({"object": "list", "data": [
-                {"id": "scripted", "object": "model", "created": 0, "owned_by": "testkit"}]});
+    // Any path may come before the endpoint, as model servers have it.
+    let endpoint = ENDPOINTS.into_iter().find(|endpoint| head.uri.path().ends_with(endpoint));
+    match (&head.method, endpoint) {
+        (&Method::GET, Some(MODELS)) => {
+            let row = |id| json!({"id": id, "object": "model", "created": 0, "owned_by": "testkit"});
+            let models: Vec<_> = script.listed(Recorded::new(&head.uri, head.headers, Bytes::new()));
+            let models = json!({"object": "list", "data": models.into_iter().map(row).collect::<Vec<_>>()});
             return respond(&ok(200), full(models.to_string()));
         }
-        (method, path) => {
-            let message = format!("{method} {path} is not scripted");
+        (&Method::POST, Some(endpoint)) if endpoint != MODELS => {}
+        (method, _) => {
+            let message = format!("{method} {} is not scripted", head.uri.path());
             return respond(&ok(404), full(envelope(&message, "invalid_request_error", None).to_string()));
         }
     }
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let recorded = Recorded::new(head.uri.path().to_owned(), head.headers, raw);
+    let recorded = Recorded::new(&head.uri, head.headers, raw);
     let open = script.open();
     let (number, reply) = script.take(&recorded);
     follow(plan(reply, &recorded, number), open).await
