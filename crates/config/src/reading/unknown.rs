@@ -28,7 +28,7 @@ impl Unknown {
             };
             return ConfigError::UnknownSection { name: name.to_owned(), origin, advice };
         }
-        let advice = match self.nearest_key(keys) {
+        let advice = match self.nearest_key(tables, keys) {
             Some(nearest) => format!("did you mean `{nearest}`{}?", self.as_variable(nearest)),
             None => self.all_of_table(keys),
         };
@@ -44,9 +44,11 @@ impl Unknown {
         (!tables.contains(&self.table)).then_some(&self.table)
     }
 
-    /// The nearest known key. A key of the same table scores higher than an equal key of another table.
-    fn nearest_key<'a>(&self, keys: &'a [String]) -> Option<&'a str> {
-        nearest_by(keys.iter().map(String::as_str), |candidate| {
+    /// The nearest known key, or table of the same table. A key of the same table scores higher than an equal key of
+    /// another table.
+    fn nearest_key<'a>(&self, tables: &'a [String], keys: &'a [String]) -> Option<&'a str> {
+        let tables = tables.iter().filter(|table| parent(table) == self.table && !self.table.is_empty());
+        nearest_by(keys.iter().chain(tables).map(String::as_str), |candidate| {
             let own = likeness(&self.key, last(candidate));
             if parent(candidate) == self.table { own } else { own * 0.8 }
         })
