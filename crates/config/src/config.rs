@@ -101,12 +101,6 @@ impl Config {
         })
     }
 
-    /// The context window of a model, which is given by the name that clients use. A model without its own window
-    /// has that of `[upstream]`. `None` if neither is set.
-    pub fn context_window(&self, model: &str) -> Option<u32> {
-        self.models.get(model).and_then(|model| model.context_window).or(self.upstream.context_window)
-    }
-
     /// The effective configuration as commented TOML that can be loaded again. Secrets are left out.
     pub fn to_toml(&self) -> String {
         let mut page = Page::default();

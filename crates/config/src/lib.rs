@@ -8,6 +8,7 @@
 //!
 //! - [`load`]: reads all sources into a [`Loaded`] configuration.
 //! - `sections`: the settings, with defaults, checks and the comments of `herma config`.
+//! - `model_server`: how each model server is reached, from several sections.
 //! - `values`: the types of single settings, and how each is written.
 //! - `reading`: reads a section, records where each value came from, and finds unknown keys.
 //! - `loading`: the sources.
@@ -15,6 +16,7 @@
 mod config;
 mod error;
 mod loading;
+mod model_server;
 mod page;
 mod reading;
 mod sections;
@@ -23,9 +25,11 @@ mod values;
 pub use config::Config;
 pub use error::{ConfigError, Origin};
 pub use loading::{Loaded, Overrides, load};
+pub use model_server::ModelServerConfig;
 pub use sections::admission::AdmissionConfig;
 pub use sections::budgets::BudgetsConfig;
 pub use sections::compaction::{CompactionConfig, CompactionMode};
+pub use sections::headers::Headers;
 pub use sections::jobs::JobsConfig;
 pub use sections::mcp::{McpServer, McpTransport, ToolApproval};
 pub use sections::memory::{MemoryConfig, MemoryProvider};
@@ -37,6 +41,7 @@ pub use sections::telemetry::{LogFormat, TelemetryConfig};
 pub use sections::titles::{TitleMaker, TitlesConfig};
 pub use sections::tools::{BuiltInTool, DelegateConfig, ToolsConfig};
 pub use sections::upstream::UpstreamConfig;
+pub use values::base_url::BaseUrl;
 pub use values::fraction::Fraction;
 pub use values::header_name::HeaderNameText;
 pub use values::http_url::HttpUrl;

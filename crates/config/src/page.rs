@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::reading::path::quoted;
+use crate::values::base_url::BaseUrl;
 use crate::values::secret::REDACTED;
 
 /// TOML text that is being written.
@@ -44,6 +45,15 @@ impl Page {
         match value {
             Some(value) => self.set(key, value, about),
             None => self.unset(key, example, about),
+        }
+    }
+
+    /// Writes the base URL of a model server. One whose query may hold a secret becomes a comment.
+    pub(crate) fn base_url(&mut self, url: Option<&BaseUrl>, example: &str, about: &str) {
+        match url.map(|url| (url, url.shown())) {
+            Some((_, Some(shown))) => self.set("base_url", shown, about),
+            Some((url, None)) => self.unset("base_url", url.to_string(), about),
+            None => self.unset("base_url", example, about),
         }
     }
 

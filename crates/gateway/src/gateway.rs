@@ -20,6 +20,7 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
+use crate::models::{ModelServers, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
 use crate::run::{EndTold, Run};
@@ -38,7 +39,7 @@ const MOST_JOINS: u32 = 10;
 /// Takes turns and runs them.
 pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) upstream: Arc<dyn ModelServer>,
+    pub(crate) servers: ModelServers,
     pub(crate) settings: Settings,
     pub(crate) cache: HistoryCache,
     pub(crate) compactor: Compactor,
@@ -55,11 +56,11 @@ pub struct Gateway {
 
 impl Gateway {
     /// Makes a gateway and starts its background tasks. Must be called inside a Tokio runtime.
-    pub fn start(store: Arc<dyn Store>, upstream: Arc<dyn ModelServer>, settings: Settings) -> Arc<Self> {
+    pub fn start(store: Arc<dyn Store>, servers: ModelServers, settings: Settings) -> Arc<Self> {
         let gateway = Arc::new(Self {
             cache: HistoryCache::new(settings.cache_bytes),
-            compactor: Compactor::default(),
-            titles: Titles::default(),
+            compactor: Compactor::of(&servers),
+            titles: Titles::of(&servers),
             live: Arc::default(),
             stateless: StatelessTurns::default(),
             readiness: Readiness::default(),
@@ -68,7 +69,7 @@ impl Gateway {
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             draining: AtomicBool::new(false),
             store,
-            upstream,
+            servers,
             settings,
         });
         watching::start(&gateway);
@@ -92,9 +93,14 @@ impl Gateway {
         self.readiness.of(&*self.store).await
     }
 
-    /// The model server.
-    pub fn upstream(&self) -> &Arc<dyn ModelServer> {
-        &self.upstream
+    /// The model servers.
+    pub const fn servers(&self) -> &ModelServers {
+        &self.servers
+    }
+
+    /// The server of a model.
+    pub(crate) fn server_of(&self, model: &ResolvedModel<'_>) -> &dyn ModelServer {
+        &**self.servers.of(model.server)
     }
 
     /// The operator's settings.
@@ -133,7 +139,7 @@ impl Gateway {
         request: TurnRequest,
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<TurnHandle, GatewayError> {
-        if self.settings.resolve_model(request.options.model.as_deref()).0.is_empty() {
+        if self.settings.resolve_model(request.options.model.as_deref()).name.is_empty() {
             return Err(GatewayError::no_model());
         }
         if request.destination.conversation == ConversationRef::Stateless && request.destination.expected.is_some() {

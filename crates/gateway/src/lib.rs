@@ -6,14 +6,13 @@
 //!
 //! Inside:
 //!
-//! - Before a turn: [`request`], [`admission`], [`history`], [`input`], [`repeated`]; its queue: [`waiting`],
-//!   [`mod@line`].
+//! - Before a turn: [`request`], [`admission`], [`history`], [`input`], [`repeated`], [`waiting`], [`mod@line`].
 //! - A turn: [`run`] and [`running`] from lease to commit; [`driver`] does what the turn machine decides, for the hosts
 //!   [`stored_turn`], [`stateless`] and [`own_call`]; [`tools`], [`budget`], [`parked`], [`journal`].
 //! - Its listeners: [`log`], [`live`]; reading a turn again: [`follow`], [`replay`], [`answer`].
 //! - Beside turns: [`sessions`], [`compaction`], [`titles`], [`append`], [`context`], [`pass_on`], [`cache`],
 //!   [`retention`]; shown to clients: [`rows`], [`session_view`], [`error`].
-//! - For operators: [`settings`], [`counters`], [`readiness`], [`warning`].
+//! - For operators: [`settings`], [`models`], [`counters`], [`readiness`], [`warning`].
 
 pub mod access;
 mod admission;
@@ -36,6 +35,7 @@ mod line;
 mod live;
 mod log;
 mod mint;
+pub mod models;
 mod own_call;
 mod parked;
 mod pass_on;
@@ -75,6 +75,6 @@ pub use request::{
 };
 pub use session_view::session_object;
 pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
-pub use settings::{CompactionSettings, ModelSettings, Settings, Titling};
+pub use settings::{CompactionSettings, Settings, Titling};
 pub use titles::TitlesAsked;
 pub use tools::{BuiltIn, DelegateSettings, ToolSettings};

@@ -10,6 +10,7 @@ use herma_turn::{CallPlace, Ending, Stop, ToolRules};
 use crate::admission::defect;
 use crate::driver::{Host, drive};
 use crate::gateway::Gateway;
+use crate::models::{ResolvedModel, ServerId};
 use crate::warning;
 
 /// Why there is no answer.
@@ -22,20 +23,28 @@ pub(crate) enum NoAnswer {
 
 impl Gateway {
     /// Adds the usage of such a call to the conversation for which it was made.
-    pub(crate) fn count_side_usage(&self, tenant: TenantId, conversation: ConversationId, model: &str, usage: Usage) {
+    pub(crate) fn count_side_usage(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+        model: &ResolvedModel<'_>,
+        usage: Usage,
+    ) {
         if usage != Usage::default() {
             self.store.add_side_usage(tenant, conversation, usage, self.settings.cost(model, Some(usage)));
         }
     }
 
-    /// Reads the whole answer. Stops early if the text so far is already far too long. Cancel-safe.
+    /// Reads the whole answer of a call to this server. Stops early if the text so far is already far too long.
+    /// Cancel-safe.
     pub(crate) async fn whole_answer(
         &self,
+        server: ServerId,
         call: ModelCall,
         is_far_too_long: impl Fn(&str) -> bool,
     ) -> Result<Answer, NoAnswer> {
         let mut own = OwnCall { call, is_far_too_long, failure: None };
-        let Ok(ending) = drive(&*self.upstream, ToolRules::default(), &mut own).await;
+        let Ok(ending) = drive(&**self.servers.of(server), ToolRules::default(), &mut own).await;
         match ending {
             Ending::Answered(answer) => Ok(*answer),
             Ending::TooLong(failure) => Err(NoAnswer::Failed(failure)),

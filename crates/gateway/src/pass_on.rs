@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::counters::Counters;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
+use crate::models::ResolvedModel;
 use crate::warning;
 
 /// What the model server answered. It holds a place below the limit of live turns until it is dropped.
@@ -33,16 +34,17 @@ pub enum NotPassedOn {
 }
 
 impl Gateway {
-    /// The model server's name for the model that a request asks for.
-    pub fn model_for(&self, asked: Option<&str>) -> Result<String, GatewayError> {
-        let (model, _) = self.settings.resolve_model(asked);
-        if model.is_empty() { Err(GatewayError::no_model()) } else { Ok(model) }
+    /// The model that a request asks for.
+    pub fn model_for<'a>(&'a self, asked: Option<&'a str>) -> Result<ResolvedModel<'a>, GatewayError> {
+        let model = self.settings.resolve_model(asked);
+        if model.name.is_empty() { Err(GatewayError::no_model()) } else { Ok(model) }
     }
 
-    /// Passes a request on, and counts how it ended. Cancel-safe: dropping the future ends the call.
-    pub async fn pass_on(&self, to: PassedTo, model: &str, body: Bytes) -> Result<PassedOn, NotPassedOn> {
+    /// Passes a request on to the server of its model, and counts how it ended. Cancel-safe: dropping the future ends
+    /// the call.
+    pub async fn pass_on(&self, to: PassedTo, model: &ResolvedModel<'_>, body: Bytes) -> Result<PassedOn, NotPassedOn> {
         let place = self.place().map_err(NotPassedOn::Refused)?;
-        match self.upstream.pass_on(to, body).await {
+        match self.server_of(model).pass_on(to, body).await {
             Ok(PassedAnswer::Whole(json)) => {
                 self.counters.passed_on();
                 let usage = passed_on::tokens(&json).map(|(input, output)| Usage { input, output, ..Usage::default() });
@@ -54,7 +56,7 @@ impl Gateway {
                 Ok(PassedOn { answer, usage: None, place })
             }
             Err(failure) => {
-                warning::model_call_failed(&failure, model, None);
+                warning::model_call_failed(&failure, model.name, None);
                 self.counters.not_passed_on(&failure);
                 Err(NotPassedOn::Failed(failure))
             }

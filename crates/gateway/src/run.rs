@@ -105,7 +105,8 @@ impl Run<'_> {
             true => Machine::begin(rules),
             false => Machine::go_on(rules),
         };
-        let _at_model = gateway.at_model(Some(turn.session.facts.id));
+        let model = gateway.settings.resolve_model(self.request.options.model.as_deref());
+        let _at_model = gateway.at_model(model.server, Some(turn.session.facts.id));
         let mut journal = Journal::of(self.request);
         journal.next_message(self.log);
         let mut host = StoredTurn {
@@ -119,7 +120,7 @@ impl Run<'_> {
             decided,
             children_left: Arc::new(AtomicU32::new(gateway.settings.tools.delegate.max_children)),
         };
-        drive_from(&*gateway.upstream, machine, first, &mut host).await
+        drive_from(gateway.server_of(&model), machine, first, &mut host).await
     }
 
     /// Writes down what the client has put in place of a part of its history. The client knows of it, so its listeners
@@ -298,7 +299,7 @@ impl Run<'_> {
     ) -> Result<Committed, StoreError> {
         let cost = match &outcome {
             TurnOutcome::Completed { finish, .. } => {
-                let (model, _) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
+                let model = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
                 self.gateway.settings.cost(&model, finish.usage)
             }
             TurnOutcome::Unanswered { .. } => None,

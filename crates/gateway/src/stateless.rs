@@ -28,6 +28,7 @@ use crate::history::KnownPart;
 use crate::input::Input;
 use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
+use crate::models::ResolvedModel;
 use crate::request::TurnRequest;
 use crate::warning;
 
@@ -42,7 +43,7 @@ pub(crate) struct Stateless<'a> {
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
 }
 
-impl Stateless<'_> {
+impl<'a> Stateless<'a> {
     /// Runs the turn and tells its listeners. If the request repeats a turn, its listeners get the events of that turn.
     pub(crate) async fn run(&mut self) {
         let identity = retry_identity(self.request, mint::conversation(), None);
@@ -77,12 +78,17 @@ impl Stateless<'_> {
     }
 
     async fn call_model(&mut self, started_at: Timestamp) -> Ending {
-        let _at_model = self.gateway.at_model(None);
+        let model = self.model();
+        let _at_model = self.gateway.at_model(model.server, None);
         // A call of Herma's own tools has to be stored before it is made, so a stateless turn is offered none.
         let rules = ToolRules::of_client(AllowedTools::of(&self.request.options.params));
-        let upstream = &*self.gateway.upstream;
-        let Ok(ending) = drive(upstream, rules, &mut StatelessHost { stateless: self, started_at }).await;
+        let server = self.gateway.server_of(&model);
+        let Ok(ending) = drive(server, rules, &mut StatelessHost { stateless: self, started_at }).await;
         ending
+    }
+
+    fn model(&self) -> ResolvedModel<'a> {
+        self.gateway.settings.resolve_model(self.request.options.model.as_deref())
     }
 
     /// What the model is shown: the messages of the request.
@@ -98,8 +104,7 @@ impl Stateless<'_> {
         let transcript =
             Transcript { base: None, messages: &messages, rewound: &[], whole: true, unanswered, begun_anew };
         let context = build(system, transcript, Some(self.turn));
-        let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
-        match window.filter(|_| self.request.options.truncate) {
+        match self.model().window.filter(|_| self.request.options.truncate) {
             Some(window) => truncated(context, system.len(), u64::from(window)),
             None => context,
         }
@@ -177,9 +182,9 @@ impl Host for StatelessHost<'_, '_> {
     type Error = Infallible;
 
     fn call(&self, _: CallPlace) -> ModelCall {
-        let Stateless { gateway, request, .. } = &*self.stateless;
+        let request = self.stateless.request;
         ModelCall {
-            model: gateway.settings.resolve_model(request.options.model.as_deref()).0,
+            model: self.stateless.model().name.to_owned(),
             messages: self.stateless.context(self.started_at),
             params: Arc::clone(&request.options.params),
             streaming: request.options.streaming,

@@ -18,6 +18,7 @@ use crate::driver::{Host, stopped};
 use crate::gateway::Gateway;
 use crate::journal::Journal;
 use crate::log::{TurnEvent, TurnLog};
+use crate::models::ResolvedModel;
 use crate::replay::replay_steps;
 use crate::request::TurnRequest;
 use crate::running::RunningTurn;
@@ -59,7 +60,7 @@ impl Host for StoredTurn<'_> {
 
     fn call(&self, place: CallPlace) -> ModelCall {
         ModelCall {
-            model: self.model(),
+            model: self.model().name.to_owned(),
             messages: self.turn.context(),
             params: self.tools.params(&self.request.options.params, place),
             streaming: self.request.options.streaming,
@@ -107,10 +108,10 @@ impl Host for StoredTurn<'_> {
     }
 }
 
-impl StoredTurn<'_> {
-    /// The model server's name for the model.
-    pub(crate) fn model(&self) -> String {
-        self.gateway.settings.resolve_model(self.request.options.model.as_deref()).0
+impl<'a> StoredTurn<'a> {
+    /// The model that the turn asks for.
+    pub(crate) fn model(&self) -> ResolvedModel<'a> {
+        self.gateway.settings.resolve_model(self.request.options.model.as_deref())
     }
 
     /// Adds a step that is durable to the turn, and tells the listeners.
@@ -174,7 +175,7 @@ impl StoredTurn<'_> {
 
     /// Leaves out the beginning of the context, so that the rest fits.
     fn cut(&mut self, need: &Need) -> ContextFit {
-        let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
+        let window = self.model().window;
         let shown = tokens_of(&self.turn.context());
         let limit = match need {
             Need::Threshold => window.map_or(shown, u64::from),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use herma_model::{Answer, ConversationId, ModelCall, Params, Payload, Retries, TenantId, Usage};
 use herma_store::MadeTitle;
 use herma_turn::title;
@@ -17,11 +18,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::gateway::Gateway;
 use crate::mint;
+use crate::models::{ModelServers, PerServer, ServerId};
 use crate::request::TurnRequest;
 use crate::running::RunningTurn;
 use crate::settings::Titling;
 
-/// Most title requests at one time. Conversations beyond that get an excerpt.
+/// Most title requests to one model server at one time. Conversations beyond that get an excerpt.
 const MOST_ASKED: u32 = 8;
 
 /// Titles that this process has asked models for so far.
@@ -39,7 +41,7 @@ pub struct TitlesAsked {
 
 /// The titles that are being made, and counts of those that were made. All of it can be lost.
 pub(crate) struct Titles {
-    slots: Arc<Semaphore>,
+    slots: PerServer<Arc<Semaphore>>,
     under_way: Mutex<HashSet<ConversationId>>,
     leaving: watch::Sender<bool>,
     made: AtomicU64,
@@ -48,10 +50,10 @@ pub(crate) struct Titles {
     output_tokens: AtomicU64,
 }
 
-impl Default for Titles {
-    fn default() -> Self {
+impl Titles {
+    pub(crate) fn of(servers: &ModelServers) -> Self {
         Self {
-            slots: Arc::new(Semaphore::new(MOST_ASKED as usize)),
+            slots: servers.map(|_| Arc::new(Semaphore::new(MOST_ASKED as usize))),
             under_way: Mutex::default(),
             leaving: watch::Sender::new(false),
             made: AtomicU64::new(0),
@@ -60,13 +62,12 @@ impl Default for Titles {
             output_tokens: AtomicU64::new(0),
         }
     }
-}
 
-impl Titles {
     /// Ends all title requests: their conversations get an excerpt. Waits until these are written, at most `limit`.
     pub(crate) async fn settle(&self, limit: Duration) {
         self.leaving.send_replace(true);
-        let _ = tokio::time::timeout(limit, self.slots.acquire_many(MOST_ASKED)).await;
+        let all = join_all(self.slots.iter().map(|(_, slots)| slots.acquire_many(MOST_ASKED)));
+        let _ = tokio::time::timeout(limit, all).await;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<ConversationId>> {
@@ -106,7 +107,8 @@ impl TitleWork {
 /// A request for the title of a conversation.
 struct TitleQuestion {
     tenant: TenantId,
-    model: String,
+    /// The model that is asked, by the name that clients use.
+    model: Option<String>,
     messages: Vec<Payload>,
     timeout: Duration,
     /// The excerpt that becomes the title if the model gives none that can be used.
@@ -132,30 +134,31 @@ impl TitleQuestion {
 
     /// The model's title, if it can be used.
     async fn answer(&self, gateway: &Gateway) -> Option<String> {
+        let model = gateway.settings.resolve_model(self.model.as_deref());
         let call = ModelCall {
-            model: self.model.clone(),
+            model: model.name.to_owned(),
             messages: self.messages.clone(),
             params: Arc::new(Params::default()),
             streaming: true,
             retries: Retries::AsConfigured,
         };
-        let asked = gateway.whole_answer(call, title::is_far_too_long);
+        let asked = gateway.whole_answer(model.server, call, title::is_far_too_long);
         let answer = tokio::time::timeout(self.timeout, asked).await.ok().and_then(Result::ok);
         let usage = answer.as_ref().and_then(|answer| answer.finish.usage).unwrap_or_default();
         gateway.titles.spent(usage);
-        gateway.count_side_usage(self.tenant, self.slot.conversation, &self.model, usage);
+        gateway.count_side_usage(self.tenant, self.slot.conversation, &model, usage);
         let title = answer.as_ref().and_then(title::judge);
         let count = if title.is_some() { &gateway.titles.made } else { &gateway.titles.failed };
         count.fetch_add(1, Ordering::Relaxed);
         if title.is_none() {
             let conversation = self.slot.conversation;
-            tracing::warn!(%conversation, model = self.model, "the model gave no title that can be used");
+            tracing::warn!(%conversation, model = model.name, "the model gave no title that can be used");
         }
         title
     }
 }
 
-/// One of the [`MOST_ASKED`] slots, for one conversation.
+/// One of the [`MOST_ASKED`] slots of a model server, for one conversation.
 struct TitleSlot {
     gateway: Arc<Gateway>,
     conversation: ConversationId,
@@ -196,16 +199,17 @@ impl Gateway {
         if self.titles.lock().contains(&facts.id) {
             return TitleWork { under_way: true, ..TitleWork::default() };
         }
-        let (model, _) = self.settings.resolve_model(model.as_deref().or(request.options.model.as_deref()));
-        let is_wanted = facts.origin_kind.is_user_facing() && !model.is_empty() && !self.is_draining();
-        let Some(slot) = is_wanted.then(|| self.free_slot(facts.id)).flatten() else {
+        let asked = model.as_deref().or(request.options.model.as_deref());
+        let model = self.settings.resolve_model(asked);
+        let is_wanted = facts.origin_kind.is_user_facing() && !model.name.is_empty() && !self.is_draining();
+        let Some(slot) = is_wanted.then(|| self.free_slot(model.server, facts.id)).flatten() else {
             return TitleWork { title: excerpt, ..TitleWork::default() };
         };
         let opening = title::opening(said.iter().map(|message| &message.said));
         let answered = answer.content.as_deref().unwrap_or_default();
         let question = TitleQuestion {
             tenant: request.caller.principal.tenant,
-            model,
+            model: asked.map(str::to_owned),
             messages: title::request(opening.map(|said| &said.payload), answered),
             timeout: *timeout,
             excerpt,
@@ -214,8 +218,8 @@ impl Gateway {
         TitleWork { question: Some(question), ..TitleWork::default() }
     }
 
-    fn free_slot(self: &Arc<Self>, conversation: ConversationId) -> Option<TitleSlot> {
-        let permit = Arc::clone(&self.titles.slots).try_acquire_owned().ok()?;
+    fn free_slot(self: &Arc<Self>, server: ServerId, conversation: ConversationId) -> Option<TitleSlot> {
+        let permit = Arc::clone(self.titles.slots.of(server)).try_acquire_owned().ok()?;
         let is_first = self.titles.lock().insert(conversation);
         is_first.then(|| TitleSlot { gateway: Arc::clone(self), conversation, _permit: permit })
     }

@@ -48,8 +48,7 @@ pub(crate) fn turn_request(
 
 /// Submits a turn, and notes its model for the request log.
 pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Result<TurnHandle, ApiError> {
-    let (model, _) = app.gateway.settings().resolve_model(request.options.model.as_deref());
-    Notes::current().model(&model);
+    Notes::current().model(app.gateway.settings().resolve_model(request.options.model.as_deref()).name);
     app.gateway.submit(request).map_err(dialect.error_mapper())
 }
 

@@ -11,7 +11,7 @@
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`request_log`]: one log line for each request.
-//! - [`offered_models`]: the models that the model server offers.
+//! - [`offered_models`]: the models that the model servers offer.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
 mod answer;

@@ -1,24 +1,43 @@
-//! The models that the model server offers, cached for a short time.
+//! The models that the model servers offer, cached for a short time.
 //!
-//! Listing never takes long and never fails: if the model server does not answer, its last list is used.
+//! Listing never takes long and never fails: if a model server does not answer, its last list is used. All servers are
+//! asked at the same time.
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use herma_gateway::models::{ModelServers, PerServer, ServerId};
 use herma_upstream::{ModelInfo, ModelServer};
 use tokio::sync::Mutex;
 
 /// How long a list is used before the model server is asked again. This holds for an empty list too.
 const FRESH_FOR: Duration = Duration::from_secs(10);
-/// How long the model server may take to answer.
+/// How long a model server may take to answer.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The last list, and when it was fetched.
+/// The last list of each model server.
+pub(crate) struct OfferedModels(PerServer<OfferedList>);
+
+/// The last list of a model server, and when it was fetched.
 #[derive(Default)]
-pub(crate) struct OfferedModels(Mutex<Option<(Instant, Vec<ModelInfo>)>>);
+struct OfferedList(Mutex<Option<(Instant, Vec<ModelInfo>)>>);
 
 impl OfferedModels {
+    /// No lists yet.
+    pub(crate) fn of(servers: &ModelServers) -> Self {
+        Self(servers.map(|_| OfferedList::default()))
+    }
+
+    /// The models of each server. Cancel-safe.
+    pub(crate) async fn list(&self, servers: &ModelServers) -> Vec<(ServerId, Vec<ModelInfo>)> {
+        let lists = self.0.iter().map(async |(id, list)| (id, list.get(&**servers.of(id)).await));
+        join_all(lists).await
+    }
+}
+
+impl OfferedList {
     /// The models. Requests that come at the same time ask the model server once. Cancel-safe.
-    pub(crate) async fn list(&self, server: &dyn ModelServer) -> Vec<ModelInfo> {
+    async fn get(&self, server: &dyn ModelServer) -> Vec<ModelInfo> {
         let mut cached = self.0.lock().await;
         if let Some((asked, models)) = &*cached
             && asked.elapsed() < FRESH_FOR
@@ -30,9 +49,9 @@ impl OfferedModels {
             failed => {
                 let why = match failed {
                     Ok(Err(failure)) => failure.for_log().into_owned(),
-                    _ => format!("the model server did not answer within {LIST_TIMEOUT:?}"),
+                    _ => format!("it did not answer within {LIST_TIMEOUT:?}"),
                 };
-                tracing::warn!(why, "the models of the model server could not be listed");
+                tracing::warn!(server = server.describe(), why, "the models of a model server could not be listed");
                 cached.take().map(|(_, models)| models).unwrap_or_default()
             }
         };

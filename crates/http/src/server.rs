@@ -41,15 +41,8 @@ pub async fn serve(
     let sockets = Sockets::new(settings.max_websockets);
     let bodies = BodyBudget::new(settings.body_budget);
     let metrics = Metrics::with(gateway.counters());
-    let app = Arc::new(App {
-        gateway,
-        settings,
-        metrics,
-        sockets,
-        bodies,
-        offered: OfferedModels::default(),
-        started: Instant::now(),
-    });
+    let offered = OfferedModels::of(gateway.servers());
+    let app = Arc::new(App { gateway, settings, metrics, sockets, bodies, offered, started: Instant::now() });
     let routes = router(&app);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);

@@ -1,6 +1,7 @@
 //! Notices about a valid configuration for the operator.
 
 use crate::config::Config;
+use crate::reading::path::quoted;
 use crate::sections::tools::BuiltInTool;
 
 /// Features that do not exist yet, by the prefix of their settings.
@@ -25,6 +26,16 @@ pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
              model server with --upstream, HERMA_UPSTREAM or `upstream.base_url`"
                 .to_owned(),
         );
+    }
+    let without_server = config.models.iter().filter(|(_, model)| config.server_of(model).is_none());
+    for (name, model) in without_server {
+        if model.api_key.is_some() || !model.headers.is_empty() {
+            let name = quoted(name);
+            notices.push(format!(
+                "`models.{name}` has a key or headers but no `base_url`, and `upstream.base_url` is not set either, so \
+                 the offline model answers; set `models.{name}.base_url`"
+            ));
+        }
     }
     notices
 }

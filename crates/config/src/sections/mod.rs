@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod budgets;
 pub(crate) mod compaction;
+pub(crate) mod headers;
 pub(crate) mod jobs;
 pub(crate) mod mcp;
 pub(crate) mod memory;

@@ -1,21 +1,39 @@
 //! `[models.NAME]`: names that clients may use for models, and what is known of each.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use super::headers::{self, Headers};
 use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::path::quoted;
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
+use crate::values::base_url::BaseUrl;
+use crate::values::secret::Secret;
+use crate::values::span::{self, FORMS_ABOVE_ZERO};
+
+/// The `allowed` text for `upstream_model`.
+const UPSTREAM_MODEL: &str =
+    "a name without `*`; if the model's own name ends in `*`, also that name, or `*` for what the `*` stands for";
 
 /// The `allowed` text for prices.
 const AMOUNT: &str = "a number of at least 0, such as 0.25";
 
-/// One model.
+/// One model, or all models whose names begin alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// Its name at the model server.
+    /// Its name at the model server. Of a pattern such as `local/*`: [`ModelConfig::REST`] stands for what follows `local/`, and the
+    /// pattern itself for the name as it is.
     pub upstream_model: String,
+    /// Its model server, if not that of `[upstream]`.
+    pub base_url: Option<BaseUrl>,
+    /// The key sent to its model server.
+    pub api_key: Option<Secret>,
+    /// Headers sent with every request, in addition to those that it has from `[upstream]`.
+    pub headers: Headers,
+    /// The longest wait for the first byte, and between two pieces, where it differs from the upstream's.
+    pub timeout: Option<Duration>,
     /// Its context window in tokens, where it differs from the upstream's.
     pub context_window: Option<u32>,
     /// Its price, `[models.NAME.price]`.
@@ -38,19 +56,9 @@ pub struct PriceConfig {
 pub struct ModelsConfig(BTreeMap<String, ModelConfig>);
 
 impl ModelsConfig {
-    /// What is known of the model of this name.
-    pub fn get(&self, name: &str) -> Option<&ModelConfig> {
-        self.0.get(name)
-    }
-
     /// Every model, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ModelConfig)> {
         self.0.iter().map(|(name, model)| (name.as_str(), model))
-    }
-
-    /// The name at the model server; a model that is not listed keeps its own.
-    pub fn upstream_name<'a>(&'a self, name: &'a str) -> &'a str {
-        self.get(name).map_or(name, |model| &model.upstream_model)
     }
 
     pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
@@ -59,13 +67,13 @@ impl ModelsConfig {
             if name.trim().is_empty() || name.chars().any(char::is_control) {
                 return Err(ConfigError::Conflict(format!("a model in [models] is named {name:?}; give it a name")));
             }
-            let model = section.within(&name, |section| {
-                Ok(ModelConfig {
-                    upstream_model: section.or("upstream_model", name.clone())?,
-                    context_window: section.read_where("context_window", POSITIVE, |tokens| *tokens > 0)?,
-                    price: section.within("price", |section| PriceConfig::read(&name, section))?,
-                })
-            })?;
+            if name.strip_suffix(ModelConfig::REST).unwrap_or(&name).contains(ModelConfig::REST)
+                || name == ModelConfig::REST
+            {
+                let problem = format!("a model in [models] is named {name:?}; a `*` may only end a name");
+                return Err(ConfigError::Conflict(problem));
+            }
+            let model = section.within(&name, |section| ModelConfig::read(&name, section))?;
             models.insert(name, model);
         }
         Ok(Self(models))
@@ -73,17 +81,55 @@ impl ModelsConfig {
 
     pub(crate) fn write(&self, page: &mut Page) {
         for (name, model) in &self.0 {
-            page.heading(&["models", name], "A model by the name that clients use.");
-            page.set("upstream_model", model.upstream_model.as_str(), "Its name at the model server.");
-            page.maybe(
-                "context_window",
-                model.context_window,
-                128_000,
-                "Its context window in tokens, where it differs from the upstream's.",
-            );
-            if let Some(price) = &model.price {
-                price.write(name, page);
-            }
+            model.write(name, page);
+        }
+    }
+}
+
+impl ModelConfig {
+    /// Ends the name of a pattern, and stands for the rest of a name that matches it.
+    pub const REST: &str = "*";
+
+    fn read(name: &str, section: &mut Section) -> Result<Self, ConfigError> {
+        let is_known = |upstream: &String| {
+            !upstream.contains(Self::REST) || upstream == name || (name.ends_with(Self::REST) && upstream == Self::REST)
+        };
+        let upstream_model = section.read_where("upstream_model", UPSTREAM_MODEL, is_known)?;
+        Ok(Self {
+            upstream_model: upstream_model.unwrap_or_else(|| name.to_owned()),
+            base_url: section.read("base_url")?,
+            api_key: section.read("api_key")?,
+            headers: headers::read(section)?,
+            timeout: section.read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?,
+            context_window: section.read_where("context_window", POSITIVE, |tokens| *tokens > 0)?,
+            price: section.within("price", |section| PriceConfig::read(name, section))?,
+        })
+    }
+
+    fn write(&self, name: &str, page: &mut Page) {
+        page.heading(&["models", name], "A model by the name that clients use.");
+        page.set("upstream_model", self.upstream_model.as_str(), "Its name at the model server.");
+        page.base_url(
+            self.base_url.as_ref(),
+            "http://localhost:11434/v1",
+            "Its model server, if not that of [upstream]. Another server gets no key and no headers of [upstream].",
+        );
+        page.secret("api_key", self.api_key.is_some(), "The key sent to its model server.");
+        headers::write(&self.headers, page);
+        page.maybe(
+            "timeout",
+            self.timeout.map(span::text),
+            "300s".to_owned(),
+            "The longest wait for a piece, where it differs from the upstream's.",
+        );
+        page.maybe(
+            "context_window",
+            self.context_window,
+            128_000,
+            "Its context window in tokens, where it differs from the upstream's.",
+        );
+        if let Some(price) = &self.price {
+            price.write(name, page);
         }
     }
 }

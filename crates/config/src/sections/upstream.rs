@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use super::headers::{self, Headers};
 use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
-use crate::values::http_url::HttpUrl;
+use crate::values::base_url::BaseUrl;
 use crate::values::secret::Secret;
 use crate::values::span::{self, FORMS_ABOVE_ZERO};
 
@@ -14,9 +15,11 @@ use crate::values::span::{self, FORMS_ABOVE_ZERO};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
     /// Its URL including the version, such as `https://api.openai.com/v1`, without a slash at the end.
-    pub base_url: Option<HttpUrl>,
+    pub base_url: Option<BaseUrl>,
     /// The key sent to it.
     pub api_key: Option<Secret>,
+    /// Headers sent with every request.
+    pub headers: Headers,
     /// The model for requests that name none.
     pub model: Option<String>,
     /// The context window, in tokens, of models that do not set their own.
@@ -32,6 +35,7 @@ impl Default for UpstreamConfig {
         Self {
             base_url: None,
             api_key: None,
+            headers: Headers::new(),
             model: None,
             context_window: None,
             timeout: Duration::from_secs(120),
@@ -44,8 +48,9 @@ impl UpstreamConfig {
     pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
         let default = Self::default();
         Ok(Self {
-            base_url: section.read::<HttpUrl>("base_url")?.map(|url| url.trimmed()),
+            base_url: section.read("base_url")?,
             api_key: section.read("api_key")?,
+            headers: headers::read(section)?,
             model: section.read("model")?,
             context_window: section.read_where("context_window", POSITIVE, |tokens| *tokens > 0)?,
             timeout: section
@@ -57,13 +62,13 @@ impl UpstreamConfig {
 
     pub(crate) fn write(&self, page: &mut Page) {
         page.heading(&["upstream"], "The model server: anything that speaks the OpenAI API.");
-        page.maybe(
-            "base_url",
-            self.base_url.as_ref().map(HttpUrl::as_str),
+        page.base_url(
+            self.base_url.as_ref(),
             "https://api.openai.com/v1",
             "Without one the built-in offline model answers.",
         );
         page.secret("api_key", self.api_key.is_some(), "The key sent to it.");
+        headers::write(&self.headers, page);
         page.maybe("model", self.model.as_deref(), "NAME", "The model for requests that name none.");
         page.maybe(
             "context_window",

@@ -1,5 +1,6 @@
 //! The types of single settings. Each parses text, says what is allowed, and prints text that it can parse again.
 
+pub(crate) mod base_url;
 pub(crate) mod fraction;
 pub(crate) mod header_name;
 pub(crate) mod http_url;

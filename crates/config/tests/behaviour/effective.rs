@@ -14,7 +14,7 @@ const EVERYTHING: &str = r#"
     url = "sqlite:it's \"here\".db"
     cache_bytes = 0
     [upstream]
-    base_url = "http://host:1/v1"
+    base_url = "http://host:1/v1?api-version=1"
     model = "a \"model\""
     context_window = 2
     timeout = "90s"
@@ -27,6 +27,10 @@ const EVERYTHING: &str = r#"
     currency = "EUR"
     [models.fast]
     upstream_model = "other"
+    base_url = "http://localhost:11434/v1"
+    timeout = "5m"
+    [models."local/*"]
+    upstream_model = "*"
     [compaction]
     mode = "in_place"
     threshold = 0.9
@@ -120,6 +124,11 @@ fn no_secret_is_shown() {
         [upstream]
         base_url = "http://host/v1"
         api_key = "hunter2"
+        headers = { api-key = "hunter2" }
+        [models.a]
+        base_url = "https://host/v1?key=hunter2"
+        api_key = "hunter2"
+        headers = { "X-Token" = "hunter2" }
         [store]
         url = "postgres://me:hunter2@host/db?password=hunter2"
         [memory]
@@ -136,6 +145,8 @@ fn no_secret_is_shown() {
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(!format!("{loaded:?}").contains("hunter2"));
     assert!(shown.contains("postgres://me:[redacted]@host/db?password=[redacted]"), "{shown}");
+    assert!(shown.contains("# base_url = \"https://host/v1?[redacted]\""), "{shown}");
+    assert!(shown.contains("# headers.x-token = \"[redacted]\""), "{shown}");
     assert!(shown.contains("# env.\"TO KEN\" = \"[redacted]\""), "{shown}");
 
     let again = load_file(&shown).unwrap().config;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use herma_config::{CompactionMode, HttpUrl, Keep, Secret, WebOrigin};
+use herma_config::{BaseUrl, CompactionMode, Keep, Secret, WebOrigin};
 
 use crate::{load_env, load_file};
 
@@ -20,7 +20,7 @@ fn the_usual_settings_have_short_names() {
     .config;
     assert_eq!(config.store.url.to_string(), "sqlite:/tmp/x.db");
     assert_eq!(config.server.listen.to_string(), "[::1]:1");
-    assert_eq!(config.upstream.base_url.as_ref().map(HttpUrl::as_str), Some("http://host/v1"));
+    assert_eq!(config.upstream.base_url.as_ref().map(BaseUrl::expose), Some("http://host/v1".to_owned()));
     assert_eq!(config.upstream.api_key.as_ref().map(Secret::expose), Some("sk-1234"));
     assert_eq!((config.upstream.model.as_deref(), config.upstream.context_window), (Some("m"), Some(4096)));
     assert_eq!(config.api_key.as_ref().map(Secret::expose), Some("herma-key"));

@@ -2,6 +2,7 @@
 
 mod effective;
 mod environment;
+mod model_servers;
 mod precedence;
 mod refusals;
 

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use herma_config::{Config, HttpUrl, ListenAddress, Overrides, StoreUrl, load};
+use herma_config::{BaseUrl, Config, ListenAddress, Overrides, StoreUrl, load};
 
 use crate::{load_env, load_file, load_with};
 
@@ -34,7 +34,7 @@ fn flags_go_before_variables_and_those_before_the_file() {
     assert_eq!(config.server.listen.to_string(), "localhost:0");
     assert_eq!(config.upstream.model.as_deref(), Some("variable"));
     assert_eq!(config.upstream.context_window, Some(1000));
-    assert_eq!(config.upstream.base_url.as_ref().map(HttpUrl::as_str), Some("http://file/v1"));
+    assert_eq!(config.upstream.base_url.as_ref().map(BaseUrl::expose), Some("http://file/v1".to_owned()));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn every_flag_reaches_its_setting() {
     let config = load_with(FILE, &[], flags).unwrap().config;
     assert_eq!(config.store.url, StoreUrl::parse("postgres://me:pw@db/herma").unwrap());
     assert_eq!(config.server.listen, ListenAddress::loopback(9));
-    assert_eq!(config.upstream.base_url, HttpUrl::parse("https://flag/v1"));
+    assert_eq!(config.upstream.base_url, BaseUrl::parse("https://flag/v1"));
     assert_eq!((config.upstream.model.as_deref(), config.upstream.context_window), (Some("flag"), Some(7)));
     assert!(config.server.no_auth);
 }
@@ -95,30 +95,6 @@ fn the_data_directory_comes_from_the_flag_then_the_variable_then_the_user() {
     assert_eq!(directory(0, None).unwrap(), Path::new("/srv/herma"));
     #[cfg(target_os = "linux")]
     assert_eq!(directory(1, None).unwrap(), Path::new("/home/ada/.local/share/herma"));
-}
-
-#[test]
-fn a_model_has_its_own_name_and_window_or_those_of_the_upstream() {
-    let toml = r#"
-        [upstream]
-        context_window = 8000
-        [models.fast]
-        upstream_model = "gpt-5-mini"
-        [models."gpt-4.1"]
-        context_window = 1_000_000
-        [models.plain]
-    "#;
-    let config = load_file(toml).unwrap().config;
-    for (name, upstream, window) in [
-        ("fast", "gpt-5-mini", 8000),
-        ("gpt-4.1", "gpt-4.1", 1_000_000),
-        ("plain", "plain", 8000),
-        ("other", "other", 8000),
-    ] {
-        assert_eq!(config.models.upstream_name(name), upstream);
-        assert_eq!(config.context_window(name), Some(window), "{name}");
-    }
-    assert_eq!(config.models.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["fast", "gpt-4.1", "plain"]);
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_refusal_never_shows_a_secret() {
         ("[upstream]\napi_key : hunter2\n", vec![]),
         ("", vec![("HERMA_API_KEY", "hunter2\nhunter2")]),
         ("", vec![("HERMA_UPSTREAM", "https://me:hunter2@host/v1")]),
-        ("", vec![("HERMA_UPSTREAM", "https://host/v1?key=hunter2")]),
+        ("", vec![("HERMA_UPSTREAM", "https://host/v1?key=hunter2#")]),
         ("", vec![("HERMA_STORE", "postgers://me:hunter2@host/db")]),
         ("", vec![("HERMA_STORE", "me:hunter2@host/db")]),
         ("[tools.mcp.a]\ncommand = 'x'\n[tools.mcp.a.env]\nTOKEN = ['hunter2']", vec![]),

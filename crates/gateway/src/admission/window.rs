@@ -20,8 +20,8 @@ pub(crate) fn check_window(
         return Ok(());
     }
     let asked = request.options.model.as_deref();
-    let (model, window) = gateway.settings.resolve_model(asked);
-    let Some(window) = window.map(u64::from) else { return Ok(()) };
+    let model = gateway.settings.resolve_model(asked);
+    let Some(window) = model.window.map(u64::from) else { return Ok(()) };
     let load = Load::of(request, before, input.new);
     if load.total <= window {
         return Ok(());
@@ -38,6 +38,6 @@ pub(crate) fn check_window(
     };
     match why {
         None => Ok(()),
-        Some(why) => Err(GatewayError::Turn(exceeded(&longer_than(load.total, &model, window), &why))),
+        Some(why) => Err(GatewayError::Turn(exceeded(&longer_than(load.total, model.name, window), &why))),
     }
 }

@@ -227,23 +227,22 @@ impl Gateway {
                 NoDraft::Nothing | NoDraft::TooLittle | NoDraft::Hopeless => true,
                 NoDraft::Failed(NoSummary::TimedOut(_) | NoSummary::Unusable(_), _) => true,
                 NoDraft::Failed(why @ NoSummary::Failed(_), _) => {
-                    !why.is_model_down()
-                        || self.summary_model(case.model).0 != self.settings.resolve_model(case.model).0
+                    let own = self.settings.resolve_model(case.model);
+                    !why.is_model_down() || !self.summary_model(case.model).is_same(&own)
                 }
                 NoDraft::CoolingDown(_) | NoDraft::Store(_) => false,
             }
     }
 
     async fn summary_of(&self, case: Case<'_>, plan: &Plan, limit: u64) -> Result<Summarised, NoDraft> {
-        let (model, window) = self.summary_model(case.model);
+        let model = self.summary_model(case.model);
         let may_wait = case.trigger != CompactionTrigger::Manual && !case.is_needed();
         let pause = self.compactor.cool_down.wait(case.conversation(), &model, Instant::now());
         if let Some(left) = pause.filter(|_| may_wait) {
             return Err(NoDraft::CoolingDown(left));
         }
         let task = SummaryTask {
-            model: &model,
-            window: window.map(u64::from),
+            model,
             covered: &plan.covered(case.transcript()),
             limit,
             timeout: self.settings.compaction.timeout,
@@ -272,7 +271,7 @@ impl Gateway {
                     trigger: case.trigger,
                     first: plan.first,
                     through: plan.through,
-                    model: Some(model),
+                    model: Some(model.name.to_owned()),
                     tokens: case.load.total,
                     usage: cost.usage,
                     duration_ms: cost.duration_ms,

@@ -31,12 +31,12 @@ pub(crate) struct Overflow<'a> {
     need: &'a Need,
     lease: Lease,
     /// The model by the model server's name.
-    model: String,
+    model: &'a str,
 }
 
 impl Overflow<'_> {
     fn refused(&self, why: &str) -> CompactionPlan {
-        CompactionPlan::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, &self.model, why))
+        CompactionPlan::Refused(too_long(self.need, self.case.load.total, self.case.budget.window, self.model, why))
     }
 }
 
@@ -61,19 +61,19 @@ pub(crate) struct FoundCompaction {
 impl Gateway {
     /// Measures the context of a turn. The snapshot has the turn's messages already.
     pub(crate) fn measure<'a>(
-        &self,
+        &'a self,
         request: &'a TurnRequest,
         snapshot: &'a Snapshot,
         lease: Lease,
         need: &'a Need,
     ) -> Fit<'a> {
-        let (model, known_window) = self.settings.resolve_model(request.options.model.as_deref());
+        let model = self.settings.resolve_model(request.options.model.as_deref());
         let load = Load::of(request, Some(snapshot), &[]);
         let is_little = request.options.compact_at.is_none_or(|threshold| load.total <= threshold);
-        if known_window.is_none() && is_little && matches!(need, Need::Threshold) {
+        if model.window.is_none() && is_little && matches!(need, Need::Threshold) {
             return Fit::Fits;
         }
-        let window = known_window.map_or(load.total, u64::from);
+        let window = model.window.map_or(load.total, u64::from);
         let (window, trigger) = match need {
             Need::Threshold => (window, CompactionTrigger::Threshold),
             // The model server refused this length, so its window is smaller than the settings say.
@@ -89,7 +89,7 @@ impl Gateway {
         let Some(mode) = self.settings.compaction.mode.or(asked_for) else {
             return match need {
                 Need::Threshold if load.total <= window => Fit::Fits,
-                _ => Fit::Refused(too_long(need, load.total, window, &model, "compaction is off")),
+                _ => Fit::Refused(too_long(need, load.total, window, model.name, "compaction is off")),
             };
         };
         let case = Case {
@@ -103,7 +103,7 @@ impl Gateway {
             trigger,
             dry_run: false,
         };
-        Fit::NeedsCompaction(Box::new(Overflow { case, need, lease, model }))
+        Fit::NeedsCompaction(Box::new(Overflow { case, need, lease, model: model.name }))
     }
 
     /// Finds a compaction. Writes nothing to the conversation. Cancel-safe.

@@ -176,7 +176,7 @@ impl Gateway {
     pub async fn undo_compaction(&self, request: &UndoRequest) -> Result<Compacted, GatewayError> {
         let UndoRequest { principal, alias, compaction: id, model, expected } = request;
         let scope = &Scope::of(principal).expecting(expected.clone());
-        let window = self.settings.resolve_model(model.as_deref()).1.map(u64::from);
+        let window = self.settings.resolve_model(model.as_deref()).window.map(u64::from);
         let until = Instant::now() + self.settings.queue_timeout;
         let open = async |extent| self.store.open(scope, alias, Namespace::Session, extent).await;
         loop {
@@ -214,7 +214,7 @@ impl Gateway {
     }
 
     async fn snapshot_of(&self, request: &CompactionRequest) -> Result<Snapshot, GatewayError> {
-        if self.summary_model(request.model.as_deref()).0.is_empty() {
+        if self.summary_model(request.model.as_deref()).name.is_empty() {
             return Err(GatewayError::no_model());
         }
         let opened = self.store.open(&request.scope(), &request.alias, Namespace::Session, Extent::View).await?;
@@ -225,7 +225,7 @@ impl Gateway {
     /// The case of a requested compaction. Its window is at most the present context, so that it always frees
     /// something.
     fn case<'a>(&self, request: &'a CompactionRequest, snapshot: &'a Snapshot) -> Case<'a> {
-        let (_, window) = self.settings.resolve_model(request.model.as_deref());
+        let window = self.settings.resolve_model(request.model.as_deref()).window;
         let front = system_tokens(&snapshot.system);
         let total = size(front, transcript(snapshot), snapshot.counted);
         Case {

@@ -31,6 +31,7 @@ use herma_turn::{Budget, Transcript};
 
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
+use crate::models::{ModelServers, ResolvedModel};
 use crate::request::TurnRequest;
 
 use cool_down::CoolDown;
@@ -45,12 +46,22 @@ pub(crate) use prepare::{Preparations, prepare};
 const LEAST_FOR_CLIENT: u64 = 512;
 
 /// Prepared summaries, pauses and counts. All of it can be lost.
-#[derive(Default)]
 pub(crate) struct Compactor {
     drafts: Drafts,
     cool_down: CoolDown,
     pub(crate) preparations: Preparations,
     count: Count,
+}
+
+impl Compactor {
+    pub(crate) fn of(servers: &ModelServers) -> Self {
+        Self {
+            drafts: Drafts::default(),
+            cool_down: CoolDown::default(),
+            preparations: Preparations::of(servers),
+            count: Count::default(),
+        }
+    }
 }
 
 /// Compactions of this process so far.
@@ -157,7 +168,7 @@ impl Gateway {
     /// Tokens of the newest messages that a compaction for this model would keep.
     pub(crate) fn kept_tokens(&self, asked: Option<&str>, messages: &[Arc<Message>]) -> u64 {
         let all = messages.iter().map(|message| u64::from(message.said.tokens)).sum();
-        self.budget(self.settings.resolve_model(asked).1.map_or(all, u64::from).min(all)).keep
+        self.budget(self.settings.resolve_model(asked).window.map_or(all, u64::from).min(all)).keep
     }
 
     /// A summary of a context for a client that stores its conversation itself.
@@ -166,24 +177,22 @@ impl Gateway {
         request: &TurnRequest,
         covered: &[Payload],
     ) -> Result<Summarised, GatewayError> {
-        let (model, window) = self.summary_model(request.options.model.as_deref());
-        if model.is_empty() {
+        let model = self.summary_model(request.options.model.as_deref());
+        if model.name.is_empty() {
             return Err(GatewayError::no_model());
         }
         let all = system_tokens(covered);
         let task = SummaryTask {
-            model: &model,
-            window: window.map(u64::from),
+            model,
             covered,
-            limit: self.budget(window.map_or(all, u64::from)).summary.max(LEAST_FOR_CLIENT),
+            limit: self.budget(model.window.map_or(all, u64::from)).summary.max(LEAST_FOR_CLIENT),
             timeout: self.settings.compaction.timeout,
         };
         self.summarise(&task).await.map_err(|(why, _)| why.into())
     }
 
-    /// The model that summarises conversations of the model `asked`, by the model server's name, and how many tokens
-    /// fit.
-    fn summary_model(&self, asked: Option<&str>) -> (String, Option<u32>) {
+    /// The model that summarises conversations of the model `asked`.
+    fn summary_model<'a>(&'a self, asked: Option<&'a str>) -> ResolvedModel<'a> {
         self.settings.resolve_model(self.settings.compaction.model.as_deref().or(asked))
     }
 

@@ -10,6 +10,7 @@ use herma_turn::summary::{self, Unusable, Wording};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
+use crate::models::ResolvedModel;
 use crate::own_call::NoAnswer;
 
 /// How often a summary is asked for.
@@ -19,10 +20,8 @@ const UNKNOWN_WINDOW: u64 = 1_000_000;
 
 /// What to summarise, and how short.
 pub(crate) struct SummaryTask<'a> {
-    /// The model, by the model server's name.
-    pub(crate) model: &'a str,
-    /// How many tokens fit into it.
-    pub(crate) window: Option<u64>,
+    /// The model that summarises.
+    pub(crate) model: ResolvedModel<'a>,
     /// The messages, as the conversation's model was shown them.
     pub(crate) covered: &'a [Payload],
     /// Most tokens of the summary.
@@ -117,9 +116,9 @@ impl Gateway {
     /// Makes a summary. The error says why the last try failed. Both say what the tries cost. Cancel-safe.
     pub(crate) async fn summarise(&self, task: &SummaryTask<'_>) -> Result<Summarised, (NoSummary, SummaryCost)> {
         let began = Instant::now();
-        let mut cost = SummaryCost { model: task.model.to_owned(), ..SummaryCost::default() };
+        let mut cost = SummaryCost { model: task.model.name.to_owned(), ..SummaryCost::default() };
         let mut tries = 0;
-        let window = task.window.unwrap_or(UNKNOWN_WINDOW);
+        let window = task.model.window.map_or(UNKNOWN_WINDOW, u64::from);
         let mut style = RequestStyle { wording: Wording::Full, is_bounded: true, window };
         loop {
             let tried = tokio::time::timeout(task.timeout, self.try_summary(task, style, &mut cost.usage)).await;
@@ -130,7 +129,7 @@ impl Gateway {
                 Err(_) => NoSummary::TimedOut(task.timeout),
             };
             tries += 1;
-            tracing::warn!(model = task.model, why = %why.for_log(), tries, "a summary could not be made");
+            tracing::warn!(model = task.model.name, why = %why.for_log(), tries, "a summary could not be made");
             if tries == TRIES {
                 return Err((why, cost));
             }
@@ -152,14 +151,14 @@ impl Gateway {
             let most = summary::most_output(&messages, style.window, task.limit);
             let bound = style.is_bounded.then(|| (Box::from("max_tokens"), Arc::from(most.to_string())));
             let call = ModelCall {
-                model: task.model.to_owned(),
+                model: task.model.name.to_owned(),
                 messages,
                 params: Arc::new(Params(bound.into_iter().collect())),
                 streaming: true,
                 retries: Retries::AsConfigured,
             };
             let is_far_too_long = |text: &str| summary::is_far_too_long(text, task.limit);
-            so_far = Some(match self.whole_answer(call, is_far_too_long).await {
+            so_far = Some(match self.whole_answer(task.model.server, call, is_far_too_long).await {
                 Ok(answer) => {
                     *usage += answer.finish.usage.unwrap_or_default();
                     summary::judge(&answer, task.limit)?

@@ -153,8 +153,7 @@ impl StoredTurn<'_> {
     /// window, so that a turn with large results goes on.
     fn most_output(&self, results: usize) -> usize {
         let most = self.gateway.settings.tools.max_output;
-        let (_, window) = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
-        let Some(window) = window.and_then(|tokens| usize::try_from(tokens).ok()) else { return most };
+        let Some(window) = self.model().window.and_then(|tokens| usize::try_from(tokens).ok()) else { return most };
         most.min((window / results.max(1)).max(LEAST_OUTPUT))
     }
 

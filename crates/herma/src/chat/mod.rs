@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use herma_config::{Config, Overrides};
+use herma_gateway::models::ServerId;
 use herma_gateway::{Gateway, Sessions, access};
 
 use self::conversation::Conversation;
@@ -40,20 +41,21 @@ pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> 
 
 async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("cannot catch signals")?;
-    let settings = setup::gateway_settings(&config);
+    let servers = setup::ConfiguredServers::of(&config)?;
+    let settings = setup::gateway_settings(&config, &servers);
     if flags.model.is_none() && settings.default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
-    let model = setup::model_server(&config)?;
     let store = setup::open_store(&config)?;
     let principal = access::default_principal(&*store).await?;
     let sessions = Sessions::of(&*store, &principal);
     let conversation = Conversation::choose(&sessions, flags.session, flags.session_key).await?;
-    if config.upstream.base_url.is_none() {
-        output::note(&setup::model_line(&config, &*model));
+    let is_upstream = settings.resolve_model(flags.model.as_deref()).server == ServerId::Upstream;
+    if config.upstream.base_url.is_none() && is_upstream {
+        servers.lines(&config).iter().for_each(|line| output::note(line));
     }
     conversation.introduce();
-    let gateway = Gateway::start(store, model, settings);
+    let gateway = Gateway::start(store, servers.servers, settings);
     let lines = StdinLines::from_stdin()?;
     let mut talk =
         Talk { gateway: &gateway, principal, model: flags.model, conversation, lines, signals, failed: false };

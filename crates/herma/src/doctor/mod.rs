@@ -3,10 +3,12 @@
 //! - [`check`]: the result of a check.
 //! - [`data`]: the data directory and its files.
 //! - [`store`]: the store and its keys.
-//! - [`network`]: the address to listen on and the model server.
+//! - [`network`]: the address to listen on.
+//! - [`model_servers`]: each model server.
 
 mod check;
 mod data;
+mod model_servers;
 mod network;
 mod store;
 
@@ -46,7 +48,7 @@ async fn all(loaded: &Loaded) -> Vec<Check> {
     checks.extend(data::checks(&config.data_dir));
     checks.extend(store::checks(config).await);
     checks.push(network::listen(&config.server.listen).await);
-    checks.push(network::model_server(config).await);
+    checks.extend(model_servers::checks(config).await);
     checks
 }
 

@@ -47,16 +47,19 @@ pub(crate) fn run(common: Common, flags: ServeFlags) -> anyhow::Result<ExitCode>
 async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     // Catch signals before clients can know that the server is there.
     let mut signals = Signals::catch().context("cannot catch signals")?;
-    let model = setup::model_server(config)?;
+    let servers = setup::ConfiguredServers::of(config)?;
     let store = setup::open_store(config)?;
     let listener = listen::bind(&config.server.listen).await?;
     let address = listener.local_addr()?;
     let authentication = authentication::set_up(config, &store, address).await?;
-    output::note(&setup::model_line(config, &*model));
+    for line in servers.lines(config) {
+        output::note(&line);
+    }
     if let Some(line) = setup::window_line(config) {
         output::note(line);
     }
-    let gateway = Gateway::start(store, model, setup::gateway_settings(config));
+    let settings = setup::gateway_settings(config, &servers);
+    let gateway = Gateway::start(store, servers.servers, settings);
     let (stop, stopped) = oneshot::channel::<()>();
     let mut server = tokio::spawn(herma_http::serve(
         listener,

@@ -23,13 +23,17 @@ pub(crate) fn run(common: Common, flags: CompactFlags) -> anyhow::Result<ExitCod
 }
 
 async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<ExitCode> {
-    if flags.model.is_none() && setup::gateway_settings(&config).default_model.is_empty() {
+    let servers = setup::ConfiguredServers::of(&config)?;
+    let settings = setup::gateway_settings(&config, &servers);
+    if flags.model.is_none() && settings.default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
     let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
     flags.session.id = id_prefix::complete(&Sessions::of(&*store, &principal), &flags.session.id).await?;
-    let gateway = local_store::gateway(&config, store)?;
-    output::note(&format!("{} is making a summary; that can take a while", gateway.upstream().describe()));
+    let model = settings.resolve_model(settings.compaction.model.as_deref().or(flags.model.as_deref()));
+    let server = servers.servers.of(model.server).describe();
+    output::note(&format!("{server} is making a summary; that can take a while"));
+    let gateway = Gateway::start(store, servers.servers, settings);
     let outcome = ask(&gateway, principal, &flags).await;
     local_store::leave(&gateway).await;
     outcome.map(|()| ExitCode::SUCCESS)

@@ -78,7 +78,9 @@ pub(crate) async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<Tena
 
 /// Starts a gateway on the store, for commands that call a model.
 pub(super) fn gateway(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Arc<Gateway>> {
-    Ok(Gateway::start(store, setup::model_server(config)?, setup::gateway_settings(config)))
+    let servers = setup::ConfiguredServers::of(config)?;
+    let settings = setup::gateway_settings(config, &servers);
+    Ok(Gateway::start(store, servers.servers, settings))
 }
 
 /// Stops a gateway.

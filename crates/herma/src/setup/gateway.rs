@@ -1,71 +1,42 @@
-//! Builds the model server and the settings of the gateway from the configuration.
+//! Builds the settings of the gateway and of HTTP from the configuration.
 
-use std::sync::Arc;
-
-use herma_config::{CompactionConfig, CompactionMode, Config, Keep, Secret, TitleMaker, TitlesConfig, WebOrigin};
-use herma_gateway::{BudgetSettings, CompactionSettings, ModelSettings, Settings, Titling};
+use herma_config::{CompactionConfig, CompactionMode, Config, Keep, ModelConfig, TitleMaker, TitlesConfig, WebOrigin};
+use herma_gateway::models::{ModelSettings, UpstreamName};
+use herma_gateway::{BudgetSettings, CompactionSettings, Settings, Titling};
 use herma_http::{Authentication, HttpSettings};
 use herma_model::{Price, provenance};
-use herma_upstream::{HttpModelServer, ModelServer, OfflineModel};
 
+use super::model_servers::ConfiguredServers;
 use super::tools::tool_settings;
-use crate::failure::Misuse;
 
 /// The default model if no model server is set.
 const OFFLINE: &str = "offline";
-
-/// The configured model server, else the offline model.
-pub(crate) fn model_server(config: &Config) -> Result<Arc<dyn ModelServer>, Misuse> {
-    let upstream = &config.upstream;
-    let Some(base_url) = &upstream.base_url else { return Ok(Arc::new(OfflineModel)) };
-    let server = HttpModelServer::new(herma_upstream::HttpSettings {
-        base_url: base_url.as_str().to_owned(),
-        api_key: upstream.api_key.as_ref().map(|key| Secret::expose(key).to_owned()),
-        timeout: upstream.timeout,
-        retries: upstream.retries,
-    });
-    Ok(Arc::new(server.map_err(|error| Misuse(format!("`[upstream]` cannot be used: {error}")))?))
-}
-
-/// A line that tells people where answers come from.
-pub(crate) fn model_line(config: &Config, server: &dyn ModelServer) -> String {
-    match (&config.upstream.base_url, &config.upstream.model) {
-        (None, _) => format!(
-            "no model server is set, so {} answers; to set one, for example Ollama: \
-             HERMA_UPSTREAM=http://localhost:11434/v1 HERMA_MODEL=llama3.2, or [upstream] in herma.toml, or `serve \
-             --upstream URL --model NAME`; a key goes into HERMA_UPSTREAM_API_KEY",
-            server.describe()
-        ),
-        (Some(_), Some(model)) => format!("answers come from {}, model {model}", server.describe()),
-        (Some(_), None) => format!(
-            "answers come from {}; no model is set, so every request must name one: set it with --model or HERMA_MODEL",
-            server.describe()
-        ),
-    }
-}
 
 /// A hint if no context window is set. Without one, a conversation is compacted only after the model server has refused
 /// it.
 pub(crate) fn window_line(config: &Config) -> Option<&'static str> {
     let is_known = config.upstream.context_window.is_some()
         || config.models.iter().any(|(_, model)| model.context_window.is_some());
-    let is_wanted = config.upstream.base_url.is_some() && config.compaction.mode != CompactionMode::Off;
+    let has_server =
+        config.upstream.base_url.is_some() || config.models.iter().any(|(_, model)| model.base_url.is_some());
+    let is_wanted = has_server && config.compaction.mode != CompactionMode::Off;
     (is_wanted && !is_known).then_some(
         "no context window is set, so a conversation is compacted only when the model server says that it is too \
          long; to do it in time, set --context-window, HERMA_CONTEXT_WINDOW or `upstream.context_window`",
     )
 }
 
-/// The gateway's settings.
-pub(crate) fn gateway_settings(config: &Config) -> Settings {
+/// The gateway's settings. `servers` are those of the same configuration.
+pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> Settings {
     let default_model = match (&config.upstream.model, &config.upstream.base_url) {
         (Some(model), _) => model.clone(),
         (None, Some(_)) => String::new(),
         (None, None) => OFFLINE.to_owned(),
     };
-    let model = |(name, model): (&str, &herma_config::ModelConfig)| {
+    let model = |(name, model): (&str, &ModelConfig)| {
         let settings = ModelSettings {
-            upstream_model: model.upstream_model.clone(),
+            upstream_model: upstream_name(name, model),
+            server: servers.of_model(name),
             context_window: model.context_window,
             price: model.price.as_ref().map(|price| Price { input: price.input, output: price.output }),
         };
@@ -91,6 +62,14 @@ pub(crate) fn gateway_settings(config: &Config) -> Settings {
             Keep::Forever => None,
             Keep::For(span) => Some(span),
         },
+    }
+}
+
+fn upstream_name(name: &str, model: &ModelConfig) -> UpstreamName {
+    match model.upstream_model.as_str() {
+        ModelConfig::REST => UpstreamName::Rest,
+        upstream if upstream == name => UpstreamName::AsAsked,
+        upstream => UpstreamName::Named(upstream.to_owned()),
     }
 }
 

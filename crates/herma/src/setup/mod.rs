@@ -1,10 +1,11 @@
-//! Builds the configuration, the store, the model server and the gateway's settings, in this order.
+//! Builds the configuration, the store, the model servers and the gateway's settings, in this order.
 //!
 //! If one of them cannot be built, its error says in one sentence what to do.
 
 mod directory;
 mod environment;
 mod gateway;
+mod model_servers;
 mod store;
 mod tools;
 
@@ -16,9 +17,10 @@ use herma_config::{Loaded, Overrides};
 use crate::arguments::Common;
 
 pub(crate) use directory::make_private;
-pub(crate) use gateway::{gateway_settings, http_settings, model_line, model_server, window_line};
+pub(crate) use gateway::{gateway_settings, http_settings, window_line};
+pub(crate) use model_servers::ConfiguredServers;
 pub(crate) use store::{open_existing_store, open_store};
-pub(crate) use tools::servers as tool_servers;
+pub(crate) use tools::{servers as tool_servers, tool_settings};
 
 /// Reads the configuration.
 pub(crate) fn load(common: Common, flags: Overrides) -> anyhow::Result<Loaded> {

@@ -7,7 +7,7 @@ use herma_gateway::{BuiltIn, DelegateSettings, ToolSettings};
 use herma_tools::{Approval, ServerSettings, Transport};
 
 /// The gateway's settings for tools that Herma runs.
-pub(super) fn tool_settings(config: &ToolsConfig) -> ToolSettings {
+pub(crate) fn tool_settings(config: &ToolsConfig) -> ToolSettings {
     ToolSettings {
         servers: servers(config),
         built_in: config.builtin.iter().copied().filter_map(built_in).collect(),
@@ -58,7 +58,8 @@ fn settings_of(label: &str, server: &McpServer) -> ServerSettings {
     }
 }
 
-fn exposed(secrets: &BTreeMap<String, Secret>) -> Vec<(String, String)> {
+/// Secrets by name, as text to send.
+pub(super) fn exposed(secrets: &BTreeMap<String, Secret>) -> Vec<(String, String)> {
     secrets.iter().map(|(name, secret)| (name.clone(), secret.expose().to_owned())).collect()
 }
 

@@ -15,7 +15,7 @@ const DESCRIPTION: usize = 60;
 
 /// Starts the servers and lists their tools, after the built-in ones. A failed server is a row and a sentence.
 pub(super) async fn run(config: &Config, flags: &ToolsListFlags) -> anyhow::Result<ExitCode> {
-    let built_in = setup::gateway_settings(config).tools.built_in;
+    let built_in = setup::tool_settings(&config.tools).built_in;
     if built_in.is_empty() && config.tools.mcp.is_empty() {
         if flags.json {
             output::answer("[]")?;

@@ -106,3 +106,29 @@ fn an_open_address_without_a_key_is_a_problem() {
     assert_eq!(said.code, 1);
     assert!(statuses(&said).contains(&"API keys problem".to_owned()), "{}", said.stdout);
 }
+
+#[tokio::test]
+async fn every_model_server_is_checked() {
+    let [first, second] = [ScriptedUpstream::start().await, ScriptedUpstream::start().await];
+    second.offer(&["llama", "qwen"]);
+    let terminal = Terminal::new();
+    fs::create_dir(terminal.data()).unwrap();
+    let config = format!(
+        "[upstream]\nbase_url = \"{}\"\nmodel = \"scripted\"\n[models.a]\nupstream_model = \"llama\"\nbase_url = \
+         \"{second}\"\n[models.b]\nbase_url = \"{second}\"\n[models.c]\nbase_url = \"http://127.0.0.1:9/v1\"\n",
+        first.base_url(),
+        second = second.base_url(),
+    );
+    fs::write(terminal.data().join("herma.toml"), config).unwrap();
+    let said = tokio::task::spawn_blocking(move || doctor(&terminal, &[])).await.unwrap();
+    let servers: Vec<_> = statuses(&said).into_iter().filter(|status| status.starts_with("model server")).collect();
+    assert_eq!(servers, ["model server ok", "model server warning", "model server problem"], "{}", said.stdout);
+    for found in [
+        format!("the model server at {} answers and offers scripted", first.base_url()),
+        format!("the model server at {} answers but does not list b; it offers llama, qwen", second.base_url()),
+        "the model server at http://127.0.0.1:9/v1 cannot be asked".to_owned(),
+    ] {
+        assert!(said.stdout.contains(&found), "{found}\n{}", said.stdout);
+    }
+    assert_eq!(said.code, 1);
+}

@@ -12,6 +12,7 @@ mod health;
 mod import;
 mod log;
 mod long;
+mod model_servers;
 mod open_responses;
 mod own_tools;
 mod passed_on;

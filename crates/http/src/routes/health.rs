@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use herma_gateway::GatewayError;
+use herma_gateway::models::ServerId;
 use serde_json::{Value, json};
 
 use crate::app::Shared;
@@ -32,7 +33,7 @@ pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
         "draining": app.gateway.is_draining(),
         "live_turns": app.gateway.live_turns(),
         "store": store.map_or_else(|error| error.to_string(), |()| "ok".to_owned()),
-        "upstream": app.gateway.upstream().describe(),
+        "upstream": app.gateway.servers().of(ServerId::Upstream).describe(),
         "uptime_seconds": app.started.elapsed().as_secs(),
     }))
 }

@@ -31,19 +31,22 @@ impl From<ModelInfo> for Model {
     }
 }
 
-/// The configured models first, then those that the model server offers.
+/// The configured models first, then those that the model servers offer, by names that lead to them.
 async fn all(app: &Shared) -> Vec<Model> {
     let settings = app.gateway.settings();
-    let mut names: Vec<&str> = settings.models.keys().map(String::as_str).collect();
-    names.sort_unstable();
+    let mut names: Vec<&str> = settings.models.names().collect();
     if !settings.default_model.is_empty() && !names.contains(&settings.default_model.as_str()) {
         names.insert(0, &settings.default_model);
     }
     let mut models: Vec<Model> = names.into_iter().map(Model::own).collect();
-    for info in app.offered.list(&**app.gateway.upstream()).await {
-        match models.iter_mut().find(|model| model.id == info.id) {
-            Some(known) => *known = info.into(),
-            None => models.push(info.into()),
+    for (server, offered) in app.offered.list(app.gateway.servers()).await {
+        for info in offered {
+            let Some(id) = settings.name_of_listed(server, &info.id) else { continue };
+            let info = ModelInfo { id, ..info };
+            match models.iter_mut().find(|model| model.id == info.id) {
+                Some(known) => *known = info.into(),
+                None => models.push(info.into()),
+            }
         }
     }
     models

@@ -1,4 +1,4 @@
-//! `POST /v1/completions` and `POST /v1/embeddings`: passed on to the model server. Nothing is stored.
+//! `POST /v1/completions` and `POST /v1/embeddings`: passed on to the model's server. Nothing is stored.
 
 use std::convert::Infallible;
 
@@ -35,8 +35,8 @@ async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response
     let body = body::read(&app, &parts.headers, body).await?;
     let asked = passed_on::parse(&body)?;
     let model = app.gateway.model_for(asked.model.as_deref())?;
-    Notes::current().model(&model);
-    let sent = Bytes::from(asked.to_json(&model));
+    Notes::current().model(model.name);
+    let sent = Bytes::from(asked.to_json(model.name));
     match app.gateway.pass_on(to, &model, sent).await {
         Ok(PassedOn { answer: PassedAnswer::Whole(json), usage, .. }) => {
             if let Some(usage) = usage {

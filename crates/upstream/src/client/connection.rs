@@ -1,4 +1,4 @@
-//! The `reqwest` client with its pool of kept-alive connections.
+//! The `reqwest` clients with their pools of kept-alive connections.
 //!
 //! Reading the certificates of the machine takes tens of milliseconds. So a client for `https` is built on its own
 //! thread while the process starts. A client for `http` never reads them.
@@ -14,6 +14,23 @@ use super::settings::SettingsError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Common servers and load balancers keep an idle connection longer than this.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The HTTP clients of all model servers: one for `http`, one for `https`. Each has a pool of connections per server.
+#[derive(Debug, Default)]
+pub struct Connections {
+    plain: OnceLock<Result<Connection, SettingsError>>,
+    secure: OnceLock<Connection>,
+}
+
+impl Connections {
+    /// The client for this scheme. The first server of a scheme makes it.
+    pub(super) fn of_scheme(&self, scheme: &str) -> Result<Connection, SettingsError> {
+        match scheme {
+            "https" => Ok(self.secure.get_or_init(Connection::secure).clone()),
+            _ => self.plain.get_or_init(Connection::plain).clone(),
+        }
+    }
+}
 
 type ClientResult = Result<Client, SettingsError>;
 

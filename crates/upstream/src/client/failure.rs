@@ -14,15 +14,32 @@ use crate::redact::{redact, shorten};
 /// The longest quote of a server, in characters.
 const MAX_QUOTED: usize = 300;
 
-/// Builds the failures of one model server. Knows the secret that no message may contain.
+/// Values of headers and queries that are shorter are no secrets but words, such as `1`, which are found everywhere.
+const SHORTEST_SECRET: usize = 6;
+
+/// Builds the failures of one model server. Knows the secrets that no message may contain.
 pub(super) struct FailureMessages {
     host: String,
-    secret: Option<String>,
+    secrets: Vec<String>,
 }
 
 impl FailureMessages {
-    pub(super) fn new(host: String, secret: Option<String>) -> Self {
-        Self { host, secret }
+    /// `values` are those of headers and of the query. Each may be a secret, or a scheme and a secret.
+    pub(super) fn new(host: String, api_key: Option<String>, values: impl Iterator<Item = String>) -> Self {
+        let values = values.flat_map(|value| {
+            let token = value.split_once(' ').map(|(_, token)| token.to_owned());
+            [Some(value), token]
+        });
+        let long = values.flatten().filter(|value| value.trim().len() >= SHORTEST_SECRET);
+        let mut secrets: Vec<String> = api_key.into_iter().chain(long).collect();
+        // A value that contains another one has to be replaced first.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self { host, secrets }
+    }
+
+    /// The host of the model server, and its port if the URL names one.
+    pub(super) fn host(&self) -> &str {
+        &self.host
     }
 
     /// There was no connection, or it broke before the answer began.
@@ -91,7 +108,7 @@ impl FailureMessages {
     }
 
     fn quote(&self, text: &str) -> String {
-        let secrets: Vec<&str> = self.secret.as_deref().into_iter().collect();
+        let secrets: Vec<&str> = self.secrets.iter().map(String::as_str).collect();
         shorten(&redact(text, &secrets), MAX_QUOTED)
     }
 }
@@ -123,7 +140,8 @@ mod tests {
 
     #[test]
     fn an_error_status_is_told_with_the_servers_own_words() {
-        let failures = FailureMessages::new("api.example.com".to_owned(), Some("hunter2".to_owned()));
+        let key = Some("hunter2".to_owned());
+        let failures = FailureMessages::new("api.example.com".to_owned(), key, std::iter::empty());
         for (status, body, told) in [
             (503, "", "answered 503"),
             (502, "<html><h1>Bad Gateway</h1>", "answered 502"),
@@ -141,8 +159,16 @@ mod tests {
     }
 
     #[test]
+    fn values_of_headers_are_never_quoted() {
+        let values = ["Basic hunter2!", "azure-key", "yes"].map(str::to_owned).into_iter();
+        let failures = FailureMessages::new("h".to_owned(), None, values);
+        let message = failures.status(401, b"yes, azure-key and Basic hunter2! (hunter2!) are wrong").message;
+        assert!(message.ends_with("yes, [redacted] and [redacted] ([redacted]) are wrong"), "{message}");
+    }
+
+    #[test]
     fn a_long_message_is_cut() {
-        let failures = FailureMessages::new("h".to_owned(), None);
+        let failures = FailureMessages::new("h".to_owned(), None, std::iter::empty());
         let message = failures.status(500, "x".repeat(5000).as_bytes()).message;
         assert!(message.chars().count() < 350 && message.ends_with('…'), "{message}");
     }

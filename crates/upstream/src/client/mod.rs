@@ -19,12 +19,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use herma_model::{ModelCall, ModelEvent, ModelFailure, Retries};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
 use serde::de::IgnoredAny;
 
 use self::answer_stream::AnswerStream;
 use self::connection::Connection;
+pub use self::connection::Connections;
 use self::failure::FailureMessages;
 use self::retry::FailedAttempt;
 use self::settings::Endpoints;
@@ -51,7 +52,7 @@ pub struct HttpModelServer {
 
 impl HttpModelServer {
     /// Checks the settings. Sends nothing. For `https`, certificates are loaded in the background.
-    pub fn new(settings: HttpSettings) -> Result<Self, SettingsError> {
+    pub fn new(settings: HttpSettings, connections: &Connections) -> Result<Self, SettingsError> {
         let endpoints = Endpoints::parse(&settings.base_url)?;
         let api_key = settings.api_key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let mut headers = HeaderMap::new();
@@ -62,11 +63,15 @@ impl HttpModelServer {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let connection = match endpoints.base.scheme() {
-            "https" => Connection::secure(),
-            _ => Connection::plain()?,
-        };
-        let failures = Arc::new(FailureMessages::new(endpoints.host(), api_key));
+        for (name, value) in &settings.headers {
+            let refused = || SettingsError::Header(name.clone());
+            let mut value = HeaderValue::try_from(value).map_err(|_| refused())?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::try_from(name).map_err(|_| refused())?, value);
+        }
+        let connection = connections.of_scheme(endpoints.base.scheme())?;
+        let values = settings.headers.into_iter().map(|(_, value)| value).chain(endpoints.query_secrets());
+        let failures = Arc::new(FailureMessages::new(endpoints.host(), api_key, values));
         Ok(Self { endpoints, headers, connection, timeout: settings.timeout, retries: settings.retries, failures })
     }
 
@@ -86,7 +91,8 @@ impl HttpModelServer {
                 return Err(failed.failure);
             };
             let (status, why) = (failed.failure.status, failed.failure.for_log());
-            tracing::warn!(attempt, ?wait, status, %why, "the model server failed; the call is repeated");
+            let server = self.failures.host();
+            tracing::warn!(server, attempt, ?wait, status, %why, "the model server failed; the call is repeated");
             tokio::time::sleep(wait).await;
             attempt += 1;
         }

@@ -12,6 +12,8 @@ pub struct HttpSettings {
     pub base_url: String,
     /// The key, sent as a bearer token.
     pub api_key: Option<String>,
+    /// Headers sent with every request. One of the name `Authorization` is sent in place of the key.
+    pub headers: Vec<(String, String)>,
     /// The longest wait for the beginning of an answer, and between two pieces of it.
     pub timeout: Duration,
     /// How often a call is repeated if no part of an answer has arrived.
@@ -43,6 +45,9 @@ pub enum SettingsError {
     /// The key cannot be sent in a header. Correct the setting.
     #[error("the model server's API key contains characters that cannot be sent")]
     Key,
+    /// A header cannot be sent. Correct the setting.
+    #[error("the header {0:?} of the model server cannot be sent")]
+    Header(String),
     /// The HTTP client cannot be built.
     #[error("the HTTP client cannot be set up: {0}")]
     Client(String),
@@ -90,6 +95,12 @@ impl Endpoints {
         self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
+    /// The values of the query that may be secrets: all but those of a version.
+    pub(super) fn query_secrets(&self) -> impl Iterator<Item = String> {
+        let pairs = self.base.query_pairs().filter(|(name, _)| name != "api-version");
+        pairs.map(|(_, value)| value.into_owned())
+    }
+
     /// The base URL without its query, which may hold a secret.
     pub(super) fn without_query(&self) -> String {
         let mut url = self.base.clone();
@@ -112,7 +123,11 @@ mod tests {
                 "https://api.example.com/v1",
             ),
             ("http://[::1]:8080", "http://[::1]:8080/chat/completions", "http://[::1]:8080"),
-            ("https://a.example/x?v=1", "https://a.example/x/chat/completions?v=1", "https://a.example/x"),
+            (
+                "https://a.example/openai/deployments/x?api-version=2024-10-21",
+                "https://a.example/openai/deployments/x/chat/completions?api-version=2024-10-21",
+                "https://a.example/openai/deployments/x",
+            ),
         ] {
             let endpoints = Endpoints::parse(base).unwrap();
             assert_eq!(endpoints.completions.as_str(), completions);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use herma_model::{FinishReason, ModelEvent, Usage};
-use herma_upstream::{ModelInfo, ModelServer};
+use herma_upstream::{Connections, HttpModelServer, HttpSettings, ModelInfo, ModelServer};
 
 use crate::scripted::{KEY, Reply, Scripted, call, outcome};
 
@@ -51,6 +51,30 @@ async fn a_whole_answer_comes_back_as_one_event() {
     }
     assert!(!head.contains("accept-encoding"), "{head}");
     assert_eq!(body, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.5}"#);
+}
+
+#[tokio::test]
+async fn each_server_gets_its_own_headers_and_its_own_query() {
+    let azure = Scripted::start([Reply::json("200 OK", ANSWER)]).await;
+    let other = Scripted::start([Reply::json("200 OK", ANSWER)]).await;
+    let headers = [("api-key", "azure-key"), ("Authorization", "Basic abc")];
+    let settings = HttpSettings {
+        base_url: format!("{}/deployments/x?api-version=2024-10-21", azure.settings().base_url),
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        ..azure.settings()
+    };
+    let connections = Connections::default();
+    let server = |settings| HttpModelServer::new(settings, &connections).unwrap();
+    for (scripted, server) in [(&azure, server(settings)), (&other, server(other.settings()))] {
+        assert_eq!(outcome(&server, false).await.1, None);
+        assert!(!server.describe().contains('?'), "{}", server.describe());
+        assert_eq!(scripted.requests().len(), 1);
+    }
+    let [sent, plain] = [azure, other].map(|server| server.requests()[0].to_lowercase());
+    assert!(sent.starts_with("post /v1/deployments/x/chat/completions?api-version=2024-10-21 http/1.1\r\n"), "{sent}");
+    assert!(sent.contains("api-key: azure-key\r\n") && sent.contains("authorization: basic abc\r\n"), "{sent}");
+    assert!(!sent.contains(KEY) && !plain.contains("azure-key"), "{sent}\n{plain}");
+    assert!(plain.contains(&format!("authorization: bearer {KEY}")), "{plain}");
 }
 
 #[tokio::test]

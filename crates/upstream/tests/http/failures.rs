@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use herma_model::ModelFailure;
 use herma_model::generation::ModelFailureKind as Kind;
-use herma_upstream::{HttpModelServer, HttpSettings, ModelServer, SettingsError};
+use herma_upstream::{Connections, HttpModelServer, HttpSettings, ModelServer, SettingsError};
 
 use crate::answers::{LONG, STREAM, text_of};
 use crate::scripted::{KEY, Reply, Scripted, call, outcome};
@@ -87,8 +87,9 @@ async fn a_silent_server_times_out() {
 async fn a_server_that_is_not_there_is_unreachable() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for base_url in [format!("http://{free}/v1"), format!("https://{free}/v1")] {
-        let settings = HttpSettings { base_url, api_key: Some(KEY.to_owned()), timeout: LONG, retries: 0 };
-        let server = HttpModelServer::new(settings).unwrap();
+        let settings =
+            HttpSettings { base_url, api_key: Some(KEY.to_owned()), headers: Vec::new(), timeout: LONG, retries: 0 };
+        let server = HttpModelServer::new(settings, &Connections::default()).unwrap();
         let failure = server.call(call(true)).await.map(|_| ()).unwrap_err();
         assert_eq!(failure.kind, Kind::Unreachable);
         let expected = format!("the model server at {free} cannot be reached: Connection refused");
@@ -127,10 +128,14 @@ async fn no_failure_contains_the_key() {
 #[test]
 fn settings_do_not_show_their_key() {
     let base_url = "https://me:hunter2@example.com".to_owned();
-    let settings = HttpSettings { base_url, api_key: Some("bad\nhunter2".to_owned()), timeout: LONG, retries: 0 };
+    let headers = vec![("api-key".to_owned(), "bad\nhunter2".to_owned())];
+    let api_key = Some("bad\nhunter2".to_owned());
+    let settings = HttpSettings { base_url, api_key, headers, timeout: LONG, retries: 0 };
     assert!(!format!("{settings:?}").contains("hunter2"));
-    let refused = |settings| HttpModelServer::new(settings).map(|_| ()).unwrap_err();
+    let refused = |settings| HttpModelServer::new(settings, &Connections::default()).map(|_| ()).unwrap_err();
     assert_eq!(refused(settings.clone()), SettingsError::Credentials);
     let base_url = "https://example.com".to_owned();
-    assert_eq!(refused(HttpSettings { base_url, ..settings }), SettingsError::Key);
+    let settings = HttpSettings { base_url, ..settings };
+    assert_eq!(refused(settings.clone()), SettingsError::Key);
+    assert_eq!(refused(HttpSettings { api_key: None, ..settings }), SettingsError::Header("api-key".to_owned()));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use herma_model::{ModelCall, ModelEvent, ModelFailure, Params, Payload, Retries};
-use herma_upstream::{HttpModelServer, HttpSettings, ModelServer};
+use herma_upstream::{Connections, HttpModelServer, HttpSettings, ModelServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -100,8 +100,14 @@ impl Scripted {
 
     /// A client of this server that waits at most `timeout` and repeats a call `retries` times.
     pub(crate) fn client(&self, timeout: Duration, retries: u32) -> HttpModelServer {
+        HttpModelServer::new(HttpSettings { timeout, retries, ..self.settings() }, &Connections::default()).unwrap()
+    }
+
+    /// Settings with the key and no headers.
+    pub(crate) fn settings(&self) -> HttpSettings {
         let api_key = Some(KEY.to_owned());
-        HttpModelServer::new(HttpSettings { base_url: self.base_url.clone(), api_key, timeout, retries }).unwrap()
+        let base_url = self.base_url.clone();
+        HttpSettings { base_url, api_key, headers: Vec::new(), timeout: Duration::from_secs(30), retries: 0 }
     }
 
     /// The requests so far, each with head and body.

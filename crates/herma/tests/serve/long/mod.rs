@@ -3,6 +3,7 @@
 mod failing;
 mod kept;
 mod moving;
+mod other_server;
 mod prepared;
 mod too_long;
 mod trimmed;

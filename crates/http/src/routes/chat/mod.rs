@@ -39,7 +39,7 @@ pub(crate) async fn create(
     let destination = naming::destination(&app, &principal, names, &headers, Dialect::Chat).await?;
     let streaming = chat.stream;
     let extras = Extras { usage: chat.include_usage, events: headers.events };
-    let (model, _) = app.gateway.settings().resolve_model(chat.model.as_deref());
+    let model = app.gateway.settings().resolve_model(chat.model.as_deref()).name.to_owned();
     let mut turn = answer::turn_request(principal, headers, destination, "chat.completions", &body);
     fill(&mut turn, chat);
     let handle = answer::submit(&app, turn, Dialect::Chat)?;

@@ -72,7 +72,7 @@ pub(super) async fn submit(
     let sessions = app.sessions(principal);
     let found = sessions.destination(conversation, headers.kind, headers.chat, headers.key.as_ref()).await;
     let destination = found.map_err(Dialect::Responses.error_mapper())?;
-    let (model, _) = app.gateway.settings().resolve_model(asked.model.as_deref());
+    let model = app.gateway.settings().resolve_model(asked.model.as_deref()).name.to_owned();
     let stored = StoredRequest {
         requested: destination.conversation.name().map(|name| name.to_string()),
         previous: asked.previous_response_id.clone(),

@@ -43,7 +43,7 @@ pub(crate) async fn create(
     }
     naming::add_body_names(&mut names, &asked.request)?;
     let destination = naming::destination(&app, &principal, names, &headers, Dialect::Runs).await?;
-    let (model, _) = app.gateway.settings().resolve_model(asked.request.model.as_deref());
+    let model = app.gateway.settings().resolve_model(asked.request.model.as_deref()).name.to_owned();
     let requested = destination.conversation.name().map(|name| name.to_string());
     let stored = StoredRun { requested, model, echo: asked.request.echo.clone() };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, &body);
