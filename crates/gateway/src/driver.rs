@@ -38,8 +38,8 @@ pub(crate) trait Host {
     /// Shows a piece of the answer. `shown` is all text so far. `Break` if the host needs no more.
     async fn show(&mut self, delta: Delta, shown: &str) -> Result<ControlFlow<()>, Self::Error>;
 
-    /// Notes that a call of this model failed.
-    fn call_failed(&mut self, failure: &ModelFailure, model: &str);
+    /// Notes that a call of this model of this server failed.
+    fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str);
 }
 
 /// Runs a turn from its beginning to its end. Cancel-safe if the host's methods are.
@@ -104,7 +104,7 @@ async fn call_model<H: Host>(
             },
         };
         if let Event::Failed(failure) = &event {
-            host.call_failed(failure, &model);
+            host.call_failed(failure, upstream, &model);
         }
         let Some(effect) = machine.on(event) else { continue };
         host.may_show().await?;

@@ -55,7 +55,7 @@ mod stored_turn;
 mod titles;
 mod tools;
 mod waiting;
-pub mod warning;
+mod warning;
 mod watch;
 
 pub use answer::stored_answer;

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use herma_model::generation::ModelFailureKind;
 use herma_model::{Answer, ConversationId, Delta, ModelCall, ModelFailure, TenantId, TurnFailure, Usage};
 use herma_turn::{CallPlace, Ending, Stop, ToolRules};
+use herma_upstream::ModelServer;
 
 use crate::admission::defect;
 use crate::driver::{Host, drive};
@@ -89,8 +90,8 @@ impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
         Ok(if (self.is_far_too_long)(shown) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    fn call_failed(&mut self, failure: &ModelFailure, model: &str) {
-        warning::model_call_failed(failure, model, None);
+    fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str) {
+        warning::model_call_failed(failure, server, model, None);
         self.failure = Some(failure.clone());
     }
 }

@@ -56,7 +56,7 @@ impl Gateway {
                 Ok(PassedOn { answer, usage: None, place })
             }
             Err(failure) => {
-                warning::model_call_failed(&failure, model.name, None);
+                warning::model_call_failed(&failure, self.server_of(model), model.name, None);
                 self.counters.not_passed_on(&failure);
                 Err(NotPassedOn::Failed(failure))
             }

@@ -16,6 +16,7 @@ use herma_model::{
 };
 use herma_store::{Scope, StatelessOutcome, StatelessTurn};
 use herma_turn::{AllowedTools, CallPlace, Ending, Stop, ToolRules, Transcript, build, truncated};
+use herma_upstream::ModelServer;
 use herma_wire::chat::assistant_utterance;
 use tokio::sync::watch;
 
@@ -205,7 +206,7 @@ impl Host for StatelessHost<'_, '_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn call_failed(&mut self, failure: &ModelFailure, model: &str) {
-        warning::model_call_failed(failure, model, None);
+    fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str) {
+        warning::model_call_failed(failure, server, model, None);
     }
 }

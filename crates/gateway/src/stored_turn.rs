@@ -9,6 +9,7 @@ use herma_model::{Delta, ModelCall, ModelFailure, Step, TurnFailure};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, Task};
+use herma_upstream::ModelServer;
 use tokio::sync::watch;
 
 use crate::answer::holds_text;
@@ -103,8 +104,8 @@ impl Host for StoredTurn<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn call_failed(&mut self, failure: &ModelFailure, model: &str) {
-        warning::model_call_failed(failure, model, Some(self.turn.session.facts.id));
+    fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str) {
+        warning::model_call_failed(failure, server, model, Some(self.turn.session.facts.id));
     }
 }
 

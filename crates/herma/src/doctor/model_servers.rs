@@ -99,6 +99,7 @@ impl Expected {
         let (offered, missing): (Vec<&String>, Vec<&String>) = self.models.iter().partition(is_offered);
         if missing.is_empty() {
             let offered = match offered.is_empty() {
+                true if count == 1 => "1 model".to_owned(),
                 true => format!("{count} models"),
                 false => join(&offered),
             };

@@ -240,6 +240,10 @@ async fn a_server_that_is_away_fails_its_own_models_only() {
     let body = with(chat(&[user("hello")]), "model", json!("away"));
     let refused = error(&gateway.client().post_json(CHAT, &body).await, 502);
     assert!(refused["message"].as_str().expect("a message").contains("cannot be reached"), "{refused}");
+    gateway.herma.until_stderr("a call of the model server failed").await;
+    let log = gateway.herma.stderr();
+    let failed = log.lines().find(|line| line.contains("a call of the model server failed")).expect("a warning");
+    assert!(failed.contains(&away) && failed.contains("model=\"away\""), "{failed}");
     assert_eq!(gateway.ask("local", "hello").await, "reply to: hello");
     assert_eq!(gateway.ask("default", "hello").await, "reply to: hello");
 }
