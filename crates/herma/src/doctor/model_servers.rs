@@ -16,6 +16,9 @@ const MODEL: &str = "model server";
 /// How long a model server may take to list its models.
 const MODELS_LIMIT: Duration = Duration::from_secs(5);
 
+/// Ollama lists models with their tag. A name without one means this tag.
+const IMPLIED_TAG: &str = ":latest";
+
 /// Checks all servers at the same time, that of `[upstream]` first.
 pub(super) async fn checks(config: &Config) -> Vec<Check> {
     let mut config = config.clone();
@@ -95,7 +98,10 @@ impl Expected {
             let found = format!("{described} answers and offers {count} models, but none is set: {advice}");
             return Check::warning(MODEL, found);
         }
-        let is_offered = |name: &&String| models.is_empty() || models.iter().any(|offered| offered.id == **name);
+        let is = |offered: &ModelInfo, name: &str| offered.id.strip_suffix(IMPLIED_TAG).unwrap_or(&offered.id) == name;
+        let is_offered = |name: &&String| {
+            models.is_empty() || models.iter().any(|offered| offered.id == **name || is(offered, name))
+        };
         let (offered, missing): (Vec<&String>, Vec<&String>) = self.models.iter().partition(is_offered);
         if missing.is_empty() {
             let offered = match offered.is_empty() {

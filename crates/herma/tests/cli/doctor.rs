@@ -110,7 +110,7 @@ fn an_open_address_without_a_key_is_a_problem() {
 #[tokio::test]
 async fn every_model_server_is_checked() {
     let [first, second] = [ScriptedUpstream::start().await, ScriptedUpstream::start().await];
-    second.offer(&["llama", "qwen"]);
+    second.offer(&["llama:latest", "qwen"]);
     let terminal = Terminal::new();
     fs::create_dir(terminal.data()).unwrap();
     let config = format!(
@@ -125,7 +125,7 @@ async fn every_model_server_is_checked() {
     assert_eq!(servers, ["model server ok", "model server warning", "model server problem"], "{}", said.stdout);
     for found in [
         format!("the model server at {} answers and offers scripted", first.base_url()),
-        format!("the model server at {} answers but does not list b; it offers llama, qwen", second.base_url()),
+        format!("the model server at {} answers but does not list b; it offers llama:latest, qwen", second.base_url()),
         "the model server at http://127.0.0.1:9/v1 cannot be asked".to_owned(),
     ] {
         assert!(said.stdout.contains(&found), "{found}\n{}", said.stdout);
