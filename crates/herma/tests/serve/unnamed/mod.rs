@@ -5,6 +5,7 @@ mod chats;
 mod helpers;
 mod histories;
 mod items;
+mod random;
 
 use herma_testkit::{Answer, Reply};
 use serde_json::{Value, json};
