@@ -11,6 +11,7 @@ use crate::sections::compaction::CompactionConfig;
 use crate::sections::jobs::JobsConfig;
 use crate::sections::memory::MemoryConfig;
 use crate::sections::models::ModelsConfig;
+use crate::sections::responses::ResponsesConfig;
 use crate::sections::retention::RetentionConfig;
 use crate::sections::server::ServerConfig;
 use crate::sections::store::StoreConfig;
@@ -37,6 +38,8 @@ pub struct Config {
     pub models: ModelsConfig,
     /// `[compaction]`.
     pub compaction: CompactionConfig,
+    /// `[responses]`.
+    pub responses: ResponsesConfig,
     /// `[titles]`.
     pub titles: TitlesConfig,
     /// `[admission]`.
@@ -66,6 +69,7 @@ impl Config {
             upstream: UpstreamConfig::default(),
             models: ModelsConfig::default(),
             compaction: CompactionConfig::default(),
+            responses: ResponsesConfig::default(),
             titles: TitlesConfig::default(),
             admission: AdmissionConfig::default(),
             memory: MemoryConfig::default(),
@@ -89,6 +93,7 @@ impl Config {
             upstream: document.within("upstream", UpstreamConfig::read)?,
             models: document.within("models", ModelsConfig::read)?,
             compaction: document.within("compaction", CompactionConfig::read)?,
+            responses: document.within("responses", ResponsesConfig::read)?,
             titles: document.within("titles", TitlesConfig::read)?,
             admission: document.within("admission", AdmissionConfig::read)?,
             memory: document.within("memory", MemoryConfig::read)?,
@@ -114,6 +119,7 @@ impl Config {
         self.upstream.write(&mut page);
         self.models.write(&mut page);
         self.compaction.write(&mut page);
+        self.responses.write(&mut page);
         self.titles.write(&mut page);
         self.admission.write(&mut page);
         self.memory.write(&mut page);

@@ -34,6 +34,7 @@ pub use sections::jobs::JobsConfig;
 pub use sections::mcp::{McpServer, McpTransport, ToolApproval};
 pub use sections::memory::{MemoryConfig, MemoryProvider};
 pub use sections::models::{ModelConfig, ModelsConfig, PriceConfig};
+pub use sections::responses::{HostedTools, ResponsesConfig};
 pub use sections::retention::RetentionConfig;
 pub use sections::server::ServerConfig;
 pub use sections::store::StoreConfig;

@@ -14,6 +14,7 @@ use herma_model::{
     Alias, ApprovalChoice, CreatorKind, OwnCall, Params, Payload, Principal, SessionKey, TenantId, TurnId, Usage,
 };
 use herma_store::{AnswerOutcome, NewResponse, Question, Resumed, Scope, StoreError};
+use herma_wire::client_tools::ClientTools;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -53,6 +54,8 @@ pub(crate) struct ParkedRequest {
     session_key: Option<SessionKey>,
     model: Option<String>,
     params: Vec<(Box<str>, Arc<str>)>,
+    #[serde(default)]
+    client_tools: ClientTools,
     instructions: Option<Payload>,
     system: Vec<Payload>,
     compact_at: Option<u64>,
@@ -76,6 +79,7 @@ impl ParkedRequest {
             session_key: request.caller.session_key.clone(),
             model: options.model.clone(),
             params: options.params.0.clone(),
+            client_tools: ClientTools::clone(&options.client_tools),
             instructions: request.input.instructions.clone(),
             system: request.input.system.clone(),
             compact_at: options.compact_at,
@@ -108,6 +112,7 @@ impl ParkedRequest {
         let options = &mut request.options;
         options.model = self.model;
         options.params = Arc::new(Params(self.params));
+        options.client_tools = Arc::new(self.client_tools);
         options.compact_at = self.compact_at;
         options.truncate = self.truncate;
         options.streaming = self.streaming;

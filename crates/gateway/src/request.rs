@@ -8,6 +8,7 @@ use herma_model::{
 };
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
+use herma_wire::client_tools::ClientTools;
 use tokio::sync::watch;
 
 use crate::counters::TurnCount;
@@ -38,6 +39,8 @@ pub struct RequestIdentity {
     pub user: Option<String>,
     /// Which of an SDK's own retries this is; 0 for a first try.
     pub sdk_attempt: u32,
+    /// Whether the client is known to repeat failed requests, without saying which of them is a retry.
+    pub repeats_failures: bool,
     /// The caller's `Idempotency-Key`.
     pub idempotency_key: Option<String>,
     /// The connection that the request came by.
@@ -47,7 +50,7 @@ pub struct RequestIdentity {
 impl RequestIdentity {
     /// Whether model calls are retried. Not if the client is known to retry itself.
     pub(crate) const fn upstream_retries(&self) -> Retries {
-        if self.sdk_attempt > 0 { Retries::None } else { Retries::AsConfigured }
+        if self.sdk_attempt > 0 || self.repeats_failures { Retries::None } else { Retries::AsConfigured }
     }
 }
 
@@ -156,6 +159,8 @@ pub struct TurnOptions {
     pub model: Option<String>,
     /// Everything else for the model server.
     pub params: Arc<Params>,
+    /// The client's tools that the model knows by another name or in another form.
+    pub client_tools: Arc<ClientTools>,
     /// The number of tokens above which it wants the context compacted, if it says so.
     pub compact_at: Option<u64>,
     /// Whether the beginning of the context may be left out if it fits in no other way.

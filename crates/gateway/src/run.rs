@@ -14,7 +14,7 @@ use herma_store::{
     Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
 };
 use herma_turn::{Ending, Machine, Stop};
-use herma_wire::chat::assistant_utterance;
+use herma_wire::chat::client_utterance;
 use tokio::sync::watch;
 
 use crate::admission::{AdmittedTurn, defect};
@@ -140,7 +140,8 @@ impl Run<'_> {
         crash::point(crash::ANSWERED);
         match ending {
             Ending::Answered(answer) => {
-                let mut said = assistant_utterance(&answer, MessageStatus::Complete);
+                let tools = &self.request.options.client_tools;
+                let mut said = client_utterance(&answer, MessageStatus::Complete, tools);
                 let has_earlier = turn.steps.iter().any(|step| step.model_message().is_some());
                 let unstored = match has_earlier {
                     true => Unstored::Text(answer.content.clone()),
@@ -149,7 +150,7 @@ impl Run<'_> {
                 let last = LastCall { finish: answer.finish.clone(), unstored };
                 let whole = Box::new(self.whole(&turn, *answer));
                 if has_earlier {
-                    said = said.with_shown_digest(assistant_utterance(&whole, MessageStatus::Complete).digest);
+                    said = said.with_shown_digest(client_utterance(&whole, MessageStatus::Complete, tools).digest);
                 }
                 let message = NewMessage { id: turn.next_id(), said };
                 self.complete(turn, vec![message], last, whole, guard).await
@@ -186,6 +187,13 @@ impl Run<'_> {
         whole_answer(earlier, last, turn.usage, wants_json(&self.request.options.params))
     }
 
+    /// What the client of a turn has seen when it has the answer.
+    fn seen_with(&self, turn: &RunningTurn, shown: Option<Digest>, answer: &Answer) -> Option<HistoryEnd> {
+        let tools = &self.request.options.client_tools;
+        let last = shown.unwrap_or_else(|| client_utterance(answer, MessageStatus::Complete, tools).digest);
+        turn.history.map(|seen| HistoryEnd { history: seen.answered_by(last), last })
+    }
+
     /// Ends a turn with an answer. `last` is how its last model call ended, `whole` what clients are shown.
     async fn complete(
         &self,
@@ -200,7 +208,7 @@ impl Run<'_> {
         let record = record_of_answered(self.request, self.log);
         let mut naming = self.gateway.naming(self.request, &turn, &whole);
         let (is_named, title) = (naming.is_settled(), naming.title.take());
-        let history = seen_with(&turn, shown, &whole);
+        let history = self.seen_with(&turn, shown, &whole);
         match self.commit(&turn, outcome, CommitExtras { record, title, history }, &mut guard).await {
             Ok(committed) => {
                 let mut steps = turn.steps.clone();
@@ -321,12 +329,6 @@ impl Run<'_> {
         }
         committed
     }
-}
-
-/// What the client of a turn has seen when it has the answer.
-fn seen_with(turn: &RunningTurn, shown: Option<Digest>, answer: &Answer) -> Option<HistoryEnd> {
-    let last = shown.unwrap_or_else(|| assistant_utterance(answer, MessageStatus::Complete).digest);
-    turn.history.map(|seen| HistoryEnd { history: seen.answered_by(last), last })
 }
 
 /// The last messages of a turn without an answer: results of calls that were cut off, and the streamed text.

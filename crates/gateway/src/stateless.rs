@@ -17,7 +17,7 @@ use herma_model::{
 use herma_store::{Scope, StatelessOutcome, StatelessTurn};
 use herma_turn::{AllowedTools, CallPlace, Ending, Stop, ToolRules, Transcript, build, truncated};
 use herma_upstream::ModelServer;
-use herma_wire::chat::assistant_utterance;
+use herma_wire::chat::client_utterance;
 use tokio::sync::watch;
 
 use crate::admission::{check_window, defect, retry_identity};
@@ -143,7 +143,8 @@ impl<'a> Stateless<'a> {
     }
 
     fn finished(&self, answer: Answer, started_at: Timestamp, id: MessageId) -> Finished {
-        let said = assistant_utterance(&answer, MessageStatus::Complete);
+        let tools = &self.request.options.client_tools;
+        let said = client_utterance(&answer, MessageStatus::Complete, tools);
         let message = Arc::new(Message { id, ..self.message(self.request.input.messages.len(), said, mint::now()) });
         Finished {
             turn: self.turn,

@@ -41,6 +41,7 @@ pub(crate) fn turn_request(
     request.options.tools = if headers.kind == SessionKind::Auxiliary { ToolOffer::Off } else { headers.tools };
     request.identity.body = digest(body);
     request.identity.sdk_attempt = headers.sdk_attempt;
+    request.identity.repeats_failures = headers.repeats_failures;
     request.identity.idempotency_key = headers.idempotency_key;
     request.identity.client = headers.client;
     request

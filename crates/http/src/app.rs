@@ -9,6 +9,7 @@ use axum::routing::{delete, get, patch, post, put};
 use herma_gateway::access::Access;
 use herma_gateway::{Gateway, Origin, Sessions};
 use herma_model::{CreatorKind, Principal};
+use herma_wire::responses::{HostedTools, KeptItems, Known};
 use http::header::ETAG;
 use http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -44,6 +45,8 @@ pub struct HttpSettings {
     pub chat_headers: Vec<String>,
     /// Whether responses with `store: false` are kept if they come under a chat.
     pub keep_chats: bool,
+    /// What happens to a client's tools that the model server cannot have.
+    pub hosted_tools: HostedTools,
     /// How callers authenticate.
     pub authentication: Authentication,
 }
@@ -73,6 +76,12 @@ impl App {
     /// The conversations that a principal can see.
     pub(crate) fn sessions(&self, principal: &Principal) -> Sessions<'_> {
         self.gateway.sessions(principal)
+    }
+
+    /// What a request is read with, beside the stored items that it refers to.
+    pub(crate) fn known(&self, items: KeptItems) -> Known {
+        let servers = self.gateway.settings().tools.labels().map(str::to_owned).collect();
+        Known { items, hosted: self.settings.hosted_tools, servers }
     }
 }
 

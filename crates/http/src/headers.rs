@@ -25,6 +25,8 @@ const SESSION_KIND: HeaderName = HeaderName::from_static("x-hermes-session-kind"
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+const ORIGINATOR: HeaderName = HeaderName::from_static("originator");
+const CODEX_WINDOW: HeaderName = HeaderName::from_static("x-codex-window-id");
 
 /// What the headers of a request say about its conversation and its turn.
 #[derive(Debug, Clone)]
@@ -42,6 +44,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) sdk_attempt: u32,
+    /// Whether the client is one that repeats failed requests itself, and does not say so.
+    pub(crate) repeats_failures: bool,
     /// The revision that the conversation must have.
     pub(crate) if_match: Option<ExpectedRevision>,
     /// The chat of a front end that the request belongs to. It counts if the request names no conversation.
@@ -106,10 +110,17 @@ impl SessionHeaders {
                 SessionKey::parse(value).map(|key| key.to_string())
             })?,
             sdk_attempt: text(headers, &RETRY_COUNT)?.and_then(|count| count.parse().ok()).unwrap_or(0),
+            repeats_failures: is_codex(headers),
             if_match: revision::expected(headers)?,
             client: ClientConnection::default(),
         })
     }
+}
+
+/// Whether the request comes from Codex. Programs that contain it choose another originator.
+fn is_codex(headers: &HeaderMap) -> bool {
+    let is_named = headers.get(&ORIGINATOR).is_some_and(|name| name.as_bytes().starts_with(b"codex"));
+    is_named || headers.contains_key(&CODEX_WINDOW)
 }
 
 /// The id in `Last-Event-ID`.

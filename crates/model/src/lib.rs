@@ -22,6 +22,7 @@ pub mod text;
 pub mod time;
 pub mod tokens;
 pub mod tool;
+pub mod tool_name;
 pub mod turn;
 pub mod usage;
 

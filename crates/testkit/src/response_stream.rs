@@ -143,7 +143,7 @@ impl Stream {
         self.require(is_new, "an item has an id of its own");
         let mut parts = Vec::new();
         if is_call(item) {
-            self.require(item["arguments"] == "", "arguments begin empty");
+            self.require(text_of(item) == Some(""), "arguments, or the text of a custom tool, begin empty");
             parts.push(Part { text: String::new(), is_whole: false, is_open: true });
         }
         self.items.push(Item { shown: item.clone(), parts, is_open: true });
@@ -195,15 +195,12 @@ impl Stream {
         let parts = &self.items[at].parts;
         let is_call = is_call(item);
         let is_over = parts.iter().all(|part| part.is_whole && part.is_open == is_call);
-        let texts: Vec<&str> = match (
-            item["arguments"].as_str().filter(|_| is_call),
-            item["content"].as_array(),
-            item["summary"].as_array(),
-        ) {
-            (Some(arguments), ..) => vec![arguments],
-            (_, Some(parts), _) | (_, _, Some(parts)) => parts.iter().filter_map(text_of).collect(),
-            _ => Vec::new(),
-        };
+        let texts: Vec<&str> =
+            match (text_of(item).filter(|_| is_call), item["content"].as_array(), item["summary"].as_array()) {
+                (Some(arguments), ..) => vec![arguments],
+                (_, Some(parts), _) | (_, _, Some(parts)) => parts.iter().filter_map(text_of).collect(),
+                _ => Vec::new(),
+            };
         let is_same = texts.iter().eq(parts.iter().map(|part| &part.text));
         self.require(is_over, "parts end before their item");
         self.require(is_same, "an item ends with the texts of all its parts");
@@ -246,7 +243,7 @@ impl Stream {
         let output = response["output"].as_array().cloned().unwrap_or_default();
         let is_failed = kind == "response.failed";
         let open: Vec<&Item> = self.items.iter().filter(|item| item.is_open).collect();
-        let is_closed = open.iter().all(|item| is_failed && item.shown["type"] == "function_call");
+        let is_closed = open.iter().all(|item| is_failed && is_clients_call(&item.shown));
         // What was said before the last call of Herma's own tools is stored, whatever follows.
         let stored = self.items.iter().rposition(|item| item.shown["type"] == "mcp_call").map_or(0, |at| at + 1);
         let is_in_output = |(at, item): &(usize, &Item)| {
@@ -276,7 +273,11 @@ impl Stream {
 }
 
 fn is_call(item: &Value) -> bool {
-    item["type"] == "function_call" || item["type"] == "mcp_call"
+    is_clients_call(item) || item["type"] == "mcp_call"
+}
+
+fn is_clients_call(item: &Value) -> bool {
+    item["type"] == "function_call" || item["type"] == "custom_tool_call"
 }
 
 fn status(object: &Value) -> &str {
@@ -285,5 +286,5 @@ fn status(object: &Value) -> &str {
 
 /// The text of a part, or of an event that has a whole text.
 fn text_of(part: &Value) -> Option<&str> {
-    ["text", "refusal", "arguments"].iter().find_map(|name| part[name].as_str())
+    ["text", "refusal", "arguments", "input"].iter().find_map(|name| part[name].as_str())
 }

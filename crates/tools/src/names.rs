@@ -10,12 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sha2::{Digest, Sha256};
-
-const LONGEST: usize = 64;
-const SEPARATOR: &str = "__";
-/// Hexadecimal digits of a hash. The longer ones serve only if a shorter one is taken.
-const DIGITS: [usize; 4] = [8, 16, 32, 48];
+use herma_model::tool_name::{HASH_DIGITS, LONGEST, SEPARATOR, allowed, hashed, plain as plain_name};
 
 /// Which of the labels give hashed names only.
 pub(crate) fn hashed_labels<'a>(labels: &[&'a str]) -> BTreeSet<&'a str> {
@@ -45,13 +40,13 @@ pub(crate) fn offered<'a>(
     let plain = |tool: &str| {
         let replaced = allowed(tool);
         let alone = replaced == tool || sharing.get(&replaced) == Some(&1);
-        let name = allowed(label) + SEPARATOR + &replaced;
+        let name = plain_name(label, tool);
         (!label_is_hashed && alone && name.len() <= LONGEST && !looks_hashed(&name)).then_some(name)
     };
     let mut names = BTreeMap::new();
     let mut taken = BTreeSet::new();
     for tool in &tools {
-        let hashes = || DIGITS.iter().map(|&digits| hashed(label, tool, digits));
+        let hashes = || HASH_DIGITS.iter().map(|&digits| hashed(label, tool, digits));
         let name = plain(tool).into_iter().chain(hashes()).find(|name| !taken.contains(name));
         if let Some(name) = name {
             taken.insert(name.clone());
@@ -61,23 +56,9 @@ pub(crate) fn offered<'a>(
     names
 }
 
-/// The text with `_` for every character that OpenAI does not allow.
-fn allowed(text: &str) -> String {
-    text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
-}
-
-/// The name, cut where necessary, with a hash of the label and the tool's full name at its end.
-fn hashed(label: &str, tool: &str, digits: usize) -> String {
-    let digest = Sha256::new().chain_update(label).chain_update([0]).chain_update(tool).finalize();
-    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut name = allowed(label) + SEPARATOR + &allowed(tool);
-    name.truncate(LONGEST - 1 - digits);
-    format!("{name}_{}", &hash[..digits])
-}
-
 fn looks_hashed(name: &str) -> bool {
     let is_hash = |end: &str| end.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    name.rsplit_once('_').is_some_and(|(_, end)| DIGITS.contains(&end.len()) && is_hash(end))
+    name.rsplit_once('_').is_some_and(|(_, end)| HASH_DIGITS.contains(&end.len()) && is_hash(end))
 }
 
 #[cfg(test)]

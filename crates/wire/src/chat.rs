@@ -20,7 +20,7 @@ pub(crate) mod tool_calls;
 mod typed;
 mod usage;
 
-pub use answer::{answer_of, assistant_utterance, shown_text};
+pub use answer::{answer_of, assistant_utterance, client_utterance, shown_text};
 pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas};
 pub use completion::{Head, completion};
 pub(crate) use extra::{Extra, PHASE, logprobs, reasoning_text};

@@ -8,6 +8,7 @@
 //! | [`runs`] | `/v1/runs`: requests in; runs and their event streams out |
 //! | [`session_chat`] | `POST /api/sessions/{id}/chat`: requests in; answers and event streams out |
 //! | [`feed`] | `/api/events`: the events of conversations, as a stream |
+//! | [`client_tools`] | the client's tools that the model knows by another name or in another form |
 //! | [`own_tools`] | calls of Herma's own tools: what is told of them, in which order |
 //! | [`record`] | in what pieces a turn was streamed, so that the stream can be replayed |
 //! | [`sse`] | the frames of server-sent events |
@@ -23,6 +24,7 @@
 
 mod bad_request;
 pub mod chat;
+pub mod client_tools;
 pub mod conversations;
 pub mod error;
 pub mod export;

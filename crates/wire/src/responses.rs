@@ -6,6 +6,7 @@
 //! | `message` | what a WebSocket message has beside that body |
 //! | `input`, `content` | the items of a request, translated to chat messages |
 //! | `chat_style` | chat messages among these items |
+//! | `known` | what is known before a request is read |
 //! | `references` | items that a request names instead of sending them |
 //! | `summary` | the summary that a compaction gives to its client |
 //! | `params`, `tools`, `format` | the other fields, for the model server and for the echo |
@@ -28,6 +29,7 @@ mod events;
 mod format;
 mod input;
 mod item;
+mod known;
 mod logprobs;
 mod mcp;
 mod message;
@@ -48,6 +50,7 @@ pub use events::{Ending, Events, output};
 pub(crate) use input::read_items;
 pub use input::{Input, KeptItems};
 pub use item::{Item, ItemStatus, McpError, McpErrorText, Part, item_list};
+pub use known::{HostedTools, Known};
 pub use message::{check_message, continued_response};
 pub use object::{About, IncompleteReason, ResponseError, ResponseObject, ResponseOutcome, ResponseState};
 pub(crate) use params::{metadata, read_field};

@@ -9,7 +9,7 @@ use crate::chat::tool_calls;
 use crate::error::ErrorBody;
 use crate::json::Writer;
 use crate::own_tools::{CallEvent, MadeCall, preview};
-use crate::responses::{InputStyle, KeptItems, ResponsesRequest, read_object, read_with_input};
+use crate::responses::{InputStyle, Known, ResponsesRequest, read_object, read_with_input};
 use crate::runs::RunUsage;
 use crate::session::SessionObject;
 
@@ -17,15 +17,16 @@ use crate::session::SessionObject;
 const FRAME: usize = 160;
 
 /// Reads a message to a session from `message` or `input`. `system_message` or `instructions` holds for this message
-/// alone. The other fields are those of a response request. `kept` has the items that the input refers to.
-pub fn parse(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
+/// alone. The other fields are those of a response request. `known` has the items that the input refers
+/// to.
+pub fn parse(body: &[u8], known: &Known) -> Result<ResponsesRequest, BadRequest> {
     let mut body = read_object(body)?;
     for (name, also) in [("message", "input"), ("system_message", "instructions")] {
         if !body.rename(name, also) {
             return Err(Flaw::at(name, format!("must not be given together with {also}: both say the same")).into());
         }
     }
-    Ok(read_with_input(body, kept, InputStyle::ItemsAndChat)?)
+    Ok(read_with_input(body, known, InputStyle::ItemsAndChat)?)
 }
 
 /// An answer as one JSON body.

@@ -8,6 +8,7 @@ pub(crate) mod jobs;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod models;
+pub(crate) mod responses;
 pub(crate) mod retention;
 pub(crate) mod server;
 pub(crate) mod store;

@@ -37,6 +37,9 @@ const EVERYTHING: &str = r#"
     keep_recent = 0.1
     model = "small"
     timeout = "5s"
+    [responses]
+    hosted_tools = "pass_on"
+    keep_chats = false
     [titles]
     by = "model"
     model = "small"

@@ -10,7 +10,7 @@ fn unknown_keys_are_named_with_their_nearest_match() {
         (
             "[colours]",
             "unknown section [colours] (in DATA/herma.toml); the sections are server, store, upstream, models, \
-             compaction, titles, admission, memory, tools, budgets, jobs, retention, telemetry",
+             compaction, responses, titles, admission, memory, tools, budgets, jobs, retention, telemetry",
         ),
         ("listen = 1", "unknown setting `listen` (in DATA/herma.toml); did you mean `server.listen`?"),
         (

@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use herma_model::{Answer, CallEnd, CallStatus, MessageStatus, NewMessage, Step, Usage, Utterance, tool};
 use herma_store::{Append, AskedCall, Park, StoreError};
 use herma_turn::{Event, Stop, ToolRound, ToolsRan};
-use herma_wire::chat::assistant_utterance;
+use herma_wire::chat::client_utterance;
 use tokio::time::Instant;
 
 use super::offer::Offered;
@@ -48,7 +48,8 @@ impl StoredTurn<'_> {
         let calls_client = answer.tool_calls.len() > own.len();
         let asks = calls.iter().any(|planned| planned.call.asks);
         let asks_in_answer = asks && matches!(self.request.options.approvals, AskWhere::InAnswer(_));
-        let mut said = assistant_utterance(&answer, MessageStatus::Complete).with_own_calls(&own);
+        let tools = &self.request.options.client_tools;
+        let mut said = client_utterance(&answer, MessageStatus::Complete, tools).with_own_calls(&own);
         if calls_client || asks_in_answer {
             said = self.with_shown_digest(said, &answer);
         }
@@ -217,7 +218,8 @@ impl StoredTurn<'_> {
         let earlier = self.turn.steps.iter().filter_map(Step::model_message);
         let last = client_answer(&said, answer.finish.clone());
         let whole = whole_answer(earlier, last, None, wants_json(&self.request.options.params));
-        said.with_shown_digest(assistant_utterance(&whole, MessageStatus::Complete).digest)
+        let tools = &self.request.options.client_tools;
+        said.with_shown_digest(client_utterance(&whole, MessageStatus::Complete, tools).digest)
     }
 }
 

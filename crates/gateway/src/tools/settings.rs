@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use herma_model::tool::BUILT_IN;
 use herma_tools::ServerSettings;
 
 use super::built_in::BuiltIn;
@@ -48,6 +49,12 @@ impl Default for ToolSettings {
 }
 
 impl ToolSettings {
+    /// The labels of all servers. Built-in tools have one, too.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let built_in = (!self.built_in.is_empty()).then_some(BUILT_IN);
+        self.servers.iter().map(|server| server.label.as_str()).chain(built_in)
+    }
+
     /// Whether no turn is ever offered anything.
     pub fn offer_nothing(&self) -> bool {
         self.servers.is_empty() && self.built_in.is_empty()

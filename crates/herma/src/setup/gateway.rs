@@ -5,6 +5,7 @@ use herma_gateway::models::{ModelSettings, UpstreamName};
 use herma_gateway::{BudgetSettings, CompactionSettings, Settings, Titling};
 use herma_http::{Authentication, HttpSettings};
 use herma_model::{Price, provenance};
+use herma_wire::responses::HostedTools;
 
 use super::model_servers::ConfiguredServers;
 use super::tools::tool_settings;
@@ -104,7 +105,12 @@ pub(crate) fn http_settings(config: &Config, authentication: Authentication) -> 
         max_websockets: config.server.max_websockets,
         websocket_lifetime: config.server.websocket_lifetime,
         chat_headers: config.server.chat_headers.iter().map(|name| name.as_str().to_owned()).collect(),
-        keep_chats: true,
+        keep_chats: config.responses.keep_chats,
+        hosted_tools: match config.responses.hosted_tools {
+            herma_config::HostedTools::LeaveOut => HostedTools::LeaveOut,
+            herma_config::HostedTools::Refuse => HostedTools::Refuse,
+            herma_config::HostedTools::PassOn => HostedTools::PassOn,
+        },
         authentication,
     }
 }

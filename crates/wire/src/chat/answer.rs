@@ -8,19 +8,34 @@ use herma_model::{Answer, CallId, MessageStatus, Role, Utterance};
 use super::extra::Extra;
 use super::identity::Identity;
 use super::{content, message, tool_calls};
+use crate::client_tools::{ClientCall, ClientTools, arguments_of, input_of};
 use crate::json::{Object, text};
 
 /// The transcript message of an answer: the payload is what was said, and everything else is stored beside it.
 ///
 /// Usage, the finish reason and the model's name are not part of it; the turn has them.
 pub fn assistant_utterance(answer: &Answer, status: MessageStatus) -> Utterance {
+    client_utterance(answer, status, &ClientTools::default())
+}
+
+/// The same, for a client that has other tools than functions. It is stored how the client knows the calls of these.
+///
+/// The message has the identity that it has when the client sends it back.
+pub fn client_utterance(answer: &Answer, status: MessageStatus, tools: &ClientTools) -> Utterance {
     let content = answer.content.as_deref();
     let has_more = answer.refusal.is_some() || !answer.tool_calls.is_empty();
     let mut identity = Identity::of(Role::Assistant);
     identity.text(Cow::Borrowed(content.unwrap_or_default()));
     identity.refusal(Cow::Borrowed(answer.refusal.as_deref().unwrap_or_default()));
+    let mut client_calls = Vec::new();
     for call in &answer.tool_calls {
-        identity.call(Cow::Borrowed(&call.id), Cow::Borrowed(&call.name), Cow::Borrowed(&call.arguments));
+        let tool = tools.called(&call.name);
+        let arguments = match tool {
+            Some(tool) if tool.custom => Cow::Owned(arguments_of(&input_of(&call.arguments))),
+            _ => Cow::Borrowed(call.arguments.as_str()),
+        };
+        identity.call(Cow::Borrowed(&call.id), Cow::Borrowed(&call.name), arguments);
+        client_calls.extend(tool.map(|tool| ClientCall { id: CallId::from(call.id.as_str()), tool: tool.clone() }));
     }
 
     let mut writer = message::begin(Role::Assistant.as_str(), content.map_or(64, |text| text.len() + 64));
@@ -41,6 +56,8 @@ pub fn assistant_utterance(answer: &Answer, status: MessageStatus) -> Utterance 
         choice: answer.choice_extra.clone(),
         answer: answer.finish.extra.clone(),
         no_content: content.is_none() && !has_more,
+        client_calls,
+        custom_output: false,
     };
     let mut said = message::end(writer, Role::Assistant, identity, calls);
     said.status = status;

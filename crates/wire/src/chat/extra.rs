@@ -1,4 +1,4 @@
-//! What is stored beside the payload of an assistant's message: shown to clients, never sent to a model server.
+//! What is stored beside the payload of a message: shown to clients, never sent to a model server.
 
 use std::ops::Not;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use herma_model::Utterance;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::client_tools::ClientCall;
 use crate::json::Object;
 
 /// Fields that model servers, or clients of the Responses API, write into a message. No chat server wants them back.
@@ -30,6 +31,12 @@ pub(crate) struct Extra {
     /// The answer had no content, though its payload must have one.
     #[serde(skip_serializing_if = "Not::not")]
     pub(super) no_content: bool,
+    /// Calls of the client's tools that are not plain functions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) client_calls: Vec<ClientCall>,
+    /// The message is the result of a custom tool.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub(crate) custom_output: bool,
 }
 
 impl Extra {
@@ -44,7 +51,7 @@ impl Extra {
     }
 
     /// The stored form. `None` if there is nothing to store.
-    pub(super) fn to_json(&self) -> Option<Arc<str>> {
+    pub(crate) fn to_json(&self) -> Option<Arc<str>> {
         let json = serde_json::to_string(self).ok()?;
         (json != "{}").then(|| Arc::from(json))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
+use crate::client_tools::ClientTools;
 use crate::json::{Object, elements};
 use crate::responses::{Input, InputStyle, KeptItems, metadata, read_field, read_items, read_object, references_in};
 
@@ -75,7 +76,7 @@ fn items(raw: &RawValue, kept: &KeptItems) -> Result<Input, Flaw> {
     if items.len() > MAX_ITEMS {
         return Err(Flaw::new(format!("must not have more than {MAX_ITEMS} items: send the others afterwards")));
     }
-    read_items(&items, kept, InputStyle::Items)
+    read_items(&items, kept, &ClientTools::default(), InputStyle::Items)
 }
 
 fn take_metadata(body: &mut Object<'_>) -> Result<Option<Arc<str>>, Flaw> {

@@ -26,6 +26,7 @@ use super::item::{Item, ItemStatus, Part};
 use super::logprobs;
 use super::object::{About, ResponseOutcome, ResponseState};
 use crate::chat::reasoning_text;
+use crate::client_tools::{ClientTools, CustomInput};
 use crate::session::SessionObject;
 use crate::sse::Frame;
 
@@ -54,6 +55,8 @@ pub struct Events {
     first_entry: usize,
     /// Its calls of the client's tools.
     calls: Vec<Call>,
+    /// What the model calls the client's tools. Known from the first call on.
+    client_tools: Option<ClientTools>,
     /// Calls of Herma's own tools in the message before, and their items.
     own_calls: Vec<(CallId, usize)>,
     /// Whether calls of the client's tools are still to come, after the results of the other calls of their message.
@@ -68,6 +71,8 @@ pub struct Events {
 struct Entry {
     item: Item,
     is_open: bool,
+    /// The arguments of a custom tool's call, from which its text is taken.
+    custom: Option<CustomInput>,
 }
 
 /// The kind of a part of a message.
@@ -98,6 +103,7 @@ impl Events {
             entries: Vec::new(),
             first_entry: 0,
             calls: Vec::new(),
+            client_tools: None,
             own_calls: Vec::new(),
             client_calls_follow: false,
             logprobs: Vec::new(),
@@ -223,7 +229,21 @@ impl Events {
         }
         if let Item::FunctionCall { arguments, .. } = &mut entry.item {
             arguments.push_str(text);
+            self.emit_delta("response.function_call_arguments.delta", at, None, text);
+        } else if let Some(custom) = &mut entry.custom {
+            let text = custom.push(text);
+            self.custom_text(at, &text);
         }
-        self.emit_delta("response.function_call_arguments.delta", at, None, text);
+    }
+
+    /// Adds a piece of the text of a custom tool's call.
+    fn custom_text(&mut self, at: usize, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if let Item::CustomToolCall { input, .. } = &mut self.entries[at].item {
+            input.push_str(text);
+        }
+        self.emit_delta("response.custom_tool_call_input.delta", at, None, text);
     }
 }

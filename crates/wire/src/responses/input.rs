@@ -17,9 +17,30 @@ use super::content::{ChatPart, chat_content, parts};
 use super::item::Item;
 use super::references::APPROVAL_REQUEST;
 use super::summary::open_summary;
+use super::tools::ADDITIONAL_TOOLS;
 use crate::bad_request::Flaw;
-use crate::chat::{PHASE, RequestMessage, read_message, simple_user, tool_calls};
+use crate::chat::{Extra, PHASE, RequestMessage, read_message, simple_user, tool_calls};
+use crate::client_tools::{ClientCall, ClientTool, ClientTools, arguments_of};
 use crate::json::{Object, Writer, elements, flag, text};
+
+/// Calls of hosted tools, and their results. A client that was at OpenAI before may have them in its history. No model
+/// server could read them, so they make no messages.
+const HOSTED_ITEMS: [&str; 14] = [
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "computer_call",
+    "computer_call_output",
+    "local_shell_call",
+    "local_shell_call_output",
+    "shell_call",
+    "shell_call_output",
+    "apply_patch_call",
+    "apply_patch_call_output",
+    "tool_search_call",
+    "tool_search_output",
+];
 
 /// Stored items that references may name, by their ids.
 pub type KeptItems = HashMap<String, Item>;
@@ -38,18 +59,24 @@ pub struct Input {
 }
 
 /// Reads an input: a user's text, or items.
-pub(super) fn read(raw: &RawValue, kept: &KeptItems, style: InputStyle) -> Result<Input, Flaw> {
+pub(super) fn read(raw: &RawValue, kept: &KeptItems, tools: &ClientTools, style: InputStyle) -> Result<Input, Flaw> {
     match raw.get().as_bytes().first() {
         Some(b'"') => Ok(Input { messages: vec![simple_user(&text(raw)?)], indices: vec![0], ..Input::default() }),
-        Some(b'[') => read_items(&elements(raw)?, kept, style),
+        Some(b'[') => read_items(&elements(raw)?, kept, tools, style),
         _ => Err(Flaw::new("must be a string or an array of items")),
     }
 }
 
-/// Reads items. A reference is read as the item that it names.
-pub(crate) fn read_items(items: &[&RawValue], kept: &KeptItems, style: InputStyle) -> Result<Input, Flaw> {
+/// Reads items. A reference is read as the item that it names. `tools` has the names of the client's tools.
+pub(crate) fn read_items(
+    items: &[&RawValue],
+    kept: &KeptItems,
+    tools: &ClientTools,
+    style: InputStyle,
+) -> Result<Input, Flaw> {
     let mut reader = InputReader {
         kept,
+        tools,
         style,
         referred: HashSet::new(),
         input: Input::default(),
@@ -70,6 +97,14 @@ fn chat_message(json: String) -> Result<RequestMessage, Flaw> {
     read_message(&raw)
 }
 
+/// Reads the id of a call, and the tool that it calls.
+fn read_call(item: &mut Object<'_>, custom: bool) -> Result<(String, ClientTool), Flaw> {
+    let (id, name) = (item.take_name("call_id")?, item.take_name("name")?);
+    let namespace = item.take_text("namespace")?.filter(|namespace| !namespace.is_empty());
+    let tool = ClientTool { name: name.into_owned(), namespace: namespace.map(String::from), custom };
+    Ok((id.into_owned(), tool))
+}
+
 /// Reads the label of an assistant's message. No model is shown it.
 fn phase(message: &mut Object<'_>) -> Result<Option<String>, Flaw> {
     let phase = message.take_text(PHASE)?;
@@ -82,6 +117,7 @@ fn phase(message: &mut Object<'_>) -> Result<Option<String>, Flaw> {
 /// The messages so far, and what waits for the next item.
 struct InputReader<'a> {
     kept: &'a KeptItems,
+    tools: &'a ClientTools,
     style: InputStyle,
     /// Items that were referred to. Each may be referred to once, so that a small body cannot become a large context.
     referred: HashSet<&'a str>,
@@ -99,6 +135,8 @@ struct Assistant {
     text: Option<String>,
     refusal: String,
     calls: Vec<ToolCall>,
+    /// Those of them that are not calls of plain functions.
+    client_calls: Vec<ClientCall>,
     ids: HashSet<String>,
     reasoning: String,
     phase: Option<String>,
@@ -120,8 +158,10 @@ impl<'a> InputReader<'a> {
             // A reference may come without its type.
             (None, None) if item.rest().any(|(name, _)| name == "id") => self.reference(index, item),
             (None, None) => Err(Flaw::at("type", "is required")),
-            (Some("function_call"), _) => self.call(index, item),
+            (Some("function_call"), _) => self.function_call(index, item),
+            (Some("custom_tool_call"), _) => self.custom_call(index, item),
             (Some("function_call_output"), _) => self.call_output(index, item),
+            (Some("custom_tool_call_output"), _) => self.custom_output(index, item),
             (Some("reasoning"), _) => self.reason(item),
             (Some("compaction"), _) => self.compaction(index, item),
             (Some("item_reference"), _) => self.reference(index, item),
@@ -129,12 +169,13 @@ impl<'a> InputReader<'a> {
                 self.goes_on = self.assistant.is_some();
                 Ok(())
             }
-            (Some("mcp_approval_request" | "mcp_list_tools"), _) => Ok(()),
+            (Some("mcp_approval_request" | "mcp_list_tools" | ADDITIONAL_TOOLS), _) => Ok(()),
             (Some("mcp_approval_response"), _) => self.approval(item),
+            (Some(kind), _) if HOSTED_ITEMS.contains(&kind) => Ok(()),
             (Some(_), _) => Err(Flaw::at(
                 "type",
-                "must be message, function_call, function_call_output, reasoning, compaction, item_reference, \
-                 mcp_approval_response or another mcp item",
+                "must be message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, \
+                 reasoning, compaction, additional_tools, item_reference, mcp_approval_response or another mcp item",
             )),
         }
     }
@@ -184,14 +225,27 @@ impl<'a> InputReader<'a> {
         Ok(())
     }
 
-    fn call(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
-        let (id, name) = (item.take_name("call_id")?, item.take_name("name")?);
+    fn function_call(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
+        let (id, tool) = read_call(&mut item, false)?;
         let arguments = item.take_text("arguments")?.ok_or_else(|| Flaw::at("arguments", "is required"))?;
+        self.call(index, id, tool, arguments.into_owned())
+    }
+
+    fn custom_call(&mut self, index: usize, mut item: Object<'_>) -> Result<(), Flaw> {
+        let (id, tool) = read_call(&mut item, true)?;
+        let input = item.take_text("input")?.ok_or_else(|| Flaw::at("input", "is required"))?;
+        self.call(index, id, tool, arguments_of(&input))
+    }
+
+    fn call(&mut self, index: usize, id: String, tool: ClientTool, arguments: String) -> Result<(), Flaw> {
         let said = self.assistant.get_or_insert_with(|| Assistant { index, ..Assistant::default() });
         said.reasoning.push_str(&std::mem::take(&mut self.reasoning));
-        let (id, name, arguments) = (id.into_owned(), name.into_owned(), arguments.into_owned());
         if !said.ids.insert(id.clone()) {
             return Err(Flaw::at("call_id", "is the id of an earlier call in the same answer"));
+        }
+        let name = self.tools.model_name(&tool).into_owned();
+        if !tool.is_plain() {
+            said.client_calls.push(ClientCall { id: CallId::from(id.as_str()), tool });
         }
         said.calls.push(ToolCall { id, name, arguments, ..ToolCall::default() });
         Ok(())
@@ -209,6 +263,16 @@ impl<'a> InputReader<'a> {
         writer.field("tool_call_id", &call);
         writer.close_object();
         self.push_chat_json(index, writer.into_text())
+    }
+
+    fn custom_output(&mut self, index: usize, item: Object<'_>) -> Result<(), Flaw> {
+        self.call_output(index, item)?;
+        if let Some(said) = self.input.messages.last_mut() {
+            let mut extra = Extra::of(said);
+            extra.custom_output = true;
+            said.extra = extra.to_json();
+        }
+        Ok(())
     }
 
     fn approval(&mut self, mut item: Object<'_>) -> Result<(), Flaw> {
@@ -291,8 +355,15 @@ impl<'a> InputReader<'a> {
     }
 
     fn flush(&mut self) -> Result<(), Flaw> {
-        let Some(said) = self.assistant.take() else { return Ok(()) };
-        self.push_chat_json(said.index, said.chat_json())
+        let Some(mut said) = self.assistant.take() else { return Ok(()) };
+        self.push_chat_json(said.index, said.chat_json())?;
+        let client_calls = std::mem::take(&mut said.client_calls);
+        if let Some(stored) = self.input.messages.last_mut().filter(|_| !client_calls.is_empty()) {
+            let mut extra = Extra::of(stored);
+            extra.client_calls = client_calls;
+            stored.extra = extra.to_json();
+        }
+        Ok(())
     }
 }
 

@@ -132,8 +132,38 @@ pub enum Item {
         call_id: String,
         /// The function.
         name: String,
+        /// The namespace that the function is in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
         /// The arguments, JSON text as the model wrote it.
         arguments: String,
+    },
+    /// A call of a client's custom tool.
+    CustomToolCall {
+        /// Its id as an item.
+        id: String,
+        /// Whether it is complete.
+        status: ItemStatus,
+        /// The id that its result must name.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// The namespace that the tool is in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        /// The text for the tool.
+        input: String,
+    },
+    /// The result of a call of a custom tool.
+    CustomToolCallOutput {
+        /// Its id.
+        id: String,
+        /// Whether it is complete.
+        status: ItemStatus,
+        /// The call it answers.
+        call_id: String,
+        /// A text or parts.
+        output: Value,
     },
     /// The result of a call.
     FunctionCallOutput {
@@ -198,10 +228,17 @@ impl Item {
             | Self::Reasoning { id, .. }
             | Self::FunctionCall { id, .. }
             | Self::FunctionCallOutput { id, .. }
+            | Self::CustomToolCall { id, .. }
+            | Self::CustomToolCallOutput { id, .. }
             | Self::McpCall { id, .. }
             | Self::McpApprovalRequest { id, .. }
             | Self::Compaction { id, .. } => id,
         }
+    }
+
+    /// Whether it is a call that the client has to carry out.
+    pub(super) const fn is_clients_call(&self) -> bool {
+        matches!(self, Self::FunctionCall { .. } | Self::CustomToolCall { .. })
     }
 
     /// The item as JSON.
@@ -217,6 +254,8 @@ impl Item {
             | Self::Reasoning { status, .. }
             | Self::FunctionCall { status, .. }
             | Self::FunctionCallOutput { status, .. }
+            | Self::CustomToolCall { status, .. }
+            | Self::CustomToolCallOutput { status, .. }
             | Self::McpCall { status, .. }
             | Self::McpApprovalRequest { status, .. }
             | Self::Compaction { status, .. } => *status = new,

@@ -9,9 +9,12 @@ use herma_model::Params;
 use serde_json::value::RawValue;
 
 use super::echo::Echo;
-use super::{format, tools};
+use super::format;
+use super::known::Known;
+use super::tools::{ChatAndEcho, ToolList, Tools, tool_choice};
 use crate::bad_request::Flaw;
 use crate::chat::{number, positive};
+use crate::client_tools::ClientTools;
 use crate::json::{Object, Writer, compact, elements, flag, text};
 
 /// The element of `include` that asks for log probabilities.
@@ -32,6 +35,8 @@ pub(super) struct RequestFields {
     pub(super) echo: Echo,
     /// The labels of the MCP servers that the client lists.
     pub(super) servers: Vec<String>,
+    /// What the model calls the client's tools.
+    pub(super) client_tools: ClientTools,
 }
 
 impl RequestFields {
@@ -46,14 +51,18 @@ impl RequestFields {
     }
 }
 
-/// Reads the fields that the model server or the echo needs.
-pub(super) fn read(body: &mut Object<'_>) -> Result<RequestFields, Flaw> {
+/// Reads the fields that the model server or the echo needs. `additional` has lists of tools beside `tools`.
+pub(super) fn read<'a>(
+    body: &mut Object<'a>,
+    additional: Vec<ToolList<'a>>,
+    known: &Known,
+) -> Result<RequestFields, Flaw> {
     let mut fields = RequestFields::default();
     numbers(body, &mut fields)?;
     texts(body, &mut fields)?;
     read_field(body, "text", |raw| format::text(raw, &mut fields))?;
     read_field(body, "reasoning", |raw| format::reasoning(raw, &mut fields))?;
-    calls(body, &mut fields)?;
+    calls(body, additional, known, &mut fields)?;
     logprobs(body, &mut fields)?;
     read_field(body, "metadata", |raw| {
         fields.echo.add("metadata", metadata(raw)?);
@@ -99,21 +108,28 @@ fn texts(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> 
 }
 
 /// Reads the tools and the fields about tools. Model servers refuse such fields without tools.
-fn calls(body: &mut Object<'_>, fields: &mut RequestFields) -> Result<(), Flaw> {
-    let tools = read_field(body, "tools", tools::tools)?.flatten();
-    let choice = read_field(body, "tool_choice", tools::tool_choice)?;
+fn calls<'a>(
+    body: &mut Object<'a>,
+    additional: Vec<ToolList<'a>>,
+    known: &Known,
+    fields: &mut RequestFields,
+) -> Result<(), Flaw> {
+    let own = body.take("tools").map(ToolList::own);
+    let lists: Vec<ToolList<'a>> = own.into_iter().chain(additional).collect();
+    let mut tools = Tools::read(&lists, known)?;
+    let choice = read_field(body, "tool_choice", |raw| tool_choice(raw, &tools, known))?;
     let parallel = read_field(body, "parallel_tool_calls", flag)?;
-    let mut has_tools = false;
-    if let Some(tools) = tools {
-        fields.echo.add("tools", tools.echo);
-        fields.servers = tools.servers;
-        if let Some(functions) = tools.functions {
-            has_tools = true;
-            fields.pass("tools", functions);
-        }
+    if let Some(echo) = tools.echo.take() {
+        fields.echo.add("tools", echo);
     }
-    let parallel =
-        parallel.map(|parallel| tools::ChatAndEcho { chat: parallel.to_string(), echo: parallel.to_string() });
+    let chat = tools.chat();
+    let has_tools = chat.is_some();
+    if let Some(chat) = chat {
+        fields.pass("tools", chat);
+    }
+    fields.servers = tools.servers;
+    fields.client_tools = tools.names;
+    let parallel = parallel.map(|parallel| ChatAndEcho { chat: parallel.to_string(), echo: parallel.to_string() });
     for (name, forms) in [("tool_choice", choice), ("parallel_tool_calls", parallel)] {
         if let Some(forms) = forms {
             fields.echo.add(name, forms.echo);

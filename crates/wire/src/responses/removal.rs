@@ -7,7 +7,7 @@ use super::transcript::items;
 use crate::chat::{AnswerPart, without};
 
 /// The prefixes of item ids.
-const PREFIXES: [&str; 6] = ["msg_", "rs_", "fc_", "fco_", "mcp_", "mcpr_"];
+const PREFIXES: [&str; 8] = ["msg_", "rs_", "fc_", "fco_", "ctc_", "ctco_", "mcp_", "mcpr_"];
 
 /// The id of an item's message. Whether the message and the item exist is not checked here.
 pub fn message_of_item(id: &str) -> Option<MessageId> {
@@ -30,7 +30,7 @@ pub fn without_item(said: &Utterance, message: MessageId, item_id: &str) -> Opti
         Item::McpCall { .. } | Item::McpApprovalRequest { .. } => return None,
         _ if said.role != Role::Assistant => return Some(None),
         Item::Reasoning { .. } => AnswerPart::Reasoning,
-        Item::FunctionCall { call_id, .. } => {
+        Item::FunctionCall { call_id, .. } | Item::CustomToolCall { call_id, .. } => {
             AnswerPart::Call(said.calls.iter().position(|call| **call == **call_id).unwrap_or(usize::MAX))
         }
         _ => AnswerPart::Text,

@@ -5,10 +5,13 @@ use serde_json::value::RawValue;
 
 use super::chat_style::InputStyle;
 use super::echo::Echo;
-use super::input::{self, Input, KeptItems};
+use super::input::{self, Input};
+use super::known::Known;
 use super::params::{self, quoted, read_field};
+use super::tools::ToolList;
 use crate::bad_request::{BadRequest, Flaw};
 use crate::chat::positive;
+use crate::client_tools::ClientTools;
 use crate::json::{Object, elements, flag, text};
 
 /// What happens if the context does not fit.
@@ -52,6 +55,8 @@ pub struct ResponsesRequest {
     pub own_tool_params: Params,
     /// The labels of the MCP servers that the client lists. It can be asked about calls of their tools.
     pub servers: Vec<String>,
+    /// The client's tools that the model knows by another name or in another form.
+    pub client_tools: ClientTools,
     /// The client's name for its end user. It is in `params` too.
     pub user: Option<String>,
     /// The number of tokens from which on the context is to be compacted, if the client gives one.
@@ -67,22 +72,22 @@ pub struct ResponsesRequest {
 /// Unknown fields are ignored: clients send them, and model servers would refuse them. A request that names both a
 /// conversation and a response fails with the code `conversation_and_previous_response`.
 pub fn parse(body: &[u8]) -> Result<ResponsesRequest, BadRequest> {
-    parse_with(body, &KeptItems::new())
+    parse_with(body, &Known::default())
 }
 
-/// Like [`parse`], for a request whose input refers to items. [`super::references()`] says to which.
-pub fn parse_with(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    Ok(read_with_input(read_object(body)?, kept, InputStyle::Items)?)
+/// Like [`parse`], with what is known beside the request.
+pub fn parse_with(body: &[u8], known: &Known) -> Result<ResponsesRequest, BadRequest> {
+    Ok(read_with_input(read_object(body)?, known, InputStyle::Items)?)
 }
 
 /// Like [`parse_with`], for a context that no model has to answer: the input may be absent or empty.
-pub fn parse_context(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    Ok(read(read_object(body)?, kept, InputStyle::Items)?)
+pub fn parse_context(body: &[u8], known: &Known) -> Result<ResponsesRequest, BadRequest> {
+    Ok(read(read_object(body)?, known, InputStyle::Items)?)
 }
 
 /// Like [`parse_context`], for a compaction. It must name a model.
-pub fn parse_compaction(body: &[u8], kept: &KeptItems) -> Result<ResponsesRequest, BadRequest> {
-    let request = parse_context(body, kept)?;
+pub fn parse_compaction(body: &[u8], known: &Known) -> Result<ResponsesRequest, BadRequest> {
+    let request = parse_context(body, known)?;
     match request.model {
         Some(_) => Ok(request),
         None => Err(Flaw::at("model", "is required").into()),
@@ -96,15 +101,15 @@ pub(crate) fn read_object(body: &[u8]) -> Result<Object<'_>, Flaw> {
 }
 
 /// Reads a request whose input must not be empty.
-pub(crate) fn read_with_input(body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
-    let request = read(body, kept, style)?;
+pub(crate) fn read_with_input(body: Object<'_>, known: &Known, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
+    let request = read(body, known, style)?;
     if request.messages.is_empty() && request.system.is_empty() && request.approvals.is_empty() {
         return Err(Flaw::at("input", "is required and must not be empty"));
     }
     Ok(request)
 }
 
-fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
+fn read(mut body: Object<'_>, known: &Known, style: InputStyle) -> Result<ResponsesRequest, Flaw> {
     if body.take("prompt").is_some() {
         return Err(Flaw::at("prompt", "is not supported: send the text as instructions and input"));
     }
@@ -123,7 +128,10 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
     let truncation = read_field(&mut body, "truncation", truncation)?;
     let compact_threshold = read_field(&mut body, "context_management", compact_threshold)?.flatten();
     let instructions = body.take_text("instructions")?;
-    let params::RequestFields { params, own_tool_params, mut echo, servers } = params::read(&mut body)?;
+    let input = body.take("input");
+    let additional = ToolList::in_input(input)?;
+    let params::RequestFields { params, own_tool_params, mut echo, servers, client_tools } =
+        params::read(&mut body, additional, known)?;
     if let Some(instructions) = &instructions {
         echo.add("instructions", quoted(instructions));
     }
@@ -135,8 +143,9 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
     if let Some(Truncation::Auto) = truncation {
         echo.add("truncation", "\"auto\"");
     }
-    let Input { system, messages, indices, approvals } =
-        read_field(&mut body, "input", |raw| input::read(raw, kept, style))?.unwrap_or_default();
+    let input =
+        input.map(|raw| input::read(raw, &known.items, &client_tools, style).map_err(|flaw| flaw.within("input")));
+    let Input { system, messages, indices, approvals } = input.transpose()?.unwrap_or_default();
     Ok(ResponsesRequest {
         model,
         instructions: instructions.filter(|text| !text.is_empty()).map(|text| system_message(&text)),
@@ -153,6 +162,7 @@ fn read(mut body: Object<'_>, kept: &KeptItems, style: InputStyle) -> Result<Res
         params,
         own_tool_params,
         servers,
+        client_tools,
         compact_threshold,
         truncation: truncation.unwrap_or_default(),
         echo: echo.in_order(),

@@ -1,12 +1,22 @@
-//! The tools of a request: functions of the client, and MCP servers that Herma runs. Other tools run at OpenAI.
+//! The tools of a request: the client's functions and custom tools, MCP servers that Herma runs, and hosted tools.
+//!
+//! A model server has functions only. [`definition`] says how the others are offered to it. A hosted tool is one that
+//! runs at OpenAI, such as a web search. The operator decides what happens to it.
+
+mod choice;
+mod definition;
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use self::definition::{Definition, Server};
+use super::known::{HostedTools, Known};
 use crate::bad_request::Flaw;
-use crate::chat::begins;
-use crate::json::{Object, Writer, compact, elements, flag, text};
+use crate::client_tools::ClientTools;
+use crate::json::{Object, Writer, compact, elements};
+
+pub(super) use choice::tool_choice;
 
 /// A field in two forms: for the model server, and for the echo.
 pub(super) struct ChatAndEcho {
@@ -16,201 +26,173 @@ pub(super) struct ChatAndEcho {
 
 /// The tools of a request.
 #[derive(Default)]
-pub(super) struct Tools {
-    /// The client's functions, for the model server. `None` if there are none: then it does not get the field.
-    pub(super) functions: Option<String>,
-    /// All tools, for the echo.
-    pub(super) echo: String,
+pub(super) struct Tools<'a> {
+    /// The client's functions and custom tools, each once.
+    definitions: Vec<Definition<'a>>,
+    /// Hosted tools that are passed on as they are.
+    passed_on: Vec<Cow<'a, str>>,
+    /// The types of the hosted tools that were left out.
+    left_out: Vec<String>,
+    /// What the model calls the client's tools.
+    pub(super) names: ClientTools,
     /// The labels of the MCP servers about whose calls the client can be asked.
     pub(super) servers: Vec<String>,
+    /// All tools that were not left out, for the echo. `None` if the request has no list, or an empty one.
+    pub(super) echo: Option<String>,
 }
 
-/// Reads `tools`. `None` if there are none.
-pub(super) fn tools(raw: &RawValue) -> Result<Option<Tools>, Flaw> {
-    let tools = elements(raw)?;
-    if tools.is_empty() {
-        return Ok(None);
-    }
-    let (mut chat, mut echo) = (Writer::with_capacity(raw.get().len()), Writer::with_capacity(raw.get().len()));
-    let (mut servers, mut has_functions) = (Vec::new(), false);
-    chat.open_array();
-    echo.open_array();
-    for (index, tool) in tools.into_iter().enumerate() {
-        match read_tool(tool).map_err(|flaw| flaw.element(index))? {
-            ListedTool::Function(function) => {
-                has_functions = true;
-                function.write_chat(&mut chat);
-                function.write_echo(&mut echo);
-            }
-            ListedTool::Server(server) => {
-                server.write_echo(&mut echo);
-                servers.push(server.label.into_owned());
+impl<'a> Tools<'a> {
+    /// Reads the lists of tools of a request. Of two tools with the same name in the same namespace, the last one
+    /// counts.
+    pub(super) fn read(lists: &[ToolList<'a>], known: &Known) -> Result<Self, Flaw> {
+        let mut tools = Self::default();
+        let mut echo = Writer::with_capacity(lists.iter().map(|list| list.tools.get().len()).sum());
+        let mut is_empty = true;
+        echo.open_array();
+        for list in lists {
+            for (index, tool) in elements(list.tools).map_err(|flaw| list.at(flaw))?.into_iter().enumerate() {
+                is_empty = false;
+                tools.add(tool, known, &mut echo).map_err(|flaw| list.at(flaw.element(index)))?;
             }
         }
+        echo.close_array();
+        tools.echo = (!is_empty).then(|| echo.into_text());
+        tools.names = ClientTools::of(tools.definitions.iter().map(Definition::tool));
+        Ok(tools)
     }
-    chat.close_array();
-    echo.close_array();
-    let functions = has_functions.then(|| chat.into_text());
-    Ok(Some(Tools { functions, echo: echo.into_text(), servers }))
-}
 
-enum ListedTool<'a> {
-    Function(Function<'a>),
-    Server(Server<'a>),
-}
-
-fn read_tool(raw: &RawValue) -> Result<ListedTool<'_>, Flaw> {
-    let mut tool = Object::read(raw)?;
-    match &*tool.take_name("type")? {
-        "function" => function(raw).map(ListedTool::Function),
-        "mcp" => Server::read(tool).map(ListedTool::Server),
-        _ => Err(Flaw::at("type", "must be function or mcp: other tools are not supported")),
-    }
-}
-
-/// An MCP server that the client lists. The operator configures how it is reached and which of its calls are asked
-/// for, so only its label counts. What the client says beside it is repeated, without headers and keys.
-struct Server<'a> {
-    label: Cow<'a, str>,
-    repeated: Vec<(&'static str, Cow<'a, str>)>,
-}
-
-impl<'a> Server<'a> {
-    const REPEATED: [&'static str; 5] =
-        ["server_url", "server_description", "connector_id", "allowed_tools", "require_approval"];
-
-    fn read(mut tool: Object<'a>) -> Result<Self, Flaw> {
-        let label = tool.take_name("server_label")?;
-        let mut repeated = Vec::new();
-        for name in Self::REPEATED {
-            let json = tool.take(name).map(|raw| compact(raw).map_err(|flaw| flaw.within(name))).transpose()?;
-            repeated.push((name, json.unwrap_or(Cow::Borrowed("null"))));
+    /// The tools for the model server. `None` if there are none: then it does not get the field.
+    pub(super) fn chat(&self) -> Option<String> {
+        if !self.has_any() {
+            return None;
         }
-        Ok(Self { label, repeated })
-    }
-
-    fn write_echo(&self, writer: &mut Writer) {
-        writer.open_object();
-        writer.field("type", "mcp");
-        writer.field("server_label", &self.label);
-        for (name, json) in &self.repeated {
-            writer.raw_field(name, json);
+        let mut writer = Writer::with_capacity(1024);
+        writer.open_array();
+        for definition in &self.definitions {
+            definition.write_chat(&self.names.model_name(&definition.tool()), &mut writer);
         }
-        writer.raw_field("headers", "null");
-        writer.close_object();
-    }
-}
-
-struct Function<'a> {
-    name: Cow<'a, str>,
-    description: Option<Cow<'a, str>>,
-    parameters: Option<Cow<'a, str>>,
-    strict: Option<bool>,
-}
-
-fn function(raw: &RawValue) -> Result<Function<'_>, Flaw> {
-    let mut tool = Object::read(raw)?;
-    if tool.take_name("type")? != "function" {
-        return Err(Flaw::at("type", "must be function: other tools are not supported"));
-    }
-    let name = tool.take_name("name")?;
-    let description = tool.take_text("description")?;
-    let parameters = tool.take("parameters").map(|raw| {
-        begins(raw, "{", "must be an object").and_then(|()| compact(raw)).map_err(|flaw| flaw.within("parameters"))
-    });
-    let strict = tool.take("strict").map(|raw| flag(raw).map_err(|flaw| flaw.within("strict")));
-    Ok(Function { name, description, parameters: parameters.transpose()?, strict: strict.transpose()? })
-}
-
-impl Function<'_> {
-    fn write_chat(&self, writer: &mut Writer) {
-        writer.open_object();
-        writer.field("type", "function");
-        writer.key("function");
-        writer.open_object();
-        writer.field("name", &self.name);
-        if let Some(description) = &self.description {
-            writer.field("description", description);
+        for tool in &self.passed_on {
+            writer.raw(tool);
         }
-        if let Some(parameters) = &self.parameters {
-            writer.raw_field("parameters", parameters);
+        writer.close_array();
+        Some(writer.into_text())
+    }
+
+    fn has_any(&self) -> bool {
+        !(self.definitions.is_empty() && self.passed_on.is_empty())
+    }
+
+    fn add(&mut self, raw: &'a RawValue, known: &Known, echo: &mut Writer) -> Result<(), Flaw> {
+        let mut tool = Object::read(raw)?;
+        match &*tool.take_name("type")? {
+            "function" => self.define(Definition::function(tool)?, echo),
+            "custom" => self.define(Definition::custom(tool)?, echo),
+            "namespace" => self.add_namespace(tool, known, echo)?,
+            "mcp" => {
+                let server = Server::read(tool)?;
+                if !known.runs(&server.label) {
+                    return self.add_hosted("mcp", raw, known, echo);
+                }
+                server.write_echo(echo);
+                self.servers.push(server.label.into_owned());
+            }
+            kind => self.add_hosted(kind, raw, known, echo)?,
         }
-        if let Some(strict) = &self.strict {
-            writer.field("strict", strict);
+        Ok(())
+    }
+
+    fn add_namespace(&mut self, mut namespace: Object<'a>, known: &Known, echo: &mut Writer) -> Result<(), Flaw> {
+        let name = namespace.take_name("name")?;
+        let mut description = namespace.take_text("description")?;
+        let listed = namespace.take("tools").ok_or_else(|| Flaw::at("tools", "is required"))?;
+        echo.open_object();
+        echo.field("type", "namespace");
+        echo.field("name", &name);
+        echo.field("description", &description);
+        echo.key("tools");
+        echo.open_array();
+        let mut add = |raw: &'a RawValue| {
+            let mut tool = Object::read(raw)?;
+            let definition = match &*tool.take_name("type")? {
+                "function" => Definition::function(tool)?,
+                "custom" => Definition::custom(tool)?,
+                kind => return self.add_hosted(kind, raw, known, echo),
+            };
+            self.define(definition.within(name.clone(), description.take()), echo);
+            Ok(())
+        };
+        for (index, raw) in elements(listed).map_err(|flaw| flaw.within("tools"))?.into_iter().enumerate() {
+            add(raw).map_err(|flaw: Flaw| flaw.element(index).within("tools"))?;
         }
-        writer.close_object();
-        writer.close_object();
+        echo.close_array();
+        echo.close_object();
+        Ok(())
     }
 
-    fn write_echo(&self, writer: &mut Writer) {
-        writer.open_object();
-        writer.field("type", "function");
-        writer.field("name", &self.name);
-        writer.field("description", &self.description);
-        writer.raw_field("parameters", self.parameters.as_deref().unwrap_or("null"));
-        writer.field("strict", &self.strict);
-        writer.close_object();
-    }
-}
-
-/// Reads `tool_choice`.
-pub(super) fn tool_choice(raw: &RawValue) -> Result<ChatAndEcho, Flaw> {
-    begins(raw, "\"{", "must be a string or an object")?;
-    if raw.get().starts_with('"') {
-        let choice = text(raw)?;
-        if !matches!(&*choice, "none" | "auto" | "required") {
-            return Err(Flaw::new("must be none, auto, required or a function"));
+    fn define(&mut self, definition: Definition<'a>, echo: &mut Writer) {
+        definition.write_echo(echo);
+        let tool = definition.tool();
+        match self.definitions.iter_mut().find(|other| other.tool() == tool) {
+            Some(other) => *other = definition,
+            None => self.definitions.push(definition),
         }
-        let json = format!("\"{choice}\"");
-        return Ok(ChatAndEcho { chat: json.clone(), echo: json });
     }
-    let mut choice = Object::read(raw)?;
-    match &*choice.take_name("type")? {
-        "function" => {
-            let name = choice.take_name("name")?;
-            Ok(ChatAndEcho { chat: chat_name(&name), echo: echo_name(&name) })
+
+    fn add_hosted(&mut self, kind: &str, raw: &'a RawValue, known: &Known, echo: &mut Writer) -> Result<(), Flaw> {
+        match known.hosted {
+            HostedTools::LeaveOut => self.left_out.push(kind.to_owned()),
+            HostedTools::Refuse => {
+                return Err(Flaw::at(
+                    "type",
+                    "must be function, custom, namespace, or mcp with a server of this gateway: the operator refuses \
+                     tools that the model server does not have",
+                ));
+            }
+            HostedTools::PassOn => {
+                let tool = compact(raw)?;
+                echo.raw(&tool);
+                self.passed_on.push(tool);
+            }
         }
-        "allowed_tools" => allowed_tools(choice),
-        _ => Err(Flaw::at("type", "must be function or allowed_tools")),
+        Ok(())
     }
 }
 
-fn allowed_tools(mut choice: Object<'_>) -> Result<ChatAndEcho, Flaw> {
-    let mode = choice.take_text("mode")?.unwrap_or(Cow::Borrowed("auto"));
-    if !matches!(&*mode, "auto" | "required" | "none") {
-        return Err(Flaw::at("mode", "must be auto, required or none"));
-    }
-    let raw = choice.take("tools").ok_or_else(|| Flaw::at("tools", "is required"))?;
-    let mut names = Vec::new();
-    for (index, tool) in elements(raw).map_err(|flaw| flaw.within("tools"))?.into_iter().enumerate() {
-        let tool = function(tool).map_err(|flaw| flaw.element(index).within("tools"))?;
-        names.push(tool.name);
-    }
-    let list = |form: fn(&str) -> String| names.iter().map(|name| form(name)).collect::<Vec<_>>().join(",");
-    let (chat, echo) = (list(chat_name), list(echo_name));
-    Ok(ChatAndEcho {
-        chat: format!(r#"{{"type":"allowed_tools","allowed_tools":{{"mode":"{mode}","tools":[{chat}]}}}}"#),
-        echo: format!(r#"{{"type":"allowed_tools","mode":"{mode}","tools":[{echo}]}}"#),
-    })
+/// A list of tools, and where it stands in the request.
+#[derive(Clone, Copy)]
+pub(super) struct ToolList<'a> {
+    tools: &'a RawValue,
+    /// The index of the input item that has it. `None` for the request's own list.
+    item: Option<usize>,
 }
 
-fn chat_name(name: &str) -> String {
-    let mut writer = Writer::with_capacity(name.len() + 64);
-    writer.open_object();
-    writer.field("type", "function");
-    writer.key("function");
-    writer.open_object();
-    writer.field("name", name);
-    writer.close_object();
-    writer.close_object();
-    writer.into_text()
+impl<'a> ToolList<'a> {
+    /// The request's own list.
+    pub(super) const fn own(tools: &'a RawValue) -> Self {
+        Self { tools, item: None }
+    }
+
+    /// The lists in items of the input.
+    pub(super) fn in_input(input: Option<&'a RawValue>) -> Result<Vec<Self>, Flaw> {
+        // A wrong item is reported later, when the input is read.
+        let items = input.filter(|raw| raw.get().starts_with('[') && raw.get().contains(ADDITIONAL_TOOLS));
+        let items = items.map(elements).transpose().map_err(|flaw| flaw.within("input"))?.unwrap_or_default();
+        let list = |(index, raw): (usize, &'a RawValue)| {
+            let mut item = Object::read(raw).ok()?;
+            item.take_text("type").ok().flatten().filter(|kind| kind == ADDITIONAL_TOOLS)?;
+            Some(Self { tools: item.take("tools")?, item: Some(index) })
+        };
+        Ok(items.into_iter().enumerate().filter_map(list).collect())
+    }
+
+    fn at(&self, flaw: Flaw) -> Flaw {
+        let flaw = flaw.within("tools");
+        match self.item {
+            Some(index) => flaw.element(index).within("input"),
+            None => flaw,
+        }
+    }
 }
 
-fn echo_name(name: &str) -> String {
-    let mut writer = Writer::with_capacity(name.len() + 32);
-    writer.open_object();
-    writer.field("type", "function");
-    writer.field("name", name);
-    writer.close_object();
-    writer.into_text()
-}
+/// The type of an input item that has a list of tools.
+pub(super) const ADDITIONAL_TOOLS: &str = "additional_tools";

@@ -13,6 +13,7 @@ use super::item::{Item, ItemStatus, Part};
 use super::logprobs;
 use super::mcp::{earlier_item, own_items};
 use crate::chat::{Extra, answer_of, reasoning_text};
+use crate::client_tools::{ClientTool, input_of};
 use crate::own_tools::CallResult;
 
 /// The items of an assistant's message: reasoning, text, calls of Herma's own tools, calls of the client's tools.
@@ -40,15 +41,23 @@ pub(super) fn said_items(id: MessageId, said: &Utterance, last: ItemStatus, resu
         items.push(Item::Message { id, status, role: "assistant", content, phase: None });
     }
     let own = own_items(id, said, results);
-    let clients = answer.tool_calls.into_iter().filter(|call| !said.own_calls().iter().any(|own| *own.id == *call.id));
+    let own_calls = said.own_calls();
+    let mut clients = answer.tool_calls;
+    clients.retain(|call| !own_calls.iter().any(|own| *own.id == *call.id));
+    let known = if clients.is_empty() { Vec::new() } else { Extra::of(said).client_calls };
     let clients: Vec<Item> = clients
+        .into_iter()
         .enumerate()
-        .map(|(index, call)| Item::FunctionCall {
-            id: call_id(id, index),
-            status: ItemStatus::Completed,
-            call_id: call.id,
-            name: call.name,
-            arguments: call.arguments,
+        .map(|(index, call)| {
+            let tool = known.iter().find(|known| *known.id == *call.id).map(|known| &known.tool);
+            let mut item = begun_call(id, index, call.id, call.name, tool);
+            match &mut item {
+                Item::FunctionCall { arguments, .. } => *arguments = call.arguments,
+                Item::CustomToolCall { input, .. } => *input = input_of(&call.arguments),
+                _ => {}
+            }
+            item.set_status(ItemStatus::Completed);
+            item
         })
         .collect();
     if let Some(item) = clients.is_empty().then(|| items.last_mut()).flatten().filter(|_| own.is_empty()) {
@@ -56,10 +65,33 @@ pub(super) fn said_items(id: MessageId, said: &Utterance, last: ItemStatus, resu
     }
     items.extend(own);
     items.extend(clients);
-    if let Some(item @ Item::FunctionCall { .. }) = items.last_mut() {
+    if let Some(item) = items.last_mut().filter(|item| item.is_clients_call()) {
         item.set_status(last);
     }
     items
+}
+
+/// The item of a call of the client's tool, before its arguments. `tool` is how the client knows the tool, if it is not
+/// a plain function.
+pub(super) fn begun_call(
+    message: MessageId,
+    index: usize,
+    call_id: String,
+    model_name: String,
+    tool: Option<&ClientTool>,
+) -> Item {
+    let id = |prefix: &str| format!("{prefix}_{}_{index}", message.uuid().simple());
+    let status = ItemStatus::InProgress;
+    let (name, namespace) = match tool {
+        Some(tool) => (tool.name.clone(), tool.namespace.clone()),
+        None => (model_name, None),
+    };
+    match tool {
+        Some(ClientTool { custom: true, .. }) => {
+            Item::CustomToolCall { id: id("ctc"), status, call_id, name, namespace, input: String::new() }
+        }
+        _ => Item::FunctionCall { id: id("fc"), status, call_id, name, namespace, arguments: String::new() },
+    }
 }
 
 /// The items of an assistant's message whose calls of Herma's own tools have no results yet.
@@ -84,12 +116,18 @@ pub(super) fn items(id: MessageId, said: &Utterance, results: &[CallResult]) -> 
         Role::Assistant => with_phase(said_items(id, said, ItemStatus::from(said.status), results), said),
         Role::User => vec![input_message(id.to_string(), "user", &said.payload)],
         Role::Tool if said.call_end().is_some() => earlier_item(id, said).into_iter().collect(),
-        Role::Tool => vec![Item::FunctionCallOutput {
-            id: format!("fco_{}", id.uuid().simple()),
-            status: ItemStatus::Completed,
-            call_id: said.calls.first().map(|call| call.to_string()).unwrap_or_default(),
-            output: tool_output(&said.payload),
-        }],
+        Role::Tool => vec![output_of_call(id, said)],
+    }
+}
+
+fn output_of_call(id: MessageId, said: &Utterance) -> Item {
+    let hex = id.uuid().simple();
+    let status = ItemStatus::Completed;
+    let call_id = said.calls.first().map(|call| call.to_string()).unwrap_or_default();
+    let output = tool_output(&said.payload);
+    match Extra::of(said).custom_output {
+        true => Item::CustomToolCallOutput { id: format!("ctco_{hex}"), status, call_id, output },
+        false => Item::FunctionCallOutput { id: format!("fco_{hex}"), status, call_id, output },
     }
 }
 
@@ -126,10 +164,6 @@ pub(super) fn message_id(id: MessageId, nth: usize) -> String {
 
 pub(super) fn reasoning_id(id: MessageId, nth: usize) -> String {
     numbered(format_args!("rs_{}", id.uuid().simple()), nth)
-}
-
-pub(super) fn call_id(id: MessageId, index: usize) -> String {
-    format!("fc_{}_{index}", id.uuid().simple())
 }
 
 fn numbered(id: impl Display, nth: usize) -> String {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
 use crate::json::{Object, text};
-use crate::responses::{InputStyle, KeptItems, ResponsesRequest, read_field, read_object, read_with_input};
+use crate::responses::{InputStyle, Known, ResponsesRequest, read_field, read_object, read_with_input};
 
 /// A request for a run, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +21,15 @@ pub struct RunRequest {
 }
 
 /// Reads a request for a run. The input is a text, items, or chat messages. The other fields are those of a response
-/// request. `kept` has the items that [`crate::responses::references()`] names.
+/// request. `known` has the items that
+/// [`crate::responses::references()`] names.
 ///
 /// An empty session id or key counts as absent, as in the headers.
-pub fn parse(body: &[u8], kept: &KeptItems) -> Result<RunRequest, BadRequest> {
-    Ok(read(read_object(body)?, kept)?)
+pub fn parse(body: &[u8], known: &Known) -> Result<RunRequest, BadRequest> {
+    Ok(read(read_object(body)?, known)?)
 }
 
-fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<RunRequest, Flaw> {
+fn read(mut body: Object<'_>, known: &Known) -> Result<RunRequest, Flaw> {
     if body.take("conversation_history").is_some_and(|raw| raw.get() != "[]") {
         let stored = "is not supported: the history is the stored transcript of the session that session_id names";
         return Err(Flaw::at("conversation_history", stored));
@@ -36,7 +37,7 @@ fn read(mut body: Object<'_>, kept: &KeptItems) -> Result<RunRequest, Flaw> {
     let session_id = take_name(&mut body, "session_id")?;
     let session_key = take_name(&mut body, "session_key")?;
     let kind = read_field(&mut body, "kind", kind)?;
-    Ok(RunRequest { request: read_with_input(body, kept, InputStyle::ItemsAndChat)?, session_id, session_key, kind })
+    Ok(RunRequest { request: read_with_input(body, known, InputStyle::ItemsAndChat)?, session_id, session_key, kind })
 }
 
 fn take_name(body: &mut Object<'_>, name: &str) -> Result<Option<String>, Flaw> {

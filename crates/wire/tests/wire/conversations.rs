@@ -106,7 +106,7 @@ fn wrong_fields_are_refused_by_name() {
         refusal(create(&json!([]))),
         refusal(create(&json!({"items": "hi"}))),
         refusal(create(&json!({"items": [{"type": "message", "role": "user"}]}))),
-        refusal(create(&json!({"items": [{"type": "web_search_call"}]}))),
+        refusal(create(&json!({"items": [{"type": "hologram"}]}))),
         refusal(create(&json!({"metadata": "x"}))),
         refusal(create(&json!({"metadata": {"k": 7}}))),
         refusal(add(&json!({"items": {}}))),
@@ -117,7 +117,7 @@ fn wrong_fields_are_refused_by_name() {
     - — the request body must be a JSON object
     items — `items` must be an array
     items[0].content — `items[0].content` is required
-    items[0].type — `items[0].type` must be message, function_call, function_call_output, reasoning, compaction, item_reference, mcp_approval_response or another mcp item
+    items[0].type — `items[0].type` must be message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning, compaction, additional_tools, item_reference, mcp_approval_response or another mcp item
     metadata — `metadata` must be an object
     metadata.k — `metadata.k` must be a string
     items — `items` must be an array

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use herma_model::turn::FailureCode;
 use herma_model::{ApprovalChoice, CompactionId, Delta, RunId, SessionId, SessionKind, Timestamp, TurnFailure};
-use herma_wire::responses::{Echo, KeptItems, ResponseError, parse as parse_response};
+use herma_wire::responses::{Echo, Known, ResponseError, parse as parse_response};
 use herma_wire::runs::{
     ApprovalTarget, RunApproval, RunEnding, RunEvents, RunObject, RunOutput, RunRequest, RunState, parse,
     parse_approval,
@@ -20,7 +20,7 @@ const RUN: RunId = RunId::from_uuid(Uuid::from_u128(3));
 const CREATED: Timestamp = Timestamp(1_772_582_400_500);
 
 fn read(body: &Value) -> Result<RunRequest, BadRequest> {
-    parse(body.to_string().as_bytes(), &KeptItems::new())
+    parse(body.to_string().as_bytes(), &Known::default())
 }
 
 fn refused(body: &Value) -> String {
@@ -374,6 +374,6 @@ fn skipped_numbers_are_never_used_again() {
 proptest::proptest! {
     #[test]
     fn no_bytes_make_the_parser_panic(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..256)) {
-        let _ = parse(&body, &KeptItems::new());
+        let _ = parse(&body, &Known::default());
     }
 }

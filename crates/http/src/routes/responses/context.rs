@@ -8,7 +8,7 @@ use herma_gateway::TurnRequest;
 use herma_model::Principal;
 use herma_wire::BadRequest;
 use herma_wire::responses::{
-    self, CompactionObject, Item, KeptItems, ResponsesRequest, compaction_item, items_of, seal_summary,
+    self, CompactionObject, Item, Known, ResponsesRequest, compaction_item, items_of, seal_summary,
 };
 
 use super::create::{fill, named_conversation};
@@ -51,7 +51,7 @@ pub(crate) async fn compact(
     Ok(from_bytes(object.to_json()))
 }
 
-type Parse = fn(&[u8], &KeptItems) -> Result<ResponsesRequest, BadRequest>;
+type Parse = fn(&[u8], &Known) -> Result<ResponsesRequest, BadRequest>;
 
 /// Reads a request about a context. It may have no input of its own.
 async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse) -> Result<TurnRequest, ApiError> {
@@ -59,7 +59,7 @@ async fn read(app: &Shared, principal: Principal, request: Request, parse: Parse
     let headers = SessionHeaders::read(&parts.headers)?;
     let body = body::read(app, &parts.headers, body).await?;
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
-    let asked = parse(&body, &named)?;
+    let asked = parse(&body, &app.known(named))?;
     let conversation = named_conversation(app, &principal, &headers, &asked).await?;
     let mut turn = answer::turn_request(principal, headers, conversation, COMPACT, &body);
     fill(app, &mut turn, asked);

@@ -51,7 +51,7 @@ pub(crate) async fn create(
 /// Parses a request, with the items that it references by id.
 pub(super) async fn read(app: &Shared, principal: &Principal, body: &[u8]) -> Result<ResponsesRequest, ApiError> {
     let named = named_items(app, principal, &responses::references(body)?, Dialect::Responses).await?;
-    Ok(responses::parse_with(body, &named)?)
+    Ok(responses::parse_with(body, &app.known(named))?)
 }
 
 /// A submitted turn, and what is stored of its request.
@@ -145,6 +145,7 @@ pub(crate) fn fill(app: &Shared, turn: &mut TurnRequest, asked: ResponsesRequest
         params.0.extend(asked.own_tool_params.0);
     }
     turn.options.params = Arc::new(params);
+    turn.options.client_tools = Arc::new(asked.client_tools);
     turn.options.approvals = match asked.servers.is_empty() {
         true => AskWhere::Nowhere,
         false => AskWhere::InAnswer(asked.servers.into()),

@@ -34,7 +34,7 @@ pub(crate) async fn create(
     let mut headers = SessionHeaders::of(&parts)?;
     let body = body::read(&app, &parts.headers, body).await?;
     let named = named_items(&app, &principal, &responses::references(&body)?, Dialect::Runs).await?;
-    let asked = runs::parse(&body, &named)?;
+    let asked = runs::parse(&body, &app.known(named))?;
     check_request(&app, &asked)?;
     headers.key = session_key(headers.key, asked.session_key.as_deref())?;
     let mut names = naming::of_headers(&headers);

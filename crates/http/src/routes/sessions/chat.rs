@@ -67,7 +67,7 @@ async fn submit(
     )?;
     let body = body::read(app, &parts.headers, body).await?;
     let named = named_items(app, &principal, &responses::references(&body)?, Dialect::Responses).await?;
-    let asked = session_chat::parse(&body, &named)?;
+    let asked = session_chat::parse(&body, &app.known(named))?;
     let mut turn = answer::turn_request(principal, headers, conversation, ROUTE, &body);
     fill(app, &mut turn, asked);
     // The answer has no place for a question.

@@ -3,6 +3,7 @@
 use serde::de::IgnoredAny;
 
 use super::{Ending, Entry, Events};
+use crate::client_tools::CustomInput;
 use crate::responses::item::{Item, ItemStatus, Part};
 use crate::responses::object::{ResponseOutcome, ResponseState};
 use crate::session::SessionObject;
@@ -22,13 +23,13 @@ impl Events {
         self.end_open_own_calls();
         let last = self.entries.len().saturating_sub(1);
         for at in 0..self.entries.len() {
-            if has_answer || !matches!(self.entries[at].item, Item::FunctionCall { .. }) {
+            if has_answer || !self.entries[at].item.is_clients_call() {
                 // The answer broke off in its last item. The items before it are complete.
                 self.close(at, if at == last { status } else { ItemStatus::Completed });
             }
         }
         if !has_answer {
-            let stays = |item: &Item| !matches!(item, Item::FunctionCall { .. } | Item::Reasoning { .. });
+            let stays = |item: &Item| !(item.is_clients_call() || matches!(item, Item::Reasoning { .. }));
             let cut_off = self.entries.split_off(self.first_entry);
             self.entries.extend(cut_off.into_iter().filter(|entry| stays(&entry.item)));
             // The last message is not the whole answer, even if it had ended before.
@@ -50,9 +51,10 @@ impl Events {
     pub(super) fn end_last(&mut self) {
         let Some(last) = self.entries.last() else { return };
         let at = self.entries.len() - 1;
-        match &last.item {
-            Item::FunctionCall { arguments, .. } if !is_whole(arguments) => {}
-            Item::McpCall { .. } => {}
+        match (&last.item, &last.custom) {
+            (Item::FunctionCall { arguments, .. }, _) if !is_whole(arguments) => {}
+            (Item::CustomToolCall { .. }, Some(custom)) if !is_whole(custom.arguments()) => {}
+            (Item::McpCall { .. }, _) => {}
             _ => self.close(at, ItemStatus::Completed),
         }
     }
@@ -84,6 +86,11 @@ impl Events {
                 self.emit_part("response.reasoning_summary_part.done", at, 0);
             }
             Item::FunctionCall { .. } => self.emit_text_done("response.function_call_arguments.done", at, 0),
+            Item::CustomToolCall { .. } => {
+                let rest = self.entries[at].custom.as_ref().map(CustomInput::rest).unwrap_or_default();
+                self.custom_text(at, &rest);
+                self.emit_text_done("response.custom_tool_call_input.done", at, 0);
+            }
             _ => {}
         }
     }

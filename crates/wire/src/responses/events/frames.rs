@@ -77,6 +77,10 @@ impl Events {
                 writer.field("name", name);
                 writer.field("arguments", arguments);
             }
+            Item::CustomToolCall { input, .. } => {
+                write_position(item, at, None, writer);
+                writer.field("input", input);
+            }
             Item::McpCall { arguments, .. } => {
                 write_position(item, at, None, writer);
                 writer.field("arguments", arguments);
@@ -89,7 +93,10 @@ impl Events {
                 write_position(item, at, Some(("content_index", index)), writer);
                 write_text(content.get(index), writer);
             }
-            Item::FunctionCallOutput { .. } | Item::McpApprovalRequest { .. } | Item::Compaction { .. } => {}
+            Item::FunctionCallOutput { .. }
+            | Item::CustomToolCallOutput { .. }
+            | Item::McpApprovalRequest { .. }
+            | Item::Compaction { .. } => {}
         });
     }
 

@@ -1,14 +1,16 @@
 //! Begins items.
 
 use super::{Entry, Events, PartKind};
+use crate::client_tools::{ClientTools, CustomInput};
 use crate::responses::item::{Item, ItemStatus, Part};
-use crate::responses::transcript::{call_id, message_id, reasoning_id};
+use crate::responses::transcript::{begun_call, message_id, reasoning_id};
 
 impl Events {
     /// Adds an item to the output and emits that. Returns its index.
     pub(super) fn open(&mut self, item: Item) -> usize {
         let at = self.entries.len();
-        self.entries.push(Entry { item, is_open: true });
+        let custom = matches!(item, Item::CustomToolCall { .. }).then(CustomInput::default);
+        self.entries.push(Entry { item, is_open: true, custom });
         self.emit_item("response.output_item.added", at);
         at
     }
@@ -75,13 +77,9 @@ impl Events {
         self.end_last();
         let call = &mut self.calls[index as usize];
         let arguments = std::mem::take(&mut call.early_arguments);
-        let item = Item::FunctionCall {
-            id: call_id(self.message, index as usize),
-            status: ItemStatus::InProgress,
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-            arguments: String::new(),
-        };
+        let tools = self.client_tools.get_or_insert_with(|| ClientTools::of_repeated(self.about.echo.get("tools")));
+        let tool = tools.called(&call.name);
+        let item = begun_call(self.message, index as usize, call.id.clone(), call.name.clone(), tool);
         let at = self.open(item);
         self.calls[index as usize].entry = Some(at);
         if !arguments.is_empty() {

@@ -1,12 +1,14 @@
 //! What requests say of Herma's own tools.
 
-use herma_wire::responses::{KeptItems, ResponsesRequest, items_of, parse, parse_with, references};
+use herma_wire::responses::{KeptItems, Known, ResponsesRequest, items_of, parse, parse_with, references};
 use serde_json::{Value, json};
 
 use super::{asking, calling, id, said};
 
+/// Reads a request to a Herma that runs two servers.
 fn read(body: &Value) -> ResponsesRequest {
-    parse(body.to_string().as_bytes()).unwrap()
+    let known = Known { servers: vec!["files".to_owned(), "web".to_owned()], ..Known::default() };
+    parse_with(body.to_string().as_bytes(), &known).unwrap()
 }
 
 fn payloads(request: &ResponsesRequest) -> Vec<&str> {
@@ -65,7 +67,7 @@ fn an_answer_to_a_question_leads_to_the_call() {
             {"type": "mcp_approval_response", "approval_request_id": question, "approve": approve, "reason": "so"}]});
         let body = body.to_string();
         assert_eq!(references(body.as_bytes()).unwrap(), std::slice::from_ref(&question));
-        let request = parse_with(body.as_bytes(), &kept).unwrap();
+        let request = parse_with(body.as_bytes(), &kept.clone().into()).unwrap();
         assert_eq!((request.messages, request.approvals), (vec![], vec![("call_7".into(), approve)]));
     }
 }
@@ -75,7 +77,7 @@ fn an_answer_that_leads_nowhere_is_refused_by_name() {
     let (kept, question) = question();
     let response = |id: &str| json!({"type": "mcp_approval_response", "approval_request_id": id, "approve": true});
     let refusal = |items: Value| {
-        let bad = parse_with(json!({ "input": items }).to_string().as_bytes(), &kept).unwrap_err();
+        let bad = parse_with(json!({ "input": items }).to_string().as_bytes(), &kept.clone().into()).unwrap_err();
         format!("{} — {}", bad.param.unwrap_or_default(), bad.message)
     };
     insta::assert_snapshot!([

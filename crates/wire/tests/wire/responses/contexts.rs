@@ -2,8 +2,8 @@
 
 use herma_model::{Timestamp, Usage};
 use herma_wire::responses::{
-    CompactionObject, KeptItems, compaction_item, input_tokens_json, open_summary, parse, parse_compaction,
-    parse_context, seal_summary,
+    CompactionObject, Known, compaction_item, input_tokens_json, open_summary, parse, parse_compaction, parse_context,
+    seal_summary,
 };
 use proptest::prelude::any;
 use proptest::sample::Index;
@@ -17,7 +17,7 @@ fn json_text(bytes: Vec<u8>) -> String {
 
 #[test]
 fn a_context_needs_no_input() {
-    let none = KeptItems::new();
+    let none = Known::default();
     for body in [r#"{"previous_response_id":"resp_1","model":"m"}"#, r#"{"input":[]}"#, r#"{"input":null}"#, "{}"] {
         let context = parse_context(body.as_bytes(), &none).unwrap();
         assert!(context.messages.is_empty() && context.system.is_empty());
@@ -31,10 +31,10 @@ fn a_context_needs_no_input() {
 #[test]
 fn a_compaction_must_name_its_model() {
     for body in [json!({"input": "hi"}), json!({"input": "hi", "model": null})] {
-        let bad = parse_compaction(body.to_string().as_bytes(), &KeptItems::new()).unwrap_err();
+        let bad = parse_compaction(body.to_string().as_bytes(), &Known::default()).unwrap_err();
         assert_eq!((bad.param.as_deref(), bad.message.as_str()), (Some("model"), "`model` is required"), "{body}");
     }
-    let asked = parse_compaction(br#"{"model": "m"}"#, &KeptItems::new()).unwrap();
+    let asked = parse_compaction(br#"{"model": "m"}"#, &Known::default()).unwrap();
     assert_eq!(asked.model.as_deref(), Some("m"));
 }
 

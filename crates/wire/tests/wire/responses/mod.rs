@@ -9,6 +9,7 @@ mod refusals;
 mod removal;
 mod requests;
 mod rules;
+mod tools;
 
 use herma_model::generation::ToolCallDelta;
 use herma_model::{CompactionId, Delta, MessageId, Timestamp, Usage};

@@ -49,7 +49,7 @@ fn a_reference_is_read_as_the_item_that_it_names() {
     let input: Vec<Value> = items.iter().map(|item| json!({"type": "item_reference", "id": item.id()})).collect();
     let body = json!({ "input": input }).to_string();
     assert_eq!(references(body.as_bytes()).unwrap(), items.iter().map(Item::id).collect::<Vec<_>>());
-    let request = parse_with(body.as_bytes(), &kept(&items)).unwrap();
+    let request = parse_with(body.as_bytes(), &kept(&items).into()).unwrap();
     assert_eq!(request.messages, stored);
     assert_eq!(request.indices, [0, 2, 5, 6, 7]);
 }
@@ -64,7 +64,7 @@ fn references_stand_among_items_that_were_sent() {
     ]});
     let body = body.to_string();
     assert_eq!(references(body.as_bytes()).unwrap(), [items[0].id()]);
-    let request = parse_with(body.as_bytes(), &kept(&items)).unwrap();
+    let request = parse_with(body.as_bytes(), &kept(&items).into()).unwrap();
     let payloads: Vec<_> = request.messages.iter().map(|said| said.payload.as_json()).collect();
     assert_eq!(
         payloads,
@@ -82,7 +82,7 @@ fn an_item_is_named_once() {
     let reference = json!({"type": "item_reference", "id": items[0].id()});
     let body = json!({"input": [reference, {"role": "assistant", "content": "Hello"}, reference]}).to_string();
     assert_eq!(references(body.as_bytes()).unwrap(), [items[0].id()]);
-    let bad = parse_with(body.as_bytes(), &kept(&items)).unwrap_err();
+    let bad = parse_with(body.as_bytes(), &kept(&items).into()).unwrap_err();
     assert_eq!(bad.param.as_deref(), Some("input[2].id"));
     assert_eq!(bad.message, "`input[2].id` is the id of an item that an earlier reference names");
 }
@@ -92,7 +92,7 @@ fn a_reference_to_nothing_is_refused_by_its_place() {
     let body = json!({"input": [{"role": "user", "content": "hi"}, {"type": "item_reference", "id": "msg_1"}]});
     for bad in [
         parse(body.to_string().as_bytes()).unwrap_err(),
-        parse_with(body.to_string().as_bytes(), &KeptItems::new()).unwrap_err(),
+        parse_with(body.to_string().as_bytes(), &KeptItems::new().into()).unwrap_err(),
     ] {
         assert_eq!((bad.param.as_deref(), bad.code), (Some("input[1].id"), "invalid_request"));
     }
@@ -104,7 +104,7 @@ fn a_reference_need_not_say_that_it_is_one() {
     for reference in [json!({"id": items[0].id()}), json!({"type": null, "id": items[0].id()})] {
         let body = json!({"input": [reference]}).to_string();
         assert_eq!(references(body.as_bytes()).unwrap(), [items[0].id()], "{body}");
-        assert_eq!(parse_with(body.as_bytes(), &kept(&items)).unwrap().messages.len(), 1, "{body}");
+        assert_eq!(parse_with(body.as_bytes(), &kept(&items).into()).unwrap().messages.len(), 1, "{body}");
     }
 }
 

@@ -62,10 +62,12 @@ fn items_that_cannot_be_understood() {
         json!({"role": "user", "content": 7}),
         json!({"type": "item_reference", "id": "msg_1"}),
         json!({"type": "item_reference"}),
-        json!({"type": "web_search_call", "id": "ws_1"}),
+        json!({"type": "hologram", "id": "h_1"}),
         json!({"type": "function_call", "name": "f", "arguments": "{}"}),
         json!({"type": "function_call", "call_id": "c", "arguments": "{}"}),
         json!({"type": "function_call", "call_id": "c", "name": "f"}),
+        json!({"type": "custom_tool_call", "call_id": "c", "name": "f"}),
+        json!({"type": "custom_tool_call_output", "call_id": "c"}),
         json!({"type": "function_call_output", "output": "x"}),
         json!({"type": "function_call_output", "call_id": "c"}),
         json!({"type": "function_call_output", "call_id": "c", "output": [{"type": "x"}]}),
@@ -81,10 +83,12 @@ fn items_that_cannot_be_understood() {
     input[1].content — `input[1].content` must be a string or an array of parts
     input[1].id — `input[1].id` is not the id of an item that is kept here: send the item itself
     input[1].id — `input[1].id` is required
-    input[1].type — `input[1].type` must be message, function_call, function_call_output, reasoning, compaction, item_reference, mcp_approval_response or another mcp item
+    input[1].type — `input[1].type` must be message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning, compaction, additional_tools, item_reference, mcp_approval_response or another mcp item
     input[1].call_id — `input[1].call_id` is required
     input[1].name — `input[1].name` is required
     input[1].arguments — `input[1].arguments` is required
+    input[1].input — `input[1].input` is required
+    input[1].output — `input[1].output` is required
     input[1].call_id — `input[1].call_id` is required
     input[1].output — `input[1].output` is required
     input[1].output[0].type — `input[1].output[0].type` must be input_text, output_text, input_image, input_file, input_audio or refusal
@@ -153,7 +157,11 @@ fn fields_that_cannot_be_understood() {
         json!({"include": [7]}),
         json!({"user": 7}),
         json!({"tools": {}}),
-        json!({"tools": [{"type": "function", "name": "f"}, {"type": "web_search"}]}),
+        json!({"tools": [{"type": "function", "name": "f"}, {"type": 7}]}),
+        json!({"tools": [{"type": "namespace", "name": "n"}]}),
+        json!({"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function"}]}]}),
+        json!({"tools": [{"type": "custom", "name": "c", "format": {"type": "grammar", "syntax": "lark"}}]}),
+        json!({"tools": [{"type": "custom", "name": "c", "format": {"type": "xml"}}]}),
         json!({"tools": [{"type": "function"}]}),
         json!({"tools": [{"type": "function", "name": "f", "parameters": "x"}]}),
         json!({"tools": [{"type": "function", "name": "f", "strict": "x"}]}),
@@ -194,12 +202,16 @@ fn fields_that_cannot_be_understood() {
     include[0] — `include[0]` must be a string
     user — `user` must be a string
     tools — `tools` must be an array
-    tools[1].type — `tools[1].type` must be function or mcp: other tools are not supported
+    tools[1].type — `tools[1].type` must be a string
+    tools[0].tools — `tools[0].tools` is required
+    tools[0].tools[0].name — `tools[0].tools[0].name` is required
+    tools[0].format.definition — `tools[0].format.definition` is required
+    tools[0].format.type — `tools[0].format.type` must be text or grammar
     tools[0].name — `tools[0].name` is required
     tools[0].parameters — `tools[0].parameters` must be an object
     tools[0].strict — `tools[0].strict` must be true or false
-    tool_choice — `tool_choice` must be none, auto, required or a function
-    tool_choice.type — `tool_choice.type` must be function or allowed_tools
+    tool_choice — `tool_choice` must be none, auto, required or a tool
+    tool_choice — `tool_choice` must not name a tool that was left out: the model server does not have web_search. Choose auto or a function, or let the operator set responses.hosted_tools to pass_on
     tool_choice.name — `tool_choice.name` is required
     parallel_tool_calls — `parallel_tool_calls` must be true or false
     text — `text` must be an object
