@@ -3,6 +3,7 @@
 
 mod alignment;
 mod chat;
+mod client_tools;
 mod compactions;
 mod contexts;
 mod conversations;

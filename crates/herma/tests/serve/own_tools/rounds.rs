@@ -204,3 +204,20 @@ async fn a_turn_that_is_not_streamed_has_the_same_stream_while_it_runs_and_after
     assert_eq!(types, ["message", "message", "mcp_call", "mcp_call", "message", "message"]);
     assert_eq!(live, read(gateway.client(), stream).await);
 }
+
+#[tokio::test]
+async fn a_clients_tool_in_a_namespace_wins_over_a_tool_of_the_same_name() {
+    let gateway = ToolGateway::start().await;
+    gateway.calls(&[("test__add", r#"{"a":1,"b":2}"#), ("test__echo", r#"{"text":"x"}"#)]);
+    let namespace = json!({"type": "namespace", "name": "test", "tools": [{"type": "function", "name": "add"}]});
+    let body = json!({"model": "scripted", "input": "add them", "tools": [namespace], "conversation": "c"});
+    let answer = gateway.client().post_json("/v1/responses", &body).await.expect(200);
+    let offered = gateway.offered();
+    assert_eq!(offered.iter().filter(|name| *name == "test__add").count(), 1, "{offered:?}");
+    let items: Vec<_> =
+        answer["output"].as_array().unwrap().iter().map(|item| (&item["type"], &item["name"])).collect();
+    assert_eq!(items, [(&json!("mcp_call"), &json!("echo")), (&json!("function_call"), &json!("add"))]);
+    assert_eq!(answer["output"][1]["namespace"], "test");
+    let stored = gateway.client().get(&format!("/v1/responses/{}", answer["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(stored["output"], answer["output"]);
+}

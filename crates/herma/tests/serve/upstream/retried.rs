@@ -85,3 +85,17 @@ async fn a_client_that_retries_by_itself_has_each_failing_call_made_once() {
     error(&client.post_json("/v1/responses", &stateless).await, 502);
     assert_eq!(gateway.upstream.requests().len() - before, 1);
 }
+
+#[tokio::test]
+async fn codex_retries_by_itself_and_has_each_failing_call_made_once() {
+    let gateway = TestGateway::start().await;
+    let body = json!({"input": "hello", "store": false, "stream": true});
+    for (name, value) in [("originator", "codex_exec"), ("x-codex-window-id", "thread:0")] {
+        let before = gateway.upstream.requests().len();
+        (0..2).for_each(|_| gateway.upstream.push(Reply::status(500, "oh no")));
+        for calls in 1..=2 {
+            error(&gateway.client().header(name, value).post_json("/v1/responses", &body).await, 502);
+            assert_eq!(gateway.upstream.requests().len() - before, calls, "{name}");
+        }
+    }
+}
