@@ -80,8 +80,9 @@ pub(super) async fn submit(
         model,
         echo: asked.echo.clone(),
     };
-    let new_response =
-        NewResponse { echo: Arc::from(stored.to_json()), kept: asked.store, visible_while_queued: asked.background };
+    // A response that cannot be fetched is never shown again. Agents repeat tens of kilobytes of tools in each request.
+    let echo = if asked.store { stored.to_json() } else { String::new() };
+    let new_response = NewResponse { echo: Arc::from(echo), kept: asked.store, visible_while_queued: asked.background };
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, body);
     fill(app, &mut turn, asked);
     turn.options.response = Some(new_response);
