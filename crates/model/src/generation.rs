@@ -78,10 +78,12 @@ impl FinishReason {
 pub struct ToolCall {
     /// The id. The result of the call has to name it.
     pub id: String,
-    /// The function's name.
+    /// The tool's name.
     pub name: String,
-    /// The arguments, JSON text as the model wrote it.
+    /// The arguments, JSON text as the model wrote it. Of a custom tool, its text.
     pub arguments: String,
+    /// Whether the tool is a custom one of chat completions: it takes a text.
+    pub custom: bool,
     /// Other fields of the call object, sent back with it in later contexts.
     pub extra: Map<String, Value>,
 }
@@ -97,6 +99,8 @@ pub struct ToolCallDelta {
     pub name: Option<String>,
     /// The next part of the arguments.
     pub arguments: Option<String>,
+    /// Whether the tool is a custom one of chat completions.
+    pub custom: bool,
     /// Other fields of the piece.
     pub extra: Map<String, Value>,
 }

@@ -21,7 +21,8 @@ impl AllowedTools {
         }
         let allowed = &choice["allowed_tools"];
         let tools = allowed["tools"].as_array().filter(|_| allowed["mode"] != "none");
-        let names = tools.into_iter().flatten().filter_map(|tool| tool["function"]["name"].as_str());
+        let tools = tools.into_iter().flatten();
+        let names = tools.filter_map(|tool| tool["function"]["name"].as_str().or(tool["custom"]["name"].as_str()));
         Self(Some(names.map(str::to_owned).collect()))
     }
 

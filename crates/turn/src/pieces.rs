@@ -38,6 +38,7 @@ impl Pieces {
             }
             call.name.push_str(piece.name.as_deref().unwrap_or(""));
             call.arguments.push_str(piece.arguments.as_deref().unwrap_or(""));
+            call.custom |= piece.custom;
             merge(&mut call.extra, &piece.extra);
         }
         merge(&mut self.extra, &delta.extra);

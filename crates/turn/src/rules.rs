@@ -81,6 +81,7 @@ impl ToolRules {
             id: Some(call.id.clone()),
             name: Some(call.name.clone()),
             arguments: Some(call.arguments.clone()),
+            custom: call.custom,
             extra: call.extra.clone(),
         });
         let content = answer.content.clone().filter(|_| self.holds_text());

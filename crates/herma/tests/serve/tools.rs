@@ -224,3 +224,41 @@ async fn calls_that_share_an_id_can_still_be_answered_by_every_client() {
         assert_eq!(gateway.context()[2..], [format!("tool {}: 1", ids[0]), format!("tool {}: 2", ids[1])]);
     }
 }
+
+#[tokio::test]
+async fn a_call_of_a_custom_tool_comes_back_as_one_and_is_known_again() {
+    let call = |pieces: Value| json!({"choices": [{"index": 0, "delta": {"tool_calls": [pieces]}}]}).to_string();
+    let stream = [
+        call(json!({"index": 0, "id": "a", "type": "custom", "custom": {"name": "shell", "input": ""}})),
+        call(json!({"index": 0, "custom": {"input": "ls"}})),
+        call(json!({"index": 0, "custom": {"input": " -l"}})),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}).to_string(),
+        "[DONE]".to_owned(),
+    ];
+    let stream = stream.map(|data| format!("data: {data}\n\n")).concat();
+    let made = json!({"id": "a", "type": "custom", "custom": {"name": "shell", "input": "ls -l"}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [made]});
+    let whole = json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string();
+    let body = with(chat(&[user("look around")]), "tools", json!([{"type": "custom", "custom": {"name": "shell"}}]));
+    for (session, reply) in [("whole", whole), ("s", stream)] {
+        let gateway = TestGateway::start().await;
+        gateway.upstream.push(Reply::garbage(reply));
+        let client = gateway.in_session(session);
+        if session == "whole" {
+            let answer = client.post_json(CHAT, &body).await.expect(200);
+            assert_eq!(answer["choices"][0]["message"]["tool_calls"], json!([made]));
+        } else {
+            let chunks = client.post_stream(CHAT, &streamed(body.clone())).await.chunks().await;
+            let pieces =
+                chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].as_array()).flatten();
+            let input: String = pieces.clone().map(|piece| piece["custom"]["input"].as_str().unwrap()).collect();
+            let first = pieces.clone().next().unwrap();
+            assert_eq!((&first["type"], &first["custom"]["name"]), (&json!("custom"), &json!("shell")));
+            assert_eq!((&*input, pieces.filter(|piece| piece.get("function").is_some()).count()), ("ls -l", 0));
+        }
+        let history = [user("look around"), message.clone(), result("a", "a tree")];
+        client.post_json(CHAT, &chat(&history)).await.expect(200);
+        assert_eq!(gateway.upstream.last_request().messages()[1], message);
+        assert_eq!(gateway.rows(session).await.len(), 4, "the call is known again");
+    }
+}

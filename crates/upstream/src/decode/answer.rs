@@ -52,6 +52,7 @@ pub(crate) fn in_one_piece(answer: Answer) -> (Delta, Finish) {
         id: Some(call.id),
         name: Some(call.name),
         arguments: Some(call.arguments),
+        custom: call.custom,
         extra: call.extra,
     });
     let delta = Delta {

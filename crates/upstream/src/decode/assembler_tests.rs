@@ -81,7 +81,7 @@ fn reasoning_tool_calls_and_choice_fields_are_kept() {
         id: Some("a".to_owned()),
         name: Some("f".to_owned()),
         arguments: Some("{}".to_owned()),
-        extra: Map::new(),
+        ..ToolCallDelta::default()
     };
     assert_eq!(deltas[1].tool_calls, [call]);
     assert_eq!(Value::Object(deltas[2].choice_extra.clone()), json!({"logprobs": {"content": [1]}}));

@@ -13,6 +13,7 @@ struct WireCall {
     id: Option<String>,
     name: Option<String>,
     arguments: Option<String>,
+    custom: bool,
     extra: Map<String, Value>,
 }
 
@@ -23,11 +24,11 @@ fn read(call: Map<String, Value>) -> WireCall {
             (_, Value::Null) => {}
             ("index", value) => sent.index = value.as_u64(),
             ("id", Value::String(id)) => sent.id = Some(id).filter(|id| !id.is_empty()),
-            ("type", Value::String(kind)) if kind == "function" || kind.is_empty() => {}
-            ("function", Value::Object(mut function)) => {
-                let name = function.get("name").and_then(Value::as_str);
-                sent.name = name.filter(|name| !name.is_empty()).map(str::to_owned);
-                sent.arguments = function.get_mut("arguments").map(Value::take).and_then(argument_text);
+            ("type", Value::String(kind)) if matches!(kind.as_str(), "function" | "custom" | "") => {}
+            ("function", Value::Object(function)) => sent.read_tool(function, "arguments"),
+            ("custom", Value::Object(custom)) => {
+                sent.read_tool(custom, "input");
+                sent.custom = true;
             }
             (field, value) => {
                 sent.extra.insert(field.to_owned(), value);
@@ -35,6 +36,14 @@ fn read(call: Map<String, Value>) -> WireCall {
         }
     }
     sent
+}
+
+impl WireCall {
+    fn read_tool(&mut self, mut tool: Map<String, Value>, arguments: &str) {
+        let name = tool.get("name").and_then(Value::as_str);
+        self.name = name.filter(|name| !name.is_empty()).map(str::to_owned);
+        self.arguments = tool.get_mut(arguments).map(Value::take).and_then(argument_text);
+    }
 }
 
 /// The arguments as text. Some servers send them as a JSON object instead of a string.
@@ -58,6 +67,7 @@ pub(super) fn whole_call(call: Map<String, Value>, before: &[ToolCall]) -> ToolC
         id: own.unwrap_or_else(new_call_id),
         name: sent.name.unwrap_or_default(),
         arguments: sent.arguments.unwrap_or_default(),
+        custom: sent.custom,
         extra: sent.extra,
     }
 }
@@ -92,6 +102,7 @@ impl Calls {
                 id: None,
                 name,
                 arguments: sent.arguments,
+                custom: sent.custom,
                 extra: sent.extra,
             });
         }
@@ -104,6 +115,7 @@ impl Calls {
             id: Some(id),
             name: sent.name,
             arguments: sent.arguments,
+            custom: sent.custom,
             extra: sent.extra,
         })
     }

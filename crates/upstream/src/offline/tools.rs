@@ -63,7 +63,7 @@ fn call(digest: Digest, index: usize, function: &Function, arguments: Option<Val
         id: format!("call_{id:?}"),
         name: function.name.clone(),
         arguments: arguments.to_string(),
-        extra: Map::new(),
+        ..ToolCall::default()
     }
 }
 

@@ -29,6 +29,14 @@ pub fn client_utterance(answer: &Answer, status: MessageStatus, tools: &ClientTo
     identity.refusal(Cow::Borrowed(answer.refusal.as_deref().unwrap_or_default()));
     let mut client_calls = Vec::new();
     for call in &answer.tool_calls {
+        if call.custom {
+            identity.custom_call(
+                Cow::Borrowed(&call.id),
+                Cow::Borrowed(&call.name),
+                Cow::Borrowed(call.arguments.as_str()),
+            );
+            continue;
+        }
         let tool = tools.called(&call.name);
         let arguments = match tool {
             Some(tool) if tool.custom => Cow::Owned(arguments_of(&input_of(&call.arguments))),

@@ -8,13 +8,14 @@ use herma_model::generation::{Finish, ToolCallDelta};
 use herma_model::{Answer, Delta, Usage};
 
 use super::completion::{Head, OWN_CHOICE, OWN_MESSAGE, write_end};
+use super::tool_calls::fields_of;
 use super::usage::ChatUsage;
 use crate::json::Writer;
 use crate::session::SessionObject;
 use crate::sse;
 
 /// Fields of a piece of a tool call that are written from the delta itself.
-const OWN_CALL: [&str; 4] = ["index", "id", "type", "function"];
+const OWN_CALL: [&str; 5] = ["index", "id", "type", "function", "custom"];
 /// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 256;
 
@@ -82,6 +83,7 @@ pub fn whole_answer_deltas(answer: &Answer) -> Vec<Delta> {
         id: Some(call.id.clone()),
         name: Some(call.name.clone()),
         arguments: Some(call.arguments.clone()),
+        custom: call.custom,
         extra: call.extra.clone(),
     });
     let pieces = [
@@ -100,17 +102,18 @@ fn write_call(call: &ToolCallDelta, writer: &mut Writer) {
     if let Some(id) = &call.id {
         writer.field("id", id);
     }
+    let (kind, arguments) = fields_of(call.custom);
     if is_first {
-        writer.field("type", "function");
+        writer.field("type", kind);
     }
-    writer.key("function");
+    writer.key(kind);
     writer.open_object();
     if let Some(name) = &call.name {
         writer.field("name", name);
     }
     // SDKs append to the arguments of the first piece, so the first piece must have some.
     if is_first || call.arguments.is_some() {
-        writer.field("arguments", call.arguments.as_deref().unwrap_or_default());
+        writer.field(arguments, call.arguments.as_deref().unwrap_or_default());
     }
     writer.close_object();
     writer.extras(&call.extra, &OWN_CALL);

@@ -56,6 +56,11 @@ impl<'a> Identity<'a> {
         self.fields("call", [id, name, arguments]);
     }
 
+    /// Adds a call of a custom tool.
+    pub(super) fn custom_call(&mut self, id: Cow<'a, str>, name: Cow<'a, str>, input: Cow<'a, str>) {
+        self.fields("custom", [id, name, input]);
+    }
+
     /// Adds the id of the call that a tool's message answers.
     pub(super) fn answers(&mut self, id: Cow<'a, str>) {
         self.fields("answers", [id]);

@@ -13,7 +13,7 @@ use crate::bad_request::Flaw;
 use crate::json::{Object, Writer, compact, elements, normal_form, text};
 
 /// Fields of a call that Herma writes itself.
-const OWN: [&str; 3] = ["id", "type", "function"];
+const OWN: [&str; 4] = ["id", "type", "function", "custom"];
 
 /// The calls of one message: their JSON for model servers, and the ids that results must name.
 #[derive(Default)]
@@ -51,29 +51,43 @@ fn read_call<'a>(raw: &'a RawValue, identity: &mut Identity<'a>, writer: &mut Wr
     writer.open_object();
     writer.field("id", &id);
     writer.field("type", &kind);
-    if kind == "function" {
-        let function = call.take("function").ok_or_else(|| Flaw::at("function", "is required"))?;
-        writer.key("function");
-        let (name, arguments) = read_function(function, writer).map_err(|flaw| flaw.within("function"))?;
-        identity.call(id.clone(), name, arguments);
-    } else {
-        identity.other(normal_form(raw)?);
+    match &*kind {
+        "function" => {
+            let (name, arguments) = read_tool(&mut call, "function", "arguments", writer)?;
+            identity.call(id.clone(), name, arguments);
+        }
+        "custom" => {
+            let (name, input) = read_tool(&mut call, "custom", "input", writer)?;
+            identity.custom_call(id.clone(), name, input);
+        }
+        _ => identity.other(normal_form(raw)?),
     }
     write_rest(&call, writer)?;
     writer.close_object();
     Ok(id)
 }
 
-fn read_function<'a>(raw: &'a RawValue, writer: &mut Writer) -> Result<(Cow<'a, str>, Cow<'a, str>), Flaw> {
-    let mut function = Object::read(raw)?;
-    let name = function.take_name("name")?;
-    let arguments = function.take_text("arguments")?.ok_or_else(|| Flaw::at("arguments", "is required"))?;
-    writer.open_object();
-    writer.field("name", &name);
-    writer.field("arguments", &arguments);
-    write_rest(&function, writer)?;
-    writer.close_object();
-    Ok((name, arguments))
+/// Reads and writes the tool of a call. `kind` is the field that has it, `arguments` the field of what it gets.
+fn read_tool<'a>(
+    call: &mut Object<'a>,
+    kind: &str,
+    arguments: &str,
+    writer: &mut Writer,
+) -> Result<(Cow<'a, str>, Cow<'a, str>), Flaw> {
+    let raw = call.take(kind).ok_or_else(|| Flaw::at(kind, "is required"))?;
+    writer.key(kind);
+    let read = |writer: &mut Writer| {
+        let mut tool = Object::read(raw)?;
+        let name = tool.take_name("name")?;
+        let given = tool.take_text(arguments)?.ok_or_else(|| Flaw::at(arguments, "is required"))?;
+        writer.open_object();
+        writer.field("name", &name);
+        writer.field(arguments, &given);
+        write_rest(&tool, writer)?;
+        writer.close_object();
+        Ok((name, given))
+    };
+    read(writer).map_err(|flaw: Flaw| flaw.within(kind))
 }
 
 /// Writes the fields that were not taken, as they came.
@@ -84,17 +98,23 @@ pub(super) fn write_rest(object: &Object<'_>, writer: &mut Writer) -> Result<(),
     Ok(())
 }
 
+/// The type of a call, which is the field that has its tool, and the field of what the tool gets.
+pub(super) const fn fields_of(custom: bool) -> (&'static str, &'static str) {
+    if custom { ("custom", "input") } else { ("function", "arguments") }
+}
+
 /// Writes the calls of an answer as an array.
 pub(crate) fn write(calls: &[ToolCall], writer: &mut Writer) {
     writer.open_array();
     for call in calls {
         writer.open_object();
+        let (kind, arguments) = fields_of(call.custom);
         writer.field("id", &call.id);
-        writer.field("type", "function");
-        writer.key("function");
+        writer.field("type", kind);
+        writer.key(kind);
         writer.open_object();
         writer.field("name", &call.name);
-        writer.field("arguments", &call.arguments);
+        writer.field(arguments, &call.arguments);
         writer.close_object();
         writer.extras(&call.extra, &OWN);
         writer.close_object();
@@ -102,7 +122,7 @@ pub(crate) fn write(calls: &[ToolCall], writer: &mut Writer) {
     writer.close_array();
 }
 
-/// Reads stored calls back. A call that is not a function call has no name and no arguments.
+/// Reads stored calls back. A call that is neither of a function nor of a custom tool has no name and no arguments.
 pub(super) fn stored(raw: &RawValue) -> Vec<ToolCall> {
     elements(raw).unwrap_or_default().into_iter().filter_map(stored_call).collect()
 }
@@ -110,14 +130,16 @@ pub(super) fn stored(raw: &RawValue) -> Vec<ToolCall> {
 fn stored_call(raw: &RawValue) -> Option<ToolCall> {
     let mut call = Object::read(raw).ok()?;
     let id = call.take_text("id").ok()??.into_owned();
-    let mut function = call.take("function").and_then(|raw| Object::read(raw).ok());
+    let custom = call.take("type").is_some_and(|kind| kind.get() == "\"custom\"");
+    let (kind, arguments) = fields_of(custom);
+    let mut tool = call.take(kind).and_then(|raw| Object::read(raw).ok());
     let mut take = |name| {
-        let raw = function.as_mut().and_then(|function| function.take(name));
+        let raw = tool.as_mut().and_then(|tool| tool.take(name));
         raw.and_then(|raw| text(raw).ok()).map(String::from).unwrap_or_default()
     };
-    let (name, arguments) = (take("name"), take("arguments"));
+    let (name, arguments) = (take("name"), take(arguments));
     let extra = serde_json::from_str(raw.get()).unwrap_or_default();
-    Some(ToolCall { id, name, arguments, extra: without_own(extra) })
+    Some(ToolCall { id, name, arguments, custom, extra: without_own(extra) })
 }
 
 fn without_own(mut extra: serde_json::Map<String, serde_json::Value>) -> serde_json::Map<String, serde_json::Value> {

@@ -3,6 +3,7 @@
 //! The ids of items are made from the id of their message. So they are always the same: in a stream, in the response
 //! and in every list.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use herma_model::generation::Finish;
@@ -49,10 +50,13 @@ pub(super) fn said_items(id: MessageId, said: &Utterance, last: ItemStatus, resu
         .into_iter()
         .enumerate()
         .map(|(index, call)| {
-            let tool = known.iter().find(|known| *known.id == *call.id).map(|known| &known.tool);
-            let mut item = begun_call(id, index, call.id, call.name, tool);
+            let tool = known.iter().find(|known| *known.id == *call.id).map(|known| Cow::Borrowed(&known.tool));
+            let custom = || ClientTool { name: call.name.clone(), namespace: None, custom: true };
+            let tool = tool.or_else(|| call.custom.then(|| Cow::Owned(custom())));
+            let mut item = begun_call(id, index, call.id, call.name, tool.as_deref());
             match &mut item {
                 Item::FunctionCall { arguments, .. } => *arguments = call.arguments,
+                Item::CustomToolCall { input, .. } if call.custom => *input = call.arguments,
                 Item::CustomToolCall { input, .. } => *input = input_of(&call.arguments),
                 _ => {}
             }

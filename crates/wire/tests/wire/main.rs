@@ -55,6 +55,7 @@ fn rich_answer() -> Answer {
             id: "call_1".into(),
             name: "weather".into(),
             arguments: r#"{"city":"Köln"}"#.into(),
+            custom: false,
             extra: map(json!({"extra_content": {"signature": "s"}})),
         }],
         extra: map(json!({"reasoning_content": "Hm.", "annotations": []})),

@@ -80,8 +80,8 @@ fn message_with_arbitrary_field() -> impl Strategy<Value = Value> {
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
-    let call = (any::<String>(), any::<String>(), any::<String>(), fields())
-        .prop_map(|(id, name, arguments, extra)| ToolCall { id, name, arguments, extra });
+    let call = (any::<String>(), any::<String>(), any::<String>(), any::<bool>(), fields())
+        .prop_map(|(id, name, arguments, custom, extra)| ToolCall { id, name, arguments, custom, extra });
     let usage = option::of(any::<(u32, u32)>().prop_map(|(input, output)| Usage {
         input: input.into(),
         output: output.into(),

@@ -35,6 +35,7 @@ fn delta() -> impl Strategy<Value = Delta> {
             id,
             name,
             arguments,
+            custom: false,
             extra: crate::map(json!({"x": 1})),
         });
     let calls = prop_oneof![2 => Just(Vec::new()), 1 => vec(call, 1..4)];
