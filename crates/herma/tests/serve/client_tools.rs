@@ -219,3 +219,28 @@ async fn the_offline_model_calls_such_tools_too() {
     assert_eq!((&call["type"], &call["input"]), (&json!("custom_tool_call"), &json!("1+1")));
     assert_eq!(data(&offline.client().get("/api/sessions").await), Vec::<Value>::new(), "it was not to be stored");
 }
+
+#[tokio::test]
+async fn the_operator_decides_whether_an_agents_thread_is_kept_although_it_is_not_to_be_stored() {
+    for (keep, conversations) in [("true", 1), ("false", 0)] {
+        let gateway = TestGateway::with_settings(&[("HERMA_RESPONSES__KEEP_CHATS", keep)]).await;
+        stream(&gateway.client().header("session-id", "thread-1"), &request(&json!([said("tidy up")]))).await;
+        assert_eq!(gateway.sessions().await.len(), conversations, "keep_chats = {keep}");
+    }
+}
+
+#[tokio::test]
+async fn an_agents_thread_with_such_calls_is_one_conversation() {
+    let gateway = TestGateway::start().await;
+    let client = gateway.client().header("session-id", "thread-1");
+    gateway.upstream.push(three_calls());
+    let first = stream(&client, &request(&json!([said("tidy up")]))).await;
+    let history = [vec![said("tidy up")], sent_back(&response(&first)["output"]), results()].concat();
+    let second = stream(&client, &request(&json!(history))).await;
+    let answer = json!({"type": "message", "role": "assistant", "content": response(&second)["output"][0]["content"]});
+    let history = [history, vec![answer, said("thanks")]].concat();
+    stream(&client, &request(&json!(history))).await;
+    let sessions = gateway.sessions().await;
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    assert_eq!(gateway.rows(sessions[0]["conversation_id"].as_str().unwrap()).await.len(), 8);
+}
