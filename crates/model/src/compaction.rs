@@ -45,15 +45,14 @@ stored_enum!(
 );
 
 impl MadeBy {
+    /// That of a compaction whose record says nothing else.
+    pub const fn herma() -> Self {
+        Self::Herma
+    }
+
     /// Whether Herma made it.
     pub const fn is_herma(&self) -> bool {
         matches!(self, Self::Herma)
-    }
-}
-
-impl Default for MadeBy {
-    fn default() -> Self {
-        Self::Herma
     }
 }
 

@@ -345,7 +345,7 @@ pub struct CopiedCompaction {
     /// Why it was made.
     pub trigger: CompactionTrigger,
     /// Who made it.
-    #[serde(default, skip_serializing_if = "MadeBy::is_herma")]
+    #[serde(default = "MadeBy::herma", skip_serializing_if = "MadeBy::is_herma")]
     pub made_by: MadeBy,
     /// How it ended.
     pub outcome: CompactionOutcome,

@@ -83,7 +83,8 @@ fn known_beginning(request: &[Utterance], transcript: Transcript<'_>) -> Option<
         }
         let next = stored.clone().find(|next| !may_be_missing(next, transcript));
         let answered_alike = || next.zip(request.get(at + 1)).is_some_and(|(next, said)| is_telling(&next.said, said));
-        if !is_same && !(is_shortened(&message.said, said) && answered_alike()) {
+        let is_known = is_same || is_shortened(&message.said, said) && answered_alike();
+        if !is_known {
             break;
         }
         at += 1;
@@ -131,8 +132,7 @@ fn replaced_before_end(request: &[Utterance], transcript: Transcript<'_>) -> Opt
     }
     let first = run.end + 1 - run.length;
     let parts = Parts::of(&request[..first], shown(&transcript.messages[..run.start], transcript));
-    let summary = parts.unknown;
-    replacement(request, run.end + 1, parts.known, parts.missing, summary)
+    replacement(request, run.end + 1, parts.known, &parts.missing, parts.unknown)
 }
 
 /// A context in which messages of the transcript are repeated, but not its end. The last message is new. The other
@@ -143,7 +143,7 @@ fn replaced_as_whole(request: &[Utterance], transcript: Transcript<'_>) -> Optio
     if parts.known.is_empty() || parts.unknown.is_empty() {
         return None;
     }
-    replacement(request, new, parts.known, parts.missing, parts.unknown)
+    replacement(request, new, parts.known, &parts.missing, parts.unknown)
 }
 
 /// A compaction puts fewer messages of the user in place of more others. Anything else is an edit.
@@ -151,11 +151,11 @@ fn replacement(
     request: &[Utterance],
     new_from: usize,
     mut carried: Vec<Arc<Message>>,
-    missing: Vec<Arc<Message>>,
+    missing: &[Arc<Message>],
     summary: Vec<usize>,
 ) -> Option<Replacement> {
     let is_compaction = missing.len() > summary.len() && summary.iter().all(|at| request[*at].role == Role::User);
-    let last = carried.iter().chain(&missing).max_by_key(|message| message.seq).filter(|_| is_compaction)?;
+    let last = carried.iter().chain(missing).max_by_key(|message| message.seq).filter(|_| is_compaction)?;
     let last = Arc::clone(last);
     carried.sort_by_key(|message| message.seq);
     Some(Replacement { new_from, last, carried, summary })
