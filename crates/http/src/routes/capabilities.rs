@@ -89,6 +89,8 @@ fn features(app: &Shared) -> Value {
         "session_continuity_header": "X-Hermes-Session-Id",
         "conversation_header": "X-Hermes-Conversation-Id",
         "session_key_header": "X-Hermes-Session-Key",
+        "history_continuity": true,
+        "chat_id_headers": app.settings.chat_headers,
         "turn_policies": ["queue", "reject", "interrupt", "branch"],
         "session_kind_header": "X-Hermes-Session-Kind",
         "tools_header": "X-Hermes-Tools",
