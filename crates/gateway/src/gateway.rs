@@ -335,10 +335,15 @@ impl<'a> Registered<'a> {
     pub(crate) const fn turn(&self) -> TurnId {
         self.turn
     }
+
+    /// Removes the entry, so that another request can take the id over.
+    pub(crate) fn leave(&self) {
+        self.gateway.live.remove(self.turn, &self.live);
+    }
 }
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        self.gateway.live.remove(self.turn);
+        self.leave();
     }
 }

@@ -45,8 +45,13 @@ impl LiveTurns {
         }
     }
 
-    pub(crate) fn remove(&self, turn: TurnId) {
-        self.lock().remove(&turn);
+    /// Removes the entry of a turn, unless another request has the id by now.
+    pub(crate) fn remove(&self, turn: TurnId, live: &LiveTurn) {
+        if let Entry::Occupied(entry) = self.lock().entry(turn)
+            && Arc::ptr_eq(&entry.get().log, &live.log)
+        {
+            entry.remove();
+        }
     }
 
     pub(crate) fn get(&self, turn: TurnId) -> Option<LiveTurn> {
