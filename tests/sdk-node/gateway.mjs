@@ -27,18 +27,21 @@ export async function startGateway(...options) {
     /** The official client, without retries of its own unless a test asks for them. */
     client: (settings = {}) => new OpenAI({ baseURL: `${origin}/v1`, apiKey: KEY, maxRetries: 0, ...settings }),
     /** All that was said under a name of a conversation. */
-    messages: async (name) => {
-      const headers = { authorization: `Bearer ${KEY}` };
-      const answer = await fetch(`${origin}/api/sessions/${encodeURIComponent(name)}/messages`, { headers });
-      if (!answer.ok) throw new Error(`messages of ${name}: ${answer.status}`);
-      return (await answer.json()).data;
-    },
+    messages: (name) => list(`${origin}/api/sessions/${encodeURIComponent(name)}/messages`),
+    /** The conversations that there are, oldest first. */
+    conversations: () => list(`${origin}/api/sessions?order=created_at`),
     close: async () => {
       herma.kill("SIGTERM");
       await ended;
       await rm(data, { recursive: true });
     },
   };
+}
+
+async function list(address) {
+  const answer = await fetch(address, { headers: { authorization: `Bearer ${KEY}` } });
+  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+  return (await answer.json()).data;
 }
 
 /** The address that a starting process says it listens on. What it says later is read and dropped. */
