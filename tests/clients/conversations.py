@@ -35,6 +35,12 @@ class ClientTest(unittest.TestCase):
         query = urllib.parse.urlencode({"order": "created_at", "limit": 100, **parameters})
         return self._get(f"/api/sessions?{query}")["data"]
 
+    def exactly(self, count, **parameters):
+        """The rows of a list that has that many, oldest first."""
+        rows = self.rows(**parameters)
+        self.assertEqual(len(rows), count, [self.messages(row) for row in rows])
+        return rows
+
     def messages(self, row):
         """All that was said in a conversation, without summaries."""
         rows = self._get(f"/api/sessions/{row['id']}/messages?view=full&limit=100")["data"]
@@ -48,13 +54,12 @@ class ClientTest(unittest.TestCase):
 
     def one_conversation(self, *roles):
         """The only conversation that there is. Each message is there once, in the order of `roles`."""
-        rows = self.rows()
-        self.assertEqual(len(rows), 1, [self.messages(row) for row in rows])
-        messages = self.messages(rows[0])
+        row, = self.exactly(1)
+        messages = self.messages(row)
         self.assertEqual([role for role, _ in messages], list(roles), messages)
-        asked = self.user_texts(rows[0])
+        asked = self.user_texts(row)
         self.assertEqual(len(set(asked)), len(asked), asked)
-        return rows[0]
+        return row
 
     def assert_model_saw_all(self, row):
         """The last request showed the model all that the conversation has before the last answer."""

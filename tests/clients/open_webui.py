@@ -1,10 +1,14 @@
 """Open WebUI as its page uses it: signs up, sends messages, regenerates and edits, and waits for the helpers."""
 
+import copy
 import json
 import urllib.request
 import uuid
 
 from programs import Server, eventually, free_port, program
+
+ADA = {"name": "Ada", "email": "ada@example.com", "password": "correct horse battery"}
+BOB = {"name": "Bob", "email": "bob@example.com", "password": "correct horse battery", "role": "user"}
 
 
 class OpenWebUi:
@@ -16,14 +20,20 @@ class OpenWebUi:
         self._token = None
         # The slim variant of Open WebUI does without local models, and so without torch.
         environment = {"DATA_DIR": str(home), "USE_SLIM_DOCKER": "true", "WEBUI_SECRET_KEY": "secret",
-                       "ENABLE_OLLAMA_API": "false", "OPENAI_API_BASE_URL": base_url, "OPENAI_API_KEY": key, **settings}
+                       "ENABLE_OLLAMA_API": "false", "BYPASS_MODEL_ACCESS_CONTROL": "true",
+                       "OPENAI_API_BASE_URL": base_url, "OPENAI_API_KEY": key, **settings}
         command = [program("open-webui/bin", "open-webui"), "serve", "--host", "127.0.0.1", "--port", str(port)]
         self._server = Server(command, home, environment, f"{self._origin}/health")
         self.close = self._server.close
         self.log = self._server.log
-        person = {"name": "Ada", "email": "ada@example.com", "password": "correct horse battery"}
-        self._token = self._post("/api/v1/auths/signup", person)["token"]
+        self._token = self._post("/api/v1/auths/signup", ADA)["token"]
         self._get("/api/models")
+
+    def second_person(self):
+        """The same server as another person uses it."""
+        other = copy.copy(self)
+        other._token = self._post("/api/v1/auths/add", BOB)["token"]
+        return other
 
     def chat(self, prompt):
         """Starts a chat and waits for its answer, its title and its tags."""

@@ -10,23 +10,28 @@ MODELS = {"ANTHROPIC_MODEL": "m", "ANTHROPIC_SMALL_FAST_MODEL": "m"}
 
 
 class ClaudeCode(ClientTest):
-    def setUp(self):
-        super().setUp()
-        self.folder = self.home()
-        self.proxy = LiteLlmProxy(self.home(), self.base_url, KEY)
-        self.addCleanup(self.proxy.close)
-
-    def claude(self, *arguments):
+    def claude(self, proxy, home, *arguments):
         # Its own start-up script is made by a script of the package, and those are not run.
         claude = program("node/node_modules/@anthropic-ai/claude-code", "cli-wrapper.cjs")
-        settings = {"ANTHROPIC_BASE_URL": self.proxy.origin, "ANTHROPIC_AUTH_TOKEN": PROXY_KEY, **MODELS, **QUIET}
-        run(["node", claude, *arguments], self.folder, **settings)
+        settings = {"ANTHROPIC_BASE_URL": proxy.origin, "ANTHROPIC_AUTH_TOKEN": PROXY_KEY, **MODELS, **QUIET}
+        run(["node", claude, *arguments], home, **settings)
+
+    def three_prompts(self, settings=""):
+        proxy, home = LiteLlmProxy(self.home(), self.base_url, KEY, settings), self.home()
+        self.addCleanup(proxy.close)
+        self.claude(proxy, home, "-p", "I want to see Oslo.")
+        use = 'use Bash {"command":"echo sunny","description":"Weather"}'
+        self.claude(proxy, home, "-c", "-p", use, "--allowedTools", "Bash")
+        self.claude(proxy, home, "-c", "-p", "Thanks.")
 
     def test_prompts_that_continue_with_a_tool_are_one_conversation(self):
-        self.claude("-p", "I want to see Oslo.")
-        self.claude("-c", "-p", 'use Bash {"command":"echo sunny","description":"Weather"}', "--allowedTools", "Bash")
-        self.claude("-c", "-p", "Thanks.")
-        # It adds a note about its tools to the first prompt.
-        row = self.one_conversation("user", "user", "assistant", *TOOL_ROUND, "user", "assistant")
+        self.three_prompts()
+        row = self.one_conversation("user", "assistant", *TOOL_ROUND, "user", "assistant")
         self.assertIn(("tool", "sunny"), self.messages(row))
+        self.assert_model_saw_all(row)
+
+    def test_the_same_by_chat_completions(self):
+        self.three_prompts("use_chat_completions_url_for_anthropic_messages: true")
+        # A note about its tools is a user message of its own here.
+        row = self.one_conversation("user", "user", "assistant", *TOOL_ROUND, "user", "assistant")
         self.assert_model_saw_all(row)

@@ -54,10 +54,10 @@ class Codex(ClientTest):
         self.codex("resume", "--last", "And in June?")
         self.configure("")
         self.codex("resume", "--last", "Thanks.")
-        chat, = self.rows(user_facing="true")
+        chat, = self.exactly(1, user_facing="true")
         self.assertEqual(self.prompts(chat), ["I want to see Oslo.", "In May?", "And in June?", "Thanks."])
         self.assertEqual([entry["made_by"] for entry in self.compactions(chat)], ["client"])
-        helper, = self.rows(user_facing="false")
+        helper, = self.exactly(1, user_facing="false")
         self.assertEqual(helper["origin_kind"], "auxiliary")
         shown = self.model.turns()[-1]
         self.assertEqual(len(set(shown)), len(shown), shown)

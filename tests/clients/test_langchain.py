@@ -53,7 +53,7 @@ class LangChain(ClientTest):
         edited = [*history[:2], HumanMessage("In winter?")]
         edited.append(model.invoke(edited))
         model.invoke([*edited, HumanMessage("Is there snow?")])
-        chat, branch = self.rows()
+        chat, branch = self.exactly(2)
         self.assertEqual(self.user_texts(chat), ["I want to see Oslo.", "In May?"])
         self.assertEqual(self.user_texts(branch), ["I want to see Oslo.", "In winter?", "Is there snow?"])
         self.assertEqual(branch["provenance"]["parent_relation"], "branch")
@@ -77,9 +77,7 @@ class LangGraph(ClientTest):
             for thread in ("ada", "bob"):
                 config = {"configurable": {"thread_id": thread}}
                 agent.invoke({"messages": [HumanMessage(prompt)]}, config)
-        rows = self.rows()
-        for row in rows:
+        for row in self.exactly(2):
             said = self.messages(row)
             self.assertEqual([role for role, _ in said], [*TOOL_ROUND * 2, "user", "assistant"], said)
             self.assertIn(("tool", "It rains in Bergen."), said)
-        self.assertEqual(len(rows), 2)

@@ -60,7 +60,7 @@ class OpenWebUiChats(ClientTest):
         chat = self.open_webui(ENABLE_FORWARD_USER_INFO_HEADERS="true").chat("I want to see Oslo.")
         chat.edit("I want to see Bergen.")
         chat.say("In May?")
-        chat, branch = self.rows(user_facing="true")
+        chat, branch = self.exactly(2, user_facing="true")
         self.assertEqual(self.user_texts(chat), ["I want to see Oslo."])
         self.assertEqual(self.user_texts(branch), ["I want to see Bergen.", "In May?"])
         self.assertEqual(branch["provenance"]["parent_relation"], "branch")
@@ -73,8 +73,19 @@ class OpenWebUiChats(ClientTest):
         said = [self.user_texts(row) for row in self.rows(user_facing="true")]
         self.assertEqual(said, [["Hello!", "I am Ada."], ["Hello!", "I am Bob."]])
 
+    def test_a_persons_id_can_be_the_session_key(self):
+        renamed = {"FORWARD_USER_INFO_HEADER_USER_ID": "X-Hermes-Session-Key"}
+        server = self.open_webui(ENABLE_FORWARD_USER_INFO_HEADERS="true", **renamed)
+        server.chat("Hello!").say("I am Ada.")
+        server.second_person().chat("Hello!").say("I am Bob.")
+        ada, bob = self.exactly(2, user_facing="true")
+        said = [self.user_texts(row) for row in (ada, bob)]
+        self.assertEqual(said, [["Hello!", "I am Ada."], ["Hello!", "I am Bob."]])
+        self.assertTrue(ada["session_key"])
+        self.assertNotEqual(ada["session_key"], bob["session_key"])
+
     def test_rounds_of_its_own_tools_are_one_conversation(self):
         server = self.open_webui()
         server.chat("use get_current_timestamp {}").say("Thanks.")
-        chat, = self.rows(user_facing="true")
+        chat, = self.exactly(1, user_facing="true")
         self.assertEqual([role for role, _ in self.messages(chat)], [*TOOL_ROUND, "user", "assistant"])
