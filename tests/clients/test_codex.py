@@ -5,7 +5,6 @@ from gateway import KEY
 from programs import program, run
 
 CONFIG = """
-model = "m"
 model_provider = "herma"
 {settings}
 [model_providers.herma]
@@ -14,18 +13,19 @@ base_url = "{base_url}"
 env_key = "HERMA_API_KEY"
 wire_api = "responses"
 """
+MODEL = 'model = "m"'
 
 
 class Codex(ClientTest):
     def setUp(self):
         super().setUp()
         self.folder = self.home()
-        self.configure("")
+        self.configure(MODEL)
 
-    def configure(self, settings):
+    def configure(self, *settings):
         home = self.folder / ".codex"
         home.mkdir(exist_ok=True)
-        (home / "config.toml").write_text(CONFIG.format(settings=settings, base_url=self.base_url))
+        (home / "config.toml").write_text(CONFIG.format(settings="\n".join(settings), base_url=self.base_url))
 
     def codex(self, *arguments):
         # The sandbox needs rights that a container may not have. The only command here is one that a test asks for.
@@ -46,13 +46,27 @@ class Codex(ClientTest):
         self.assertIn("sunny", self.messages(row)[5][1])
         self.assert_model_saw_all(row)
 
+    def test_a_tool_of_a_namespace_is_called(self):
+        self.codex('use multi_agent_v1__close_agent {"target":"nobody"}')
+        row = self.one_conversation("user", *TOOL_ROUND)
+        # Codex found its tool, which found no such agent.
+        self.assertIn("invalid agent id nobody", self.messages(row)[3][1])
+
+    # Its default model has one tool, which takes a program. It is not in `tools` but in the input.
+    def test_without_a_configured_model_its_custom_tool_is_called(self):
+        self.configure()
+        self.codex("I want to see Oslo.")
+        self.codex("resume", "--last", """use functions__exec {"input":"text('sunny')"}""")
+        row = self.one_conversation("user", "user", "assistant", *TOOL_ROUND)
+        self.assertIn("sunny", self.messages(row)[5][1])
+
     def test_its_own_compaction_is_in_the_ledger_and_nothing_is_stored_twice(self):
         self.codex("I want to see Oslo.")
         self.codex("resume", "--last", "In May?")
         # The model reports 40 tokens for each answer.
-        self.configure("model_auto_compact_token_limit = 35")
+        self.configure(MODEL, "model_auto_compact_token_limit = 35")
         self.codex("resume", "--last", "And in June?")
-        self.configure("")
+        self.configure(MODEL)
         self.codex("resume", "--last", "Thanks.")
         chat, = self.exactly(1, user_facing="true")
         self.assertEqual(self.prompts(chat), ["I want to see Oslo.", "In May?", "And in June?", "Thanks."])
