@@ -3,7 +3,8 @@
 from conversations import TOOL_ROUND, ClientTest
 from gateway import KEY
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages import HumanMessage, trim_messages
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -58,6 +59,17 @@ class LangChain(ClientTest):
         self.assertEqual(self.user_texts(branch), ["I want to see Oslo.", "In winter?", "Is there snow?"])
         self.assertEqual(branch["provenance"]["parent_relation"], "branch")
 
+    def test_a_history_that_is_cut_at_its_beginning_is_one_conversation(self):
+        model, history = self.chat_model(), []
+        for prompt in ("I want to see Oslo.", "In May?", "And in June?", "And in July?"):
+            history.append(HumanMessage(prompt))
+            cut = trim_messages(history, strategy="last", max_tokens=3, token_counter=len, start_on="human")
+            history.append(model.invoke(cut))
+        row = self.one_conversation(*["user", "assistant"] * 4)
+        self.assertEqual({entry["made_by"] for entry in self.compactions(row)}, {"client"})
+        # Whatever else the model sees, it is not what the client has cut off.
+        self.assertFalse([words for _, words in self.model.turns()[-1] if words in ("I want to see Oslo.", "In May?")])
+
     def test_two_chats_that_begin_alike_stay_apart(self):
         model = self.chat_model()
         first = self.talk(model, "Hello!")
@@ -69,6 +81,20 @@ class LangChain(ClientTest):
 
 
 class LangGraph(ClientTest):
+    def test_a_history_that_a_middleware_summarises_is_one_conversation(self):
+        settings = {"model": "m", "base_url": self.base_url, "api_key": KEY, "max_retries": 0}
+        model = ChatOpenAI(**settings)
+        helper = ChatOpenAI(**settings, default_headers={"X-Hermes-Session-Kind": "auxiliary"})
+        summaries = SummarizationMiddleware(helper, trigger=("messages", 5), keep=("messages", 3))
+        agent = create_agent(model, [], middleware=[summaries], checkpointer=InMemorySaver())
+        prompts = ["I want to see Oslo.", "In May?", "And in June?", "And in July?"]
+        for prompt in prompts:
+            agent.invoke({"messages": [HumanMessage(prompt)]}, {"configurable": {"thread_id": "ada"}})
+        row, = self.exactly(1, user_facing="true")
+        self.assertEqual(self.user_texts(row), prompts)
+        self.assertEqual({entry["made_by"] for entry in self.compactions(row)}, {"client"})
+        self.assertEqual({row["origin_kind"] for row in self.rows(user_facing="false")}, {"auxiliary"})
+
     def test_an_agent_with_tool_rounds_is_one_conversation_for_each_thread(self):
         model = ChatOpenAI(model="m", base_url=self.base_url, api_key=KEY, max_retries=0)
         agent = create_agent(model, [weather], system_prompt="Be brief.", checkpointer=InMemorySaver())
