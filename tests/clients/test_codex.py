@@ -77,6 +77,24 @@ class Codex(ClientTest):
         self.assertEqual(len(set(shown)), len(shown), shown)
         self.assertFalse([words for _, words in shown if words.startswith("Answer 1")], shown)
 
+    def test_a_compaction_after_the_first_answer_is_no_branch(self):
+        self.codex("I want to see Oslo.")
+        self.configure(MODEL, "model_auto_compact_token_limit = 35")
+        self.codex("resume", "--last", "In May?")
+        self.configure(MODEL)
+        self.codex("resume", "--last", "Thanks.")
+        chat, = self.exactly(1, user_facing="true")
+        self.assertEqual(self.prompts(chat), ["I want to see Oslo.", "In May?", "Thanks."])
+
+    # The request after it has no new message: Codex goes on with its turn.
+    def test_a_compaction_between_a_call_and_the_answer_is_no_branch(self):
+        self.configure(MODEL, "model_auto_compact_token_limit = 35")
+        self.codex('use exec_command {"cmd":"echo sunny"}')
+        self.configure(MODEL)
+        self.codex("resume", "--last", "Thanks.")
+        chat, = self.exactly(1, user_facing="true")
+        self.assertEqual(self.prompts(chat), ['use exec_command {"cmd":"echo sunny"}', "Thanks."])
+
     def test_two_sessions_that_begin_alike_stay_apart(self):
         for name in ("Ada", "Bob"):
             self.codex("Hello!")
