@@ -41,7 +41,7 @@ pub(crate) enum KnownPart {
     First(usize),
     /// All. A client has added them before, and now wants them answered.
     All,
-    /// Some: the client has put others in place of the rest.
+    /// Some: the client has put others in place of the rest. If none of them is new, the client wants its work continued.
     Replaced(Box<Replacement>),
 }
 

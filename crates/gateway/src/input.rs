@@ -64,8 +64,12 @@ impl<'a> Input<'a> {
         let alignment = match known {
             KnownPart::ByAlignment => align(messages, transcript)?,
             KnownPart::First(known) => align_after(messages, *known, transcript)?,
-            KnownPart::Replaced(replacement) => align_after(messages, replacement.new_from, transcript)?,
-            KnownPart::All => return Some(Ok(Self { new: &[], retry_of: None, anew_of: None })),
+            KnownPart::Replaced(replacement) if replacement.new_from < messages.len() => {
+                align_after(messages, replacement.new_from, transcript)?
+            }
+            KnownPart::All | KnownPart::Replaced(_) => {
+                return Some(Ok(Self { new: &[], retry_of: None, anew_of: None }));
+            }
         };
         Some(Self::check(request, transcript, alignment))
     }

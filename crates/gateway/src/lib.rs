@@ -58,6 +58,7 @@ mod waiting;
 mod warning;
 mod watch;
 
+pub use admission::CLIENT_COMPACTION;
 pub use answer::stored_answer;
 pub use append::Appended;
 pub use budget::BudgetSettings;

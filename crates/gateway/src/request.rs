@@ -116,6 +116,8 @@ pub struct Destination {
     pub policy: Policy,
     /// The revision at which its conversation has to be, if it says so.
     pub expected: Option<ExpectedRevision>,
+    /// Why a conversation is made for it, if the kind does not say it.
+    pub reason: Option<&'static str>,
     /// The chat of the front end that it comes under. It counts only if the request names no conversation.
     pub chat: Option<ChatId>,
 }
@@ -130,6 +132,7 @@ impl From<ConversationRef> for Destination {
             parent_tool_call: None,
             policy: Policy::default(),
             expected: None,
+            reason: None,
             chat: None,
         }
     }

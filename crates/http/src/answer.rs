@@ -35,6 +35,7 @@ pub(crate) fn turn_request(
     let caller = Caller { principal, session_key: headers.key, origin: ORIGIN };
     let mut request = TurnRequest::new(caller, destination, route);
     request.destination.policy = headers.policy;
+    request.destination.reason = headers.reason;
     request.destination.expected = headers.if_match;
     request.options.on_disconnect = headers.on_disconnect;
     // Helpers of front ends write titles and the like, and need no tools.

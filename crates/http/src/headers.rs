@@ -1,6 +1,6 @@
 //! The session headers of requests and answers.
 
-use herma_gateway::{OnDisconnect, Policy, SessionView, ToolOffer};
+use herma_gateway::{CLIENT_COMPACTION, OnDisconnect, Policy, SessionView, ToolOffer};
 use herma_model::alias::InvalidName;
 use herma_model::{Alias, ChatId, SessionKey, SessionKind};
 use herma_store::{ClientConnection, ExpectedRevision};
@@ -48,6 +48,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) repeats_failures: bool,
     /// The revision that the conversation must have.
     pub(crate) if_match: Option<ExpectedRevision>,
+    /// Why a helper's conversation is made, if a front end says so.
+    pub(crate) reason: Option<&'static str>,
     /// The chat of a front end that the request belongs to. It counts if the request names no conversation.
     pub(crate) chat: Option<ChatId>,
     /// The connection of the request.
@@ -83,6 +85,7 @@ impl SessionHeaders {
                 Some(name) => front_ends::kind(name)
                     .ok_or_else(|| bad(&SESSION_KIND, "must be 'main', 'auxiliary' or 'background'"))?,
             },
+            reason: front_ends::asks_for_summary(headers).then_some(CLIENT_COMPACTION),
             chat: None,
             policy: match text(headers, &TURN_POLICY)? {
                 None | Some("queue") => Policy::Queue,

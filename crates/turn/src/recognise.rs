@@ -15,11 +15,14 @@ const TELLING_WORDS: usize = 12;
 
 /// What connects a request with a conversation besides its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connection {
+pub enum Connection<'a> {
     /// Nothing. At least one stored answer must be in the request.
     None,
     /// Both came under the same chat of a front end.
-    Chat,
+    Chat {
+        /// The summary that the client has last asked for in this chat.
+        summary: Option<&'a str>,
+    },
 }
 
 /// What was recognised.
@@ -50,7 +53,7 @@ pub struct Replacement {
 }
 
 /// Compares a request with a whole transcript. `None` if the request does not continue it.
-pub fn recognise(request: &[Utterance], transcript: Transcript<'_>, by: Connection) -> Option<Recognised> {
+pub fn recognise(request: &[Utterance], transcript: Transcript<'_>, by: Connection<'_>) -> Option<Recognised> {
     let said = transcript.said();
     let transcript = Transcript { messages: &said, ..transcript };
     let known = known_beginning(request, transcript);
@@ -59,8 +62,10 @@ pub fn recognise(request: &[Utterance], transcript: Transcript<'_>, by: Connecti
     {
         return Some(known.clone());
     }
-    let replaced = replaced_before_end(request, transcript);
-    let replaced = replaced.or_else(|| (by == Connection::Chat).then(|| replaced_as_whole(request, transcript))?);
+    let replaced = replaced_before_end(request, transcript).or_else(|| match by {
+        Connection::None => None,
+        Connection::Chat { summary } => replaced_as_whole(request, transcript, summary),
+    });
     replaced.map(Recognised::Replaced).or(known)
 }
 
@@ -126,8 +131,7 @@ fn replaced_before_end(request: &[Utterance], transcript: Transcript<'_>) -> Opt
     let runs = answers.map(|(end, _)| run_to(end, request, transcript));
     let run: KnownRun = runs.filter(|run| run.length > 0).max_by_key(|run| (run.length, run.end))?;
     let is_enough = run.length > 1 || has_words(&request[run.end]);
-    let has_later_answer = request[run.end + 1..].iter().any(|said| said.role == Role::Assistant);
-    if !is_enough || has_later_answer {
+    if !is_enough {
         return None;
     }
     let first = run.end + 1 - run.length;
@@ -136,25 +140,50 @@ fn replaced_before_end(request: &[Utterance], transcript: Transcript<'_>) -> Opt
 }
 
 /// A context in which messages of the transcript are repeated, but not its end. The last message is new. The other
-/// unknown messages stand in place of what is missing.
-fn replaced_as_whole(request: &[Utterance], transcript: Transcript<'_>) -> Option<Replacement> {
+/// unknown messages stand in place of what is missing. A message with the summary that the client has asked for is never
+/// new. If it is the last one, nothing is: the client has compacted its context in the middle of its work.
+fn replaced_as_whole(request: &[Utterance], transcript: Transcript<'_>, summary: Option<&str>) -> Option<Replacement> {
     let mut parts = Parts::of(request, shown(transcript.messages, transcript));
-    let new = parts.unknown.pop().filter(|new| new + 1 == request.len())?;
+    let has_summary = |at: &usize| {
+        let text = request[*at].payload.text();
+        summary.is_some_and(|summary| text.is_some_and(|text| contains(&text, summary)))
+    };
+    let is_certain = parts.unknown.iter().any(has_summary);
+    let new_from = match parts.unknown.last() {
+        Some(last) if last + 1 == request.len() && !has_summary(last) => parts.unknown.pop()?,
+        _ if is_certain => request.len(),
+        _ => return None,
+    };
     if parts.known.is_empty() || parts.unknown.is_empty() {
         return None;
     }
-    replacement(request, new, parts.known, &parts.missing, parts.unknown)
+    match is_certain {
+        true => certain_replacement(request, new_from, parts.known, &parts.missing, parts.unknown),
+        false => replacement(request, new_from, parts.known, &parts.missing, parts.unknown),
+    }
 }
 
-/// A compaction puts fewer messages of the user in place of more others. Anything else is an edit.
+/// A compaction puts fewer messages in place of more others. Anything else is an edit.
 fn replacement(
+    request: &[Utterance],
+    new_from: usize,
+    carried: Vec<Arc<Message>>,
+    missing: &[Arc<Message>],
+    summary: Vec<usize>,
+) -> Option<Replacement> {
+    let is_shorter = missing.len() > summary.len();
+    is_shorter.then(|| certain_replacement(request, new_from, carried, missing, summary))?
+}
+
+/// What a client has put in place of messages, if it is known to be a compaction.
+fn certain_replacement(
     request: &[Utterance],
     new_from: usize,
     mut carried: Vec<Arc<Message>>,
     missing: &[Arc<Message>],
     summary: Vec<usize>,
 ) -> Option<Replacement> {
-    let is_compaction = missing.len() > summary.len() && summary.iter().all(|at| request[*at].role == Role::User);
+    let is_compaction = !missing.is_empty() && summary.iter().all(|at| request[*at].role == Role::User);
     let last = carried.iter().chain(missing).max_by_key(|message| message.seq).filter(|_| is_compaction)?;
     let last = Arc::clone(last);
     carried.sort_by_key(|message| message.seq);
@@ -202,7 +231,13 @@ mod tests {
         story
     }
 
-    fn replaced(request: &[Utterance], story: &Story, by: Connection) -> Option<(usize, i64, Vec<i64>, Vec<usize>)> {
+    const CHAT: Connection<'_> = Connection::Chat { summary: None };
+
+    fn replaced(
+        request: &[Utterance],
+        story: &Story,
+        by: Connection<'_>,
+    ) -> Option<(usize, i64, Vec<i64>, Vec<usize>)> {
         match recognise(request, story.transcript(), by)? {
             Recognised::Replaced(Replacement { new_from, last, carried, summary }) => {
                 Some((new_from, last.seq.0, carried.iter().map(|message| message.seq.0).collect(), summary))
@@ -248,13 +283,33 @@ mod tests {
     fn in_a_chat_a_context_without_answers_is_recognised() {
         let request = [user("u1"), user("u2"), user("u3"), user("summary"), user("new")];
         let expected = Some((4, 6, vec![1, 3, 5], vec![3]));
-        assert_eq!(replaced(&request, &story(3), Connection::Chat), expected);
+        assert_eq!(replaced(&request, &story(3), CHAT), expected);
         assert_eq!(replaced(&request, &story(3), Connection::None), None, "no answer is in it");
         let moved = [user("u1"), user("u3"), user("u2"), user("summary"), user("new")];
-        assert_eq!(replaced(&moved, &story(3), Connection::Chat), expected);
+        assert_eq!(replaced(&moved, &story(3), CHAT), expected);
         let mut failed = story(3);
         failed.unanswered("new", None, TurnState::Failed);
-        assert_eq!(replaced(&request, &failed, Connection::Chat), expected, "it is tried again");
+        assert_eq!(replaced(&request, &failed, CHAT), expected, "it is tried again");
+    }
+
+    #[test]
+    fn a_summary_that_was_asked_for_is_recognised_however_little_it_replaces() {
+        let by = Connection::Chat { summary: Some("they counted") };
+        let request = [user("u1"), user("In short: they counted."), user("new")];
+        assert_eq!(replaced(&request, &story(1), by), Some((2, 2, vec![1], vec![1])));
+        assert_eq!(replaced(&request, &story(1), CHAT), None, "that could be an edit");
+        let mut working = story(1);
+        working.calls("u2", &["x"]);
+        let request = [user("u1"), user("u2"), user("In short: they counted.")];
+        assert_eq!(replaced(&request, &working, by), Some((3, 4, vec![1, 3], vec![2])), "nothing is new");
+    }
+
+    #[test]
+    fn what_another_program_has_answered_since_is_new() {
+        let request = [user("summary"), assistant(LONG), user("aside"), assistant("noted"), user("new")];
+        let mut story = story(2);
+        story.turn("u3", LONG);
+        assert_eq!(replaced(&request, &story, Connection::None), Some((2, 5, vec![], vec![0])));
     }
 
     #[test]
@@ -266,7 +321,7 @@ mod tests {
             vec![user("new")],
             vec![user("u1")],
         ] {
-            assert_eq!(replaced(&request, &story(2), Connection::Chat), None, "{request:?}");
+            assert_eq!(replaced(&request, &story(2), CHAT), None, "{request:?}");
         }
     }
 

@@ -322,7 +322,7 @@ impl<'a> PendingAdmission<'a> {
             creator: self.request.caller.origin.creator,
             source: Arc::from(self.request.caller.origin.source),
             owner: self.request.caller.principal.key,
-            reason: None,
+            reason: self.request.destination.reason.map(Arc::from),
             parent: self.request.destination.parent.clone(),
             parent_tool_call: self.request.destination.parent_tool_call.clone(),
             chat: self.request.destination.chat.filter(|_| is_unnamed),

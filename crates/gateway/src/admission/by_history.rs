@@ -7,8 +7,12 @@
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{ConversationId, HistoryDigest, HistoryEnd, HistoryReader, Message, Role, TurnId, Utterance};
-use herma_store::{Extent, FoundHistory, HistoryScope, Resembling, Scope, Snapshot, Target};
+use herma_model::{
+    Alias, ConversationId, HistoryDigest, HistoryEnd, HistoryReader, Message, Role, SessionKind, TurnId, Utterance,
+};
+use herma_store::{
+    ConversationRow, Extent, FoundHistory, HistoryScope, ListFilter, Resembling, Scope, Snapshot, Target,
+};
 use herma_turn::recognise::Connection;
 use herma_turn::{Recognised, Replacement, may_be_missing, recognise};
 
@@ -16,6 +20,12 @@ use crate::admission::{PendingAdmission, own_alias};
 use crate::compaction::transcript;
 use crate::error::GatewayError;
 use crate::history::{History, KnownPart};
+
+/// The reason of an auxiliary session in which a client asks for a summary of its own context.
+pub const CLIENT_COMPACTION: &str = "client_compaction";
+
+/// How many helpers of a conversation are searched for the last summary that its client has asked for.
+const MOST_HELPERS: usize = 16;
 
 /// How many of the last answers of a request are looked for, if its history as a whole is not known.
 const MOST_ANSWERS: usize = 8;
@@ -153,18 +163,23 @@ impl PendingAdmission<'_> {
         within: &HistoryScope,
         ends: &[HistoryEnd],
     ) -> Result<Option<Located>, GatewayError> {
-        let (wanted, by) = match within.chat {
-            Some(_) => (Resembling::Chat, Connection::Chat),
-            None => {
-                let answers = ends.iter().take(MOST_ANSWERS).map(|end| end.last).collect();
-                (Resembling::Answers(answers), Connection::None)
-            }
+        let wanted = match within.chat {
+            Some(_) => Resembling::Chat,
+            None => Resembling::Answers(ends.iter().take(MOST_ANSWERS).map(|end| end.last).collect()),
         };
         let messages = &self.request.input.messages;
         for conversation in self.gateway.store.find_resembling(scope, within.clone(), wanted).await? {
             let alias = own_alias(&conversation.to_string())?;
             let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::Whole).await?;
             let Some(before) = opened.filter(|before| !before.ended) else { continue };
+            let summary = match within.chat {
+                Some(_) => self.summary_for_client(scope, &alias).await?,
+                None => None,
+            };
+            let by = match within.chat {
+                Some(_) => Connection::Chat { summary: summary.as_deref() },
+                None => Connection::None,
+            };
             match recognise(messages, transcript(&before), by) {
                 Some(Recognised::Known { messages, after }) => {
                     return Ok(Some(Located::After(after, KnownPart::First(messages))));
@@ -174,13 +189,31 @@ impl PendingAdmission<'_> {
                     let known = KnownPart::Replaced(Box::new(replacement));
                     return Ok(Some(Located::In(Box::new(before), known)));
                 }
-                None if by == Connection::Chat && repeats_failed_opening(messages, &before) => {
+                None if within.chat.is_some() && repeats_failed_opening(messages, &before) => {
                     return Ok(Some(Located::In(Box::new(before), KnownPart::First(0))));
                 }
                 None => {}
             }
         }
         Ok(None)
+    }
+
+    /// The last summary that a client has asked for, to compact the context of this conversation itself.
+    async fn summary_for_client(&self, scope: &Scope, conversation: &Alias) -> Result<Option<String>, GatewayError> {
+        let filter = ListFilter {
+            parent: Some(conversation.clone()),
+            origin_kind: Some(SessionKind::Auxiliary),
+            limit: MOST_HELPERS,
+            ..ListFilter::default()
+        };
+        let helpers = self.gateway.store.conversations(scope, filter).await?;
+        let asked = |row: &&ConversationRow| row.facts.head.reason.as_deref() == Some(CLIENT_COMPACTION);
+        let Some(helper) = helpers.rows.iter().find(asked) else { return Ok(None) };
+        let alias = own_alias(&helper.facts.id.to_string())?;
+        let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::View).await?;
+        let answers = opened.into_iter().flat_map(|snapshot| snapshot.messages);
+        let last = answers.filter(|message| message.said.role == Role::Assistant).last();
+        Ok(last.and_then(|message| message.said.payload.text()))
     }
 }
 

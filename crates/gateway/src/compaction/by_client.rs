@@ -86,7 +86,7 @@ fn summary_of(request: &TurnRequest, replacement: &Replacement) -> Option<Uttera
     }
 }
 
-/// The size of the context before and after.
+/// The size of the context before and after, both estimated.
 fn sizes(
     request: &TurnRequest,
     snapshot: &Snapshot,
@@ -94,9 +94,12 @@ fn sizes(
     carried: &[Arc<Message>],
     summary: &Utterance,
 ) -> Sizes {
-    let load = Load::of(request, Some(snapshot), &[]);
+    let front = Load::of(request, Some(snapshot), &[]).front;
     let tokens = |message: &Arc<Message>| u64::from(message.said.tokens);
+    let base = snapshot.base.iter().flat_map(|base| &base.carried).map(tokens);
+    let replaced = snapshot.base.as_ref().map_or(0, |base| u64::from(base.summary.said.tokens));
+    let before = snapshot.messages.iter().map(tokens).chain(base).sum::<u64>() + replaced + front;
     let later = snapshot.messages.iter().filter(|message| message.seq > through).map(tokens);
-    let after = later.chain(carried.iter().map(tokens)).sum::<u64>() + u64::from(summary.tokens) + load.front;
-    Sizes { before: load.total, after }
+    let after = later.chain(carried.iter().map(tokens)).sum::<u64>() + u64::from(summary.tokens) + front;
+    Sizes { before, after }
 }

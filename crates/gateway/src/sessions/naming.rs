@@ -1,5 +1,7 @@
 //! Which conversation a request names. It may use several names.
 
+use std::time::Duration;
+
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ChatId, ConversationId, ResponseId, SessionKey, SessionKind};
 use herma_store::{HistoryScope, Pin, Resembling};
@@ -8,6 +10,10 @@ use super::Sessions;
 use crate::admission::own_alias;
 use crate::error::{Field, GatewayError, InvalidRequest};
 use crate::request::{ConversationRef, Destination};
+
+/// How often, and how many times, a helper looks for the conversation of its chat.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const MOST_LOOKS: usize = 20;
 
 /// A name, and the field that has it.
 #[derive(Debug, Clone)]
@@ -90,7 +96,7 @@ impl Sessions<'_> {
         }
         if place == ConversationRef::ByHistory {
             let Some(chat) = chat else { return Ok(Destination { kind, ..Destination::from(place) }) };
-            let parent = self.last_of_chat(chat, session_key).await?;
+            let parent = self.chat_of_helper(chat, session_key).await?;
             return Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) });
         }
         let mut parent = place.name().and_then(|name| Alias::parse(&name).ok());
@@ -100,6 +106,22 @@ impl Sessions<'_> {
             parent = None;
         }
         Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) })
+    }
+
+    /// The conversation that was last used under a helper's chat. Front ends ask for a title at the same time as the first
+    /// question, and the request for the title may be faster. So a chat that has no conversation yet is waited for.
+    async fn chat_of_helper(
+        &self,
+        chat: ChatId,
+        session_key: Option<&SessionKey>,
+    ) -> Result<Option<Alias>, GatewayError> {
+        for _ in 0..MOST_LOOKS {
+            if let Some(found) = self.last_of_chat(chat, session_key).await? {
+                return Ok(Some(found));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(None)
     }
 
     /// The conversation that was last used under a chat.

@@ -1,6 +1,6 @@
 //! Clients that change or compact their history themselves.
 
-use herma_testkit::Reply;
+use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
 
 use super::{RESPONSES, Thread, item, session};
@@ -112,4 +112,69 @@ async fn a_context_without_answers_is_recognised_in_its_chat() {
     let undo = format!("/api/sessions/{conversation}/compactions/{}/undo", rows[0]["id"].as_str().unwrap());
     gateway.client().post_json(&undo, &json!({})).await.expect(200);
     assert_eq!(gateway.model_view(&conversation).await.len(), before + 4, "all that was said is shown again");
+}
+
+/// A client that asks for a summary under its ids, as Codex does, and then sends it in place of its history.
+struct Codex<'a> {
+    gateway: &'a TestGateway,
+}
+
+impl Codex<'_> {
+    async fn respond(&self, input: &[Value], reply: Reply) -> Value {
+        self.send(input, reply, "turn").await
+    }
+
+    async fn summarise(&self, input: &[Value], summary: &str) {
+        let asked: Vec<Value> = input.iter().cloned().chain([item("user", "Summarise this.")]).collect();
+        let body = self.send(&asked, Reply::text(summary), "compaction").await;
+        assert_eq!(body["session"]["provenance"]["kind"], "auxiliary");
+    }
+
+    async fn send(&self, input: &[Value], reply: Reply, kind: &str) -> Value {
+        self.gateway.upstream.push(reply);
+        let metadata = json!({"request_kind": kind}).to_string();
+        let client = self.gateway.client().header("session-id", "s").header("x-codex-turn-metadata", &metadata);
+        let tools = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
+        let body = json!({"model": "m", "input": input, "tools": tools, "store": false});
+        client.post_json(RESPONSES, &body).await.expect(200)
+    }
+}
+
+#[tokio::test]
+async fn a_summary_right_after_the_first_answer_is_a_compaction() {
+    let gateway = TestGateway::start().await;
+    let codex = Codex { gateway: &gateway };
+    let mut history = vec![item("user", "about the place"), item("user", "u1")];
+    let first = codex.respond(&history, Reply::text("a1")).await;
+    history.push(item("assistant", "a1"));
+    codex.summarise(&history, "They counted.").await;
+    let summary = item("user", "Another model wrote this summary.\n\nThey counted.");
+    let compacted = vec![item("user", "about the place"), item("user", "u1"), summary, item("user", "u2")];
+    let second = codex.respond(&compacted, Reply::text("a2")).await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    let rows = ledger(&gateway, &session(&first).0).await;
+    assert_eq!((rows.len(), &rows[0]["made_by"]), (1, &json!("client")));
+    assert!(rows[0]["summary"].as_str().unwrap().ends_with("They counted."), "{rows:?}");
+    assert_eq!(gateway.context().len(), 4);
+}
+
+#[tokio::test]
+async fn a_summary_in_the_middle_of_the_work_is_a_compaction_and_the_work_continues() {
+    let gateway = TestGateway::start().await;
+    let codex = Codex { gateway: &gateway };
+    let mut history = vec![item("user", "u1")];
+    let first = codex.respond(&history, Reply::tool_calls([ToolCall::new("x", "look", "{}")])).await;
+    history.push(json!({"type": "function_call", "call_id": "x", "name": "look", "arguments": "{}"}));
+    history.push(json!({"type": "function_call_output", "call_id": "x", "output": "found"}));
+    codex.summarise(&history, "It was found.").await;
+    let mut compacted = vec![item("user", "u1"), item("user", "Summary: It was found.")];
+    let second = codex.respond(&compacted, Reply::text("done")).await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    let mut context = gateway.context();
+    context.sort();
+    assert_eq!(context, ["user: Summary: It was found.", "user: u1"]);
+    compacted.extend([item("assistant", "done"), item("user", "u2")]);
+    let third = codex.respond(&compacted, Reply::text("bye")).await;
+    assert_eq!(session(&third), (session(&first).0, "head"));
+    assert_eq!(gateway.context().len(), 4);
 }

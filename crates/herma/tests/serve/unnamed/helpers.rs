@@ -73,3 +73,14 @@ async fn a_request_for_a_summary_is_auxiliary() {
     assert_eq!(summary["session"]["provenance"]["parent_session_id"], first["session"]["session_id"]);
     assert_eq!(gateway.rows(&session(&first).0).await.len(), 2);
 }
+
+#[tokio::test]
+async fn a_helper_that_is_faster_than_the_first_question_is_linked_too() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::of_chat("c1");
+    let title = gateway.client().header(OPEN_WEBUI, "c1");
+    let asked = chat(&[user(TASK)]);
+    let (helper, first) = tokio::join!(title.post_json(CHAT, &asked), thread.say(&gateway, "one", "two"));
+    let helper = helper.expect(200);
+    assert_eq!(helper["session"]["provenance"]["parent_session_id"], first["session"]["session_id"]);
+}
