@@ -3,23 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use herma_model::{Message, MessageStatus, Role, TurnId, Utterance, tool};
+use herma_model::{Message, MessageStatus, Role, TurnId, Utterance};
 use herma_store::Snapshot;
 use herma_turn::{Alignment, Transcript, align, align_after, check_tool_results};
 
 use crate::compaction::transcript;
+use crate::decisions::{answers_open_question, repeated_turn};
 use crate::error::{GatewayError, InvalidRequest};
 use crate::history::KnownPart;
 use crate::request::TurnRequest;
-
-/// Whether a request answers a question with which the last response ended.
-fn answers_open_question(request: &TurnRequest, transcript: Transcript<'_>) -> bool {
-    if request.input.approvals.is_empty() {
-        return false;
-    }
-    let open = tool::unsettled(transcript.since_base().iter().map(|message| &message.said));
-    request.input.approvals.iter().any(|(call, _)| open.iter().any(|open| open.id == *call))
-}
 
 /// The last answer of a conversation, if a request that only adds messages begins with it. Some clients store what they
 /// were answered as an item again.
@@ -85,23 +77,29 @@ impl<'a> Input<'a> {
     fn check(request: &'a TurnRequest, transcript: Transcript<'_>, alignment: Alignment) -> Result<Self, GatewayError> {
         let new = &request.input.messages[alignment.new_from..];
         let says_nothing = new.is_empty() && !answers_open_question(request, transcript);
-        if says_nothing && alignment.retry_of.is_none() && !request.input.all_new {
+        let repeats_decisions = || repeated_turn(request, transcript).filter(|_| says_nothing);
+        let retry_of = alignment.retry_of.or_else(repeats_decisions);
+        if says_nothing && retry_of.is_none() && !request.input.all_new {
             return Err(GatewayError::Invalid(InvalidRequest::NothingNew));
         }
         check_tool_results(transcript, new).map_err(|bad| {
             let place = request.input.indices.get(alignment.new_from + bad.index).copied().unwrap_or(bad.index);
             GatewayError::Invalid(InvalidRequest::ToolResult { reason: bad.reason, message: Some(place) })
         })?;
-        Ok(Self { new, retry_of: alignment.retry_of, anew_of: None })
+        Ok(Self { new, retry_of, anew_of: None })
     }
 
     /// The same input for a turn of its own, which cannot be a further attempt of the turn that it repeats. The
-    /// messages of that turn are new messages of this one.
-    pub(crate) fn into_new_turn(self, request: &'a TurnRequest) -> Self {
+    /// messages of that turn are new messages of this one. Decisions of that turn cannot be made again.
+    pub(crate) fn into_new_turn(self, request: &'a TurnRequest) -> Result<Self, GatewayError> {
         if self.retry_of.is_none() {
-            return self;
+            return Ok(self);
         }
         let answered = request.input.messages.iter().rposition(|said| said.role == Role::Assistant);
-        Self { new: &request.input.messages[answered.map_or(0, |at| at + 1)..], retry_of: None, anew_of: None }
+        let new = &request.input.messages[answered.map_or(0, |at| at + 1)..];
+        if new.is_empty() && !request.input.approvals.is_empty() {
+            return Err(GatewayError::Invalid(InvalidRequest::NothingNew));
+        }
+        Ok(Self { new, retry_of: None, anew_of: None })
     }
 }

@@ -13,7 +13,7 @@ use crate::input::Input;
 pub(crate) enum Repeated {
     /// It was answered or cancelled. Its outcome is the outcome of the request.
     Over(TurnId),
-    /// It has no answer. This was its input.
+    /// It has no answer. This was its input, without decisions about calls.
     Unanswered(TurnId, Vec<Utterance>),
 }
 
@@ -37,6 +37,9 @@ impl Repeated {
         if aligned.as_ref().is_ok_and(|input| input.retry_of == Some(*turn)) {
             return aligned;
         }
+        if asked.is_empty() {
+            return Err(GatewayError::Invalid(InvalidRequest::QuestionClosed));
+        }
         check_tool_results(transcript(before), asked)
             .map_err(|bad| GatewayError::Invalid(InvalidRequest::ToolResult { reason: bad.reason, message: None }))?;
         Ok(Input { new: asked, retry_of: None, anew_of: Some(*turn) })
@@ -55,8 +58,9 @@ impl PendingAdmission<'_> {
                 Some(Repeated::Over(turn))
             }
             TurnState::Failed | TurnState::Cancelled | TurnState::Interrupted => {
-                let asked: Vec<_> = earlier.input.iter().map(|message| message.said.clone()).collect();
-                (earlier.has_begun && !asked.is_empty()).then_some(Repeated::Unanswered(turn, asked))
+                let is_message = |said: &&Utterance| said.decision().is_none();
+                let asked = earlier.input.iter().map(|message| &message.said).filter(is_message).cloned().collect();
+                (earlier.has_begun && !earlier.input.is_empty()).then_some(Repeated::Unanswered(turn, asked))
             }
         })
     }

@@ -338,8 +338,9 @@ fn last_messages(turn: &RunningTurn, shown: Option<&str>) -> Vec<NewMessage> {
     let uncertain = CallEnd::at_once(CallStatus::Uncertain);
     let open = turn.unsettled_calls().into_iter().filter(|call| !is_known(&call.id));
     let open = open.map(|call| Utterance::tool_result(&call.id, tool::UNCERTAIN, &uncertain));
+    let decided = turn.cut_off_decisions().into_iter().filter(|said| !said.calls.iter().any(|call| is_known(call)));
     let results = known.iter().map(|result| result.said.clone());
-    let said = results.chain(open).chain(shown.map(Utterance::partial_text));
+    let said = results.chain(decided).chain(open).chain(shown.map(Utterance::partial_text));
     turn.next_ids().zip(said).map(|(id, said)| NewMessage { id, said }).collect()
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::tokens::Counted;
 use herma_model::{
-    Alias, ApprovalAnswer, ApprovalChoice, Base, CallId, HistoryDigest, HistoryEnd, Message, MessageId, MessageStatus,
-    NewMessage, OwnCall, Payload, Role, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, tool,
+    Alias, ApprovalChoice, Base, CallId, Decision, HistoryDigest, HistoryEnd, Message, MessageId, MessageStatus,
+    NewMessage, OwnCall, Payload, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, Utterance, tool,
 };
 use herma_store::{Committed, Compacted, PendingApproval, Resumed, Revision, Running, Snapshot, TurnRecord};
 use herma_turn::{Replacement, Transcript, build, truncated};
@@ -16,6 +16,7 @@ use herma_wire::chat::answer_of;
 use crate::admission::AdmittedTurn;
 use crate::answer::unknown_finish;
 use crate::compaction::transcript;
+use crate::decisions::decided_calls;
 use crate::log::{SessionView, TurnEvent};
 use crate::replay::first_message;
 use crate::request::TurnRequest;
@@ -129,31 +130,32 @@ impl RunningTurn {
         planned.collect()
     }
 
-    /// The calls with which the last response ended, and what this request decides about them.
+    /// The calls with which the last response ended, and what this request decides about them. Empty in a further
+    /// attempt: the attempt before has settled them.
     pub(crate) fn decided_by_request(&self, given: &[(CallId, bool)], tools: &TurnTools) -> Vec<PlannedCall> {
-        if given.is_empty() {
+        if self.decisions().next().is_none() {
             return Vec::new();
         }
         let before = self.before.as_ref().map_or(&[][..], |snapshot| &snapshot.messages);
         let earlier = before.iter().filter(|message| message.turn != self.running.turn);
-        let open = tool::unsettled(earlier.clone().map(|message| &message.said));
-        let asked = earlier.rev().find(|message| message.said.role == Role::Assistant);
-        let calls = asked.map(|message| answer_of(&message.said, unknown_finish()).tool_calls).unwrap_or_default();
-        let mut order = 0..;
-        let planned = open.into_iter().filter_map(|own| {
-            let call = calls.iter().find(|call| *call.id == *own.id)?;
-            let allowed = given.iter().find(|(id, _)| *id == own.id).map(|(_, allowed)| *allowed);
-            let choice = match (own.asks, allowed) {
-                (false, _) => None,
-                (true, Some(true)) => Some(ApprovalChoice::Once),
-                (true, Some(false) | None) => Some(ApprovalChoice::Deny),
-            };
-            let answer = choice.and_then(|choice| Some(ApprovalAnswer { choice, order: order.next()? }));
-            let mut planned = PlannedCall::decided(own, call, choice, answer, tools);
-            planned.is_earlier = true;
-            Some(planned)
+        let planned = decided_calls(given, earlier).into_iter().map(|decided| {
+            let choice = decided.answer.map(|answer| answer.choice);
+            let planned = PlannedCall::decided(decided.own, &decided.call, choice, decided.answer, tools);
+            PlannedCall { is_earlier: true, ..planned }
         });
         planned.collect()
+    }
+
+    /// What its request decided about calls of an earlier turn.
+    fn decisions(&self) -> impl Iterator<Item = Decision> {
+        self.running.messages.iter().filter_map(|message| message.said.decision())
+    }
+
+    /// Results for calls of an earlier turn that were decided about and have no result.
+    pub(crate) fn cut_off_decisions(&self) -> Vec<Utterance> {
+        let results: Vec<_> = self.steps.iter().filter_map(Step::stored_message).collect();
+        let is_settled = |call: &CallId| results.iter().any(|result| result.said.calls.contains(call));
+        self.decisions().filter(|decided| !is_settled(&decided.id)).map(|decided| decided.cut_off()).collect()
     }
 
     /// The id that its next message will have.
@@ -178,10 +180,6 @@ impl RunningTurn {
         snapshot.counted = usage.zip(last).and_then(|(usage, last)| Counted::of(usage, last)).or(snapshot.counted);
         if let Some(usage) = usage {
             *self.usage.get_or_insert_default() += usage;
-        }
-        if let Some(new) = committed.messages.first() {
-            // The result of a call that was stored as uncertain before it was made.
-            self.steps.retain(|step| !matches!(step, Step::ToolResult(old) if old.said.calls == new.said.calls));
         }
         self.steps.extend(Step::of_messages(&committed.messages, &[]));
     }
@@ -346,6 +344,7 @@ fn first_snapshot(running: &Running) -> Snapshot {
 fn earlier_steps(before: Option<&Snapshot>, turn: TurnId) -> Vec<Step> {
     let messages = before.map_or(&[][..], |snapshot| &snapshot.messages).iter();
     let own = messages.filter(|message| message.turn == turn && message.said.status == MessageStatus::Complete);
+    let own = own.filter(|message| message.said.decision().is_none());
     let own: Vec<_> = own.skip_while(|message| !message.said.is_inner_step()).cloned().collect();
     Step::of_messages(&own, &[])
 }

@@ -42,6 +42,6 @@ pub use rewind::{Rewinds, RewoundRange};
 pub use session_key::{KeyScope, SessionKey};
 pub use step::Step;
 pub use time::Timestamp;
-pub use tool::{ApprovalAnswer, ApprovalChoice, CallEnd, CallStatus, ChildAnswer, EarlierCall, OwnCall};
+pub use tool::{ApprovalAnswer, ApprovalChoice, CallEnd, CallStatus, ChildAnswer, Decision, EarlierCall, OwnCall};
 pub use turn::{Fence, StopKind, TurnFailure, TurnState, Unanswered};
 pub use usage::{Cost, Price, Usage};

@@ -58,11 +58,7 @@ impl Step {
         let mut steps = Vec::with_capacity(messages.len());
         for (at, message) in messages.iter().enumerate() {
             if message.said.call_end().is_some() {
-                // A call of an earlier turn is stored as uncertain before it is made, and again when it has ended.
-                let mut later = messages[at + 1..].iter().take_while(|later| later.said.call_end().is_some());
-                if !later.any(|later| later.said.calls == message.said.calls) {
-                    steps.push(Self::ToolResult(Arc::clone(message)));
-                }
+                steps.push(Self::ToolResult(Arc::clone(message)));
                 continue;
             }
             steps.push(Self::Said(Arc::clone(message)));

@@ -2,7 +2,8 @@
 //!
 //! A call is part of the assistant message that makes it, and its result is a `tool` message. Herma stores more about
 //! them in [`Utterance::extra`], beside the payload. There, `calls` of an assistant message says which of its calls are
-//! Herma's, and `result` of a tool message says how the call ended. Model servers are never sent these fields.
+//! Herma's, and `result` of a tool message says how the call ended. A tool message with `decision` is no result: it has
+//! what a person decided about a call of an earlier turn. Model servers are never sent these fields.
 
 use std::ops::Not;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::ids::ConversationId;
+use crate::ids::{ConversationId, MessageId};
 use crate::kind::stored_enum;
 use crate::message::{CallId, Digest, MessageStatus, Payload, Role, Utterance};
 use crate::tokens;
@@ -27,6 +28,9 @@ pub const UNCERTAIN: &str = "[It is not known whether this call was carried out.
 
 /// What the model is told of a call that a person denied, if the turn ended before it could be told more.
 pub const DENIED: &str = "[This call was not allowed, so it was not carried out.]";
+
+/// What the model is told of a call that a person was asked about, if the turn ended before the call was allowed.
+pub const NOT_ALLOWED_YET: &str = "[This call was not executed: its turn ended before it was allowed.]";
 
 /// A call of one of Herma's own tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +86,17 @@ impl ApprovalChoice {
     }
 }
 
+impl OwnCall {
+    /// The result of a call whose turn ended while people were asked about its message. `answer` is what a person
+    /// answered about this call. No call of such a message was made.
+    pub fn not_allowed_yet(&self, answer: Option<ApprovalAnswer>) -> Utterance {
+        let is_denied = answer.map_or(self.asks, |answer| !answer.choice.allows());
+        let text = if answer.is_some() && is_denied { DENIED } else { NOT_ALLOWED_YET };
+        let status = if is_denied { CallStatus::Denied } else { CallStatus::NotMade };
+        Utterance::tool_result(&self.id, text, &CallEnd { answer, ..CallEnd::at_once(status) })
+    }
+}
+
 /// What is known of a call that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallEnd {
@@ -125,6 +140,36 @@ pub struct ApprovalAnswer {
     pub order: u32,
 }
 
+/// What a person decided about a call that ended an earlier turn. It is input of the turn that makes the call.
+///
+/// The decision is stored before the call is made. So a turn that ended without a result of this call may have made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The id of the call in its message.
+    pub id: CallId,
+    /// The message that makes the call.
+    pub message: MessageId,
+    /// Its place among the calls of Herma's own tools in that message, from 0.
+    pub place: usize,
+    /// The call.
+    pub call: EarlierCall,
+    /// The answer. `None` if the call only waited for an answer about another call of its message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ApprovalAnswer>,
+}
+
+impl Decision {
+    /// The result of a call whose turn ended before the call had one.
+    pub fn cut_off(&self) -> Utterance {
+        let (status, text) = match self.answer {
+            Some(answer) if !answer.choice.allows() => (CallStatus::Denied, DENIED),
+            Some(_) | None => (CallStatus::Uncertain, UNCERTAIN),
+        };
+        let end = CallEnd { answer: self.answer, call: Some(self.call.clone()), ..CallEnd::at_once(status) };
+        Utterance::tool_result(&self.id, text, &end)
+    }
+}
+
 /// The fields of `extra` that are about tools. Its other fields belong to the wire formats.
 #[derive(Default, Deserialize)]
 struct ToolExtra {
@@ -132,6 +177,7 @@ struct ToolExtra {
     calls: Vec<OwnCall>,
     result: Option<CallEnd>,
     shown: Option<Digest>,
+    decision: Option<Decision>,
 }
 
 impl ToolExtra {
@@ -158,6 +204,14 @@ impl Utterance {
         ToolExtra::of(self, "\"result\"")?.result
     }
 
+    /// What a person decided about a call of an earlier turn, if this message says that.
+    pub fn decision(&self) -> Option<Decision> {
+        if self.role != Role::Tool {
+            return None;
+        }
+        ToolExtra::of(self, "\"decision\"")?.decision
+    }
+
     /// The digest of the whole turn's answer as clients were shown it, if this message ended a turn of several.
     pub fn shown_digest(&self) -> Option<Digest> {
         ToolExtra::of(self, "\"shown\"")?.shown
@@ -168,13 +222,14 @@ impl Utterance {
         self.shown_digest().unwrap_or(self.digest)
     }
 
-    /// Whether clients never see this message by itself: it calls Herma's own tools, or is the result of such a call.
+    /// Whether clients never see this message by itself: it calls Herma's own tools, is the result of such a call, or a
+    /// decision about one.
     ///
     /// A message that also calls tools of the client ends its turn, and clients see it.
     pub fn is_inner_step(&self) -> bool {
         match self.role {
             Role::User => false,
-            Role::Tool => self.call_end().is_some(),
+            Role::Tool => self.call_end().is_some() || self.decision().is_some(),
             Role::Assistant => {
                 let own = self.own_calls();
                 !own.is_empty() && own.len() == self.calls.len()
@@ -219,6 +274,19 @@ impl Utterance {
             tokens: tokens::estimate(&payload),
             payload: Payload::from_json(payload),
         }
+    }
+}
+
+impl From<&Decision> for Utterance {
+    /// The decision as a message. The message answers no call, so the model is not shown it.
+    fn from(decision: &Decision) -> Self {
+        let text = match decision.answer {
+            Some(answer) if answer.choice.allows() => "[This call was allowed.]",
+            Some(_) => "[This call was not allowed.]",
+            None => "[This call waited until another one was decided about.]",
+        };
+        let said = Self::tool_result(&decision.id, text, &CallEnd::at_once(CallStatus::Uncertain));
+        Self { calls: Arc::from([]), extra: Some(Arc::from(json!({ "decision": decision }).to_string())), ..said }
     }
 }
 
@@ -303,6 +371,20 @@ mod tests {
         let said = Utterance::tool_result("a", "no such file", &end);
         assert_eq!(said.call_end(), Some(end));
         assert_eq!(said.payload.as_json(), r#"{"role":"tool","tool_call_id":"a","content":"no such file"}"#);
+    }
+
+    #[test]
+    fn a_decision_is_no_result_of_its_call() {
+        let earlier = EarlierCall { server: "files".into(), tool: "write".into(), arguments: "{}".into() };
+        let answer = ApprovalAnswer { choice: ApprovalChoice::Deny, order: 0 };
+        let message = MessageId::from_uuid(Uuid::from_u128(7));
+        let decision = Decision { id: "a".into(), message, place: 0, call: earlier, answer: Some(answer) };
+        let said = Utterance::from(&decision);
+        assert_eq!((said.decision().as_ref(), said.call_end(), said.is_inner_step()), (Some(&decision), None, true));
+        assert_eq!(unsettled([&calling(&["a"]), &said]), [call("a")]);
+        let result = decision.cut_off();
+        assert_eq!(result.call_end().map(|end| (end.status, end.answer)), Some((CallStatus::Denied, Some(answer))));
+        assert_eq!(unsettled([&calling(&["a"]), &said, &result]), []);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use herma_model::{Cost, Fence, Message, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId};
+use herma_model::{
+    Cost, Fence, Message, MessageStatus, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId,
+};
 use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -241,12 +243,14 @@ fn end_turn(
                 })
                 .translated()?
         }
-        TurnOutcome::Unanswered { state, failure, .. } => connection
+        TurnOutcome::Unanswered { state, failure, messages } => connection
             .prepare_cached(
                 "UPDATE turns SET state = ?2, ended_at = ?3, failure_code = ?4, failure_message = ?5,
-                 upstream_status = ?6, last_seq = ?7, record = ?8, cut_off = 0 WHERE pk = ?1",
+                 upstream_status = ?6, last_seq = ?7, record = ?8, cut_off = 0, answer_seq = coalesce(answer_seq, ?9)
+                 WHERE pk = ?1",
             )
             .and_then(|mut update| {
+                let is_result = messages.first().is_some_and(|first| first.said.status == MessageStatus::Complete);
                 update.execute(params![
                     commit.lease.turn,
                     state.as_str(),
@@ -255,7 +259,8 @@ fn end_turn(
                     failure.message,
                     failure.upstream_status,
                     last_seq,
-                    commit.record
+                    commit.record,
+                    is_result.then_some(answer_seq)
                 ])
             })
             .translated()?,

@@ -133,7 +133,7 @@ impl ParkedRow {
     }
 }
 
-/// Ends a parked turn, which has no process that could be asked to. Its open calls were not made.
+/// Ends a parked turn, which has no process that could be asked to. Its open calls get results: they were not made.
 pub(crate) fn end_parked(
     connection: &Connection,
     state: &mut ConversationState,

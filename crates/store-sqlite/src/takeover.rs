@@ -5,7 +5,8 @@ use std::sync::Arc;
 use herma_model::message::Utterance;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    CallEnd, CallStatus, Message, MessageId, NewMessage, OwnCall, Role, StopKind, Timestamp, TurnFailure, TurnId, tool,
+    CallEnd, CallId, CallStatus, Message, MessageId, NewMessage, OwnCall, Role, StopKind, Timestamp, TurnFailure,
+    TurnId, tool,
 };
 use herma_store::{Lease, StoreError, StreamedOutput};
 use rusqlite::{Connection, params};
@@ -109,11 +110,8 @@ pub(crate) fn take_over(
     }
     let StreamedOutput { text, record } = journal(connection, turn, 0)?.0;
     let appended = appended(connection, turn)?;
-    // The open calls of a parked turn were not made.
-    let cut_off = match appended > 0 && !is_parked {
-        true => settle(connection, conversation.key, turn, id, attempt, appended)?,
-        false => Vec::new(),
-    };
+    let cut_off = settle(connection, conversation.key, turn, id, attempt, appended, is_parked)?;
+    let answer_seq = (!cut_off.is_empty()).then_some(conversation.next_seq);
     for result in &cut_off {
         insert_message(connection, session, conversation.next_seq, turn, attempt, result, now)?;
         conversation.next_seq += 1;
@@ -127,15 +125,18 @@ pub(crate) fn take_over(
     connection
         .prepare_cached(
             "UPDATE turns SET state = ?2, failure_code = ?3, failure_message = ?4, upstream_status = NULL,
-             ended_at = ?5, last_seq = ?6, record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = ?9
-             WHERE pk = ?1",
+             ended_at = ?5, last_seq = ?6, record = iif(?8, coalesce(record, ''), '') || ?7, cut_off = ?9,
+             answer_seq = coalesce(answer_seq, ?10) WHERE pk = ?1",
         )
         .and_then(|mut update| {
             let failure = why.failure();
             let state = failure.code.ends_as().as_str();
             let last_seq = conversation.next_seq - 1;
             let (code, message) = (failure.code.as_str(), failure.message);
-            update.execute(params![turn, state, code, message, now.0, last_seq, record, appended > 0, !is_parked])
+            let has_appended = appended > 0;
+            let ended =
+                params![turn, state, code, message, now.0, last_seq, record, has_appended, !is_parked, answer_seq];
+            update.execute(ended)
         })
         .translated()?;
     clear_journal(connection, turn)?;
@@ -156,8 +157,9 @@ pub(crate) fn take_over(
         .translated()
 }
 
-/// Results for the calls of Herma's own tools that had none when the turn's owner went away. Whether they were carried
-/// out is not known, unless a person had denied them. Of a delegation, the model is told what the children had
+/// Results for the calls of Herma's own tools that had none when the turn's owner went away: calls that the turn made
+/// itself, and calls of an earlier turn that its request decided about. Whether they were carried out is not known,
+/// unless a person had denied them or the turn was parked. Of a delegation, the model is told what the children had
 /// answered.
 fn settle(
     connection: &Connection,
@@ -166,33 +168,46 @@ fn settle(
     id: TurnId,
     attempt: u32,
     appended: usize,
+    is_parked: bool,
 ) -> StoreResult<Vec<NewMessage>> {
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {MESSAGE} FROM turns t JOIN sessions s ON s.conversation_pk = t.conversation_pk
-             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.answer_seq AND m.turn_pk = t.pk
-             AND m.attempt = t.attempt WHERE t.pk = ?1 ORDER BY s.pk, m.seq"
+             JOIN messages m ON m.session_pk = s.pk AND m.seq >= t.first_seq AND m.turn_pk = t.pk
+             AND m.attempt = t.attempt AND m.role <> 'user' WHERE t.pk = ?1 ORDER BY s.pk, m.seq"
         ))
         .translated()?;
     let said: Vec<Arc<Message>> =
         select.query_map([turn], |row| rows::message(row).map(Arc::new)).and_then(Iterator::collect).translated()?;
+    let is_settled = |call: &CallId| said.iter().any(|message| message.said.calls.contains(call));
+    let decided = said.iter().filter_map(|message| message.said.decision()).filter(|decided| !is_settled(&decided.id));
+    let ids = (appended..).map(|nth| MessageId::answered(id, attempt, nth));
+    let decided = decided.zip(ids).map(|(decided, id)| NewMessage { id, said: decided.cut_off() });
+    let mut results: Vec<NewMessage> = decided.collect();
     let open = tool::unsettled(said.iter().map(|message| &message.said));
     if open.is_empty() {
-        return Ok(Vec::new());
+        return Ok(results);
     }
     let caller = said.iter().rposition(|message| message.said.role == Role::Assistant).unwrap_or(said.len());
     let answers = approvals::answers_without_result(&approvals::of_turn(connection, turn)?, &said[caller..]);
+    let first = appended + results.len();
     let result = |(call, nth): (OwnCall, usize)| {
         let answer = answers.iter().find(|(id, _)| *id == call.id).map(|(_, answer)| *answer);
-        let (status, text) = match answer {
-            Some(answer) if !answer.choice.allows() => (CallStatus::Denied, tool::DENIED.to_owned()),
-            _ => (CallStatus::Uncertain, delegates::cut_off(connection, conversation, &call)?),
+        let said = match answer {
+            _ if is_parked => call.not_allowed_yet(answer),
+            Some(answer) if !answer.choice.allows() => call.not_allowed_yet(Some(answer)),
+            _ => {
+                let text = delegates::cut_off(connection, conversation, &call)?;
+                let end = CallEnd { answer, ..CallEnd::at_once(CallStatus::Uncertain) };
+                Utterance::tool_result(&call.id, &text, &end)
+            }
         };
-        let end = CallEnd { answer, ..CallEnd::at_once(status) };
-        let said = Utterance::tool_result(&call.id, &text, &end);
         Ok(NewMessage { id: MessageId::answered(id, attempt, nth), said })
     };
-    open.into_iter().zip(appended..).map(result).collect()
+    for open in open.into_iter().zip(first..) {
+        results.push(result(open)?);
+    }
+    Ok(results)
 }
 
 /// How many messages the running attempt of a turn has appended.

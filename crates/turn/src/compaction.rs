@@ -207,7 +207,8 @@ fn latest_start(transcript: Transcript<'_>, running: Option<TurnId>, keep: u64) 
     let Some(last_answer) = before.iter().rposition(|message| is_answer(message)) else {
         return if own.is_empty() { 0 } else { input };
     };
-    let opens_with_result = own.first().is_some_and(|message| message.said.role == Role::Tool);
+    let opens_with_result = own.first().is_some_and(|message| message.said.role == Role::Tool)
+        || own.iter().any(|message| message.said.decision().is_some());
     let leaves_open = !open_calls(before.iter()).is_empty() && sum(&before[last_answer..]) <= keep;
     if own.is_empty() || opens_with_result || leaves_open { last_answer } else { input }
 }

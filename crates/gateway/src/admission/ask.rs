@@ -11,6 +11,7 @@ use herma_turn::Replacement;
 use crate::admission::by_history::RequestHistory;
 use crate::admission::own_turn::OwnTurn;
 use crate::admission::{Admitted, INTERRUPT_GRACE, PendingAdmission, check_window, retry_identity};
+use crate::decisions::decisions;
 use crate::error::GatewayError;
 use crate::history::{History, KnownPart};
 use crate::input::Input;
@@ -212,7 +213,7 @@ impl<'a> PendingAdmission<'a> {
         let Reading { history, retry, .. } = reading;
         Ok(match self.is_own_turn(scope, &input, history.before.as_ref(), waiting, retry).await? {
             OwnTurn::YesIfFresh if !history.is_fresh => None,
-            OwnTurn::Yes | OwnTurn::YesIfFresh => Some(input.into_new_turn(self.request)),
+            OwnTurn::Yes | OwnTurn::YesIfFresh => Some(input.into_new_turn(self.request)?),
             OwnTurn::No => Some(input),
         })
     }
@@ -269,6 +270,12 @@ impl<'a> PendingAdmission<'a> {
             },
         };
         let before = context.before.as_ref();
+        let decisions = match (input.retry_of, intent) {
+            (None, Intent::Lease) => decisions(self.request, before),
+            (Some(_), _) | (None, Intent::Repeat) => Vec::new(),
+        };
+        // Decisions are on disk before their calls are made.
+        let is_durable_now = self.request.options.streaming || !decisions.is_empty();
         let admission = Admission {
             scope: scope.clone().expecting(self.request.destination.expected.clone()),
             turn: self.turn,
@@ -277,7 +284,7 @@ impl<'a> PendingAdmission<'a> {
             intent,
             target,
             seen: before.map_or(Seen::Nothing, |snapshot| Seen::At(snapshot.facts.id, snapshot.version)),
-            messages: self.new_messages(input.new),
+            messages: self.new_messages(input.new.iter().chain(&decisions)),
             session_key: self.request.caller.session_key.clone(),
             // If two requests repeat one opening, the second is no attempt of it, so it does not wait there.
             policy: if opening == Opening::Repeats { Policy::Reject } else { self.request.destination.policy },
@@ -291,7 +298,7 @@ impl<'a> PendingAdmission<'a> {
             anew_of: input.anew_of,
             creation,
             response: self.request.options.response.clone(),
-            durability: if self.request.options.streaming { Durability::Now } else { Durability::WithCommit },
+            durability: if is_durable_now { Durability::Now } else { Durability::WithCommit },
             api: self.request.identity.route,
             now: mint::now(),
         };
@@ -305,12 +312,12 @@ impl<'a> PendingAdmission<'a> {
         progress.opening = Opening::IsNew;
     }
 
-    fn new_messages(&self, new: &[Utterance]) -> Vec<NewMessage> {
+    fn new_messages<'m>(&self, new: impl Iterator<Item = &'m Utterance>) -> Vec<NewMessage> {
         let message = |(nth, said): (usize, &Utterance)| NewMessage {
             id: MessageId::brought(self.turn, 1, nth),
             said: said.clone(),
         };
-        new.iter().enumerate().map(message).collect()
+        new.enumerate().map(message).collect()
     }
 
     fn creation(&self) -> Creation {

@@ -45,6 +45,9 @@ pub enum InvalidRequest {
     /// The conversation already has all messages of the request.
     #[error("the request adds no message to the conversation; send the new message last")]
     NothingNew,
+    /// It answers a question about a call, and other turns have closed that question.
+    #[error("the question about this call is closed, because other turns followed; send a message")]
+    QuestionClosed,
     /// There is no context to summarise.
     #[error("there is nothing to compact: send messages, or name a response or a conversation")]
     EmptyContext,
@@ -93,7 +96,7 @@ impl InvalidRequest {
     pub const fn field(&self) -> Option<Field> {
         Some(match self {
             Self::NoModel => Field::Model,
-            Self::NothingNew | Self::EmptyContext | Self::TooManyReferences => Field::Messages,
+            Self::NothingNew | Self::QuestionClosed | Self::EmptyContext | Self::TooManyReferences => Field::Messages,
             Self::ToolResult { message: Some(message), .. } => Field::ToolCallId(*message),
             Self::ToolResult { message: None, .. } => return None,
             Self::NamesDisagree(field) => *field,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use herma_model::{Answer, CallEnd, CallStatus, MessageStatus, NewMessage, Step, Usage, Utterance, tool};
+use herma_model::{Answer, CallEnd, MessageStatus, NewMessage, Step, Usage, Utterance};
 use herma_store::{Append, AskedCall, Park, StoreError};
 use herma_turn::{Event, Stop, ToolRound, ToolsRan};
 use herma_wire::chat::client_utterance;
@@ -81,9 +81,6 @@ impl StoredTurn<'_> {
 
     /// Makes calls at the same time and stores each result when it comes.
     async fn make(&mut self, calls: Vec<PlannedCall>, calls_client: bool) -> Result<Event, StoreError> {
-        if let Some(stop) = self.store_earlier_calls(&calls).await? {
-            return Ok(Event::Stop(stop));
-        }
         let most = self.most_output(calls.len());
         let mut running = FuturesUnordered::new();
         for planned in calls {
@@ -135,21 +132,6 @@ impl StoredTurn<'_> {
         }
     }
 
-    /// Stores that calls of an earlier turn are about to be made: until their results come, they are uncertain. A call
-    /// of this turn needs no such note, because the message that makes it is stored.
-    async fn store_earlier_calls(&mut self, calls: &[PlannedCall]) -> Result<Option<Stop>, StoreError> {
-        let earlier = calls.iter().filter(|planned| planned.is_earlier && matches!(planned.then, Then::Make(_)));
-        for planned in earlier {
-            let end = CallEnd { call: Some(planned.earlier_call()), ..CallEnd::at_once(CallStatus::Uncertain) };
-            let said = Utterance::tool_result(&planned.call.id, tool::UNCERTAIN, &end);
-            let record = record_of_answered(self.request, self.log);
-            if let Some(stop) = self.append(said, None, record).await? {
-                return Ok(Some(stop));
-            }
-        }
-        Ok(None)
-    }
-
     /// Most characters of each of so many results: what the operator set, but never more than a part of the context
     /// window, so that a turn with large results goes on.
     fn most_output(&self, results: usize) -> usize {
@@ -176,7 +158,12 @@ impl StoredTurn<'_> {
                 crash::point(crash::PARKED);
                 Ok(Event::ToolsRan(ToolsRan::Parked))
             }
-            Err(StoreError::StopRequested(kind)) => Ok(Event::Stop(kind.into())),
+            Err(StoreError::StopRequested(kind)) => {
+                let results = calls.iter().map(|planned| planned.call.not_allowed_yet(None));
+                let results = self.turn.next_ids().zip(results).map(|(id, said)| NewMessage { id, said });
+                self.turn.unwritten = results.collect();
+                Ok(Event::Stop(kind.into()))
+            }
             Err(error) => Err(error),
         }
     }

@@ -1,6 +1,6 @@
 //! The process dies at each step of a tool round, and while a turn waits for a person.
 
-use herma_gateway::crash::{CALL_MADE, CALLS_STORED, PARKED, RESULT_STORED, TOOL_POINTS};
+use herma_gateway::crash::{ADMITTED, CALL_MADE, CALLS_STORED, PARKED, RESULT_STORED, TOOL_POINTS};
 use herma_testkit::{Launch, McpServer, Reply, ScriptedUpstream, ToolCall};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -195,4 +195,37 @@ async fn a_call_that_a_response_was_allowed_to_make_is_not_made_twice_after_a_cr
     let context = gateway.upstream.last_request().transcript();
     assert!(context.contains(&format!("tool: {UNCERTAIN}")), "{context:?}");
     assert_eq!(gateway.executions(), 1);
+}
+
+#[tokio::test]
+async fn a_response_that_began_with_an_answer_keeps_its_id_wherever_its_process_dies() {
+    for point in [ADMITTED, CALL_MADE, RESULT_STORED] {
+        let mut gateway = ToolGateway::start("ask", Some(point)).await;
+        // The first turn passes the point too, if the process is to die at its admission.
+        let mut asking = launch(&gateway.upstream, &gateway.data, &gateway.config).start().await;
+        gateway.calls_count();
+        let tools = json!([{"type": "mcp", "server_label": "test"}]);
+        let body = json!({"model": "m", "input": "count it", "conversation": "s", "tools": tools});
+        let asked = asking.client().post_json("/v1/responses", &body).await.expect(200);
+        asking.kill();
+        let answer =
+            json!({"type": "mcp_approval_response", "approval_request_id": asked["output"][0]["id"], "approve": true});
+        let body = json!({"model": "m", "input": [answer], "conversation": "s", "tools": tools, "stream": true});
+        send_to_the_dying(&gateway.herma.client(), "/v1/responses", &body).await;
+        gateway.restart_after_death().await;
+        let made = gateway.executions();
+        assert_eq!(made, usize::from(point != ADMITTED), "{point}");
+        let rows = gateway.herma.client().get("/api/sessions/s/messages").await.expect(200);
+        let turn = rows["data"].as_array().unwrap().last().unwrap()["turn_id"].as_str().unwrap().to_owned();
+        assert_ne!(turn.replace("turn_", "resp_"), asked["id"].as_str().unwrap(), "{point}: {rows}");
+        gateway.upstream.push(Reply::text("done"));
+        let body = json!({"model": "m", "input": [answer], "conversation": "s", "tools": tools});
+        let done = gateway.herma.client().post_json("/v1/responses", &body).await.expect(200);
+        assert_eq!(done["id"].as_str().unwrap().replace("resp_", "turn_"), turn, "{point}");
+        assert_eq!(gateway.executions(), made, "{point}: no call is made twice");
+        let output = if point == RESULT_STORED { json!("counted") } else { Value::Null };
+        assert_eq!(done["output"][0]["output"], output, "{point}: {done}");
+        let stored = gateway.herma.client().get(&format!("/v1/responses/{}", done["id"].as_str().unwrap())).await;
+        assert_eq!(stored.expect(200)["output"], done["output"], "{point}");
+    }
 }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use herma_model::{
-    ApprovalAnswer, ApprovalChoice, CallEnd, CallId, CallStatus, OwnCall, SessionKey, Step, Timestamp, TurnState,
-    Utterance,
+    ApprovalAnswer, ApprovalChoice, CallEnd, CallId, CallStatus, Decision, EarlierCall, MessageId, NewMessage, OwnCall,
+    SessionKey, Step, Timestamp, TurnState, Utterance, tool,
 };
 
 use super::World;
 use super::describing::keyed;
-use super::fixture::running;
+use super::fixture::{finish, running};
 use super::notices::{expect_no_notice, expect_notice};
 use super::parking::{calling, own_call};
-use crate::{Admission, AnswerOutcome, Notice, Question, Scope, Store, TurnRecord};
+use crate::{Admission, AnswerOutcome, Notice, Question, Running, Scope, Store, TurnOutcome, TurnRecord};
 
 /// A moment before every question.
 const NEVER: Timestamp = Timestamp(0);
@@ -156,6 +156,74 @@ pub async fn the_answers_of_a_resumed_turn_outlive_its_process<S: Store>(world: 
         _ => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), [CallStatus::Uncertain, CallStatus::Denied]);
+}
+
+/// How the calls of a turn ended, in the order of their results.
+fn ends(record: &TurnRecord) -> Vec<(CallStatus, String)> {
+    let end = |step: &Step| match step {
+        Step::ToolResult(message) => {
+            Some((message.said.call_end()?.status, message.said.payload.text().unwrap_or_default()))
+        }
+        Step::Compacted(_) | Step::Said(_) | Step::Answered(..) => None,
+    };
+    record.steps.iter().filter_map(end).collect()
+}
+
+pub async fn calls_that_were_asked_about_when_their_turn_was_stopped_were_not_made<S: Store>(world: &World<S>) {
+    let turn = world.start(&world.one, "trip", "write it down").await;
+    let waits = OwnCall { asks: false, ..own_call("d") };
+    let calls = [own_call("a"), own_call("b"), own_call("c"), waits];
+    world.append_said(&world.one, &turn, 0, vec![calling(&calls)]).await;
+    world.park(&world.one, &turn, &calls[..3]).await.unwrap();
+    world.reply(&world.one, turn.turn, call("b"), ApprovalChoice::Deny).await;
+    world.reply(&world.one, turn.turn, call("c"), ApprovalChoice::Once).await;
+    world.two.stop(&world.scope, turn.turn, Duration::from_secs(2), world.now()).await.unwrap();
+    let record = world.turn(turn.turn).await.unwrap();
+    assert_eq!(record.state, TurnState::Cancelled);
+    let results = ["said", "b deny 0", "c once 1", "result a", "result b", "result c", "result d"];
+    assert_eq!(steps(&record), results);
+    use CallStatus::{Denied, NotMade};
+    let expected = [
+        (Denied, tool::NOT_ALLOWED_YET.to_owned()),
+        (Denied, tool::DENIED.to_owned()),
+        (NotMade, tool::NOT_ALLOWED_YET.to_owned()),
+        (NotMade, tool::NOT_ALLOWED_YET.to_owned()),
+    ];
+    assert_eq!(ends(&record), expected);
+    world.talk(&world.one, "trip", "next", "fine").await;
+}
+
+/// Begins a turn whose only input is what a person decided about the last turn's call.
+async fn decided<S: Store>(world: &World<S>, to: &str, choice: ApprovalChoice) -> Running {
+    let asking = world.start(&world.one, to, "write it down").await;
+    world.append_said(&world.one, &asking, 0, vec![calling(&[own_call("a")])]).await;
+    let outcome = TurnOutcome::Completed { messages: Vec::new(), finish: finish() };
+    world.one.commit(world.commit(&asking, outcome)).await.unwrap();
+    let earlier = EarlierCall { server: "files".into(), tool: "write".into(), arguments: "{}".into() };
+    let message = MessageId::answered(asking.turn, 1, 0);
+    let answer = Some(ApprovalAnswer { choice, order: 0 });
+    let decision = Decision { id: "a".into(), message, place: 0, call: earlier, answer };
+    let mut ask = world.ask(to, "");
+    ask.messages = vec![NewMessage { id: MessageId::brought(ask.turn, 1, 0), said: Utterance::from(&decision) }];
+    running(world.admit(&world.one, ask).await)
+}
+
+pub async fn a_call_that_was_decided_about_has_a_result_when_its_turn_is_cut_off<S: Store>(world: &World<S>) {
+    use ApprovalChoice::{Deny, Once};
+    let uncertain = (CallStatus::Uncertain, tool::UNCERTAIN.to_owned());
+    let denied = (CallStatus::Denied, tool::DENIED.to_owned());
+    let turns = [("trip", decided(world, "trip", Once).await), ("train", decided(world, "train", Deny).await)];
+    world.one.close().await;
+    for ((to, turn), end) in turns.into_iter().zip([uncertain, denied]) {
+        let again = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..world.ask(to, "") };
+        let again = running(world.admit(&world.two, again).await);
+        assert_eq!((again.turn, again.attempt), (turn.turn, 2));
+        world.complete(&world.two, &again, 0, "done").await;
+        let record = world.turn(turn.turn).await.unwrap();
+        assert_eq!((steps(&record), ends(&record)), (vec!["result a".to_owned(), "said".to_owned()], vec![end]));
+        assert_eq!(record.input.len(), 1);
+        assert!(record.input[0].said.decision().is_some());
+    }
 }
 
 pub async fn a_grant_for_the_session_is_for_its_conversation<S: Store>(world: &World<S>) {

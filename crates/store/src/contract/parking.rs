@@ -6,7 +6,7 @@ use std::time::Duration;
 use herma_model::message::Utterance;
 use herma_model::provenance::CompactionMode::InPlace;
 use herma_model::turn::FailureCode;
-use herma_model::{ApprovalChoice, CallId, MessageId, NewMessage, OwnCall, Role, StopKind, TurnId, TurnState};
+use herma_model::{ApprovalChoice, CallId, MessageId, NewMessage, OwnCall, Role, StopKind, TurnId, TurnState, tool};
 
 use super::World;
 use super::fixture::{answer_of, finish, joined, message, name, noted, queued, refused, running, texts};
@@ -194,12 +194,14 @@ pub async fn a_parked_turn_is_interrupted_at_once<S: Store>(world: &World<S>) {
     let record = world.turn(turn.turn).await.unwrap();
     assert_eq!((record.state, record.parked, record.pending.len()), (TurnState::Interrupted, false, 0));
     assert_eq!((record.failure.unwrap().code, record.cut_off), (FailureCode::Interrupted, false));
-    assert_eq!(record.steps.len(), 1, "calls that were not made have no result");
+    assert_eq!(record.steps.len(), 4, "the message, an answer, and that neither call was made");
     assert!(world.one.resume(turn.turn, world.now()).await.unwrap().is_none());
     queued(world.admit(&world.one, waiting.clone()).await);
     world.answer(&world.two, &urgent, "done").await;
     running(world.admit(&world.one, waiting).await);
-    assert_eq!(texts(&world.read("trip").await.unwrap())[..3], ["write it down", "let me write", "urgent"]);
+    let told = tool::NOT_ALLOWED_YET;
+    let said = ["write it down", "let me write", told, told, "urgent"];
+    assert_eq!(texts(&world.read("trip").await.unwrap())[..5], said);
 }
 
 pub async fn a_parked_turn_is_cancelled_at_once<S: Store>(world: &World<S>) {
@@ -209,7 +211,7 @@ pub async fn a_parked_turn_is_cancelled_at_once<S: Store>(world: &World<S>) {
     let outcome = world.two.stop(&world.scope, turn.turn, GRACE, world.now()).await.unwrap();
     assert_eq!(outcome, StopOutcome::Ended);
     let record = world.turn(turn.turn).await.unwrap();
-    assert_eq!((record.state, record.called_off, record.steps.len()), (TurnState::Cancelled, true, 1));
+    assert_eq!((record.state, record.called_off, record.steps.len()), (TurnState::Cancelled, true, 2));
     let late = world.reply(&world.one, turn.turn, Question::Oldest, ApprovalChoice::Once).await;
     assert_eq!(late, AnswerOutcome::NotFound);
     assert!(world.one.resume(turn.turn, world.now()).await.unwrap().is_none());

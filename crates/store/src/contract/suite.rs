@@ -104,6 +104,8 @@ macro_rules! contract_suite {
                 questions_that_nobody_answers_are_denied
                 answers_are_steps_before_the_results_of_their_message
                 the_answers_of_a_resumed_turn_outlive_its_process
+                calls_that_were_asked_about_when_their_turn_was_stopped_were_not_made
+                a_call_that_was_decided_about_has_a_result_when_its_turn_is_cut_off
                 a_grant_for_the_session_is_for_its_conversation
                 a_grant_for_ever_is_for_its_tenant_until_it_is_revoked
                 once_and_deny_grant_nothing

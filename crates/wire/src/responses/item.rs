@@ -209,6 +209,15 @@ pub enum Item {
         #[serde(skip)]
         call: CallId,
     },
+    /// The answer to such a question.
+    McpApprovalResponse {
+        /// Its id.
+        id: String,
+        /// The question.
+        approval_request_id: String,
+        /// Whether the call may be made.
+        approve: bool,
+    },
     /// The point at which the context was compacted.
     Compaction {
         /// The id of the ledger's row.
@@ -232,6 +241,7 @@ impl Item {
             | Self::CustomToolCallOutput { id, .. }
             | Self::McpCall { id, .. }
             | Self::McpApprovalRequest { id, .. }
+            | Self::McpApprovalResponse { id, .. }
             | Self::Compaction { id, .. } => id,
         }
     }
@@ -259,6 +269,7 @@ impl Item {
             | Self::McpCall { status, .. }
             | Self::McpApprovalRequest { status, .. }
             | Self::Compaction { status, .. } => *status = new,
+            Self::McpApprovalResponse { .. } => {}
         }
     }
 }

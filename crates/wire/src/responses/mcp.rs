@@ -1,8 +1,8 @@
-//! Items of calls of Herma's own tools: `mcp_call` and `mcp_approval_request`.
+//! Items of calls of Herma's own tools: `mcp_call`, `mcp_approval_request` and `mcp_approval_response`.
 //!
 //! They are never `function_call` items, because agent loops would run those themselves.
 
-use herma_model::{CallStatus, MessageId, Utterance};
+use herma_model::{CallStatus, Decision, MessageId, Utterance};
 
 use super::item::{Item, ItemStatus, McpError, McpErrorText};
 use crate::own_tools::{CallResult, MadeCall, made_calls};
@@ -56,13 +56,26 @@ pub(super) fn mcp_call(id: MessageId, nth: usize, call: &MadeCall) -> Item {
 /// The item of a question.
 pub(super) fn approval_request(id: MessageId, nth: usize, call: &MadeCall) -> Item {
     Item::McpApprovalRequest {
-        id: format!("mcpr_{}_{nth}", id.uuid().simple()),
+        id: request_id(id, nth),
         status: ItemStatus::Completed,
         server_label: call.own.server.to_string(),
         name: call.own.tool.to_string(),
         arguments: call.arguments.clone(),
         call: call.own.id.clone(),
     }
+}
+
+/// The item of a person's answer. `None` if the call only waited for an answer about another one.
+pub(super) fn approval_response(id: MessageId, decision: &Decision) -> Option<Item> {
+    Some(Item::McpApprovalResponse {
+        id: format!("mcpa_{}", id.uuid().simple()),
+        approval_request_id: request_id(decision.message, decision.place),
+        approve: decision.answer?.choice.allows(),
+    })
+}
+
+fn request_id(message: MessageId, nth: usize) -> String {
+    format!("mcpr_{}_{nth}", message.uuid().simple())
 }
 
 /// Ends the item of a call. A call that was denied, could not be made or is uncertain has failed.

@@ -7,7 +7,7 @@ use super::transcript::items;
 use crate::chat::{AnswerPart, without};
 
 /// The prefixes of item ids.
-const PREFIXES: [&str; 8] = ["msg_", "rs_", "fc_", "fco_", "ctc_", "ctco_", "mcp_", "mcpr_"];
+const PREFIXES: [&str; 9] = ["msg_", "rs_", "fc_", "fco_", "ctc_", "ctco_", "mcp_", "mcpr_", "mcpa_"];
 
 /// The id of an item's message. Whether the message and the item exist is not checked here.
 pub fn message_of_item(id: &str) -> Option<MessageId> {
@@ -22,12 +22,13 @@ pub fn message_of_item(id: &str) -> Option<MessageId> {
 /// The message without one of its items, in the form that it would have if a client had sent it so. `None` if it has no
 /// such item. `Some(None)` if nothing is left; reasoning alone counts as nothing.
 ///
-/// A call of one of Herma's own tools cannot be removed: no model server takes its result without it.
+/// A call of one of Herma's own tools cannot be removed: no model server takes its result without it. Neither can what
+/// was decided about it: the record of who allowed a call stays.
 pub fn without_item(said: &Utterance, message: MessageId, item_id: &str) -> Option<Option<Utterance>> {
     let all = items(message, said, &[]);
     let at = all.iter().position(|item| item.id() == item_id)?;
     let part = match &all[at] {
-        Item::McpCall { .. } | Item::McpApprovalRequest { .. } => return None,
+        Item::McpCall { .. } | Item::McpApprovalRequest { .. } | Item::McpApprovalResponse { .. } => return None,
         _ if said.role != Role::Assistant => return Some(None),
         Item::Reasoning { .. } => AnswerPart::Reasoning,
         Item::FunctionCall { call_id, .. } | Item::CustomToolCall { call_id, .. } => {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::item::{Item, ItemStatus, Part};
 use super::logprobs;
-use super::mcp::{earlier_item, own_items};
+use super::mcp::{approval_response, earlier_item, own_items};
 use crate::chat::{Extra, answer_of, reasoning_text};
 use crate::client_tools::{ClientTool, input_of};
 use crate::own_tools::CallResult;
@@ -120,7 +120,10 @@ pub(super) fn items(id: MessageId, said: &Utterance, results: &[CallResult]) -> 
         Role::Assistant => with_phase(said_items(id, said, ItemStatus::from(said.status), results), said),
         Role::User => vec![input_message(id.to_string(), "user", &said.payload)],
         Role::Tool if said.call_end().is_some() => earlier_item(id, said).into_iter().collect(),
-        Role::Tool => vec![output_of_call(id, said)],
+        Role::Tool => match said.decision() {
+            Some(decision) => approval_response(id, &decision).into_iter().collect(),
+            None => vec![output_of_call(id, said)],
+        },
     }
 }
 

@@ -102,6 +102,11 @@ async fn other_turns_wait_for_a_parked_one_or_interrupt_it() {
     let context = gateway.context();
     assert!(context[2].contains("not executed"), "{context:?}");
     assert_eq!(gateway.executions(), 0);
+    let rows = gateway.rows("s").await;
+    assert_eq!((&rows[2]["role"], &rows[2]["tool_status"]), (&json!("tool"), &json!("denied")), "{rows:?}");
+    let events = gateway.client().get_stream(&format!("{run}/events")).await.chunks().await;
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(names[names.len() - 2..], ["tool.completed", "run.interrupted"], "{names:?}");
 }
 
 #[tokio::test]
@@ -126,6 +131,11 @@ async fn a_response_ends_with_the_question_and_the_next_request_answers_it() {
         assert_eq!(gateway.executions(), executions);
         let stored = gateway.client().get(&format!("/v1/responses/{}", done["id"].as_str().unwrap())).await;
         assert_eq!(stored.expect(200)["output"], done["output"]);
+        let asked_with = format!("/v1/responses/{}/input_items", done["id"].as_str().unwrap());
+        let items = data(&gateway.client().get(&asked_with).await);
+        assert_eq!(items.len(), 1, "{items:?}");
+        assert_eq!((&items[0]["type"], &items[0]["approve"]), (&answer["type"], &answer["approve"]));
+        assert_eq!(items[0]["approval_request_id"], item["id"]);
         let answer = json!({"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true});
         let body = json!({"model": "scripted", "previous_response_id": done["id"], "input": [answer], "tools": tools});
         let again = gateway.client().post_json("/v1/responses", &body).await;
@@ -145,4 +155,51 @@ async fn without_an_answer_the_call_of_a_response_is_not_executed() {
     assert_eq!(gateway.context()[2], "tool call_0: [This call was not executed.]");
     assert_eq!(gateway.executions(), 0);
     assert_eq!(data(&gateway.client().get("/api/sessions").await).len(), 1);
+}
+
+/// Asks for a call in the conversation `name` and returns the request that allows it, with these further items.
+async fn asked_for_a_call(gateway: &ToolGateway, name: &str, more: &[Value]) -> Value {
+    gateway.calls(&[("test__count", "{}")]);
+    let tools = json!([{"type": "mcp", "server_label": "test"}]);
+    let body = json!({"model": "scripted", "input": "count it", "conversation": name, "tools": tools});
+    let asked = gateway.client().post_json("/v1/responses", &body).await.expect(200);
+    let id = &asked["output"][0]["id"];
+    let mut input = vec![json!({"type": "mcp_approval_response", "approval_request_id": id, "approve": true})];
+    input.extend_from_slice(more);
+    json!({"model": "scripted", "input": input, "conversation": name, "tools": tools})
+}
+
+#[tokio::test]
+async fn a_failed_turn_that_began_with_an_answer_is_attempted_again_under_its_id() {
+    let gateway = ToolGateway::with("", "approval = \"ask\"").await;
+    let more = [json!({"role": "user", "content": "go on"})];
+    for (nth, (header, more)) in
+        [("", &[][..]), ("idempotency-key", &[]), ("x-stainless-retry-count", &[]), ("", &more)].into_iter().enumerate()
+    {
+        let name = format!("c{nth}");
+        let body = asked_for_a_call(&gateway, &name, more).await;
+        let client = |count: &str| match header {
+            "" => gateway.client(),
+            "idempotency-key" => gateway.client().header(header, &name),
+            _ => gateway.client().header(header, count),
+        };
+        gateway.upstream.push(Reply::status(400, "no"));
+        let failed = client("0").post_json("/v1/responses", &body).await;
+        assert_eq!(failed.status, 502, "{}", failed.text());
+        assert_eq!(gateway.executions(), nth + 1);
+        let turn = gateway.rows(&name).await.last().unwrap()["turn_id"].clone();
+        gateway.upstream.push(Reply::text("done"));
+        let done = client("1").post_json("/v1/responses", &body).await.expect(200);
+        assert_eq!(done["id"].as_str().unwrap().replace("resp_", "turn_"), turn.as_str().unwrap(), "{header}");
+        assert_eq!(gateway.executions(), nth + 1, "no call is made twice");
+        let (call, said) = (&done["output"][0], &done["output"][1]);
+        assert_eq!((&call["type"], &call["output"]), (&json!("mcp_call"), &json!("counted")), "{done}");
+        assert_eq!(said["content"][0]["text"], "done", "{done}");
+        let context = gateway.context();
+        assert_eq!(context[0..1], ["user: count it"]);
+        assert_eq!(context[2], "tool call_0: counted");
+        assert_eq!(context.len(), 3 + more.len(), "{context:?}");
+        let stored = gateway.client().get(&format!("/v1/responses/{}", done["id"].as_str().unwrap())).await;
+        assert_eq!(stored.expect(200)["output"], done["output"]);
+    }
 }

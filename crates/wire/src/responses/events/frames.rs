@@ -96,6 +96,7 @@ impl Events {
             Item::FunctionCallOutput { .. }
             | Item::CustomToolCallOutput { .. }
             | Item::McpApprovalRequest { .. }
+            | Item::McpApprovalResponse { .. }
             | Item::Compaction { .. } => {}
         });
     }
