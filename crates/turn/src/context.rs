@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::tokens::estimate;
-use herma_model::{Base, CallId, Message, MessageStatus, OwnCall, Payload, Role, TurnId, Unanswered};
+use herma_model::{Base, CallId, Message, MessageStatus, OwnCall, Payload, Role, Seq, TurnId, Unanswered};
 
 use crate::words;
 
@@ -80,10 +80,8 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
         Builder { payloads: Vec::with_capacity(capacity), open: Vec::new(), late: late_results(messages) };
     context.payloads.extend(system.iter().cloned());
     context.payloads.extend(transcript.base.map(|base| base.summary.said.payload.clone()));
-    let called = attempts_with_calls(&transcript);
-    let is_shown = |message: &&Arc<Message>| {
-        !transcript.is_left_behind(message) || called.contains(&(message.turn, message.attempt))
-    };
+    let left = LeftBehind::of(&transcript, messages);
+    let is_shown = |message: &&Arc<Message>| !transcript.is_left_behind(message) || left.stays(message);
     carried.iter().filter(is_shown).for_each(|message| context.push(message, false));
     let mut shown: Option<&Message> = None;
     let mut messages = messages.iter().filter(is_shown).peekable();
@@ -97,6 +95,7 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
         } else {
             context.push(message, is_running);
         }
+        left.calls_after(message).for_each(|call| context.push(call, is_running));
         let ends_attempt = messages
             .peek()
             .is_none_or(|next| next.turn != message.turn || transcript.is_left_behind(next) != is_left_behind);
@@ -124,14 +123,50 @@ fn late_results(messages: &[Arc<Message>]) -> HashMap<CallId, Payload> {
     late.filter_map(|message| Some((message.said.calls.first()?.clone(), message.said.payload.clone()))).collect()
 }
 
-/// Attempts before a turn began anew that have results of Herma's own tools. The model is shown them, so that it knows
-/// which calls were made already.
-fn attempts_with_calls(transcript: &Transcript<'_>) -> HashSet<(TurnId, u32)> {
-    if transcript.begun_anew.is_empty() {
-        return HashSet::new();
+/// What the model is shown of attempts that failed before their turns began anew at a later place.
+///
+/// It has to know which calls of Herma's own tools were made already. It is shown them after the turn's input at the
+/// later place, as if the turn had gone on there. So it sees that input once.
+#[derive(Default)]
+struct LeftBehind<'a> {
+    /// The last message of each turn's input at the later place, and the calls and results of earlier attempts.
+    moved: HashMap<Seq, Vec<&'a Arc<Message>>>,
+    /// Attempts with such calls whose turns begin anew outside of these messages: in a part that is summarised.
+    stay: HashSet<(TurnId, u32)>,
+}
+
+impl<'a> LeftBehind<'a> {
+    fn of(transcript: &Transcript<'_>, messages: &'a [Arc<Message>]) -> Self {
+        let mut left = Self::default();
+        if transcript.begun_anew.is_empty() {
+            return left;
+        }
+        let is_left_behind = |message: &&Arc<Message>| transcript.is_left_behind(message);
+        let is_input = |message: &&Arc<Message>| message.said.role == Role::User && !is_left_behind(message);
+        let inputs: HashMap<TurnId, Seq> =
+            messages.iter().filter(is_input).map(|message| (message.turn, message.seq)).collect();
+        for message in messages.iter().filter(is_left_behind) {
+            let is_call = !message.said.own_calls().is_empty();
+            if !is_call && message.said.call_end().is_none() {
+                continue;
+            }
+            match inputs.get(&message.turn) {
+                Some(input) => left.moved.entry(*input).or_default().push(message),
+                None => drop(left.stay.insert((message.turn, message.attempt))),
+            }
+        }
+        left
     }
-    let has_called = |message: &&Arc<Message>| transcript.is_left_behind(message) && message.said.call_end().is_some();
-    transcript.messages.iter().filter(has_called).map(|message| (message.turn, message.attempt)).collect()
+
+    /// Whether a message that was left behind is shown at its own place.
+    fn stays(&self, message: &Message) -> bool {
+        self.stay.contains(&(message.turn, message.attempt))
+    }
+
+    /// The calls and results that are shown after this message.
+    fn calls_after(&self, message: &Message) -> impl Iterator<Item = &'a Arc<Message>> {
+        self.moved.get(&message.seq).into_iter().flatten().copied()
+    }
 }
 
 /// Cuts the beginning of a context so that it fits into about `budget` tokens. The first `system` messages stay. The
@@ -334,23 +369,43 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_begins_anew_shows_the_calls_that_it_had_made() {
+    fn a_turn_that_begins_anew_shows_its_input_once_and_the_calls_that_it_had_made() {
+        let mut story = Story::default();
+        story.own_round("look", &["x", "y"], &[("x", "found")]);
+        let failed = story.fail_last_turn();
+        story.turn("d", "e");
+        story.begin_anew(failed, "look");
+        let context = build(&[], story.transcript(), Some(failed));
+        let uncertain = format!("tool y: {}", herma_model::tool::UNCERTAIN);
+        let anew = ["user: look", "assistant: calls x y", "tool x: found", &uncertain];
+        assert_eq!(contents(&context), [&["user: d", "assistant: e"], &anew[..]].concat());
+        story.answer_anew(failed, "there");
+        story.input("f");
+        let context = build(&[], story.transcript(), Some(story.last_turn()));
+        assert_eq!(
+            contents(&context),
+            [&["user: d", "assistant: e"], &anew[..], &["assistant: there", "user: f"]].concat()
+        );
+    }
+
+    #[test]
+    fn a_summary_is_told_of_calls_whose_turn_begins_anew_later() {
         let mut story = Story::default();
         story.own_round("look", &["x"], &[("x", "found")]);
         let failed = story.fail_last_turn();
         story.turn("d", "e");
         story.begin_anew(failed, "look");
-        let context = build(&[], story.transcript(), Some(failed));
+        let transcript = story.transcript();
+        let covered = Transcript { messages: &transcript.messages[..5], ..transcript };
         assert_eq!(
-            contents(&context),
+            contents(&build(&[], covered, None)),
             [
                 "user: look",
                 "assistant: calls x",
                 "tool x: found",
                 "assistant: [No reply was given.]",
                 "user: d",
-                "assistant: e",
-                "user: look"
+                "assistant: e"
             ]
         );
     }

@@ -221,3 +221,24 @@ async fn a_clients_tool_in_a_namespace_wins_over_a_tool_of_the_same_name() {
     let stored = gateway.client().get(&format!("/v1/responses/{}", answer["id"].as_str().unwrap())).await.expect(200);
     assert_eq!(stored["output"], answer["output"]);
 }
+
+#[tokio::test]
+async fn after_other_turns_a_retry_shows_the_model_its_message_once_and_the_calls_that_were_made() {
+    let gateway = ToolGateway::start().await;
+    let keyed = || gateway.in_session("s").header("idempotency-key", "k");
+    gateway.calls(&[("test__count", "{}")]);
+    gateway.upstream.push(Reply::status(400, "no"));
+    keyed().post_json(CHAT, &chat(&[user("count it")])).await.expect(502);
+    gateway.upstream.push(Reply::text("fine"));
+    gateway.say("s", "something else").await.expect(200);
+    gateway.upstream.push(Reply::text("done"));
+    let done = keyed().post_json(CHAT, &chat(&[user("count it")])).await;
+    assert_eq!(done.content(), "done");
+    let seen = ["user: something else", "assistant: fine", "user: count it", "assistant: -", "tool call_0: counted"];
+    let context = lines(gateway.upstream.last_request().messages());
+    assert_eq!(context, seen.map(|line| line.replace("tool call_0", "tool")));
+    assert_eq!(gateway.executions(), 1, "the call is not made again");
+    let rows = gateway.rows("s").await;
+    let states: Vec<_> = rows.iter().map(|row| row["turn_status"].as_str().unwrap()).collect();
+    assert_eq!(states, ["failed", "failed", "failed", "completed", "completed", "completed", "completed"]);
+}
