@@ -119,8 +119,8 @@ fn by_key(
 /// The turn that this request repeats, or that its own later retry began before it, and the bit of the attempt's
 /// number.
 ///
-/// A delivered turn counts only if the retry shows that its client has not seen the answer. A request counts as
-/// overtaken only if its client is gone. If the client still waits, it is a new request with the same words. An attempt
+/// A delivered turn that has ended counts only if the retry shows that its client has not seen the answer. A run that
+/// still runs counts, although its id was delivered. A request counts as overtaken only if its client is gone. If the client still waits, it is a new request with the same words. An attempt
 /// whose process died while it waited counts only if there is no other, because it may have waited to repeat a failed
 /// turn.
 fn by_fingerprint(
@@ -142,7 +142,8 @@ fn by_fingerprint(
             "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
              WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
                AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4)
-               AND (?5 > 0 AND (t.delivered = 0 OR ?6) OR t.sdk_attempt > ?5 AND ?7)
+               AND (?5 > 0 AND (t.delivered = 0 OR ?6 OR t.state IN ('queued', 'running'))
+                    OR t.sdk_attempt > ?5 AND ?7)
              ORDER BY t.delivered, t.pk DESC LIMIT {MOST_ATTEMPTS}",
             EarlierTurn::COLUMNS
         ))

@@ -286,6 +286,24 @@ async fn a_request_for_a_run_that_comes_again_is_the_same_run() {
 }
 
 #[tokio::test]
+async fn an_sdks_retry_for_a_run_of_a_session_is_the_same_run_while_it_runs() {
+    let cluster = Cluster::start().await;
+    let gate = Gate::new();
+    cluster.upstream.push(Reply::Echo.held(&gate));
+    let client = cluster.herma.client();
+    let first = begun(&client, "one").await;
+    gate.until_waiting(1).await;
+    until("the answer counts as delivered", async || cluster.stored().delivered() == 1).await;
+    for count in [1, 2] {
+        let again = begun(&retry(&client, count), "one").await;
+        assert_eq!(again["run_id"], first["run_id"], "retry {count}");
+    }
+    gate.open();
+    assert_eq!(ended(&client, &first).await["output"], "reply to: one");
+    assert_eq!((cluster.upstream.requests().len(), cluster.stored().all_turns()), (1, 1));
+}
+
+#[tokio::test]
 async fn a_request_that_comes_again_after_a_crash_tries_its_run_again() {
     let mut cluster = Cluster::start().await;
     let gate = Gate::new();

@@ -42,6 +42,11 @@ impl Stored {
         self.count("SELECT coalesce(sum(attempt), 0) FROM turns")
     }
 
+    /// Turns whose answer counts as delivered.
+    pub(crate) fn delivered(&self) -> i64 {
+        self.count("SELECT count(*) FROM turns WHERE delivered = 1")
+    }
+
     /// Conversations of all tenants.
     pub(crate) fn conversations(&self) -> i64 {
         self.count("SELECT count(*) FROM conversations")

@@ -56,6 +56,14 @@ pub async fn a_delivered_turn_is_not_joined_by_a_retry_that_shows_nothing<S: Sto
     assert_ne!(second.turn, first.turn);
 }
 
+pub async fn a_run_whose_id_was_delivered_is_joined_while_it_runs<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
+    deliver(world, first.turn).await;
+    assert_eq!(joined(world.admit(&world.two, attempt(1, world.ask("trip", "hello"))).await), first.turn);
+    world.answer(&world.one, &first, "hi").await;
+    assert_ne!(running(world.admit(&world.two, attempt(2, world.ask("trip", "hello"))).await).turn, first.turn);
+}
+
 pub async fn a_delivered_turn_is_joined_once_by_a_retry_that_has_not_seen_the_answer<S: Store>(world: &World<S>) {
     let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "hello"))).await);
     world.answer(&world.one, &first, "hi").await;

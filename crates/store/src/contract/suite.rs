@@ -152,6 +152,7 @@ macro_rules! contract_suite {
                 a_retry_joins_an_answer_that_was_not_delivered
                 every_attempt_number_joins_once
                 a_delivered_turn_is_not_joined_by_a_retry_that_shows_nothing
+                a_run_whose_id_was_delivered_is_joined_while_it_runs
                 a_delivered_turn_is_joined_once_by_a_retry_that_has_not_seen_the_answer
                 nothing_is_joined_after_the_window
                 a_delivered_turn_is_not_joined_after_the_window
